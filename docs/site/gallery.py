@@ -1,6 +1,6 @@
-"""The gallery's pages: one table of all programs, with filters, and a page a program, with the stories of all breaches.
+"""Gallery pages: a table of all programs with filters, and a page per program with its breaches.
 
-Both are made of `docs/gallery/NAME/row.toml` and its `result.json`. `gallery.json` has all results as one.
+Sources are `docs/gallery/NAME/row.toml` and `result.json`. `gallery.json` has all results in one document.
 """
 
 import json
@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 
 _ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(_ROOT))  # the gallery's runner is no part of the package
+sys.path.insert(0, str(_ROOT))  # the runner of the gallery is not in the package
 from tests.gallery.results import FORMAT, DiskResult, RowResult, SettingResult, outcome_text, read_result  # noqa: E402
 from tests.gallery.rows import EXT4, KILL, KIND_WORDS, POWER_CUT, STRICT, Finding, Row, Setting, all_rows  # noqa: E402
 
 _SHOWN = (KILL, EXT4, STRICT)
-"""From the mildest."""
+"""Disk models in the table, from the mildest to the strictest."""
 _DISK_TITLES = {KILL: "a kill", EXT4: "a power cut on ext4", STRICT: "a power cut on strict POSIX"}
 _PROMISES = ("power cut", "kill", "nothing")
 _CLIENTS = {"python": "pip install", "node": "npm install", "java": "mvn dependency:get"}
@@ -120,14 +120,14 @@ Measured = tuple[Row, RowResult | None]
 
 
 def pages() -> dict[str, str]:
-    """Return every page of the gallery, and its JSON, by path."""
+    """Return the contents of all gallery pages and of the JSON, by path."""
     measured = [(row, read_result(row)) for row in all_rows()]
     made = {"gallery.md": table_page(measured), "gallery.json": _all_results(measured)}
     return made | {f"gallery/{row.name}/index.md": row_page(row, result) for row, result in measured}
 
 
 def _all_results(measured: Sequence[Measured]) -> str:
-    """Return all results in one document: `{"format", "rows": {name: {"row": as declared, "result": as measured}}}`."""
+    """Return all results as JSON: `{"format", "rows": {name: {"row": declaration, "result": measurement}}}`."""
     rows = {row.name: {"row": msgspec.to_builtins(row), "result": msgspec.to_builtins(one)} for row, one in measured}
     return json.dumps({"format": FORMAT, "rows": rows}, indent=1)
 

@@ -1,6 +1,6 @@
-"""Generated pages of the site: tables of faults, promises, scenarios and mutants, commands, modules.
+"""Site generator: makes the pages of faults, promises, scenarios, mutants, commands and modules.
 
-`gallery`, in this folder, generates those of the gallery from its measurements.
+The module `gallery` in this folder generates the gallery's pages.
 
 MkDocs calls `on_startup`, `on_files` and `on_post_page`; each page is a function that returns Markdown.
 """
@@ -49,14 +49,14 @@ MODULES = {
         "reports/pipeline/rebuild",
     ),
 }
-"""Page -> the directories of its modules."""
+"""For each page, the directories whose modules it describes."""
 
 
 def on_startup(**_: object) -> None:
-    """Make a directory with the package alone, for mkdocstrings to read.
+    """Create a directory that has only the package, for mkdocstrings.
 
-    It scans everything below a package first, and the checkout's root also has the libraries of the virtual
-    environment: three quarters of a build's time.
+    mkdocstrings first scans everything below a package. The root of the checkout also has the libraries of the virtual
+    environment, whose scan took three quarters of a build's time.
     """
     package = ROOT / "build/modules/tornlog"
     package.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_post_page(output: str, **_: object) -> str:
-    """Replace the script that Material's `offline` fetches from another site: pages must work without a network."""
+    """Replace the script that Material's `offline` loads from another site: pages must work offline."""
     script = (ROOT / "docs/site/file_worker.js").read_text()
     page = output.replace('<script src="https://unpkg.com/iframe-worker/shim"></script>', f"<script>{script}</script>")
     assert "unpkg.com" not in page, "Material loads its script in another way"
@@ -95,7 +95,7 @@ def on_post_page(output: str, **_: object) -> str:
 
 
 def _gallery() -> ModuleType:
-    """Return the module in this folder. MkDocs loads a hook alone, not as a part of a package."""
+    """Import the module `gallery` by path, because MkDocs does not load a hook as part of a package."""
     spec = spec_from_file_location("gallery_pages", Path(__file__).with_name("gallery.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -105,20 +105,20 @@ def _gallery() -> ModuleType:
 
 
 def commands() -> str:
-    """Return every command with its arguments and options."""
+    """Return the page of all commands with their arguments and options."""
     command = get_command(application())
     context = cast(typer.Context, command.make_context("tornlog", [], resilient_parsing=True))
     return get_docs_for_click(obj=command, ctx=context, name="tornlog", title="Commands")
 
 
 def scenarios() -> str:
-    """Return the claims."""
+    """Return the page of scenarios and their claims."""
     rows = [(f"`{one.name}`", one.claim) for one in SCENARIOS.values()]
     return f"# Scenarios\n\n{_table(('scenario', 'claim'), rows)}"
 
 
 def promises() -> str:
-    """Return each invariant's sentence, fields and disks."""
+    """Return the page of invariants, with sentence, fields and disks."""
     disks = list(DISK_MODELS)
     kept = [(name, *(PROMISED[disk][name].value for disk in disks)) for name in INVARIANTS]
     meanings = [(f"`{one.name}`", one.meaning) for one in DISK_MODELS.values()]
@@ -136,7 +136,7 @@ def promises() -> str:
 
 
 def faults() -> str:
-    """Return every kind of fault with its cause, model and source."""
+    """Return the page of faults, with cause, model and source."""
     parts = ["# Faults"]
     for group in GROUPS:
         kinds = [kind.row for kind in FaultKind if kind.row.group == group]
@@ -148,13 +148,13 @@ def faults() -> str:
 
 
 def mutants() -> str:
-    """Return the known bugs that can be put back."""
+    """Return the page of mutants, the known bugs that can be put into the store."""
     rows = [(f"`{one.id}`", one.summary) for one in MUTANTS.values()]
     return f"# Mutants\n\n{_table(('mutant', 'the bug'), rows)}"
 
 
 def formats() -> str:
-    """Return the byte table of each file format: the docstring of its module."""
+    """Return the page of file formats, with the byte tables in the docstrings of their modules."""
     parts = ["# The files' formats\n\nWorked examples: [Formats, byte by byte](../formats.md)."]
     for path in sorted((ROOT / "store/formats").rglob("*.py")):
         text = ast.get_docstring(ast.parse(path.read_text())) or ""
@@ -164,7 +164,7 @@ def formats() -> str:
 
 
 def every_module() -> str:
-    """Return the first line of every module, folder by folder."""
+    """Return the page with the first docstring line of every module, by folder."""
     parts = ["# Modules\n\nThe first line of each module: what it owns."]
     folders = [path for name in FOLDERS for path in (ROOT / name, *sorted((ROOT / name).rglob("*/")))]
     for folder in folders:

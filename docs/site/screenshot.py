@@ -10,7 +10,7 @@ QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 
 def screenshot(page: Path, picture: Path) -> None:
-    """Open a page in the light theme and leave a picture of it."""
+    """Write a picture of a page in the light theme."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("there is no chromium on the path")
@@ -18,7 +18,7 @@ def screenshot(page: Path, picture: Path) -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(QUIET))
         opened = browser.new_page(viewport={"width": 1400, "height": 980}, color_scheme="light")
         opened.goto(page.resolve().as_uri())
-        opened.wait_for_timeout(500)  # until it is painted
+        opened.wait_for_timeout(500)  # wait until the page is painted
         opened.screenshot(path=picture)
         browser.close()
 

@@ -1,7 +1,8 @@
 """`python -m tests.gallery [NAME...]`: compares the promises of known programs with probes.
 
 --write stores the results in `docs/gallery/NAME/result.json`, from which the site builds its table. The exit code is 1
-if a setting disagrees, cannot be recorded, or a finding is not confirmed. Programs that are not installed are named.
+if a setting disagrees, cannot be recorded, or a finding is not confirmed. The output names programs that are not
+installed.
 """
 
 from pathlib import Path
@@ -63,7 +64,7 @@ def _chosen(names: list[str]) -> list[Row]:
 
 
 def _measure(row: Row, program: InstalledProgram, jobs: int, table: Table, *, write: bool) -> list[str]:
-    """Add a program's rows to a table; return the disagreements."""
+    """Measure a program, and add its rows to a table; return the disagreements."""
     failures: list[str] = []
     measured: list[Measurement] = []
     for setting in row.settings:
@@ -89,14 +90,14 @@ def _measure(row: Row, program: InstalledProgram, jobs: int, table: Table, *, wr
 
 
 def _cell(found: Measurement, disk: str) -> str:
-    """Return broken and tried states on a disk, with the kinds of breach."""
+    """Return a cell with the broken and tried states on a disk, and the kinds of breach."""
     count = found.report.counts[disk]
     kinds = " ".join(sorted(found.found[disk]))
     return f"{count.broken:,}/{count.states:,} {kinds}".rstrip()
 
 
 def _confirm(row: Row, program: InstalledProgram, *, write: bool) -> list[str]:
-    """Run the scripts of a row; return those that did not confirm their finding."""
+    """Run the confirming scripts of a row; return those that did not confirm the finding."""
     runs: Runs = {finding.confirm: confirm(row, finding, program) for finding in row.findings if finding.confirm}
     for script, run in runs.items():
         OUT.print(f"{row.name}/{script}: {run.outcome}", soft_wrap=True, markup=False)

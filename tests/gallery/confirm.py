@@ -13,7 +13,7 @@ from .rows import Finding, Row
 
 _SECONDS_MAX = 300
 _CANNOT = 77
-"""Convention of test suites: the machine lacks a requirement of the script."""
+"""Exit code of a script that cannot run on this machine, as is usual in test suites."""
 _LINES_MAX = 30
 
 
@@ -43,5 +43,5 @@ def confirm(row: Row, finding: Finding, program: InstalledProgram) -> ConfirmRun
 
 
 def _plain(line: str, place: Path, row: Row) -> str:
-    """Return a line without the paths of this machine."""
+    """Remove the paths of this machine from a line."""
     return line.replace(f"{place}/", "").replace(str(place), ".").replace(f"{row.folder}/", "")

@@ -1,7 +1,7 @@
 """Installation of gallery programs with the clients of their registries, into a user cache.
 
-pip, go, cargo, npm and Maven change nothing outside of the cache. Debian packages are installed only on request;
-otherwise the error names them.
+pip, go, cargo, npm and Maven write only to the cache. Debian packages are installed only on request; otherwise the
+error names the missing packages.
 """
 
 import os
@@ -23,7 +23,7 @@ _SHOWN_MAX = 300
 
 
 class NotInstalled(Exception):
-    """A program is missing; the message names the remedy."""
+    """Raised for a missing program. The message names the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _python(row: Row) -> InstalledProgram:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _make_whole(site, lambda target: _run([*pip, "--target", str(target), *row.packages]))
         paths.append(str(site))
-    paths += [path for path in [os.environ.get("PYTHONPATH")] if path]  # where the recorder itself may be found by
+    paths += [path for path in [os.environ.get("PYTHONPATH")] if path]  # it may lead to the recorder
     environment = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
     return InstalledProgram([sys.executable, str(row.folder / "program.py")], environment)
 
@@ -80,7 +80,7 @@ def _go(row: Row) -> InstalledProgram:
 def _rust(row: Row) -> InstalledProgram:
     target = _cache(row) / "target"
     build = [_tool("cargo"), "build", "--quiet", "--release", "--locked", "--target-dir", str(target)]
-    _run(build, cwd=row.folder, env={**os.environ, "CARGO_PROFILE_RELEASE_DEBUG": "1"})  # lines for stacks
+    _run(build, cwd=row.folder, env={**os.environ, "CARGO_PROFILE_RELEASE_DEBUG": "1"})  # source lines of stacks
     return InstalledProgram([str(target / "release" / "program")])
 
 
@@ -94,7 +94,7 @@ def _node(row: Row) -> InstalledProgram:
 
 def _java(row: Row) -> InstalledProgram:
     folders, packages, sources = [COMMON / "java", row.folder], list(row.packages), {}
-    if row.real_store:  # what opens it is the conformance test's, and one program has all versions
+    if row.real_store:  # the conformance test has the code that opens the store; one program has all versions
         folders.append(COMMON / "rocketmq")
         packages.append(VERSIONS[row.real_store].artifact)
         sources = real_store_sources(row.real_store)
@@ -134,7 +134,7 @@ def _digest(texts: Sequence[str]) -> str:
 
 
 def _make_whole(target: Path, fill: Callable[[Path], object]) -> None:
-    """Create a directory atomically, if it is missing."""
+    """Create and fill a directory atomically, if it is missing."""
     if target.is_dir():
         return
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Measurement of one setting of a program: the findings of a probe, compared with its row.
+"""Gallery measurement: probes one setting of a program, and compares the breaches with its row.
 
 record the writer → every crash of the record, every state → kinds of breach by disk
     → comparison with the row → the smallest story of each kind
@@ -35,7 +35,7 @@ _PROGRAM_SECONDS, _CHECK_SECONDS = 120.0, 30.0
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The smallest case of one kind of breach on one disk. text: as printed by `tornlog probe`."""
+    """The smallest case of one kind of breach on one disk. text: the text that `tornlog probe` prints."""
 
     kind: str
     disk: str
@@ -56,11 +56,11 @@ class Measurement:
     stories: tuple[Story, ...]
     seconds: float
     breaches: tuple[str, ...]
-    """The breaches in the check's words, with counts by disk and the minimum of losses."""
+    """The messages of the check, with counts by disk and the minimum number of losses."""
 
     @property
     def agrees(self) -> bool:
-        """Return whether every disk shows the expected breaches."""
+        """Return whether every disk has exactly the expected breaches."""
         return all(self.setting.expected(disk).agrees(self.found[disk]) for disk in DISKS)
 
 
@@ -99,7 +99,7 @@ def measure(
 
 @contextmanager
 def _environment(added: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for child processes in the block."""
+    """During the block, set environment variables for child processes."""
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
     try:
@@ -113,7 +113,7 @@ def _environment(added: Mapping[str, str]) -> Iterator[None]:
 
 
 def _record(row: Row, program: InstalledProgram, setting: Setting, start: Image) -> ProgramRecord:
-    """Record the writer. The recorder of Python calls has its own interpreter, so it gets only the script."""
+    """Record the writer. The recorder of Python calls starts its own interpreter, so only the script is passed."""
     kind = PYTHON if row.record == "python" else CALLS
     command = program.command[1:] if kind == PYTHON else program.command
     recorder = RecorderChoice(kind, "step", _PROGRAM_SECONDS, takes_stacks=row.stacks)
@@ -127,7 +127,7 @@ def _record(row: Row, program: InstalledProgram, setting: Setting, start: Image)
 def _story(
     record: ProgramRecord, start: Image, same: list[ViolationGroup], checkers: Checkers, check: Check, out: Path | None
 ) -> Story:
-    """Return the smallest case of breaches of one kind and disk, without irrelevant losses."""
+    """Return the smallest case of one kind of breach on one disk, without irrelevant losses."""
     best = min(same, key=lambda group: group.smallest.rank).smallest
     kind = _kind(best.verdict)
     finding = ProbeFinding(best.verdict.signature, record, start, shrink(record, start, best, checkers))

@@ -1,11 +1,11 @@
 """`python -m tests.gallery.real [NAME...]`: cuts programs on a real ext4, to validate its model.
 
     a file with an ext4, mounted through a loop device → the program writes there → it is stopped at each promise
-        → a copy of the file is the state after a power cut of a drive that has written all it was sent
+        → a copy of the file is the state after a power cut of a drive that has stored all writes
         → the copy is mounted, which replays its journal, and checked
 
 Every breach must be among those that the row expects on ext4, because the model must include each real state. If not,
-the exit code is 1. Needs root, loop devices and mkfs.ext4; without them it says so, and exits with 0.
+the exit code is 1. Needs root, loop devices and mkfs.ext4. Without them the command says so and exits with 0.
 """
 
 import json
@@ -31,7 +31,7 @@ _SECONDS_MAX = 120
 
 
 def main(names: Annotated[list[str] | None, typer.Argument(help="Of these folders alone.")] = None) -> None:
-    """Cut each setting of each program after each promise, on a real ext4."""
+    """Simulate a power cut after each promise of each program and setting, on a real ext4."""
     missing = _missing()
     if missing:
         OUT.print(f"skipped: real power cuts need {missing}")
@@ -64,7 +64,7 @@ def main(names: Annotated[list[str] | None, typer.Argument(help="Of these folder
 
 
 def _missing() -> str:
-    """Return the missing requirements for a mount."""
+    """Return the requirements for a mount that this machine lacks."""
     if os.geteuid() != 0:
         return "root"
     if not Path("/dev/loop-control").exists():

@@ -23,7 +23,7 @@ class ConfirmRun(msgspec.Struct, frozen=True):
 
 
 Runs = dict[str, ConfirmRun]
-"""By the script's name."""
+"""Results by the name of the script."""
 
 
 class DiskResult(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class DiskResult(msgspec.Struct, frozen=True):
 
 
 class SettingResult(msgspec.Struct, frozen=True):
-    """The result of one setting. agrees: it matches the row."""
+    """The result of one setting. agrees: whether the result matches the row."""
 
     name: str
     agrees: bool
@@ -58,13 +58,13 @@ class RowResult(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, row: Row, version: str, measured: Sequence[Measurement], confirmed: Runs) -> "RowResult":
-        """Return the result of measurements made now on this machine."""
+        """Return a result with the given measurements and the current date and machine."""
         system = f"{platform.system()} {platform.release().partition('-')[0]}, {platform.machine()}"
         settings = tuple(_setting(one) for one in measured)
         return cls(FORMAT, version, _today(), system, settings, confirmed)
 
     def with_confirmed(self, runs: Mapping[str, ConfirmRun]) -> "RowResult":
-        """Return a copy with new script runs."""
+        """Return a copy with the results of new script runs."""
         dated = {script: msgspec.structs.replace(run, date=_today()) for script, run in runs.items()}
         return msgspec.structs.replace(self, confirmed={**self.confirmed, **dated})
 
@@ -74,7 +74,7 @@ class RowResult(msgspec.Struct, frozen=True):
 
 
 def outcome_text(setting: Setting, disk: str, found: DiskResult) -> str:
-    """Return the outcome of a setting on a disk, in the words of the table."""
+    """Return the outcome of a setting on a disk, as the table shows it."""
     kinds = ", ".join(KIND_WORDS[kind] for kind in found.kinds) or "kept"
     return kinds if setting.promises_on(disk) else f"{kinds} (not promised)"
 

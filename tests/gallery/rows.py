@@ -1,4 +1,4 @@
-"""Gallery rows: programs declared in `docs/gallery/NAME/row.toml`, parsed and checked.
+"""Gallery rows: parses and checks the declarations in `docs/gallery/NAME/row.toml`.
 
 A row has a program, its settings with promises and expected findings, and its findings. `docs/gallery/README.md`
 explains each field and how to add a row.
@@ -15,7 +15,7 @@ DISKS = (STRICT, EXT4, KILL)
 LOST, PART, UNUSABLE, WRONG = "lost", "part", "unusable", "wrong"
 KINDS = (LOST, PART, UNUSABLE, WRONG)
 KIND_WORDS = {LOST: "data lost", PART: "partial transaction", UNUSABLE: "cannot open", WRONG: "wrong data"}
-"""The kinds in tables."""
+"""The words for kinds of breach in tables."""
 POWER_CUT, PROCESS_KILL, NOTHING = "power cut", "kill", "nothing"
 GALLERY = Path(__file__).resolve().parents[2] / "docs" / "gallery"
 COMMON = GALLERY / "common"
@@ -24,11 +24,11 @@ _Words = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class RowError(Exception):
-    """The declaration is invalid; the message names the place."""
+    """Raised for an invalid declaration. The message names the place."""
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """Kinds of breach on one disk that must be found, and those that depend on the order of threads."""
+    """Kinds of breach that must be found on one disk, and optional kinds that depend on the order of threads."""
 
     always: frozenset[str] = frozenset()
     perhaps: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One way to run a program. arguments: of its writer; is_made: whether it starts with durable data."""
+    """One way to run a program. arguments: arguments of the writer; is_made: whether it starts with durable data."""
 
     arguments: tuple[_Words, ...]
     promise: Literal["power cut", "kill", "nothing"]
@@ -57,9 +57,9 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     says: _Words
     """The source of the promise, quoted or paraphrased."""
     found: dict[str, list[str]]
-    """By disk, the kinds of breach that probing must find."""
+    """The kinds of breach that a probe must find, by disk."""
     why: _Words
-    """The rule in the program that causes the findings."""
+    """The property of the program that causes the findings."""
     is_made: bool = False
 
     @property
@@ -82,7 +82,10 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A broken promise. setting: the setting that shows it; confirm: a script that shows it without tornlog."""
+    """A broken promise.
+
+    setting: the setting in which it breaks; confirm: a script that reproduces it without tornlog.
+    """
 
     title: _Words
     setting: _Words
@@ -90,7 +93,7 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: _Words
     """The place in the program's source or machine code."""
     confirm: str = ""
-    """A script in the folder: exit code 0 if it has shown the finding, 77 if it cannot run here."""
+    """A script in the folder. Exit code 0: it has reproduced the finding; 77: it cannot run on this machine."""
     known: str = ""
     """An earlier report, if there was one."""
 
@@ -110,18 +113,18 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commands: tuple[_Words, ...] = ()
     """Executables required on the PATH."""
     options: tuple[_Words, ...] = ()
-    """For the compiler of C, such as -l, or for the JVM."""
+    """Options for the C compiler, such as -l, or for the JVM."""
     real_store: str = ""
-    """A version of RocketMQ's store, by its name in `tests.conformance`, which has the code to open it."""
+    """A version of RocketMQ's store by its name in `tests.conformance`, which has the code to open the store."""
     findings: tuple[Finding, ...] = ()
     is_quick: bool = False
-    """Whether each setting takes only seconds, so that every change is tested with it."""
+    """Whether each setting takes only seconds, so that the tests of every change include it."""
     record: Literal["calls", "python"] = "calls"
     """Whether to record system calls, or Python calls with their source lines."""
     stacks: bool = False
     """Whether to find the source lines or functions of system calls."""
     states_max: int = 48
-    """Maximum of states per crash; breaches show in many states."""
+    """Maximum of states per crash. A breach usually occurs in many states."""
     name: str = ""
     """Name of its folder."""
 

@@ -93,7 +93,7 @@ def test_each_setting_that_breaks_its_promise_has_a_finding_or_shares_its_reason
     }
 
     assert not broken or row.findings, broken
-    for finding in row.findings:  # also where nothing is promised, a finding can be worth a fix
+    for finding in row.findings:  # a finding can be worth a fix even if the program promises nothing
         assert row.setting(finding.setting).expected(finding.disk).always, finding.title
 
 

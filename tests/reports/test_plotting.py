@@ -39,7 +39,7 @@ def test_a_table_is_a_header_and_rows(tmp_path: Path) -> None:
     assert path.read_text() == 'a,b\n1,"x,y"\n2.5,\n'
 
 
-def test_colours_of_growing_numbers_grow_darker() -> None:
+def test_colours_of_increasing_values_become_darker() -> None:
     def light(colour: str) -> int:
         return sum(bytes.fromhex(colour[1:]))
 
@@ -56,7 +56,7 @@ def drawn(name: str = "one") -> str:
     return inline_svg(lambda: detection_figure([1, 5, 200], 4), name)
 
 
-def test_a_picture_is_an_element_without_a_ground_of_its_own() -> None:
+def test_an_inline_picture_has_no_background() -> None:
     svg = drawn()
     assert svg.startswith("<svg ")
     assert ElementTree.fromstring(svg).tag.endswith("svg")
@@ -64,7 +64,7 @@ def test_a_picture_is_an_element_without_a_ground_of_its_own() -> None:
     assert "#ffffff" not in svg.lower()
 
 
-def test_its_text_is_text_and_its_colours_are_those_of_the_page() -> None:
+def test_an_inline_picture_has_selectable_text_and_the_colours_of_the_page() -> None:
     svg = drawn()
     assert "seeds</text>" in svg
     assert "var(--soft, #59636e)" in svg
@@ -73,7 +73,7 @@ def test_its_text_is_text_and_its_colours_are_those_of_the_page() -> None:
     assert not re.findall(r"#[0-9a-f]{6}\b", bare, re.IGNORECASE)
 
 
-def test_two_pictures_of_a_page_share_no_name() -> None:
+def test_two_pictures_of_a_page_have_no_common_element_id() -> None:
     def names(svg: str) -> set[str]:
         return set(re.findall(r'\bid="([^"]*)"', svg))
 

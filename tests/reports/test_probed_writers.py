@@ -114,7 +114,7 @@ def probe(place: Path, program: str, check: str, arguments: list[str], start: Pa
     ("root", "log"),
     [("mq", ""), ("data/new/mq", ""), ("there/mq", ""), ("there", "disk-1/commitlog,new/disk-2/commitlog")],
 )
-def test_a_message_that_was_acknowledged_is_kept_wherever_the_root_is(tmp_path: Path, root: str, log: str) -> None:
+def test_an_acknowledged_message_survives_for_any_store_and_log_directory(tmp_path: Path, root: str, log: str) -> None:
     (tmp_path / "start" / "there").mkdir(parents=True)
     check = """
         def check(directory, acknowledged):
@@ -126,7 +126,7 @@ def test_a_message_that_was_acknowledged_is_kept_wherever_the_root_is(tmp_path: 
 
 
 @pytest.mark.ci
-def test_settings_and_offsets_that_were_kept_are_kept(tmp_path: Path) -> None:
+def test_stored_settings_and_offsets_survive(tmp_path: Path) -> None:
     (tmp_path / "start").mkdir()
     (tmp_path / "start" / "broker.conf").write_text("deleteWhen=04\n")
     (tmp_path / "start" / "plain_acl.yml").write_text(ACL)
@@ -153,7 +153,7 @@ def test_settings_and_offsets_that_were_kept_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("how", [[], ["--master", "in-process"]])
-def test_a_rebuilt_store_is_whole_unless_it_has_its_marker(tmp_path: Path, how: list[str]) -> None:
+def test_a_rebuilt_store_without_its_marker_is_complete(tmp_path: Path, how: list[str]) -> None:
     old = tmp_path / "start" / "old"
     sizes = {"mapped_file_size_commit_log": 4096, "mapped_file_size_consume_queue": 200}
     config = StoreConfig(str(old), **sizes, max_hash_slot_num=4, max_index_num=8)
@@ -190,7 +190,7 @@ def test_a_rebuilt_store_is_whole_unless_it_has_its_marker(tmp_path: Path, how: 
 
 
 @pytest.mark.ci
-def test_a_sweep_that_has_ended_has_its_rows(tmp_path: Path) -> None:
+def test_a_finished_sweep_keeps_its_rows(tmp_path: Path) -> None:
     check = """
         import io
         import pyarrow.parquet as pq
@@ -216,7 +216,7 @@ IS_FAILURE = """
 
 
 @pytest.mark.ci
-def test_failures_and_the_page_of_a_run_are_whole_and_kept(tmp_path: Path) -> None:
+def test_failures_and_the_page_of_a_run_are_complete_and_survive(tmp_path: Path) -> None:
     check = f"""{IS_FAILURE}
     def check(directory, acknowledged):
         found = failures(directory)
@@ -230,7 +230,7 @@ def test_failures_and_the_page_of_a_run_are_whole_and_kept(tmp_path: Path) -> No
 
 
 @pytest.mark.ci
-def test_a_failure_that_is_shrunk_in_place_is_never_half_a_file(tmp_path: Path) -> None:
+def test_a_failure_that_is_shrunk_in_place_is_never_a_partial_file(tmp_path: Path) -> None:
     seed = next(seed for seed in range(40) if run_seed(SCENARIOS[FAILING[0]], seed, mutant=FAILING[2]).failure)
     failure = run_seed(SCENARIOS[FAILING[0]], seed, mutant=FAILING[2]).failure
     assert failure is not None

@@ -7,7 +7,7 @@ from tornlog.reports.quantities import bounds, duration, nearest_ranks, percent,
     ("held", "seeds", "text"),
     [(3, 3, "100.00"), (0, 3, "0.00"), (999_999, 1_000_000, "99.99"), (1, 1_000_000, "0.01"), (2, 3, "66.66")],
 )
-def test_only_all_is_a_hundred_and_only_none_is_nothing(held: int, seeds: int, text: str) -> None:
+def test_only_all_seeds_give_100_percent_and_only_none_give_0(held: int, seeds: int, text: str) -> None:
     assert percent(held, seeds) == text
 
 
@@ -21,11 +21,11 @@ def test_only_all_is_a_hundred_and_only_none_is_nothing(held: int, seeds: int, t
         (6999, 7000, "99.98 (99.93-100.00)"),
     ],
 )
-def test_a_rate_says_what_so_many_seeds_can_say(held: int, seeds: int, text: str) -> None:
+def test_a_rate_is_shown_with_its_bounds(held: int, seeds: int, text: str) -> None:
     assert rate(held, seeds) == text
 
 
-def test_of_all_and_of_none_one_bound_says_nothing() -> None:
+def test_bounds_contain_the_rate_and_are_trivial_at_0_and_100_percent() -> None:
     assert bounds(5, 5)[1] == 1.0
     assert bounds(0, 5)[0] == 0.0
     for held in range(6):
@@ -37,11 +37,11 @@ def test_of_all_and_of_none_one_bound_says_nothing() -> None:
     ("us", "text"),
     [(0.25, "250 ns"), (1, "1 µs"), (250, "250 µs"), (1_500, "1.5 ms"), (12_345, "12.3 ms"), (2e6, "2 s")],
 )
-def test_durations_read_as_people_say_them(us: float, text: str) -> None:
+def test_durations_have_a_readable_unit(us: float, text: str) -> None:
     assert duration(us) == text
 
 
-def test_a_percentile_is_the_least_that_so_many_do_not_exceed() -> None:
+def test_a_percentile_is_the_smallest_value_that_the_share_does_not_exceed() -> None:
     assert nearest_ranks({10: 500, 20: 400, 30: 90, 40: 9, 50: 1}) == {
         "p50_us": 10,
         "p90_us": 20,
@@ -50,7 +50,7 @@ def test_a_percentile_is_the_least_that_so_many_do_not_exceed() -> None:
     }
 
 
-def test_of_one_put_all_percentiles_are_that() -> None:
+def test_all_percentiles_of_one_put_are_its_latency() -> None:
     assert set(nearest_ranks({7: 1}).values()) == {7}
 
 

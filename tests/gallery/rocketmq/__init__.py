@@ -1,1 +1,1 @@
-"""Published findings reproduced in recorded writes of the real RocketMQ store on its JVM."""
+"""Published findings: reproduces them in recorded writes of the real RocketMQ store."""

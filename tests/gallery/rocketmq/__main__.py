@@ -21,7 +21,7 @@ _Example = tuple[RecordedPlan, ViolationGroup]
 
 
 def main(jobs: Annotated[int, typer.Option(min=1, help="Processes that check, each with a JVM.")] = 1) -> None:
-    """Record the real store, let it open its crash images, and print the reproduced findings."""
+    """Record the real store, open its crash images with it, and print the reproduced findings."""
     try:
         commands = {version: recorded_store(version) for version in dict.fromkeys(plan.version for plan in PLANS)}
     except JavaMissing as missing:

@@ -1,4 +1,4 @@
-"""Check server: the real store opens a crash image, and its contents are compared with the puts.
+"""Check server: opens crash images with the real store, and compares the contents with the puts.
 
 `python -m tests.gallery.rocketmq.judge_server PLAN`. The first line for a broken state lists the kinds of breach, in
 the words of `plans`.
@@ -32,7 +32,7 @@ def java_hash(text: str) -> int:
 
 
 def breaches(plan: Plan, seen: Fields, answers: list[Fields], refusal: str = START) -> Iterator[Breach]:
-    """Yield kind and place of each breach. refusal: the kind, if the store does not open."""
+    """Yield kind and place of each breach. refusal: the kind to yield if the store does not open."""
     if "exception" in seen or not seen.get("load") or not seen.get("start"):
         yield refusal, str(seen.get("exception", f"load {seen.get('load')}, start {seen.get('start')}"))
         return
@@ -91,9 +91,9 @@ def _answer_breaches(
 
 
 def kind_of_refusal(store: Path, plan: Plan) -> str:
-    """Return the kind of breach for a store that refuses to open, if it does.
+    """Return the kind of breach if the store refuses to open.
 
-    REFUSED: files have the configured sizes, and a queue ends in a file without an entry. START: any other refusal.
+    REFUSED: all files have the configured sizes, and a queue ends with a file that has no entry. START: any other case.
     """
     sizes = {"commitlog": "mappedFileSizeCommitLog", "consumequeue": "mappedFileSizeConsumeQueue"}
     files = [(path, plan.config[key]) for place, key in sizes.items() for path in (store / place).rglob("0*")]
@@ -104,7 +104,7 @@ def kind_of_refusal(store: Path, plan: Plan) -> str:
 
 
 def main() -> None:
-    """Answer each line with a line."""
+    """Answer each request line with a result line."""
     (plan,) = (plan for plan in PLANS if plan.name == sys.argv[1])
     with TemporaryDirectory() as home, RealStore(real_store_program(plan.version), Path(home)) as store:
         for line in sys.stdin:

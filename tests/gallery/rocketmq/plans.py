@@ -1,6 +1,6 @@
-"""Plans for the real store: its puts during the recording, and the findings that crashes must show.
+"""Plans for the real store: define the recorded puts, and the findings that crashes must reproduce.
 
-The settings of a plan are those of broker.conf, with small files, so that some tens of puts fill several.
+A plan has settings of broker.conf. Files are small, so that some tens of puts fill several of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ FINDINGS = {
     },
     OF_5: {"start-refused-5": REFUSED},
 }
-"""Published findings of each version, and the judge's word for each."""
+"""Published findings of each version, with the kind that the check server reports for each."""
 DELAY_LEVELS = "1s 3s 20s"
 DELAY_LEVEL, DELAY_MS = 3, 20_000
 _SETTINGS = {
@@ -40,7 +40,7 @@ _SETTINGS = {
     "diskMaxUsedSpaceRatio": 95,
 }
 _UNFLUSHED = {"flushCommitLogTimed": True, "flushIntervalCommitLog": 60_000}
-"""Only for the recording: a stopped store waits for the end of this interval."""
+"""Used only for the recording, because a stopped store waits until the end of this interval."""
 Put = dict[str, Any]
 
 
@@ -50,9 +50,8 @@ class Plan:
 
     is_flushed: whether the log is synced by default during the run: at the first put, and then twice a second.
 
-    before: the run of a first life that a power cut ended. It left part of one record, so recovery truncates the log
-    there,
-    and nothing of the next record, which `gone` names.
+    before: the run of a first life that ended with a power cut. The crash image has a part of one record, so recovery
+    truncates the log there, and has nothing of the next record, which `gone` names.
     """
 
     name: str
@@ -67,7 +66,7 @@ class Plan:
 
     @property
     def config(self) -> dict[str, object]:
-        """Return all settings, by their names in broker.conf."""
+        """Return all settings by their names in broker.conf."""
         return {**_SETTINGS, **self.settings}
 
     @property
@@ -79,7 +78,7 @@ class Plan:
 
 
 def put(name: str, queue: int = 0, *, body_bytes: int = 60, pause_ms: int = 3, is_delayed: bool = False) -> Put:
-    """Return a message with a key, a tag and a property that is long enough to be stored in several steps."""
+    """Return a message with a key, a tag and a property that is too long to be written in one step."""
     properties = {"KEYS": name, "TAGS": f"Tag{name[-1]}", "extra": "x" * 70}
     if is_delayed:
         properties["DELAY"] = str(DELAY_LEVEL)
@@ -90,7 +89,7 @@ def put(name: str, queue: int = 0, *, body_bytes: int = 60, pause_ms: int = 3, i
 _SYNC = {"flushDiskType": "SYNC_FLUSH"}
 _LATE_MS = 4_500
 _LONG_BYTES = 3 * 4096
-"""Size of a body of which a power cut can lose one page, but not the page before or after."""
+"""Body size at which a power cut can lose one page and keep the pages before and after it."""
 _LONG = {"mappedFileSizeCommitLog": 1 << 16}
 PLANS = (
     Plan("puts", [put(f"k{n}") for n in range(7)], ("process-kill",), {**_SYNC, "maxIndexNum": 5}, 300),

@@ -1,4 +1,4 @@
-"""Recorded real store: its JVM with each store through maps, and the judgement of its crashes."""
+"""Recorded real store: records all writes of its JVM to mapped files, and checks its crashes."""
 
 import json
 import resource
@@ -36,7 +36,7 @@ _LOG = f"{FILES}/store/commitlog/{0:020}"
 _PROGRAM_SECONDS, _CHECK_SECONDS = 120.0, 60.0
 _HERE = Path(__file__).parent
 _JUDGE = "tests.gallery.rocketmq.judge_server"
-_JVM = (  # UseAVX=2: with AVX-512, bytes are copied by fewer and longer stores than on most processors
+_JVM = (  # UseAVX=2: with AVX-512, bytes are copied by fewer and longer instructions than on most processors
     *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:UseAVX=2"),
     *(f"--add-opens=java.base/{module}=ALL-UNNAMED" for module in ("java.nio", "jdk.internal.ref", "sun.nio.ch")),
 )
@@ -44,7 +44,7 @@ _JVM = (  # UseAVX=2: with AVX-512, bytes are copied by fewer and longer stores 
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlan:
-    """The result of a plan. met: the number of broken states by the judge's words."""
+    """The result of a plan. met: the number of broken states by kind of breach."""
 
     plan: Plan
     record: ProgramRecord
@@ -52,9 +52,9 @@ class RecordedPlan:
     met: Mapping[str, list[ViolationGroup]]
     seconds: float
     bare_cpu_seconds: float
-    """Of the whole run without the recorder, including the start of the JVM."""
+    """CPU time of the whole run without the recorder, including the start of the JVM."""
     recorded_cpu_seconds: float
-    """Of the whole run with the recorder."""
+    """CPU time of the whole run with the recorder."""
 
 
 def recorded_store(name: str) -> list[str]:
@@ -72,9 +72,9 @@ def recorded_store(name: str) -> list[str]:
 
 
 def run_plan(command: list[str], plan: Plan, jobs: int = 1, states_max: int = STATES_MAX) -> RecordedPlan:
-    """Record a plan and judge its crashes.
+    """Record a plan and check its crashes.
 
-    Raises ProgramError if it cannot be recorded, RuntimeError if the recording is incomplete or the judge gives no
+    Raises ProgramError if it cannot be recorded, RuntimeError if the recording is incomplete or the check has no
     verdict.
     """
     began = perf_counter()
@@ -98,7 +98,7 @@ def run_plan(command: list[str], plan: Plan, jobs: int = 1, states_max: int = ST
 
 
 def _cpu_seconds() -> float:
-    """Return the CPU time of this process and of its ended children."""
+    """Return the CPU time of this process and of its finished children."""
     of_all = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in of_all)
 
@@ -123,9 +123,8 @@ def _record(command: list[str], plan: Plan, start: Image) -> ProgramRecord:
 def _damaged(command: list[str], plan: Plan) -> Image:
     """Return a state after a power cut with the last message, but without the body of the one before.
 
-    A sync between the two, which comes twice a second, makes this state impossible; then the plan is repeated a few
-    times.
-    Raises RuntimeError if no such state occurs.
+    The store syncs twice a second. A sync between the two messages makes this state impossible, and the plan is then
+    repeated a few times. Raises RuntimeError if no run has such a state.
     """
     for _ in range(_FIRST_LIVES_MAX):
         left = _without_the_one_before(_record(command, plan, EMPTY), plan)
@@ -135,10 +134,10 @@ def _damaged(command: list[str], plan: Plan) -> Image:
 
 
 def _without_the_one_before(record: ProgramRecord, plan: Plan) -> Image | None:
-    """Return the recorded log with one page of zeros; None if no tried state is like that."""
+    """Return the recorded log with one page of zeros; None if no tried state has such a page."""
     answers = [json.loads(answer) for answer in record.acknowledged]
     damaged, last = answers[-2]["offset"], answers[-1]["offset"]
-    page = -(-damaged // PAGE_BYTES) * PAGE_BYTES + PAGE_BYTES  # wholly of the body
+    page = -(-damaged // PAGE_BYTES) * PAGE_BYTES + PAGE_BYTES  # a page that has only bytes of the body
     assert page + PAGE_BYTES < last, (damaged, last)
     replayer, chances = Replayer(record, EMPTY), Choices("second life")
     for point in replayer.points():

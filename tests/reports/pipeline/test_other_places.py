@@ -134,7 +134,7 @@ def names(place: str, under: str) -> list[str]:
     return sorted(one.base_name for one in found if not is_aside(one.base_name))
 
 
-def test_a_sweep_that_is_killed_goes_on_is_merged_and_reads_as_one_on_disk(
+def test_a_killed_remote_sweep_is_resumed_and_merged_and_reads_as_a_local_one(
     place_of: Callable[[str], str], tmp_path: Path
 ) -> None:
     place = place_of("sweep")
@@ -161,7 +161,7 @@ def test_a_sweep_that_is_killed_goes_on_is_merged_and_reads_as_one_on_disk(
     assert rows[0].equals(rows[1])
 
 
-def test_a_sweep_there_is_analysed_as_one_on_disk(place_of: Callable[[str], str], tmp_path: Path) -> None:
+def test_a_remote_sweep_has_the_same_analysis_as_a_local_one(place_of: Callable[[str], str], tmp_path: Path) -> None:
     places = [place_of("sweep"), str(tmp_path / "here")]
     for place in places:
         sweep(SweepRequest((NAME,), 0, 40, block_seeds=16), Table(place), InProcess())
@@ -172,7 +172,7 @@ def test_a_sweep_there_is_analysed_as_one_on_disk(place_of: Callable[[str], str]
     assert there["pass_rates"].column("seeds").to_pylist()
 
 
-def test_a_file_whose_writer_fails_is_not_there(place_of: Callable[[str], str]) -> None:
+def test_a_file_whose_writer_fails_does_not_appear(place_of: Callable[[str], str]) -> None:
     place = place_of("half")
     system, root = open_place(place)
     with pytest.raises(ValueError, match="on the way"), whole_file(system, f"{root}/rows/name") as stream:  # noqa: PT012
@@ -182,7 +182,7 @@ def test_a_file_whose_writer_fails_is_not_there(place_of: Callable[[str], str]) 
     assert names(place, "rows") == []
 
 
-def test_a_damaged_file_is_named_and_made_again(place_of: Callable[[str], str]) -> None:
+def test_a_damaged_remote_row_file_is_named_and_written_again(place_of: Callable[[str], str]) -> None:
     place = place_of("damaged")
     request, table = SweepRequest((NAME,), 0, 8, block_seeds=4), Table(place)
     sweep(request, table, InProcess())
@@ -197,7 +197,9 @@ def test_a_damaged_file_is_named_and_made_again(place_of: Callable[[str], str]) 
     assert table.read().drop(["wall_seconds"]).equals(before)
 
 
-def test_a_store_there_is_audited_as_one_on_disk(place_of: Callable[[str], str], source: Path, tmp_path: Path) -> None:
+def test_a_remote_store_is_audited_like_a_local_one(
+    place_of: Callable[[str], str], source: Path, tmp_path: Path
+) -> None:
     with tarfile.open(source / "tests/golden/02-multi-rollover/store.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     place = place_of("store")
@@ -217,7 +219,7 @@ def test_a_store_there_is_audited_as_one_on_disk(place_of: Callable[[str], str],
     assert found.findings.violations[0].file == str(entries.relative_to(here))
 
 
-def test_a_store_there_is_the_same_table_as_on_disk(
+def test_a_remote_store_has_the_same_tables_as_a_local_one(
     place_of: Callable[[str], str], source: Path, tmp_path: Path
 ) -> None:
     with tarfile.open(source / "tests/golden/02-multi-rollover/store.tar.gz") as archive:
@@ -241,7 +243,9 @@ def configured(directory: Path, file: str, settings: dict[str, str]) -> None:
     (directory / file).write_text(f"<configuration>{''.join(properties)}</configuration>")
 
 
-def test_a_view_of_hdfs_is_written_again_and_read(hdfs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_a_view_of_hdfs_can_be_replaced_and_read(
+    hdfs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_directory(*open_place(f"{hdfs}/under"))
     mounts = {"link./seen": f"{hdfs}/under", "linkFallback": f"{hdfs}/rest"}
     settings = {f"fs.viewfs.mounttable.all.{name}": place for name, place in mounts.items()}
@@ -259,7 +263,7 @@ def test_a_view_of_hdfs_is_written_again_and_read(hdfs: str, tmp_path: Path, mon
     assert (found.base_name, found.size, found.mtime_ns > 0) == ("file", 6, True)
 
 
-def test_a_sweep_goes_on_at_the_second_name_node_when_the_first_is_killed(
+def test_a_sweep_continues_at_the_second_name_node_after_the_first_is_killed(
     small_cluster: Callable[..., "AbstractContextManager[subprocess.Popen[str]]"],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -289,7 +293,7 @@ def test_a_sweep_goes_on_at_the_second_name_node_when_the_first_is_killed(
         assert sorted(Table(place).read(["seed"])["seed"].to_pylist()) == list(range(400))
 
 
-def test_a_store_is_rebuilt_from_there_to_there_as_on_disk(
+def test_a_remote_rebuild_gives_the_same_store_as_a_local_one(
     place_of: Callable[[str], str], source: Path, tmp_path: Path
 ) -> None:
     with tarfile.open(source / "tests/golden/12-index-roll/store.tar.gz") as archive:

@@ -59,7 +59,7 @@ def system(request: pytest.FixtureRequest) -> fs.FileSystem:
     return fs.LocalFileSystem() if kind is None else fs.PyFileSystem(kind())
 
 
-def test_a_file_is_written_and_written_again(system: fs.FileSystem, tmp_path: Path) -> None:
+def test_a_written_file_can_be_replaced(system: fs.FileSystem, tmp_path: Path) -> None:
     directory = str(tmp_path / "deep" / "down")
     make_directory(system, directory)
     for text in (b"first", b"second"):
@@ -69,7 +69,7 @@ def test_a_file_is_written_and_written_again(system: fs.FileSystem, tmp_path: Pa
         assert os.listdir(directory) == ["name"]
 
 
-def test_an_error_on_the_way_leaves_what_was_there(system: fs.FileSystem, tmp_path: Path) -> None:
+def test_an_error_during_a_write_keeps_the_old_file(system: fs.FileSystem, tmp_path: Path) -> None:
     path = tmp_path / "name"
     for before in (None, b"whole"):
         if before is not None:
@@ -81,6 +81,6 @@ def test_an_error_on_the_way_leaves_what_was_there(system: fs.FileSystem, tmp_pa
 
 
 @pytest.mark.parametrize("scheme", ["s3a", "s3n"])
-def test_a_scheme_of_hadoop_s_client_is_refused_with_the_name_that_is_expected(scheme: str) -> None:
+def test_a_scheme_of_hadoops_client_is_refused_with_the_expected_scheme(scheme: str) -> None:
     with pytest.raises(ValueError, match=f"{scheme}://bucket/store: expected s3://bucket/store, found {scheme}://"):
         open_place(f"{scheme}://bucket/store")

@@ -10,7 +10,7 @@ SWEEP = ["sweep", "--scenario", "clean-shutdown", "--seeds", "1", "--out"]
 REBUILD = ["rebuild", "store", "--to"]
 
 
-def test_a_path_is_told_from_the_root_on_and_a_uri_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_becomes_absolute_and_a_uri_stays_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert absolute("sweep") == f"{tmp_path}/sweep"
@@ -27,7 +27,7 @@ def test_a_path_is_told_from_the_root_on_and_a_uri_as_it_is(tmp_path: Path, monk
     ],
 )
 @pytest.mark.parametrize("command", [SWEEP, ["audit"], REBUILD])
-def test_a_uri_that_opens_nothing_is_refused(
+def test_a_uri_of_an_unknown_file_system_is_refused(
     uri: str, why: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -40,7 +40,7 @@ def test_a_uri_that_opens_nothing_is_refused(
     assert ("DIR" if command == ["audit"] else command[-1]) in ended.output
 
 
-def test_a_sweep_into_a_place_that_cannot_be_written_says_which_it_is() -> None:
+def test_the_error_for_an_unwritable_place_of_a_sweep_names_the_place() -> None:
     ended = CliRunner().invoke(application(), [*SWEEP, "/proc/sweep", "--master", IN_PROCESS])
 
     assert ended.exit_code == 2, ended.output

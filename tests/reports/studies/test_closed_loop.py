@@ -6,7 +6,7 @@ import pytest
 from tornlog.reports.studies.closed_loop import ClosedLoop
 
 
-def test_every_worker_calls_again_and_again_and_each_call_counts_as_often_as_it_says() -> None:
+def test_every_worker_repeats_its_call_and_each_call_counts_per_call_times() -> None:
     calls = [0, 0]
 
     def caller(number: int) -> None:
@@ -22,7 +22,7 @@ def test_every_worker_calls_again_and_again_and_each_call_counts_as_often_as_it_
     assert 1_000 <= sample.latency.p50_us <= sample.latency.p99_us <= sample.latency.max_us
 
 
-def test_a_call_that_takes_longer_than_the_loop_is_waited_for() -> None:
+def test_the_loop_waits_for_a_call_that_takes_longer() -> None:
     done = []
 
     def slow() -> None:
@@ -33,7 +33,7 @@ def test_a_call_that_takes_longer_than_the_loop_is_waited_for() -> None:
     assert done == [True]
 
 
-def test_what_a_call_raises_ends_all_workers_and_is_raised() -> None:
+def test_an_error_of_a_call_ends_all_workers_and_is_raised() -> None:
     def fail() -> None:
         raise RuntimeError("no sheep left")
 
@@ -43,7 +43,7 @@ def test_what_a_call_raises_ends_all_workers_and_is_raised() -> None:
     assert time.perf_counter() - began < 30
 
 
-def test_no_worker_calls_any_more_once_the_loop_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_worker_makes_a_call_after_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     loop = ClosedLoop([lambda: (calls.append(1), time.sleep(0.001))], 60)
     join, interrupted = threading.Thread.join, []

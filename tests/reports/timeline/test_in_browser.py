@@ -90,7 +90,7 @@ def selected(page: Page) -> str:
     return str(page.evaluate("() => document.getElementById('lanes').dataset.selected"))
 
 
-def test_lanes_are_there_and_drawn_in_many_colours(opened: Open, lost: RunRecording) -> None:
+def test_lanes_are_drawn_in_many_colours(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         labels = page.locator("#labels .lane").all_text_contents()
         for expected in ("producer-1", "group-commit", "put", "commitlog/…2048", "checkpoint"):
@@ -101,7 +101,7 @@ def test_lanes_are_there_and_drawn_in_many_colours(opened: Open, lost: RunRecord
         assert len([colour for colour, pixels in colours.items() if pixels > 100]) > 8
 
 
-def test_the_whole_run_is_in_view_and_the_lost_message_tells_its_story(opened: Open, lost: RunRecording) -> None:
+def test_the_page_opens_with_the_whole_run_and_the_story_of_the_lost_message(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         start, end, total = view(page)
         assert (start, end) == (0, total)
@@ -164,7 +164,7 @@ def test_dragging_moves_the_view(opened: Open, lost: RunRecording) -> None:
         assert after[0] == pytest.approx(max(0, before[0] - (before[1] - before[0]) / 4), rel=0.05)
 
 
-def test_a_click_selects_what_is_there(opened: Open, lost: RunRecording) -> None:
+def test_a_click_selects_the_event_under_the_pointer(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         page.keyboard.press("Escape")
         assert selected(page) == ""
@@ -177,7 +177,7 @@ def test_a_click_selects_what_is_there(opened: Open, lost: RunRecording) -> None
         assert "life-0, killed" in page.locator("#details").inner_text()
 
 
-def test_what_is_under_the_pointer_is_named(opened: Open, lost: RunRecording) -> None:
+def test_the_event_under_the_pointer_is_named(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         box = page.locator("#lanes").bounding_box()
         lane = page.locator("#labels .lane", has_text="machines").bounding_box()
@@ -189,7 +189,7 @@ def test_what_is_under_the_pointer_is_named(opened: Open, lost: RunRecording) ->
         assert page.locator("#tip").is_hidden()
 
 
-def test_search_finds_a_path_and_goes_through_what_it_found(opened: Open, lost: RunRecording) -> None:
+def test_search_finds_a_path_and_steps_through_the_results(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         page.keyboard.press("/")
         page.keyboard.type("checkpoint")
@@ -219,7 +219,7 @@ def test_tasks_messages_operations_and_cuts_are_found(opened: Open, lost: RunRec
         assert text.split("_")[0] in page.locator("#details").inner_text().lower()
 
 
-def test_the_violation_is_one_key_away(opened: Open, lost: RunRecording) -> None:
+def test_one_key_shows_the_violation(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         for _ in range(6):
             page.keyboard.press("+")
@@ -233,7 +233,7 @@ def test_the_violation_is_one_key_away(opened: Open, lost: RunRecording) -> None
         assert selected(page).startswith("DUR: ")
 
 
-def test_the_cut_is_one_key_away_and_shows_what_it_took(opened: Open, lost: RunRecording) -> None:
+def test_one_key_shows_the_cut_and_its_losses(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         page.keyboard.press("c")
         assert selected(page).startswith("life-0: power cut (strict-posix)")
@@ -244,7 +244,7 @@ def test_the_cut_is_one_key_away_and_shows_what_it_took(opened: Open, lost: RunR
         assert "the file is gone: its name was not durable" in page.locator("#cuts").inner_text()
 
 
-def test_time_is_another_axis_with_the_same_moments_in_view(opened: Open, lost: RunRecording) -> None:
+def test_the_time_axis_shows_the_same_moments(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         page.keyboard.press("t")
         start, end, total = view(page)
@@ -261,7 +261,7 @@ def test_time_is_another_axis_with_the_same_moments_in_view(opened: Open, lost: 
 
 @pytest.mark.parametrize("axis", ["order", "time"])
 @pytest.mark.parametrize("zooms", [0, 6, 14, 40])
-def test_each_label_of_the_ruler_is_drawn_once_and_has_room(
+def test_labels_of_the_ruler_are_drawn_once_and_do_not_overlap(
     opened: Open, lost: RunRecording, axis: str, zooms: int
 ) -> None:
     with opened(lost, f"#axis={axis}") as page:
@@ -277,7 +277,7 @@ def test_each_label_of_the_ruler_is_drawn_once_and_has_room(
             assert end + 8 < start
 
 
-def test_the_ruler_of_a_program_has_each_step_once(opened: Open, probed: RunRecording) -> None:
+def test_the_ruler_of_a_program_shows_each_step_once(opened: Open, probed: RunRecording) -> None:
     with opened(probed) as page:
         assert [words for words, _, _ in page.evaluate(RULER_LABELS)] == [f"step {step}" for step in range(5)]
 
@@ -294,7 +294,7 @@ def test_the_keys_are_listed(opened: Open, lost: RunRecording) -> None:
         assert page.locator("#keys").is_hidden()
 
 
-def test_light_and_dark_differ_and_the_address_may_choose(opened: Open, lost: RunRecording) -> None:
+def test_light_and_dark_differ_and_the_address_can_choose(opened: Open, lost: RunRecording) -> None:
     grounds = {}
     for scheme, fragment in (("light", ""), ("dark", ""), ("light", "#theme=dark"), ("dark", "#theme=light")):
         with opened(lost, fragment, scheme=scheme) as page:
@@ -328,7 +328,7 @@ def test_at_the_width_of_a_phone_nothing_scrolls_sideways(
         assert page.evaluate("() => document.documentElement.scrollWidth") == 400
 
 
-def test_the_address_may_say_what_to_show(opened: Open, lost: RunRecording) -> None:
+def test_the_address_can_select_what_to_show(opened: Open, lost: RunRecording) -> None:
     with opened(lost, "#violation") as page:
         assert selected(page).startswith("DUR: ")
     with opened(lost, "#put=m0.0.0&axis=time") as page:
@@ -349,7 +349,7 @@ def test_a_line_of_a_story_leads_to_its_moment(opened: Open, lost: RunRecording)
         assert selected(page).startswith("m0.1.0 into"), "the story goes on"
 
 
-def test_groups_of_lanes_fold(opened: Open, lost: RunRecording) -> None:
+def test_groups_of_lanes_can_be_folded(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         before = page.locator("#labels .lane").count()
         page.locator("#labels .group", has_text="files").click()
@@ -358,7 +358,7 @@ def test_groups_of_lanes_fold(opened: Open, lost: RunRecording) -> None:
         assert page.locator("#labels .lane").count() == before
 
 
-def test_a_run_that_held_has_no_violation_to_go_to(opened: Open, held: RunRecording) -> None:
+def test_the_page_of_a_run_without_violations_has_no_violation_to_show(opened: Open, held: RunRecording) -> None:
     with opened(held) as page:
         assert page.locator("#to-violation").is_hidden()
         page.keyboard.press("v")
@@ -376,7 +376,7 @@ def test_a_run_that_held_has_no_violation_to_go_to(opened: Open, held: RunRecord
         "<img src='http://127.0.0.1:9/planted.png'>",
     ],
 )
-def test_a_page_that_complains_or_asks_the_network_is_noticed(
+def test_a_page_with_errors_or_network_requests_fails_the_test(
     opened: Open, lost: RunRecording, page_of: Callable[[RunRecording], Path], tmp_path: Path, spoilt: str
 ) -> None:
     html = page_of(lost).read_text().replace("</body>", f"{spoilt}</body>")
@@ -387,7 +387,7 @@ def test_a_page_that_complains_or_asks_the_network_is_noticed(
             pass
 
 
-def test_a_long_run_is_drawn_too(opened: Open, long: RunRecording) -> None:
+def test_a_long_run_can_be_drawn(opened: Open, long: RunRecording) -> None:
     with opened(long) as page:
         assert sum(page.evaluate(PIXELS).values()) > 20_000
         for key in ("+", "+", "ArrowRight", "t", "f"):
@@ -395,7 +395,7 @@ def test_a_long_run_is_drawn_too(opened: Open, long: RunRecording) -> None:
         assert view(page)[0] == 0
 
 
-def test_a_run_that_ends_at_its_crash_shows_what_was_last_done(opened: Open, ended_at_its_crash: RunRecording) -> None:
+def test_a_run_that_ends_at_its_crash_shows_the_last_operations(opened: Open, ended_at_its_crash: RunRecording) -> None:
     with opened(ended_at_its_crash) as page:
         assert selected(page).startswith("POS: ")
         assert "Last changes of commitlog/…" in page.locator("#details").inner_text()
@@ -421,13 +421,13 @@ def test_a_program_has_steps_and_no_time(opened: Open, probed: RunRecording) -> 
         assert " ms" not in page.locator("body").inner_text()
 
 
-def test_a_promise_that_is_picked_in_the_table_is_selected(opened: Open, probed: RunRecording) -> None:
+def test_a_click_on_a_promise_in_the_table_selects_it(opened: Open, probed: RunRecording) -> None:
     with opened(probed) as page:
         page.locator("#ledger button", has_text="one").click()
         assert selected(page) == "promised: one"
 
 
-def test_the_pages_of_a_long_file_say_where_they_are(opened: Open, probed: RunRecording) -> None:
+def test_the_pages_of_a_long_file_show_their_position(opened: Open, probed: RunRecording) -> None:
     (cut,) = probed.cuts
     far = cut.files[0]._replace(path="far", before="w" * 8, after="l" * 8, pages=(7,), bytes_before=9_000_000, more=2)
     run = replace(probed, cuts=[replace(cut, files=[far])], digest="far")

@@ -28,7 +28,7 @@ def test_the_page_requests_nothing_from_the_network(lost: RunRecording) -> None:
     assert html.count("<script") == 2
 
 
-def test_the_record_is_whole_in_the_page(lost: RunRecording) -> None:
+def test_the_page_has_the_complete_recording(lost: RunRecording) -> None:
     record = record_in(timeline_page(lost))
     texts = record["texts"]
     assert len(record["moments"]["ns"]) == len(record["moments"]["steps"]) == len(lost.moments)
@@ -41,7 +41,7 @@ def test_the_record_is_whole_in_the_page(lost: RunRecording) -> None:
     assert len(texts) == len(set(texts))
 
 
-def test_what_a_run_calls_itself_cannot_break_out_of_the_page(lost: RunRecording) -> None:
+def test_names_of_a_run_are_escaped_in_the_page(lost: RunRecording) -> None:
     evil = "</script><script>alert(1)</script><!--"
     tasks = [replace(lost.tasks[0], name=f"m/{evil}"), *lost.tasks[1:]]
     html = timeline_page(replace(lost, subject=Subject(evil, evil, 1, evil), tasks=tasks))
@@ -51,7 +51,7 @@ def test_what_a_run_calls_itself_cannot_break_out_of_the_page(lost: RunRecording
     assert "<" not in _embedded_json(replace(lost, tasks=tasks))
 
 
-def test_every_script_beside_the_page_is_in_it(source: Any) -> None:
+def test_the_page_includes_every_script_of_its_folder(source: Any) -> None:
     beside = {path.stem for path in (source / "reports" / "timeline").glob("*.js")}
     assert beside == set(SCRIPTS)
 

@@ -86,7 +86,9 @@ def test_events_of_a_long_run_with_batches_and_delays_are_well_formed(long: RunR
         ({"ph": "Z"}, "phase Z"),
     ],
 )
-def test_what_is_wrong_is_found(lost: RunRecording, change: dict[str, Any], found: str) -> None:
+def test_the_check_of_this_test_detects_malformed_events(
+    lost: RunRecording, change: dict[str, Any], found: str
+) -> None:
     events = trace_events(lost)
     victim = next(
         number
@@ -103,7 +105,7 @@ def test_what_is_wrong_is_found(lost: RunRecording, change: dict[str, Any], foun
     assert any(found in line for line in faults_of(events))
 
 
-def test_times_are_microseconds_of_virtual_time_and_no_two_moments_are_one(run: RunRecording) -> None:
+def test_times_are_microseconds_of_virtual_time_and_distinct_for_distinct_moments(run: RunRecording) -> None:
     events = [event for event in trace_events(run) if event["ph"] == "X"]
     for event in events:
         assert 0 <= event["ts"] - event["args"]["now_ns"] / 1000 <= len(run.moments) / 1000
@@ -111,7 +113,7 @@ def test_times_are_microseconds_of_virtual_time_and_no_two_moments_are_one(run: 
     assert all(before["ts"] <= behind["ts"] for before, behind in pairwise(events))
 
 
-def test_everything_of_the_record_is_there(lost: RunRecording) -> None:
+def test_trace_events_include_everything_of_the_recording(lost: RunRecording) -> None:
     events = trace_events(lost)
     counts = {
         kind: sum(event.get("cat") == kind for event in events) for kind in ("file", "lock", "put", "cut", "violation")

@@ -21,7 +21,7 @@ def story_of_broken(run: RunRecording) -> list[tuple[str, str]]:
     return [(line.tone, line.text) for line in lines]
 
 
-def test_a_message_whose_file_lost_its_name(lost: RunRecording) -> None:
+def test_the_story_of_a_message_whose_file_lost_its_name(lost: RunRecording) -> None:
     story = story_of_broken(lost)
     texts = [text for _, text in story]
     assert "puts it into" in texts[0]
@@ -34,7 +34,7 @@ def test_a_message_whose_file_lost_its_name(lost: RunRecording) -> None:
     assert story[-1][1].startswith("DUR: ")
 
 
-def test_a_record_is_written_by_the_write_that_holds_it_not_by_a_warm_up_of_its_page() -> None:
+def test_a_warm_up_of_its_page_does_not_count_as_the_write_of_a_record() -> None:
     run = record_seed(SCENARIOS["segment-rollover-crash"], 46, mutant="no-dir-fsync-on-rollover")
     put = run.puts[run.broken[0].puts[0]]
     warm_up = next(
@@ -50,7 +50,7 @@ def test_a_record_is_written_by_the_write_that_holds_it_not_by_a_warm_up_of_its_
     assert put.asked < store.begin < sync.end <= put.answered
 
 
-def test_a_write_that_was_cut_off_is_called_that() -> None:
+def test_an_interrupted_write_is_called_cut_off() -> None:
     runs = (record_seed(SCENARIOS["sync-flush-power-cut"], seed) for seed in range(100))
     cut_off = (
         [line.text for line in Storyteller(run).story(number)]
@@ -64,7 +64,7 @@ def test_a_write_that_was_cut_off_is_called_that() -> None:
     assert not any(text.startswith("its record is written") for text in story)
 
 
-def test_with_the_pool_a_record_is_written_when_the_last_piece_of_it_is_committed() -> None:
+def test_with_the_pool_a_record_counts_as_written_after_its_last_commit() -> None:
     ranges = Ranges(
         lives=(1,),
         endings=("stop",),
@@ -88,14 +88,14 @@ def test_with_the_pool_a_record_is_written_when_the_last_piece_of_it_is_committe
     assert in_pieces > 3
 
 
-def test_a_message_that_was_answered_too_early(broken_by: Broken) -> None:
+def test_the_story_of_a_message_acknowledged_too_early(broken_by: Broken) -> None:
     story = story_of_broken(broken_by("ack-before-flush"))
     assert ("bad", "answered PUT_OK, before any sync covered it") in story
     assert story[-1][1].startswith("STATUS: ")
     assert not any(text.startswith("its bytes are durable") for _, text in story)
 
 
-def test_a_message_that_came_back(came_back: RunRecording) -> None:
+def test_the_story_of_a_message_that_returned(came_back: RunRecording) -> None:
     story = story_of_broken(came_back)
     gone, back = (
         next(at for at, (_, text) in enumerate(story) if text.startswith("the recovery of ") and words in text)
@@ -107,7 +107,7 @@ def test_a_message_that_came_back(came_back: RunRecording) -> None:
 
 
 @pytest.mark.ci
-def test_a_message_of_which_a_power_cut_took_some() -> None:
+def test_the_story_of_a_message_partly_lost_in_a_power_cut() -> None:
     ground, mutant = narrowed_scenario(mutant_named("stale-tail-after-truncate")), "stale-tail-after-truncate"
     runs = (record_seed(ground, seed, mutant=mutant) for seed in range(200))
     stories = (story_of_broken(run) for run in runs if run.broken)
@@ -117,13 +117,13 @@ def test_a_message_of_which_a_power_cut_took_some() -> None:
     assert re.fullmatch(r"power cut \(.*: [1-9]\d* of its \d+ sectors are not what was written", taken[0])
 
 
-def test_a_message_whose_sync_failed(broken_by: Broken) -> None:
+def test_the_story_of_a_message_with_a_failed_sync(broken_by: Broken) -> None:
     run = broken_by("fsync-retry-acks")
     texts = [line.text for number in range(len(run.puts)) for line in Storyteller(run).story(number)]
     assert any(text.startswith("a sync of it fails: msync of commitlog") for text in texts)
 
 
-def test_where_all_is_well_no_line_is_bad(held: RunRecording) -> None:
+def test_the_story_of_a_surviving_message_has_no_bad_line(held: RunRecording) -> None:
     told = 0
     for number, put in enumerate(held.puts):
         if put.status == "PUT_OK" and put.wait:
@@ -134,7 +134,7 @@ def test_where_all_is_well_no_line_is_bad(held: RunRecording) -> None:
     assert told > 3
 
 
-def test_what_was_last_done_to_a_file_is_what_changed_it(ended_at_its_crash: RunRecording) -> None:
+def test_the_last_changes_of_a_file_are_its_writes_and_syncs(ended_at_its_crash: RunRecording) -> None:
     run = ended_at_its_crash
     path = run.broken[0].violation.file
     changes = last_changes(run.operations, path, 3)
@@ -144,7 +144,7 @@ def test_what_was_last_done_to_a_file_is_what_changed_it(ended_at_its_crash: Run
     assert last_changes(run.operations, "/nowhere", 3) == []
 
 
-def test_paths_are_short_and_still_tell_files_apart() -> None:
+def test_shortened_paths_are_distinct() -> None:
     assert path_words("/store/commitlog/00000000000000002048") == "commitlog/…2048"
     assert path_words("/store/commitlog/00000000000000000000") == "commitlog/…0"
     assert path_words("/store/index/20200913122640031") == "index/20200913122640031"
@@ -154,7 +154,7 @@ def test_paths_are_short_and_still_tell_files_apart() -> None:
     assert task_words("outside") == "outside"
 
 
-def test_cuts_are_called_what_they_are() -> None:
+def test_each_kind_of_cut_has_its_own_description() -> None:
     cut = Cut(0, "life-0", "ext4-ordered", "msync", "/store/checkpoint", "during")
     assert cut_words(cut) == "power cut (ext4-ordered), during msync checkpoint"
     assert cut_words(Cut(0, "life-0", "process-kill")) == "process kill"

@@ -14,7 +14,7 @@ def there(tmp_path: Path) -> list[str]:
     return [str(path) for path in paths]
 
 
-def test_parts_are_sorted_by_what_executors_do_with_them(there: list[str]) -> None:
+def test_parts_to_ship_are_divided_by_kind(there: list[str]) -> None:
     wheel, module, archive = there
     cargo = Cargo.of([archive, wheel, "hdfs:///libraries/other.zip", f"{module}#data", module])
 
@@ -22,7 +22,7 @@ def test_parts_are_sorted_by_what_executors_do_with_them(there: list[str]) -> No
     assert cargo.archives == (archive, f"{module}#data")
 
 
-def test_the_python_is_that_of_the_first_archive(there: list[str]) -> None:
+def test_the_python_of_executors_is_that_of_the_first_archive(there: list[str]) -> None:
     wheel, _, archive = there
 
     assert Cargo.of([wheel]).python is None
@@ -30,7 +30,7 @@ def test_the_python_is_that_of_the_first_archive(there: list[str]) -> None:
     assert Cargo.of([wheel, f"{archive}#environment", archive]).python == "./environment/bin/python"
 
 
-def test_a_wheel_is_handed_over_under_a_name_that_spark_imports_from(there: list[str], tmp_path: Path) -> None:
+def test_a_wheel_is_shipped_as_a_zip(there: list[str], tmp_path: Path) -> None:
     wheel, module, _ = there
     (tmp_path / "aside").mkdir()
     named, as_it_is = Cargo.of([wheel, module]).importable_files(tmp_path / "aside")
@@ -49,11 +49,11 @@ def test_a_wheel_is_handed_over_under_a_name_that_spark_imports_from(there: list
         ("s3://bucket/mine-1.0-py3-none-any.whl", "a wheel has to be a local file"),
     ],
 )
-def test_what_cannot_be_shipped_is_refused_before_anything_starts(part: str, message: str) -> None:
+def test_a_part_that_cannot_be_shipped_is_refused_before_the_session_starts(part: str, message: str) -> None:
     with pytest.raises(CargoError, match=message):
         Cargo.of([part])
 
 
-def test_nothing_is_shipped_to_the_environment_that_is_here(there: list[str]) -> None:
+def test_parts_to_ship_to_a_local_session_are_refused(there: list[str]) -> None:
     with pytest.raises(CargoError, match="nothing to ship to"), session("local[2]", ship=there):
         pass

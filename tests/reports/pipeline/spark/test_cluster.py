@@ -119,7 +119,7 @@ def tasks_done(spark: SparkSession) -> dict[str, int]:
     return {one.id(): one.completedTasks() for one in found if one.id() != "driver"}
 
 
-def test_the_workers_python_has_everything_but_tornlog(bare_python: Path, tmp_path: Path) -> None:
+def test_the_python_of_the_workers_has_all_packages_except_tornlog(bare_python: Path, tmp_path: Path) -> None:
     def tried(line: str) -> Done:
         command = [bare_python, "-c", line]
         return subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
@@ -128,14 +128,14 @@ def test_the_workers_python_has_everything_but_tornlog(bare_python: Path, tmp_pa
     assert "No module named 'tornlog'" in tried("import tornlog").stderr
 
 
-def test_the_command_ships_what_it_is_told_to(invoke: Callable[..., Done], wheel: Path, tmp_path: Path) -> None:
+def test_the_command_ships_the_requested_parts(invoke: Callable[..., Done], wheel: Path, tmp_path: Path) -> None:
     result = invoke("--ship", wheel)
 
     assert result.returncode == 0, result.stdout
     assert Table(str(tmp_path / "out")).read().num_rows == 20
 
 
-def test_without_shipping_the_command_says_what_executors_lack(invoke: Callable[..., Done]) -> None:
+def test_without_shipped_parts_the_command_names_the_missing_packages(invoke: Callable[..., Done]) -> None:
     result = invoke()
 
     assert result.returncode == 2, result.stdout
@@ -149,7 +149,7 @@ def test_a_wheel_of_other_code_is_refused(invoke: Callable[..., Done], other_whe
     assert "ship or install the driver's" in result.stdout
 
 
-def test_a_cluster_inside_the_driver_takes_what_is_shipped_as_well(
+def test_a_cluster_inside_the_driver_accepts_shipped_parts(
     invoke: Callable[..., Done], wheel: Path, tmp_path: Path
 ) -> None:
     result = invoke("--ship", wheel, master="local-cluster[2,1,1024]")
@@ -158,7 +158,7 @@ def test_a_cluster_inside_the_driver_takes_what_is_shipped_as_well(
     assert Table(str(tmp_path / "out")).read().num_rows == 20
 
 
-def test_two_workers_audit_a_store_with_the_wheel_that_was_shipped(
+def test_two_workers_audit_a_store_with_the_shipped_wheel(
     cluster: Any, bare_python: Path, wheel: Path, source: Path, tmp_path: Path
 ) -> None:
     with tarfile.open(source / "tests/golden/02-multi-rollover/store.tar.gz") as archive:
@@ -181,9 +181,7 @@ def test_two_workers_audit_a_store_with_the_wheel_that_was_shipped(
     assert record.promise.value == "CQ-COMPLETE"  # to which it no longer leads
 
 
-def test_two_workers_run_a_sweep_with_the_wheel_that_was_shipped(
-    spark: SparkSession, wheel: Path, tmp_path: Path
-) -> None:
+def test_two_workers_run_a_sweep_with_the_shipped_wheel(spark: SparkSession, wheel: Path, tmp_path: Path) -> None:
     request = SweepRequest(tuple(SCENARIOS), 0, 6, block_seeds=3)
     shipped, here = Table(str(tmp_path / "shipped")), Table(str(tmp_path / "here"))
     assert sweep(request, shipped, OnSpark(spark.sparkContext)).is_complete
@@ -205,7 +203,7 @@ def test_two_workers_run_a_sweep_with_the_wheel_that_was_shipped(
     assert found == [f"./{wheel.stem}.zip/tornlog/scenarios/runs/store_run.py"]
 
 
-def test_nothing_of_the_cluster_is_heard_beyond_loopback(
+def test_the_cluster_listens_only_on_loopback(
     spark: SparkSession, cluster: Any, heard_elsewhere: Callable[[int], list[str]]
 ) -> None:
     spark.sparkContext.parallelize(range(2), 2).map(abs).collect()
@@ -217,7 +215,7 @@ def test_nothing_of_the_cluster_is_heard_beyond_loopback(
         assert heard_elsewhere(pid) == []
 
 
-def test_an_executor_that_dies_costs_no_seed_its_row(spark: SparkSession, cluster: Any, tmp_path: Path) -> None:
+def test_every_seed_has_a_row_although_an_executor_died(spark: SparkSession, cluster: Any, tmp_path: Path) -> None:
     request = SweepRequest((NAME,), 0, 200, block_seeds=10)
     victim, *_ = cluster.executors()
 

@@ -37,9 +37,7 @@ def started(home: Path, *arguments: str) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
-def test_a_java_that_suits_is_started_without_the_module_that_spark_asks_for(
-    make_java: MakeJava, tmp_path: Path
-) -> None:
+def test_a_suitable_java_is_started_without_the_module_argument(make_java: MakeJava, tmp_path: Path) -> None:
     environment = {"JAVA_HOME": str(make_java("17.0.15")), "HOME": str(tmp_path)}
 
     home = java_home(environment)
@@ -49,14 +47,14 @@ def test_a_java_that_suits_is_started_without_the_module_that_spark_asks_for(
     assert java_home(environment) == home
 
 
-def test_the_java_on_the_path_is_taken_if_java_home_names_none_that_suits(make_java: MakeJava, tmp_path: Path) -> None:
+def test_without_a_suitable_java_home_the_java_on_the_path_is_used(make_java: MakeJava, tmp_path: Path) -> None:
     old, new = make_java("1.8.0_402", "old"), make_java("21.0.2", "new")
     environment = {"JAVA_HOME": str(old), "PATH": str(new / "bin"), "HOME": str(tmp_path)}
 
     assert f"{new}/bin/java" in (java_home(environment) / "bin" / "java").read_text()
 
 
-def test_the_wheels_java_is_taken_if_no_other_suits(
+def test_without_another_suitable_java_that_of_the_wheel_is_used(
     monkeypatch: pytest.MonkeyPatch, make_java: MakeJava, tmp_path: Path
 ) -> None:
     wheel = make_java("25.0.2", "wheel")
@@ -66,7 +64,7 @@ def test_the_wheels_java_is_taken_if_no_other_suits(
     assert f"{wheel}/bin/java" in (java_home(environment) / "bin" / "java").read_text()
 
 
-def test_without_any_java_what_was_looked_at_is_said(make_java: MakeJava, tmp_path: Path) -> None:
+def test_without_any_java_the_error_names_the_examined_directories(make_java: MakeJava, tmp_path: Path) -> None:
     with pytest.raises(NoJavaError, match="no Java at all"):
         java_home({"PATH": "", "HOME": str(tmp_path)})
 
@@ -78,7 +76,7 @@ def test_without_any_java_what_was_looked_at_is_said(make_java: MakeJava, tmp_pa
         java_home({"JAVA_HOME": str(old), "PATH": "", "HOME": str(tmp_path)})
 
 
-def test_what_is_made_is_kept_where_the_user_keeps_such_things(make_java: MakeJava, tmp_path: Path) -> None:
+def test_the_shim_is_stored_in_the_cache_directory_of_the_user(make_java: MakeJava, tmp_path: Path) -> None:
     java = {"JAVA_HOME": str(make_java("17.0.1"))}
     (tmp_path / "home").mkdir()
 

@@ -14,7 +14,7 @@ from tornlog.reports.pipeline.spark.engine import is_in_this_environment, is_mas
         ("yarn", False, False),
     ],
 )
-def test_a_masters_work_is_done_here_on_this_machine_or_elsewhere(
+def test_a_master_runs_in_this_environment_on_this_machine_or_elsewhere(
     master: str, *, in_this_environment: bool, on_this_machine: bool
 ) -> None:
     assert is_in_this_environment(master) is in_this_environment
@@ -28,10 +28,10 @@ def test_a_masters_work_is_done_here_on_this_machine_or_elsewhere(
         *("spark://head:7077", "spark://one:7077,two:7077", "k8s://https://api:6443"),
     ],
 )
-def test_what_spark_takes_for_a_master_is_one(master: str) -> None:
+def test_valid_masters_are_accepted(master: str) -> None:
     assert is_master(master)
 
 
 @pytest.mark.parametrize("master", ["nonsense", "", "local[]", "local[0]", "local[x]", "spark://head", "in-process"])
-def test_what_spark_takes_for_none_is_none(master: str) -> None:
+def test_invalid_masters_are_refused(master: str) -> None:
     assert not is_master(master)

@@ -8,7 +8,7 @@ from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.spark.options import engine_for, session_for
 
 
-def test_without_spark_there_is_nobody_to_ship_to_and_nothing_to_set() -> None:
+def test_without_spark_the_options_ship_and_conf_are_usage_errors() -> None:
     with engine_for(IN_PROCESS) as engine:
         assert isinstance(engine, InProcess)
     for options in ({"ship": ["tornlog.whl"]}, {"conf": ["spark.executor.memory=2g"]}):
@@ -17,18 +17,18 @@ def test_without_spark_there_is_nobody_to_ship_to_and_nothing_to_set() -> None:
 
 
 @pytest.mark.parametrize("text", ["spark.executor.memory", "=2g", ""])
-def test_a_property_is_a_key_and_a_value(text: str) -> None:
+def test_a_spark_property_requires_a_key_and_a_value(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="expected KEY=VALUE"), session_for("local[1]", conf=[text]):
         pass
 
 
-def test_what_is_no_master_is_told_without_a_spark() -> None:
+def test_an_invalid_master_is_a_usage_error() -> None:
     with pytest.raises(typer.BadParameter, match="found nonsense") as caught, session_for("nonsense"):
         pass
     assert caught.value.param_hint == "--master"
 
 
-def test_what_is_not_there_to_be_shipped_is_the_users_to_mend(tmp_path: Path) -> None:
+def test_a_missing_part_to_ship_is_a_usage_error(tmp_path: Path) -> None:
     missing = str(tmp_path / "tornlog.whl")
     with (
         pytest.raises(typer.BadParameter, match="no such file") as caught,

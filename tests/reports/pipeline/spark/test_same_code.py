@@ -28,7 +28,7 @@ def package(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_code_is_another_once_a_module_is_changed_added_moved_or_gone(
+def test_the_code_hash_changes_if_a_module_is_changed_added_moved_or_removed(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codes = [code_of(package, monkeypatch)]
@@ -45,7 +45,7 @@ def test_code_is_another_once_a_module_is_changed_added_moved_or_gone(
     assert all(code.startswith(f"tornlog {__version__} (") for code in codes)
 
 
-def test_what_a_wheel_does_not_hold_makes_no_difference(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_hash_ignores_files_that_a_wheel_does_not_have(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = code_of(package, monkeypatch)
     (package / "tests" / "test_log.py").write_text("# changed\n")
     (package / "README.md").write_text("changed\n")
@@ -53,7 +53,7 @@ def test_what_a_wheel_does_not_hold_makes_no_difference(package: Path, monkeypat
     assert code_of(package, monkeypatch) == code
 
 
-def test_the_sources_are_those_of_all_of_tornlog() -> None:
+def test_the_code_hash_covers_all_modules_of_tornlog() -> None:
     sources = list(engine._sources(files("tornlog")))
 
     assert Path(engine.__file__ or "").read_bytes() in sources
@@ -61,7 +61,7 @@ def test_the_sources_are_those_of_all_of_tornlog() -> None:
     assert Path(__file__).read_bytes() not in sources
 
 
-def test_a_function_is_not_called_where_the_code_is_another() -> None:
+def test_a_function_is_not_called_in_a_process_with_other_code() -> None:
     assert SameCodeFunction(abs, code_here())(-1) == (code_here(), 1)
     assert SameCodeFunction(_must_not_be_called, "tornlog 0.0.9 (0)")(-1) == (code_here(), None)
 
@@ -81,14 +81,14 @@ def test_a_function_is_not_called_where_the_code_is_another() -> None:
         ),
     ],
 )
-def test_what_executors_lack_is_told_plainly(report: Iterable[str], said: str) -> None:
+def test_packages_that_executors_lack_are_named(report: Iterable[str], said: str) -> None:
     with pytest.raises(ExecutorError) as caught:
         raise_if_lacking(RuntimeError("\n".join(report)))
 
     assert str(caught.value).startswith(f"executors could not begin: {said}. What they need")
 
 
-def test_of_other_errors_nothing_is_made() -> None:
+def test_other_errors_of_spark_are_not_converted() -> None:
     raise_if_lacking(RuntimeError("bad operand type"))
 
 

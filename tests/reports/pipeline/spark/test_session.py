@@ -32,7 +32,7 @@ def test_rows_are_the_same_on_spark_and_in_this_process(spark: SparkSession, tmp
 
 
 @pytest.mark.ci
-def test_results_come_as_they_are_made_and_an_error_ends_the_work(spark: SparkSession) -> None:
+def test_results_are_yielded_when_they_are_done_and_an_error_ends_the_work(spark: SparkSession) -> None:
     engine = OnSpark(spark.sparkContext)
     assert sorted(engine.results(abs, [-3, 2, -1, 0])) == [0, 1, 2, 3]
     assert list(engine.results(abs, [])) == []
@@ -41,7 +41,7 @@ def test_results_come_as_they_are_made_and_an_error_ends_the_work(spark: SparkSe
         list(engine.results(abs, [1, "one"]))
 
 
-def test_no_more_is_handed_out_once_nobody_asks(spark: SparkSession) -> None:
+def test_no_tasks_are_submitted_after_the_iterator_is_closed(spark: SparkSession) -> None:
     handed_out = []
 
     def items() -> Iterator[int]:

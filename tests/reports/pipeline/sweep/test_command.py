@@ -32,7 +32,7 @@ def invoke(tmp_path: Path) -> Any:
     return call
 
 
-def test_a_sweep_that_holds_exits_0_and_says_what_came_of_it(invoke: Any) -> None:
+def test_a_sweep_without_violations_exits_0_and_prints_its_outcomes(invoke: Any) -> None:
     result = invoke("--seeds", 30, "--scenario", NAME, "--json", "-")
     document = json.loads(result.stdout)
 
@@ -44,7 +44,7 @@ def test_a_sweep_that_holds_exits_0_and_says_what_came_of_it(invoke: Any) -> Non
     assert (again["rows"], again["outcomes"]) == (30, {})
 
 
-def test_a_sweep_that_finds_something_exits_1_and_leaves_what_replays(invoke: Any) -> None:
+def test_a_sweep_with_a_violation_exits_1_and_writes_a_replayable_failure(invoke: Any) -> None:
     result = invoke("--seeds", 40, "--scenario", NAME, "--mutant", "ack-before-flush", "--json", "-", "--shrink", "5s")
     document = json.loads(result.stdout)
 
@@ -57,7 +57,7 @@ def test_a_sweep_that_finds_something_exits_1_and_leaves_what_replays(invoke: An
         assert json.loads(replayed.stdout)["same"]
 
 
-def test_the_sum_is_a_table_and_says_how_to_go_on(invoke: Any) -> None:
+def test_the_summary_has_a_table_and_the_command_to_resume(invoke: Any) -> None:
     result = invoke(
         "--seeds", 600, "--scenario", NAME, "--mutant", "ack-before-flush", "--stop-after", 1, "--shrink", "1s"
     )
@@ -77,11 +77,11 @@ def test_the_sum_is_a_table_and_says_how_to_go_on(invoke: Any) -> None:
         ("--seeds", "-1:3"),
     ],
 )
-def test_what_cannot_be_meant_exits_2(invoke: Any, arguments: tuple[str, ...]) -> None:
+def test_invalid_options_of_a_sweep_exit_2(invoke: Any, arguments: tuple[str, ...]) -> None:
     assert invoke(*arguments).exit_code == 2
 
 
-def test_a_time_that_cannot_be_meant_is_told_by_its_own_option(invoke: Any) -> None:
+def test_the_error_for_an_invalid_time_names_its_option(invoke: Any) -> None:
     result = invoke("--seeds", 3, "--shrink", "0s")
 
     assert result.exit_code == 2
@@ -89,7 +89,7 @@ def test_a_time_that_cannot_be_meant_is_told_by_its_own_option(invoke: Any) -> N
     assert "--time" not in result.output
 
 
-def test_a_place_that_holds_another_sweep_exits_2(invoke: Any) -> None:
+def test_a_place_with_another_sweep_exits_2(invoke: Any) -> None:
     assert invoke("--seeds", 3, "--scenario", NAME).exit_code == 0
     other = invoke("--seeds", 4, "--scenario", NAME)
 
@@ -97,7 +97,7 @@ def test_a_place_that_holds_another_sweep_exits_2(invoke: Any) -> None:
     assert "other seeds" in other.output
 
 
-def test_compacted_rows_are_in_one_file_and_the_same(invoke: Any, tmp_path: Path) -> None:
+def test_compaction_leaves_the_same_rows_in_one_file(invoke: Any, tmp_path: Path) -> None:
     options = ("--seeds", 230, "--scenario", "segment-allocation-crash", "--json", "-")
     files = json.loads(invoke(*options).stdout)["files"]
     before = Table(str(tmp_path / "out")).read()
@@ -120,14 +120,14 @@ def test_compacted_rows_are_in_one_file_and_the_same(invoke: Any, tmp_path: Path
         ("spark://head:7077", ["spark.ui.enabled=false"], ["spark.ui.enabled=false"]),
     ],
 )
-def test_the_ui_is_on_where_a_cluster_works_and_nobody_says_otherwise(
+def test_the_ui_of_spark_is_on_by_default_only_on_a_cluster(
     master: str, conf: list[str] | None, given: list[str] | None
 ) -> None:
     assert with_ui(master, conf) == given
 
 
 @pytest.mark.slow
-def test_a_sweep_on_spark_that_is_interrupted_says_what_was_done_and_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_sweep_on_spark_reports_its_progress_and_can_be_resumed(tmp_path: Path) -> None:
     seeds, out = 1500, tmp_path / "out"
     command = [
         *(sys.executable, "-m", "tornlog", "sweep", "--seeds", str(seeds), "--scenario", NAME),
@@ -164,7 +164,7 @@ def test_a_sweep_does_not_replace_the_report_of_something_else(tmp_path: Path) -
     assert (tmp_path / "report.html").read_text() == "of a run"
 
 
-def test_a_sweep_on_spark_that_is_killed_twice_comes_to_the_table_of_one_that_is_not(tmp_path: Path) -> None:
+def test_a_sweep_on_spark_that_is_killed_twice_has_the_same_table(tmp_path: Path) -> None:
     seeds, out = 1500, tmp_path / "out"
     command = [
         *(sys.executable, "-m", "tornlog", "sweep", "--seeds", str(seeds), "--scenario", NAME),

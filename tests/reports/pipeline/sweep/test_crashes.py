@@ -119,7 +119,7 @@ def probed(
 
 
 @pytest.mark.slow
-def test_a_block_that_is_done_survives_every_crash_and_no_file_is_torn(tmp_path: Path) -> None:
+def test_a_finished_block_survives_every_crash_and_no_file_is_torn(tmp_path: Path) -> None:
     found = probed(tmp_path)
     assert found["breaches"] == []
     assert found["acknowledged"] == 3
@@ -130,14 +130,14 @@ def test_a_block_that_is_done_survives_every_crash_and_no_file_is_torn(tmp_path:
 @pytest.mark.parametrize(
     ("left_out", "breach"), [("file", "is not whole"), ("directory", "is lost")], ids=["file", "directory"]
 )
-def test_without_one_of_its_syncs_a_crash_is_seen_to_break_it(tmp_path: Path, left_out: str, breach: str) -> None:
+def test_the_probe_detects_each_missing_sync_of_a_block(tmp_path: Path, left_out: str, breach: str) -> None:
     found = probed(tmp_path, left_out)
     said = [line for one in found["breaches"] for line in one["violations"]]
     assert any(breach in line for line in said), said
 
 
 @pytest.mark.slow
-def test_a_merge_loses_and_repeats_no_row_at_whatever_operation_it_ends(tmp_path: Path) -> None:
+def test_a_merge_interrupted_at_any_operation_loses_and_repeats_no_row(tmp_path: Path) -> None:
     found = probed(tmp_path, writer=MERGER, check=MERGER_CHECK, by=(sys.executable,))  # Arrow deletes, not Python
     assert found["breaches"] == []
     assert found["acknowledged"] == 2

@@ -31,12 +31,12 @@ def doing(deed: Callable[[], object], at: int) -> Callable[..., Iterator[SeedRes
     return results
 
 
-def test_rows_are_the_same_with_and_without_a_child() -> None:
+def test_rows_are_the_same_with_and_without_a_child_process() -> None:
     assert without_times(isolated_rows(BATCH)) == without_times(rows_of(BATCH))
 
 
 @pytest.mark.parametrize("at", [10, 12, 14])
-def test_a_seed_that_kills_its_process_is_a_row_and_the_others_are_run(
+def test_a_seed_that_kills_its_process_has_a_row_and_the_other_seeds_run(
     monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     monkeypatch.setattr(sweep, "results_of", doing(lambda: os.kill(os.getpid(), signal.SIGKILL), at))
@@ -48,7 +48,7 @@ def test_a_seed_that_kills_its_process_is_a_row_and_the_others_are_run(
     assert (lost["digest"], lost["parameters"]) == ("", None)
 
 
-def test_a_seed_that_hangs_is_a_row_and_the_others_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_that_hangs_has_a_row_and_the_other_seeds_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "results_of", doing(lambda: time.sleep(600), 12))
     rows = list(isolated_rows(BATCH, seconds_max=0.5))
 

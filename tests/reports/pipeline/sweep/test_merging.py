@@ -44,7 +44,7 @@ def names(table: Table) -> list[str]:
     return sorted(path.name for path in (Path(table.place) / "rows").iterdir())
 
 
-def test_blocks_become_few_files_with_the_same_rows(whole: Table) -> None:
+def test_a_merge_leaves_few_files_with_the_same_rows(whole: Table) -> None:
     before = whole.read()
 
     assert len(names(whole)) == 16
@@ -63,14 +63,14 @@ def test_blocks_become_few_files_with_the_same_rows(whole: Table) -> None:
     assert whole.read().equals(before)
 
 
-def test_a_merged_sweep_has_nothing_left_to_do(whole: Table) -> None:
+def test_a_merged_sweep_is_complete(whole: Table) -> None:
     merge_table(whole, InProcess())
     progress = sweep(REQUEST, whole, InProcess())
 
     assert (progress.done_before, progress.done) == (60, 0)
 
 
-def test_what_is_not_complete_is_left_as_it_is(table: Table) -> None:
+def test_incomplete_blocks_are_not_merged(table: Table) -> None:
     table.begin(Begun(REQUEST))
     blocks = [block for block in Begun(REQUEST).blocks() if block.span != SeedSpan("a", 9, 4)]
     written(table, blocks)
@@ -82,7 +82,7 @@ def test_what_is_not_complete_is_left_as_it_is(table: Table) -> None:
     assert table.read().equals(before)
 
 
-def test_files_that_others_cover_are_not_read_and_go(whole: Table) -> None:
+def test_covered_files_are_not_read_and_are_deleted(whole: Table) -> None:
     before = whole.read()
     saved = {path: path.read_bytes() for path in (Path(whole.place) / "rows").iterdir()}
     merge_table(whole, InProcess())
@@ -98,7 +98,7 @@ def test_files_that_others_cover_are_not_read_and_go(whole: Table) -> None:
 
 
 @pytest.mark.ci
-def test_a_damaged_merged_file_is_made_again_from_its_blocks(table: Table, request_of: Callable[..., Any]) -> None:
+def test_a_damaged_merged_file_is_written_again_from_its_blocks(table: Table, request_of: Callable[..., Any]) -> None:
     request = request_of()
     sweep(request, table, InProcess())
     before = table.read().drop(["wall_seconds"])
@@ -116,7 +116,7 @@ def test_a_damaged_merged_file_is_made_again_from_its_blocks(table: Table, reque
     assert damaged.name in table.files(every_page=True).whole
 
 
-def test_rows_that_are_not_what_their_names_say_are_not_merged_and_not_deleted(whole: Table) -> None:
+def test_rows_that_contradict_their_file_name_are_neither_merged_nor_deleted(whole: Table) -> None:
     rows = [row_of(SeedResult("a", seed, "held"), None) for seed in (9, 10, 10, 12)]
     whole.write(Block("a", 9, 4), rows)
     before = names(whole)
@@ -126,7 +126,7 @@ def test_rows_that_are_not_what_their_names_say_are_not_merged_and_not_deleted(w
     assert names(whole) == before
 
 
-def test_two_files_that_share_some_seeds_are_damage(whole: Table) -> None:
+def test_two_files_with_some_equal_seeds_are_damaged(whole: Table) -> None:
     written(whole, [Block("a", 31, 9)])
 
     assert whole.files().damaged == {
@@ -134,7 +134,7 @@ def test_two_files_that_share_some_seeds_are_damage(whole: Table) -> None:
     }
 
 
-def test_holding_is_about_every_seed() -> None:
+def test_a_span_counts_as_stored_only_with_every_seed() -> None:
     files = RowFiles.sorted_out(
         {"a-0000000000-4.parquet": None, "a-0000000004-4.parquet": None, "a-0000000009-1.parquet": None}
     )

@@ -7,7 +7,7 @@ from tornlog.reports.pipeline.sweep.request import BLOCK_SECONDS, BLOCK_SEEDS_MA
 from tornlog.reports.pipeline.sweep.sweep import measured_sizes, seconds_a_seed
 
 
-def test_a_block_is_a_time_of_work_and_less_where_cores_would_be_idle() -> None:
+def test_a_block_has_a_fixed_duration_or_less_if_cores_would_be_idle() -> None:
     seconds = {"quick": 0.01, "slow": 0.1}
     large = SweepRequest(("quick", "slow"), 0, 10**8)
 
@@ -20,7 +20,7 @@ def test_a_block_is_a_time_of_work_and_less_where_cores_would_be_idle() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_blocks_and_what_they_are_merged_to_hold_every_seed_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_and_merged_files_have_every_seed_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     monkeypatch.setattr("tornlog.reports.pipeline.sweep.request.MERGED_SEEDS", draw.randint(1, 60))
     first = draw.randint(0, 50)
@@ -45,7 +45,7 @@ def test_blocks_and_what_they_are_merged_to_hold_every_seed_once(seed: int, monk
         ), "a merged file has whole blocks"
 
 
-def test_sizes_are_measured_where_the_sweep_will_run() -> None:
+def test_block_sizes_are_measured_on_the_engine_of_the_sweep() -> None:
     name = "clean-shutdown"
     asked: list[Block] = []
 
@@ -61,7 +61,7 @@ def test_sizes_are_measured_where_the_sweep_will_run() -> None:
     assert measured_sizes(SweepRequest((name,), 0, 10**6, block_seeds=7), InProcess()) == {}
 
 
-def test_a_seed_takes_some_time() -> None:
+def test_the_measured_time_of_a_seed_is_plausible() -> None:
     scenario, seconds = seconds_a_seed(Block("clean-shutdown", 0, 3))
     assert scenario == "clean-shutdown"
     assert 0 < seconds < 30

@@ -44,7 +44,7 @@ def rows(table: Table) -> Any:
     return table.read().drop(["wall_seconds"])
 
 
-def test_every_seed_of_every_scenario_gets_a_row(table: Table, request_of: RequestOf) -> None:
+def test_every_seed_of_every_scenario_has_a_row(table: Table, request_of: RequestOf) -> None:
     progress = sweep(request_of(), table, InProcess())
 
     found = table.read()
@@ -56,7 +56,7 @@ def test_every_seed_of_every_scenario_gets_a_row(table: Table, request_of: Reque
     assert all(found["digest"].to_pylist())
 
 
-def test_a_sweep_that_was_killed_goes_on_and_comes_to_the_same_table(
+def test_a_killed_sweep_can_be_resumed_and_has_the_same_table(
     tmp_path: Path, table: Table, request_of: RequestOf
 ) -> None:
     for results in (1, 3):
@@ -77,7 +77,7 @@ def test_a_sweep_that_was_killed_goes_on_and_comes_to_the_same_table(
     assert seen[-1] == (16, 4)
 
 
-def test_a_block_that_is_written_twice_is_there_once(table: Table, request_of: RequestOf) -> None:
+def test_a_block_that_is_written_twice_is_stored_once(table: Table, request_of: RequestOf) -> None:
     sweep(request_of(), table, InProcess())
     before = rows(table)
     for block in Begun(request_of()).blocks():
@@ -95,7 +95,7 @@ def _of(block: Any) -> Any:
     )
 
 
-def test_a_file_that_was_not_finished_counts_for_nothing_and_goes(table: Table, request_of: RequestOf) -> None:
+def test_an_unfinished_file_is_ignored_and_deleted(table: Table, request_of: RequestOf) -> None:
     table.begin(Begun(request_of()))
     rows_at = Path(table.place) / "rows"
     orphan = rows_at / f".segment-rollover-crash-0000000000-4.parquet.{'0' * 32}"
@@ -132,7 +132,7 @@ def of_other_columns(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, emptied, flipped, of_fewer_seeds, of_other_columns])
-def test_a_damaged_file_of_rows_is_named_and_made_again(
+def test_a_damaged_row_file_is_named_and_written_again(
     table: Table, request_of: RequestOf, damage: Callable[[Path], None]
 ) -> None:
     sweep(request_of(), table, InProcess())
@@ -148,7 +148,7 @@ def test_a_damaged_file_of_rows_is_named_and_made_again(
     assert rows(table).equals(before)
 
 
-def test_a_file_that_is_no_blocks_is_damage_and_is_not_read(table: Table, request_of: RequestOf) -> None:
+def test_a_file_that_belongs_to_no_block_is_damaged_and_not_read(table: Table, request_of: RequestOf) -> None:
     sweep(request_of(), table, InProcess())
     (Path(table.place) / "rows" / "notes.txt").write_text("seen by hand")
 
@@ -156,7 +156,7 @@ def test_a_file_that_is_no_blocks_is_damage_and_is_not_read(table: Table, reques
     assert table.read().num_rows == 20
 
 
-def test_a_sweep_that_other_code_of_this_version_began_is_refused(
+def test_a_sweep_started_by_other_code_of_the_same_version_is_refused(
     table: Table, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep(request_of(4), table, InProcess())
@@ -168,7 +168,7 @@ def test_a_sweep_that_other_code_of_this_version_began_is_refused(
         sweep(request_of(4), table, InProcess())
 
 
-def test_rows_without_a_description_are_nobodys(table: Table, request_of: RequestOf) -> None:
+def test_rows_without_a_sweep_description_are_refused(table: Table, request_of: RequestOf) -> None:
     sweep(request_of(4), table, InProcess())
     (Path(table.place) / "sweep.json").unlink()
 
@@ -176,7 +176,7 @@ def test_rows_without_a_description_are_nobodys(table: Table, request_of: Reques
         sweep(request_of(4), table, InProcess())
 
 
-def test_a_place_where_a_sweep_is_at_work_is_left_alone(table: Table, request_of: RequestOf) -> None:
+def test_a_place_with_a_running_sweep_is_refused_and_not_changed(table: Table, request_of: RequestOf) -> None:
     sweep(request_of(4), table, InProcess())
     lines = """
         import sys
@@ -196,7 +196,7 @@ def test_a_place_where_a_sweep_is_at_work_is_left_alone(table: Table, request_of
     assert sweep(request_of(4), table, InProcess()).done_before == 8, "a death gives the place back"
 
 
-def test_a_place_with_another_sweep_is_left_alone(table: Table, request_of: RequestOf) -> None:
+def test_a_place_with_another_sweep_is_refused_and_not_changed(table: Table, request_of: RequestOf) -> None:
     sweep(request_of(4), table, InProcess())
     with pytest.raises(SweepFileError, match="of other seeds or with other options"):
         sweep(request_of(5), table, InProcess())
@@ -206,7 +206,7 @@ def test_a_place_with_another_sweep_is_left_alone(table: Table, request_of: Requ
     assert table.read().num_rows == 8
 
 
-def test_a_sweep_ends_after_so_many_failures_and_keeps_the_smallest_of_each_kind(
+def test_a_sweep_stops_after_a_number_of_failures_and_keeps_the_smallest_of_each_kind(
     table: Table, request_of: RequestOf
 ) -> None:
     request = request_of(40, mutant="ack-before-flush")
@@ -225,7 +225,7 @@ def test_a_sweep_ends_after_so_many_failures_and_keeps_the_smallest_of_each_kind
     assert [failure.signature for failure in small] == [failure.signature for failure in failures]
 
 
-def test_progress_sums_what_blocks_came_to() -> None:
+def test_progress_is_the_sum_over_all_blocks() -> None:
     progress = SweepProgress(seeds=8, done_before=4)
     assert not progress.is_complete
     progress.done = 4
@@ -242,13 +242,13 @@ def test_progress_sums_what_blocks_came_to() -> None:
         ('{"format": "tornlog-sweep/2"}', "not the description of a sweep"),
     ],
 )
-def test_what_is_no_description_of_a_sweep_is_refused(text: str, message: str) -> None:
+def test_an_invalid_sweep_description_is_refused(text: str, message: str) -> None:
     with pytest.raises(SweepFileError, match=message):
         Begun.from_json(text)
 
 
 @pytest.mark.parametrize("sizes", [{}, {"clean-shutdown": 3, "segment-rollover-crash": 7}])
-def test_a_description_reads_as_it_was_written(request_of: RequestOf, sizes: dict[str, int]) -> None:
+def test_a_sweep_description_is_read_back_unchanged(request_of: RequestOf, sizes: dict[str, int]) -> None:
     begun = Begun(request_of(mutant="ack-before-flush"), sizes)
     assert Begun.from_json(begun.to_json()) == begun
     with pytest.raises(SweepFileError, match="seeds_a_block: expected more than 0"):

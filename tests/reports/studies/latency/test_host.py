@@ -10,7 +10,7 @@ US = 1_000
 HOST = replace(REFERENCE, put=Spread([20 * US]), put_work_ns=20 * US, dispatch_ns=0, touch_ns=0)
 
 
-def test_only_what_takes_long_is_a_stall() -> None:
+def test_only_a_long_write_counts_as_a_stall() -> None:
     stalls = Stalls()
     for took_ns in (10, STALL_NS_MIN, STALL_NS_MIN - 1):
         stalls.record(took_ns)
@@ -18,7 +18,7 @@ def test_only_what_takes_long_is_a_stall() -> None:
     assert (stalls.stores, stalls.took_ns) == (3, {1: STALL_NS_MIN})
 
 
-def test_stalls_are_met_again_in_their_order() -> None:
+def test_stalls_are_replayed_in_their_order() -> None:
     stalls = FileStalls()
     stalls.of("/s/commitlog/0").record(10)
     stalls.of("/s/commitlog/0").record(5 * STALL_NS_MIN)
@@ -29,7 +29,7 @@ def test_stalls_are_met_again_in_their_order() -> None:
     assert [again.others.next_ns() for _ in range(2)] == [3 * STALL_NS_MIN, 0]
 
 
-def test_a_put_that_stalls_takes_longer_by_that_and_so_do_those_behind_it() -> None:
+def test_a_stall_delays_its_put_and_the_puts_after_it() -> None:
     stalls = FileStalls()
     stalls.log.took_ns[10] = 5_000 * US
     series = simulate(Setup("async", 1, 2_000.0, 40), HOST, lambda _: MeasuredStorage([US]), stalls=stalls)
@@ -40,7 +40,7 @@ def test_a_put_that_stalls_takes_longer_by_that_and_so_do_those_behind_it() -> N
     assert set(series.latencies_ns) - set(slow) == {20 * US}
 
 
-def test_a_stall_of_dispatch_holds_up_puts() -> None:
+def test_a_stall_of_dispatch_delays_puts() -> None:
     stalls = FileStalls()
     stalls.others.took_ns[10] = 5_000 * US
     series = simulate(Setup("async", 1, 2_000.0, 40), HOST, lambda _: MeasuredStorage([US]), stalls=stalls)

@@ -5,7 +5,7 @@ from tornlog.reports.studies.latency.pictures import distribution_axes
 from tornlog.reports.studies.latency.tables import curve_of
 
 
-def test_a_curve_says_which_share_took_longer() -> None:
+def test_a_curve_has_the_share_of_slower_puts() -> None:
     curve = curve_of(range(1_000, 1_001_000, 1_000))
     share_of = dict(zip(curve.us, curve.share, strict=True))
 
@@ -14,7 +14,7 @@ def test_a_curve_says_which_share_took_longer() -> None:
     assert all(share == pytest.approx(1 - (us - 1) / 1_000) for us, share in share_of.items())
 
 
-def test_a_curve_of_many_has_few_points_and_its_tail_whole() -> None:
+def test_a_curve_of_many_puts_has_few_points_and_a_complete_tail() -> None:
     curve = curve_of(range(1_000_000))
 
     assert len(curve.us) <= 401
@@ -22,7 +22,7 @@ def test_a_curve_of_many_has_few_points_and_its_tail_whole() -> None:
     assert list(curve.us) == sorted(curve.us)
 
 
-def test_a_curve_of_one_has_one_point() -> None:
+def test_a_curve_of_one_put_has_one_point() -> None:
     assert curve_of([5_000]) == ([5.0], [1.0])
 
 

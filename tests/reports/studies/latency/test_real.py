@@ -5,7 +5,7 @@ import pytest
 from tornlog.reports.studies.latency.here import ClockedFiles
 
 
-def test_syncs_that_sleep_say_how_long_those_of_the_log_did(tmp_path: Path) -> None:
+def test_sleeping_syncs_record_the_durations_of_the_log(tmp_path: Path) -> None:
     files = ClockedFiles(0.002)
     files.make_directories(str(tmp_path / "commitlog"))
     log, other = files.map(str(tmp_path / "commitlog" / "0"), 4096), files.map(str(tmp_path / "queue"), 4096)
@@ -19,7 +19,7 @@ def test_syncs_that_sleep_say_how_long_those_of_the_log_did(tmp_path: Path) -> N
     assert min(files.log_syncs_ns) >= 2_000_000
 
 
-def test_all_else_is_real(tmp_path: Path) -> None:
+def test_all_other_file_operations_are_real(tmp_path: Path) -> None:
     mapped = ClockedFiles(0.0).map(str(tmp_path / "a"), 4096)
     mapped.store(3, b"abc")
     mapped.pwrite(8, b"def")
@@ -32,7 +32,7 @@ def test_all_else_is_real(tmp_path: Path) -> None:
         mapped.view(0, 1)
 
 
-def test_syncs_that_do_not_sleep_sync_and_are_timed_too(tmp_path: Path) -> None:
+def test_real_syncs_are_executed_and_timed(tmp_path: Path) -> None:
     files = ClockedFiles()
     files.make_directories(str(tmp_path / "commitlog"))
     log = files.map(str(tmp_path / "commitlog" / "0"), 4096)

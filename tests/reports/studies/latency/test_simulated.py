@@ -41,7 +41,7 @@ class Steady:
         return self._placed - blocks
 
 
-def test_a_put_under_sync_flush_takes_its_computing_its_handover_and_its_sync() -> None:
+def test_a_put_under_sync_flush_takes_computing_handover_and_sync() -> None:
     host = replace(FREE, put=Spread([20 * US]), put_work_ns=20 * US, handover=Spread([80 * US]))
     series = simulate(Setup("sync", 1, 100.0, 50), host, Steady)
 
@@ -49,7 +49,7 @@ def test_a_put_under_sync_flush_takes_its_computing_its_handover_and_its_sync() 
     assert series.syncs == 50
 
 
-def test_a_put_under_async_flush_takes_its_computing_only() -> None:
+def test_a_put_under_async_flush_takes_only_computing() -> None:
     host = replace(FREE, put=Spread([20 * US]), put_work_ns=20 * US)
     for flush in ("async", "pool"):
         series = simulate(Setup(flush, 1, 100.0, 50), host, Steady)
@@ -69,7 +69,7 @@ def test_producers_share_the_processor_and_the_syncs() -> None:
     assert together.syncs < alone.syncs / 3
 
 
-def test_the_first_store_to_a_page_costs_a_fault_unless_it_was_warmed() -> None:
+def test_the_first_write_to_a_page_causes_a_fault_unless_the_page_was_warmed() -> None:
     host = replace(FREE, touch_ns=30 * US)
     setup = Setup("async", 1, 100.0, 400, body_bytes=1_000, segment_bytes=1 << 20)
     faulting = sum(took_ns > 0 for took_ns in simulate(setup, host, Steady).latencies_ns)
@@ -87,7 +87,7 @@ def test_the_same_arguments_give_the_same_series_on_every_disk() -> None:
         assert one != simulate(replace(setup, seed=6), REFERENCE, model.make)
 
 
-def test_slow_syncs_are_felt_under_sync_flush_and_not_under_async_flush() -> None:
+def test_slow_syncs_delay_puts_under_sync_flush_but_not_under_async_flush() -> None:
     def slowest_us(flush: str, chance: float) -> float:
         series = simulate(Setup(flush, 2, 100.0, 300), FREE, Steady, slow_sync_chance=chance, slow_sync_ms_max=200)
         return max(series.latencies_ns) / US
@@ -97,7 +97,7 @@ def test_slow_syncs_are_felt_under_sync_flush_and_not_under_async_flush() -> Non
     assert slowest_us("async", 0.05) == 0
 
 
-def test_group_commit_carries_more_the_more_ask() -> None:
+def test_group_commit_increases_the_rate_with_the_number_of_producers() -> None:
     alone, many = group_commit(["sata-ssd"], [1, 16], 200)
 
     assert (alone.producers, many.producers) == (1, 16)
@@ -106,7 +106,7 @@ def test_group_commit_carries_more_the_more_ask() -> None:
     assert many.puts_per_second > 4 * alone.puts_per_second
 
 
-def test_a_segment_made_when_it_is_needed_stalls_the_put_that_needs_it() -> None:
+def test_a_segment_created_on_demand_delays_the_put_that_needs_it() -> None:
     slowest_us = {one.name: max(one.series.latencies_ns) / 1_000 for one in rollover("hdd", 800)}
 
     assert slowest_us["created on demand"] > 10_000
@@ -115,7 +115,7 @@ def test_a_segment_made_when_it_is_needed_stalls_the_put_that_needs_it() -> None
 
 
 @pytest.mark.ci
-def test_a_slow_sync_stalls_those_who_wait_for_it() -> None:
+def test_a_slow_sync_delays_the_puts_that_wait_for_it() -> None:
     p99_us = {one.name: percentiles_us(one.series.latencies_ns, [0.99])[0] for one in slow_syncs("sata-ssd", 4_000)}
 
     assert p99_us["sync, 1 % of syncs slow"] > 3 * p99_us["sync, all as usual"]
@@ -123,7 +123,7 @@ def test_a_slow_sync_stalls_those_who_wait_for_it() -> None:
 
 
 @pytest.mark.ci
-def test_every_disk_flush_and_number_of_producers_has_its_series() -> None:
+def test_the_grid_has_a_series_for_every_disk_flush_and_number_of_producers() -> None:
     found = list(measure_grid(["hdd", "nvme-ssd"], [1, 4], 100, seed=1))
 
     assert [(one.disk, one.setup.flush, one.setup.producers) for one in found] == cells(["hdd", "nvme-ssd"], [1, 4])
@@ -132,7 +132,7 @@ def test_every_disk_flush_and_number_of_producers_has_its_series() -> None:
 
 
 @pytest.mark.ci
-def test_load_grows_with_the_producers_up_to_what_can_be_carried() -> None:
+def test_the_load_grows_with_the_producers_up_to_a_limit() -> None:
     rates = {
         (one.disk, one.setup.flush, one.setup.producers): one.setup.rate
         for one in measure_grid(["hdd", "nvme-ssd"], [1, 4, 64], 100, seed=1)

@@ -29,7 +29,7 @@ def test_puts_that_arrive_during_a_stall_wait_for_its_end() -> None:
     assert latencies([10, 10, 10, 100], World([35, 1, 1, 1])) == [35, 35 + 1 - 10, 35 + 1 + 1 - 20, 1]
 
 
-def test_a_closed_loop_would_have_left_them_out() -> None:
+def test_a_closed_loop_omits_the_puts_that_would_arrive_during_a_stall() -> None:
     world = World([35, 1, 1])
     asked_when_answered = []
     for _ in range(3):
@@ -40,14 +40,14 @@ def test_a_closed_loop_would_have_left_them_out() -> None:
     assert asked_when_answered == [35, 1, 1]
 
 
-def test_a_producer_that_wakes_late_is_not_held_against_the_store() -> None:
+def test_a_late_wake_up_of_a_producer_does_not_count_as_latency() -> None:
     world = World([5, 5, 5], late_ns=7)
 
     assert latencies([10, 10, 10], world) == [5, 5, 5]
     assert world.ns == 3 * (10 + 7) + 5  # each put falls into the wait for the next one
 
 
-def test_arrivals_are_a_poisson_process_shared_evenly() -> None:
+def test_arrivals_are_a_poisson_process_split_evenly() -> None:
     gaps = arrivals(Setup("async", 4, 2_000.0, 20_002, seed=3))
 
     assert [len(mine) for mine in gaps] == [5_001, 5_001, 5_000, 5_000]
@@ -63,6 +63,6 @@ def test_the_same_setup_has_the_same_arrivals() -> None:
     assert arrivals(setup) != arrivals(Setup("async", 2, 100.0, 50, seed=4))
 
 
-def test_an_unknown_way_to_flush_is_refused() -> None:
+def test_an_unknown_flush_mode_is_refused() -> None:
     with pytest.raises(ValueError, match="expected one of sync, async, pool, found never"):
         Setup("never", 1, 1.0, 1).config("/store")

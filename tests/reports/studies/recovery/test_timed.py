@@ -31,7 +31,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[RecoveryCase, tup
     return {one.case: (one.scanned_bytes, one.log_bytes, one.records) for one in found}
 
 
-def test_the_whole_log_is_scanned_when_that_is_asked_for(measured: dict[RecoveryCase, tuple[int, int, int]]) -> None:
+def test_recovery_of_the_whole_log_scans_all_of_it(measured: dict[RecoveryCase, tuple[int, int, int]]) -> None:
     for clean in (True, False):
         scanned, log_bytes, records = measured[RecoveryCase(clean, True)]
         assert scanned == log_bytes
@@ -39,7 +39,7 @@ def test_the_whole_log_is_scanned_when_that_is_asked_for(measured: dict[Recovery
         assert records == pytest.approx(log_bytes / 1_148, rel=0.02)
 
 
-def test_after_a_crash_nothing_is_spared_of_what_nobody_vouches_for(
+def test_after_a_crash_a_log_that_the_checkpoint_does_not_cover_is_scanned_completely(
     measured: dict[RecoveryCase, tuple[int, int, int]],
 ) -> None:
     assert measured[RecoveryCase(False, False, ALL)] == measured[RecoveryCase(False, True, ALL)]
@@ -68,7 +68,7 @@ def test_a_cold_log_takes_at_least_its_size_over_the_bandwidth() -> None:
         assert 2_000_000_000 / cold_read_s(disk, 2_000_000_000) / 1e6 == pytest.approx(megabytes_per_second, rel=0.03)
 
 
-def test_a_recovery_that_finds_damage_is_no_measurement(tmp_path: Path) -> None:
+def test_a_recovery_that_finds_damage_is_not_measured(tmp_path: Path) -> None:
     filled = fill(str(tmp_path / str(LOG_BYTES)), LOG_BYTES)
     first = tmp_path / str(LOG_BYTES) / "commitlog" / f"{0:020d}"
     with first.open("r+b") as file:

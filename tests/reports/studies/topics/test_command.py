@@ -31,7 +31,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
 
 
 @pytest.mark.slow
-def test_pictures_are_left_beside_their_data(left: tuple[Path, Result]) -> None:
+def test_pictures_are_written_beside_their_data(left: tuple[Path, Result]) -> None:
     out, result = left
     rows = rows_in(out / "topics.csv")
 
@@ -59,7 +59,7 @@ def test_pictures_are_left_beside_their_data(left: tuple[Path, Result]) -> None:
 
 
 @pytest.mark.slow
-def test_the_json_says_what_the_tables_say(left: tuple[Path, Result]) -> None:
+def test_the_json_has_the_values_of_the_tables(left: tuple[Path, Result]) -> None:
     out, _ = left
     found = json.loads((out / "found.json").read_text())
     rows = rows_in(out / "topics.csv")
@@ -74,7 +74,7 @@ def test_the_json_says_what_the_tables_say(left: tuple[Path, Result]) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_leaves_the_same_bytes(left: tuple[Path, Result], tmp_path: Path) -> None:
+def test_the_same_seed_writes_the_same_bytes(left: tuple[Path, Result], tmp_path: Path) -> None:
     out, _ = left
     result = invoke(*SMALL, "--disk", "hdd", "--topics", 1, "--topics", 8, "--out", tmp_path)
 
@@ -84,7 +84,7 @@ def test_the_same_seed_leaves_the_same_bytes(left: tuple[Path, Result], tmp_path
 
 
 @pytest.mark.slow
-def test_this_machine_is_measured_and_left_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_measurement_of_this_machine_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_TURN_SECONDS", "_RATE_SECONDS", "_PULL_SECONDS"):
         monkeypatch.setattr(here, name, 0.05)
     document = tmp_path / "here.json"
@@ -105,7 +105,7 @@ def test_this_machine_is_measured_and_left_clean(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.ci
-def test_json_on_stdout_is_all_there_is(tmp_path: Path) -> None:
+def test_stdout_has_only_json(tmp_path: Path) -> None:
     result = invoke(*SMALL, "--disk", "nvme-ssd", "--topics", 2, "--out", tmp_path, "--json", "-")
 
     assert json.loads(result.stdout)["format"] == "tornlog-topics/1"
@@ -118,7 +118,9 @@ def test_an_unknown_disk_is_a_wrong_command_line(tmp_path: Path) -> None:
     assert "no disk floppy" in result.output
 
 
-def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_matplotlib_the_error_names_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delitem(sys.modules, f"{topics.__name__}.pictures", raising=False)
     monkeypatch.delattr(topics, "pictures", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

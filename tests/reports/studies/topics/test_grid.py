@@ -21,7 +21,7 @@ def grid_of(topics: int) -> list[LayoutResult]:
 
 
 @pytest.mark.slow
-def test_cases_that_are_measured_in_processes_come_to_the_same_in_the_same_order() -> None:
+def test_cases_measured_in_several_processes_have_the_same_results_and_order() -> None:
     cases = [
         *reading_cases("hdd", 4, 1_000, TINY, seed=2),
         *writing_cases("hdd", 4, 1_000, TINY, seed=2),
@@ -47,7 +47,7 @@ def test_a_grid_has_a_row_for_each_cell_and_is_the_same_each_time() -> None:
 
 
 @pytest.mark.slow
-def test_assumptions_stand_beside_what_the_grid_has() -> None:
+def test_changed_assumptions_are_shown_beside_the_results_of_the_grid() -> None:
     rows = grid_of(8)
     known = [*writing_in_grid(rows, "hdd", 8), *reading_in_grid(rows, "hdd", 8)]
     writing = [one.measure() for one in writing_cases("hdd", 8, 1_000, TINY, seed=2)]

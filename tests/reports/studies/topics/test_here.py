@@ -9,7 +9,7 @@ from tornlog.reports.studies.topics.layouts import FLUSHES, LAYOUTS
 
 
 @pytest.mark.ci
-def test_both_layouts_are_measured_side_by_side_and_leave_no_descriptor_open(
+def test_both_layouts_are_measured_and_leave_no_descriptor_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_TURN_SECONDS", "_RATE_SECONDS", "_PULL_SECONDS"):

@@ -59,7 +59,7 @@ def body(number: int) -> bytes:
     return f"{number:06d}".encode() * 100
 
 
-def test_records_lie_one_behind_the_other_in_their_partition(tmp_path: Path) -> None:
+def test_records_are_consecutive_in_their_partition(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for number in range(30):
         log.put(Message.of(f"topic-{number % 3}", body(number), queue_id=number % 2))
@@ -82,7 +82,7 @@ def test_records_lie_one_behind_the_other_in_their_partition(tmp_path: Path) -> 
             assert found == [body(number) for number in mine]
 
 
-def test_a_record_has_the_bytes_that_the_shared_log_gives_it(tmp_path: Path) -> None:
+def test_a_record_has_the_same_bytes_as_in_the_shared_log(tmp_path: Path) -> None:
     message = Message.of("Orders", b"hello", tags="new", keys="order-1")
     log = opened(tmp_path / "partitions")
     log.put(message)
@@ -115,7 +115,7 @@ def test_the_index_has_an_entry_for_each_4_kib_and_no_more(tmp_path: Path) -> No
     assert len(entries) == 100 * size_bytes // (gaps[0])
 
 
-def test_reads_begin_anywhere_and_end_where_they_are_told_or_at_the_end(tmp_path: Path) -> None:
+def test_reads_start_at_any_offset_and_end_at_the_limit_or_at_the_end(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for number in range(200):
         log.put(Message.of("T", body(number)))
@@ -198,7 +198,7 @@ def test_puts_into_one_partition_share_a_sync(tmp_path: Path) -> None:
     assert len(files.synced) <= 3  # the first's, and one or two that the others share
 
 
-def test_after_a_failed_sync_nothing_is_stored_any_more(tmp_path: Path) -> None:
+def test_after_a_failed_sync_no_put_succeeds(tmp_path: Path) -> None:
     files = Watched()
     log = opened(tmp_path, is_sync=True, files=files)
     log.put(Message.of("T", body(0)))
@@ -214,7 +214,7 @@ def test_after_a_failed_sync_nothing_is_stored_any_more(tmp_path: Path) -> None:
     assert log.partition("T", 0).durable_bytes < log.partition("T", 0).end_bytes
 
 
-def test_async_flush_syncs_what_has_gathered_and_everything_now_and_then(tmp_path: Path) -> None:
+def test_async_flush_syncs_partitions_with_many_dirty_pages_and_sometimes_all(tmp_path: Path) -> None:
     files = Watched()
     log = opened(tmp_path, files=files, flush_interval_commit_log_ms=100_000)
     for _ in range(40):

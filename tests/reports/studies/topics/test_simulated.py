@@ -56,7 +56,7 @@ def test_every_record_that_was_put_is_pulled_in_order(layout: str, flush: str) -
     assert min(map(len, found)) > 10
 
 
-def test_under_sync_flush_one_log_shares_syncs_where_many_logs_cannot() -> None:
+def test_under_sync_flush_puts_share_syncs_in_one_log_but_not_in_many() -> None:
     def rate(layout: str, topics: int) -> float:
         setup = TopicsSetup(layout, "sync", topics, puts=300)
         return float(on("hdd", setup, closed_loop).puts_per_second)
@@ -66,7 +66,7 @@ def test_under_sync_flush_one_log_shares_syncs_where_many_logs_cannot() -> None:
     assert rate(SHARED, 64) > 2 * rate(PARTITIONED, 64)
 
 
-def test_with_few_topics_what_counts_under_async_flush_is_the_processor() -> None:
+def test_with_few_topics_the_processor_limits_async_flush() -> None:
     for layout in LAYOUTS:
         sustained = on("nvme-ssd", TopicsSetup(layout, "async", 4, puts=2_000, memory=SMALL), closed_loop)
         cost_us = 22 * put_factor(layout, 4)
@@ -75,7 +75,7 @@ def test_with_few_topics_what_counts_under_async_flush_is_the_processor() -> Non
 
 
 @pytest.mark.ci
-def test_writers_get_what_the_device_takes_once_memory_is_full() -> None:
+def test_with_full_memory_the_device_limits_the_writers() -> None:
     def rate(**others: Any) -> float:
         setup = TopicsSetup(PARTITIONED, "async", 256, puts=4_000, memory=SMALL)
         return float(on("hdd", replace(setup, **others), closed_loop).puts_per_second)
@@ -86,7 +86,7 @@ def test_writers_get_what_the_device_takes_once_memory_is_full() -> None:
     assert rate(memory=Memory(dirty_bytes_max=4 << 20), puts=16_000) > 1.5 * scattered
 
 
-def test_puts_that_arrive_wait_for_their_syncs_only() -> None:
+def test_arriving_puts_wait_only_for_their_syncs() -> None:
     def median_us(flush: str, disk: str) -> float:
         setup = TopicsSetup(SHARED, flush, 4, puts=200, producers=4)
         return percentiles_us(on(disk, setup, lambda machine, layout: open_loop(machine, layout, 50.0)), [0.5])[0]
@@ -97,7 +97,7 @@ def test_puts_that_arrive_wait_for_their_syncs_only() -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_same_setup_gives_the_same_to_the_nanosecond(layout: str) -> None:
+def test_the_same_setup_gives_identical_results(layout: str) -> None:
     def body(machine: TimedMachine, running: TopicLayout) -> Any:
         latencies = list(open_loop(machine, running, 2_000.0))
         machine.settle(running)
@@ -119,7 +119,7 @@ def late(layout: str, topics: int, disk: str, **others: Any) -> Any:
     return on(disk, TopicsSetup(layout, "async", topics, puts=4_000, memory=SMALL, **others), body)
 
 
-def test_late_consumers_of_a_few_topics_read_other_topics_records_from_one_log_and_theirs_from_many() -> None:
+def test_late_consumers_of_a_few_topics_read_foreign_records_only_from_a_shared_log() -> None:
     shared, _ = late(SHARED, 64, "sata-ssd")
     partitioned, _ = late(PARTITIONED, 64, "sata-ssd")
 
@@ -139,7 +139,7 @@ def test_consumers_of_all_topics_read_each_page_of_the_log_about_once() -> None:
     assert every.records_per_second == pytest.approx(1e9 / pulled_ns(SHARED), rel=0.1)  # the processor's
 
 
-def test_maps_that_are_not_read_around_read_less_and_wait_more() -> None:
+def test_without_read_around_mappings_read_less_and_wait_more() -> None:
     around, _ = late(SHARED, 64, "sata-ssd")
     exact, _ = late(SHARED, 64, "sata-ssd", around_faults=False)
 
@@ -147,12 +147,12 @@ def test_maps_that_are_not_read_around_read_less_and_wait_more() -> None:
     assert exact.waits_per_record > around.waits_per_record
 
 
-def test_few_topics_are_spread_over_all() -> None:
+def test_the_few_topics_are_spread_evenly_over_all() -> None:
     assert few_of(3) == [0, 1, 2]
     assert few_of(16) == [0, 2, 4, 6, 8, 10, 12, 14]
 
 
-def test_costs_grow_with_the_number_of_topics_and_stay_there() -> None:
+def test_costs_grow_with_the_number_of_topics_up_to_a_constant() -> None:
     for layout in LAYOUTS:
         factors = [put_factor(layout, topics) for topics in (1, 4, 64, 256, 1024, 4096, 65_536)]
         assert factors == sorted(factors)

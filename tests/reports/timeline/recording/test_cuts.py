@@ -38,7 +38,7 @@ def test_sectors_before_a_cut_are_durable_dirty_or_empty(workshop: Any) -> None:
     assert (file.bytes_before, file.bytes_after, file.name_is_durable) == (4096, 4096, True)
 
 
-def test_what_is_kept_and_what_is_lost_is_what_the_next_machine_reads(workshop: Any) -> None:
+def test_kept_and_lost_sectors_agree_with_what_the_next_machine_reads(workshop: Any) -> None:
     outcomes = set()
     for number in range(24):
         image = workshop.live(f"one-{number}", workshop.disk(), write_some, cut="strict-posix")
@@ -74,7 +74,7 @@ def test_a_torn_page_is_marked(workshop: Any) -> None:
         assert file.after[:8] == "e" * 8
 
 
-def test_a_file_without_a_durable_name_is_gone_with_it(workshop: Any) -> None:
+def test_a_file_without_a_durable_name_is_lost_in_the_cut(workshop: Any) -> None:
     def write(world: Any) -> None:
         file = world.files.map("/log", 4096)
         file.store(0, b"d" * SECTOR)
@@ -95,7 +95,7 @@ def test_a_file_without_a_durable_name_is_gone_with_it(workshop: Any) -> None:
     assert (file.before, file.after) == ("deeeeeee", "--------")
 
 
-def test_what_a_failed_sync_dropped_is_told_from_what_is_dirty(workshop: Any) -> None:
+def test_sectors_dropped_by_a_failed_sync_differ_from_dirty_sectors(workshop: Any) -> None:
     disk = workshop.disk(faults=FaultPlan(failed_sync_chance=1.0))
 
     def write(world: Any) -> None:
@@ -112,7 +112,7 @@ def test_what_a_failed_sync_dropped_is_told_from_what_is_dirty(workshop: Any) ->
     assert (before[0], before[8]) == ("x", "w")
 
 
-def test_a_process_that_is_killed_leaves_its_page_cache(workshop: Any) -> None:
+def test_a_process_kill_keeps_the_page_cache(workshop: Any) -> None:
     disk = workshop.disk()
     workshop.live("one", disk, write_some, killed=True)
     workshop.live("two", disk, look)
@@ -121,7 +121,7 @@ def test_a_process_that_is_killed_leaves_its_page_cache(workshop: Any) -> None:
     assert file_in(run, "/log").after == "ddkeeeee"
 
 
-def test_what_changes_while_a_machine_is_off_is_told(workshop: Any) -> None:
+def test_changes_while_a_machine_is_off_are_recorded(workshop: Any) -> None:
     disk = workshop.disk()
     workshop.live("one", disk, write_some)
     image = disk.settle()
@@ -134,14 +134,14 @@ def test_what_changes_while_a_machine_is_off_is_told(workshop: Any) -> None:
     assert file_in(run, "/log").after == "dodeeeee"
 
 
-def test_a_stop_that_nothing_follows_from_is_no_cut(workshop: Any) -> None:
+def test_a_clean_stop_without_changes_is_no_cut(workshop: Any) -> None:
     disk = workshop.disk()
     workshop.live("one", disk, write_some)
     workshop.live("two", workshop.disk(disk.settle()), look)
     assert workshop.run_recording().cuts == []
 
 
-def test_a_run_that_ends_at_its_crash_shows_what_was_not_durable(ended_at_its_crash: RunRecording) -> None:
+def test_a_run_that_ends_at_its_crash_shows_the_undurable_sectors(ended_at_its_crash: RunRecording) -> None:
     run = ended_at_its_crash
     cut = run.cuts[-1]
     assert cut.following == ""
@@ -151,7 +151,7 @@ def test_a_run_that_ends_at_its_crash_shows_what_was_not_durable(ended_at_its_cr
     assert all(file.after == "" for file in cut.files)
 
 
-def test_damage_between_lives_is_shown() -> None:
+def test_damage_between_lives_is_recorded() -> None:
     scenario = SCENARIOS["lost-log-tail"]
     for seed in range(20):
         run = record_seed(scenario, seed)

@@ -32,7 +32,7 @@ def killed() -> Recorded:
     return killed
 
 
-def test_steps_lie_in_the_lanes_of_their_threads_and_files(probed: RunRecording) -> None:
+def test_steps_are_in_the_lanes_of_their_threads_and_files(probed: RunRecording) -> None:
     assert [task.name for task in probed.tasks] == ["program/save", "program/io", "check/check.py"]
     assert [(one.kind, one.path, one.task, one.parts) for one in probed.operations] == [
         ("create", "new", 0, ["create"]),
@@ -43,18 +43,18 @@ def test_steps_lie_in_the_lanes_of_their_threads_and_files(probed: RunRecording)
     assert probed.operations[1].place == "save.py:3, write"
 
 
-def test_what_comes_behind_the_crash_is_not_drawn(probed: RunRecording) -> None:
+def test_steps_after_the_crash_are_not_drawn(probed: RunRecording) -> None:
     assert [moment.step for moment in probed.moments] == [0, 1, 1, 2, 2, 3, 3, 4, 4, 4, 4, 4]
     assert not any(one.path == "later" for one in probed.operations)
 
 
-def test_the_step_whose_effect_the_crash_took_says_what_it_was(probed: RunRecording) -> None:
+def test_a_step_whose_effect_was_lost_in_the_crash_describes_the_effect(probed: RunRecording) -> None:
     assert [one.taken for one in probed.operations] == ["", "", "rename of new to value undone"]
     (cut,) = probed.cuts
     assert (cut.how, cut.lost, cut.following) == ("ext4-ordered", ("rename of new to value undone",), "check")
 
 
-def test_files_are_mapped_before_and_behind_the_crash(probed: RunRecording) -> None:
+def test_file_maps_show_the_states_before_and_after_the_crash(probed: RunRecording) -> None:
     maps = {one.path: one for one in probed.cuts[0].files}
     assert maps["value"].before == "w" * 12
     assert maps["value"].bytes_after == -1
@@ -81,11 +81,11 @@ def test_a_check_that_raises_has_one_verdict(killed: Recorded) -> None:
     assert [one.violation.summary for one in run.broken] == ["KeyError: 1; check.py:3"]
 
 
-def test_a_state_that_the_check_accepts_by_now_is_not_broken(killed: Recorded) -> None:
+def test_a_state_that_the_check_accepts_now_has_no_violation(killed: Recorded) -> None:
     assert killed(Step("create", "/files/a", file=0), verdict=CheckOutcome("held")).broken == []
 
 
-def test_of_a_long_file_the_pages_that_were_not_durable_are_drawn(killed: Recorded) -> None:
+def test_a_long_file_shows_only_the_pages_that_were_not_durable(killed: Recorded) -> None:
     far = 1 << 30
     run = killed(
         Step("create", "/files/a", file=0),
@@ -111,13 +111,13 @@ def test_injected_faults_are_marked(killed: Recorded) -> None:
     assert [one.ending[:3] for one in run.operations] == ["", "", "EIO"]
 
 
-def test_a_crash_in_recovery_says_what_it_recovers_from(killed: Recorded) -> None:
+def test_a_crash_in_recovery_shows_the_crash_before_it(killed: Recorded) -> None:
     run = killed(Step("create", "/files/a", file=0), recovery=("crash after step 3", "lost: all"))
     assert run.machines[0].name == "recovery"
     assert run.subject.claim.startswith("The program: crash after step 3; lost: all. Then the check")
 
 
-def test_a_crash_inside_a_write_shows_what_of_it_was_done() -> None:
+def test_a_crash_inside_a_write_shows_the_written_part() -> None:
     steps = (Step("create", "/files/a", file=0), Step("write", file=0, data=b"x" * 8192))
     record = ProgramRecord(("program",), steps, ((),))
     point = next(one for one in Replayer(record, EMPTY).points() if one.is_inside)

@@ -36,12 +36,12 @@ def execute(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunO
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_recording_changes_nothing(name: str) -> None:
+def test_recording_does_not_change_the_digest(name: str) -> None:
     for seed in range(2):
         assert execute(SCENARIOS[name], seed, RunRecorder()) == execute(SCENARIOS[name], seed, None)
 
 
-def test_a_recorder_that_acts_is_noticed(monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario) -> None:
+def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario) -> None:
     took = RunRecorder.took
 
     def took_and_paused(self: RunRecorder, lock: WatchedLock) -> None:
@@ -52,7 +52,7 @@ def test_a_recorder_that_acts_is_noticed(monkeypatch: pytest.MonkeyPatch, quiet_
     assert execute(quiet_scenario, 1, RunRecorder()) != execute(quiet_scenario, 1, None)
 
 
-def test_without_a_recorder_nothing_stands_at_the_door() -> None:
+def test_without_a_recorder_the_world_is_not_wrapped() -> None:
     kernel = Kernel(RoundRobin(1))
     machine = kernel.machine("m")
     disk = Disk(kernel, Choices("1").stream("disk"))
@@ -71,12 +71,12 @@ def test_a_replay_is_the_same_with_its_recording(failure: Failure) -> None:
     assert run_recording.subject == subject
 
 
-def test_a_run_is_told_alike_every_time(quiet_scenario: Scenario) -> None:
+def test_the_same_run_gives_the_same_recording(quiet_scenario: Scenario) -> None:
     assert record_seed(quiet_scenario, 2) == record_seed(quiet_scenario, 2)
 
 
 @pytest.mark.ci
-def test_everything_has_a_moment_that_there_is(broken_by: Callable[[str], RunRecording]) -> None:
+def test_every_event_has_an_existing_moment(broken_by: Callable[[str], RunRecording]) -> None:
     run = broken_by("stale-tail-after-truncate")
     count = len(run.moments)
     assert run.moments == sorted(run.moments)
@@ -86,7 +86,7 @@ def test_everything_has_a_moment_that_there_is(broken_by: Callable[[str], RunRec
     assert all(0 <= one.at < count for one in [*run.positions, *run.cuts, *run.broken, *run.faults])
 
 
-def test_machines_follow_one_another_and_say_how_they_ended(
+def test_machines_are_recorded_in_order_with_their_endings(
     crash_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     assert execute(crash_plan).violations == []
@@ -103,7 +103,7 @@ def test_machines_follow_one_another_and_say_how_they_ended(
         assert before.begin < before.end <= behind.begin
 
 
-def test_disturbances_and_faults_are_told_once_for_each_that_is_counted() -> None:
+def test_each_counted_fault_is_recorded_once() -> None:
     scenario = SCENARIOS["failed-fsync-not-acknowledged"]
     told = counted = 0
     for seed in range(12):
@@ -120,7 +120,7 @@ def test_disturbances_and_faults_are_told_once_for_each_that_is_counted() -> Non
     assert any(run.faults for run in runs)
 
 
-def test_after_a_violation_nothing_more_is_told(quiet_plan: Plan) -> None:
+def test_after_a_violation_no_events_are_recorded(quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, consumers=1)
     recorder = RunRecorder()
     with applied_mutant("ack-before-flush"):
@@ -150,7 +150,7 @@ def lossy(run: Simulation) -> None:
     run.live("second", judge)
 
 
-def test_a_finding_of_ones_own_code_is_recorded_with_its_cut_and_what_broke() -> None:
+def test_a_finding_of_a_users_own_code_is_recorded_with_cut_and_violation() -> None:
     finding = find(lossy, range(200))
     assert finding is not None
     recording = record_finding(lossy, finding)

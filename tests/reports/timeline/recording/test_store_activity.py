@@ -40,7 +40,7 @@ def value_at(changes: list[tuple[int, int]], at: int) -> int:
     return max((value for moment, value in changes if moment <= at), default=0)
 
 
-def test_positions_move_ahead_each_behind_the_one_before(
+def test_log_positions_increase_and_keep_their_order(
     record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
 ) -> None:
     run = record_plan(quiet_plan)
@@ -56,7 +56,9 @@ def test_positions_move_ahead_each_behind_the_one_before(
         assert value <= value_at(flushed, at), "under sync flush nobody sees what is not durable"
 
 
-def test_nothing_is_flushed_but_behind_a_sync(record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan) -> None:
+def test_the_flushed_position_moves_only_after_a_sync(
+    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
+) -> None:
     run = record_plan(quiet_plan)
     syncs = [one for one in run.operations if one.kind == "msync" and "/commitlog/" in one.path]
     moved = [at for at, value in steps(run, FLUSHED) if value]
@@ -65,7 +67,9 @@ def test_nothing_is_flushed_but_behind_a_sync(record_plan: Callable[[Plan], RunR
         assert any(one.end < at and not one.ending for one in syncs)
 
 
-def test_with_the_pool_what_is_committed_is_told(record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan) -> None:
+def test_with_the_pool_the_committed_position_is_recorded(
+    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
+) -> None:
     run = record_plan(quiet_plan.replace(sync_flush=False, memory={"transient_pool": True}))
     wrote, committed = steps(run, WROTE), steps(run, COMMITTED)
     assert committed[-1][1] == wrote[-1][1] > 0
@@ -75,7 +79,7 @@ def test_with_the_pool_what_is_committed_is_told(record_plan: Callable[[Plan], R
     assert not [one for one in record_plan(quiet_plan).positions if one.name == COMMITTED]
 
 
-def test_each_life_begins_with_what_its_recovery_has_found(
+def test_each_life_starts_with_the_positions_that_recovery_found(
     record_plan: Callable[[Plan], RunRecording], crash_plan: Plan
 ) -> None:
     run = record_plan(crash_plan)
@@ -84,9 +88,7 @@ def test_each_life_begins_with_what_its_recovery_has_found(
         assert steps(run, WROTE, machine)[0][1] == last > 0
 
 
-def test_the_checkpoint_is_told_when_it_is_written(
-    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
-) -> None:
+def test_a_write_of_the_checkpoint_is_recorded(record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan) -> None:
     run = record_plan(quiet_plan)
     stores = [one for one in run.operations if one.kind == "store" and one.path == "/store/checkpoint"]
     assert len(run.checkpoints) == len(stores) > 0
@@ -102,7 +104,7 @@ def recorded(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[Ru
     return recorder.run_recording(Subject("", "", 1, mutant), outcome.plan, outcome.digest, outcome.injected), recorder
 
 
-def test_puts_are_those_of_the_ledger(quiet_plan: Plan) -> None:
+def test_the_recorded_puts_are_those_of_the_ledger(quiet_plan: Plan) -> None:
     run, recorder = recorded(quiet_plan.replace(messages={"batch_chance": 0.4, "illegal_chance": 0.2}))
     entries = recorder.ledger.puts
     assert [put.name for put in run.puts] == [entry.name for entry in entries]
@@ -116,7 +118,7 @@ def test_puts_are_those_of_the_ledger(quiet_plan: Plan) -> None:
         assert put.log_offset == (-1 if entry.physical_offset is None else entry.physical_offset)
 
 
-def test_a_put_lies_where_its_record_was_written(quiet_plan: Plan) -> None:
+def test_a_put_has_the_place_where_its_record_was_written(quiet_plan: Plan) -> None:
     run, _ = recorded(quiet_plan)
     stored = [put for put in run.puts if put.status == "PUT_OK"]
     assert stored
@@ -130,7 +132,7 @@ def test_a_put_lies_where_its_record_was_written(quiet_plan: Plan) -> None:
         assert put.log_offset == int(put.path.rpartition("/")[2]) + put.start
 
 
-def test_a_put_without_an_answer_is_cut_off_and_may_still_have_a_place(quiet_plan: Plan) -> None:
+def test_a_put_without_an_answer_is_cut_off_and_can_have_a_place(quiet_plan: Plan) -> None:
     cut_off = placed = 0
     for operation in range(20, 60, 3):
         life = Life(LifeEnding.CRASH_IN_TRAFFIC, "strict-posix", operation, "after", 6)
@@ -143,7 +145,7 @@ def test_a_put_without_an_answer_is_cut_off_and_may_still_have_a_place(quiet_pla
     assert cut_off > placed > 0
 
 
-def test_what_was_promised_is_found_in_every_recovery(crash_plan: Plan) -> None:
+def test_every_recovery_finds_the_promised_puts(crash_plan: Plan) -> None:
     run, _ = recorded(crash_plan)
     first = [put for put in run.puts if put.name.startswith("m0.") and put.status == "PUT_OK"]
     assert first
@@ -153,7 +155,7 @@ def test_what_was_promised_is_found_in_every_recovery(crash_plan: Plan) -> None:
         assert [outcome.machine for outcome in put.outcomes] == ["heal", "after"]
 
 
-def test_what_is_lost_is_promised_not_found_and_damaged(broken_by: Callable[[str], RunRecording]) -> None:
+def test_a_lost_put_is_promised_not_found_and_damaged(broken_by: Callable[[str], RunRecording]) -> None:
     run = broken_by("no-dir-fsync-on-rollover")
     (broken,) = run.broken[:1]
     assert broken.violation.invariant == "DUR"
@@ -167,7 +169,7 @@ def test_what_is_lost_is_promised_not_found_and_damaged(broken_by: Callable[[str
 
 
 @pytest.mark.ci
-def test_what_comes_back_from_the_dead_is_told(came_back: RunRecording) -> None:
+def test_a_put_that_an_earlier_recovery_missed_is_recorded_as_returned(came_back: RunRecording) -> None:
     run = came_back
     returned = [put for put in run.puts if put.outcomes and put.outcomes[-1].returned]
     assert returned
@@ -175,7 +177,7 @@ def test_what_comes_back_from_the_dead_is_told(came_back: RunRecording) -> None:
     assert run.puts[run.broken[0].puts[0]] in returned
 
 
-def test_a_violation_with_a_log_offset_is_about_the_record_there(quiet_plan: Plan) -> None:
+def test_a_violation_with_a_log_offset_concerns_the_record_there(quiet_plan: Plan) -> None:
     run, _ = recorded(quiet_plan, mutant="ack-before-flush")
     broken = run.broken[0]
     assert broken.violation.file == "commitlog"

@@ -54,7 +54,7 @@ def test_a_task_that_waits_for_a_lock_names_its_holder(workshop: Any) -> None:
     assert run.holds[0].end <= run.holds[1].begin
 
 
-def test_sleeps_signals_and_joins_are_waits(workshop: Any) -> None:
+def test_sleeps_signals_and_joins_are_recorded_as_waiting(workshop: Any) -> None:
     def body(world: Any) -> None:
         signal = world.tasks.signal("done")
         task = world.tasks.spawn("late", lambda: (world.tasks.sleep(2), signal.notify()))
@@ -70,7 +70,7 @@ def test_sleeps_signals_and_joins_are_waits(workshop: Any) -> None:
     assert {"sleep"} == {span.why for span in spans_of(run, "m/late", WAITING)}
 
 
-def test_a_sleep_that_nobody_interrupts_lasts_as_long_as_it_does(workshop: Any) -> None:
+def test_an_uninterrupted_sleep_is_recorded_with_its_full_length(workshop: Any) -> None:
     workshop.live("m", workshop.disk(), lambda world: [world.tasks.sleep(7) for _ in range(3)])
     run = workshop.run_recording()
     sleeps = spans_of(run, "m/main", WAITING)
@@ -89,7 +89,7 @@ def test_one_task_runs_at_a_time_and_no_time_passes_while_one_does(quiet_scenari
         assert run.moments[end].now_ns == run.moments[begin].now_ns
 
 
-def test_the_states_of_a_task_fill_its_life(quiet_scenario: Scenario) -> None:
+def test_the_states_of_a_task_have_no_gaps(quiet_scenario: Scenario) -> None:
     run = record_seed(quiet_scenario, 1)
     spans: dict[int, list[Span]] = defaultdict(list)
     for span in run.spans:
@@ -103,7 +103,7 @@ def test_the_states_of_a_task_fill_its_life(quiet_scenario: Scenario) -> None:
     assert {span.state for span in run.spans} == {RUNNING, READY, WAITING}
 
 
-def test_what_dies_with_its_machine_is_cut_off_in_that_moment(workshop: Any) -> None:
+def test_tasks_and_operations_are_cut_off_at_the_death_of_their_machine(workshop: Any) -> None:
     def body(world: Any) -> None:
         lock = world.tasks.lock("put")
 
@@ -121,7 +121,7 @@ def test_what_dies_with_its_machine_is_cut_off_in_that_moment(workshop: Any) -> 
     assert holder.end == run.holds[0].end == run.machines[0].end == run.cuts[0].at
 
 
-def test_how_tasks_end_is_told(broken_by: Callable[[str], RunRecording], quiet_scenario: Scenario) -> None:
+def test_the_endings_of_tasks_are_recorded(broken_by: Callable[[str], RunRecording], quiet_scenario: Scenario) -> None:
     held = record_seed(quiet_scenario, 1)
     assert all(task.ending == "" for task in held.tasks)
     assert any(task.ending == CUT_OFF for task in broken_by("no-dir-fsync-on-rollover").tasks)
@@ -131,7 +131,7 @@ def calls(run: Any, kind: str) -> list[OperationRecord]:
     return [operation for operation in run.operations if operation.kind == kind]
 
 
-def test_calls_have_files_ranges_and_the_time_they_took(workshop: Any) -> None:
+def test_calls_are_recorded_with_file_range_and_duration(workshop: Any) -> None:
     def body(world: Any) -> None:
         file = world.files.map("/log", 8192)
         file.store(100, b"x" * 50)
@@ -160,7 +160,7 @@ def test_calls_have_files_ranges_and_the_time_they_took(workshop: Any) -> None:
     assert all(one.begin < one.end for one in run.operations)
 
 
-def test_every_way_into_a_file_system_is_told_by_its_name(workshop: Any) -> None:
+def test_every_call_of_a_file_system_is_recorded_by_name(workshop: Any) -> None:
     def body(world: Any) -> None:
         files = world.files
         files.make_directories("/a/b")
@@ -197,7 +197,7 @@ def test_every_way_into_a_file_system_is_told_by_its_name(workshop: Any) -> None
     assert (run.operations[1].start, run.operations[1].stop) == (0, 5)
 
 
-def test_a_sync_that_fails_says_so(workshop: Any) -> None:
+def test_a_failed_sync_is_recorded_with_its_error(workshop: Any) -> None:
     disk = workshop.disk(faults=FaultPlan(failed_sync_chance=1.0))
 
     def body(world: Any) -> None:
@@ -215,7 +215,7 @@ def test_a_sync_that_fails_says_so(workshop: Any) -> None:
     assert sync.begin < fault.at < sync.end
 
 
-def test_a_call_that_its_machine_dies_in_is_cut_off(workshop: Any) -> None:
+def test_a_call_during_which_the_machine_dies_is_cut_off(workshop: Any) -> None:
     disk = workshop.disk()
     disk.crash_at(3, "during")  # create, extend, store, msync
 
