@@ -1,4 +1,4 @@
-"""A Spark cluster on this machine: a master and two workers as processes on loopback."""
+"""Spark cluster: starts a master and two workers as processes on loopback."""
 
 import os
 import re
@@ -25,7 +25,7 @@ _SECONDS_MAX = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Its URL, and its processes: the master first, then the workers."""
+    """The URL and the processes of a cluster: the master first, then the workers."""
 
     master: str
     daemons: tuple[int, ...]
@@ -38,7 +38,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two workers of one core each. All processes are gone after the tests of the module."""
+    """A cluster with two workers of one core each. All processes end after the tests of the module."""
     work = tmp_path_factory.mktemp("cluster")
     with ExitStack() as processes:
         options = ("--host", _HERE, "--port", "0", "--webui-port", "0")
@@ -55,7 +55,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def heard_elsewhere() -> Callable[[int], list[str]]:
-    """Return the addresses other than loopback on which a process listens; it must listen somewhere."""
+    """Return the addresses other than loopback on which a process listens. The process must listen on an address."""
 
     def addresses(pid: int) -> list[str]:
         listening = addresses_listened_on(pid)
@@ -67,7 +67,7 @@ def heard_elsewhere() -> Callable[[int], list[str]]:
 
 @contextmanager
 def daemon(name: str, *arguments: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Start a process of a cluster, and end it."""
+    """Start a process of a cluster, and end it after the block."""
     spark = Path(pyspark.__file__).parent
     environment = {
         "PATH": os.defpath,
@@ -94,7 +94,7 @@ def daemon(name: str, *arguments: str, log: Path) -> Iterator["subprocess.Popen[
 
 
 def awaited(log: Path, pattern: str, count: int) -> list[str]:
-    """Wait for a number of lines in a log, and return them."""
+    """Wait until a log has `count` matching lines, and return them."""
     deadline = time.monotonic() + _SECONDS_MAX
     while len(found := re.findall(pattern, log.read_text())) < count:
         assert time.monotonic() < deadline, log.read_text()
@@ -103,7 +103,7 @@ def awaited(log: Path, pattern: str, count: int) -> list[str]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the child processes, without those of threads that end during the listing."""
+    """Return the child processes, except those of threads that end during the listing."""
     children: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):

@@ -1,6 +1,6 @@
-"""Own writers under the own probe, on strict POSIX: a power cut loses no announced result.
+"""Probed writers: tornlog's own writers lose no announced result in a power cut on strict POSIX.
 
-Each program announces a result with a line, which is its promise. Each writes to a place with several new levels.
+Each program announces a result with a line, which is its promise. It writes into several levels of new directories.
 """
 
 import shutil
@@ -94,7 +94,7 @@ accounts:
 
 
 def probe(place: Path, program: str, check: str, arguments: list[str], start: Path | None = None) -> str:
-    """Probe a program in its own process; return its output. It must promise, and keep its promise."""
+    """Probe a program in a separate process; return the output. The program must make a promise and keep it."""
     for name, lines in (("program.py", program), ("check.py", check)):
         (place / name).write_text(dedent(lines))
     begin = [] if start is None else ["--start", str(start)]
@@ -165,7 +165,7 @@ def test_a_rebuilt_store_without_its_marker_is_complete(tmp_path: Path, how: lis
     assert store.shutdown()
     (old / "config").mkdir(exist_ok=True)
     (old / "config" / "topics.json").write_text("{}")
-    shutil.rmtree(old / "index")  # its names are times
+    shutil.rmtree(old / "index")  # file names depend on the time
     check = """
         def files(root):
             return {

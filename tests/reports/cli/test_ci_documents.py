@@ -32,7 +32,7 @@ ALLOWED = {
     "skipped": ({"type", "message"}, set()),
     "system-out": (set(), set()),
 }
-"""Attributes and children of each element that junit-10.xsd of Jenkins' xUnit plugin allows, as far as used."""
+"""The used part of junit-10.xsd of Jenkins' xUnit plugin: attributes and children that each element may have."""
 REQUIRED = {"testsuite": {"name", "tests", "failures", "errors"}, "testcase": {"name"}, "property": {"name", "value"}}
 
 

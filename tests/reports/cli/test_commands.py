@@ -83,7 +83,7 @@ def test_a_run_of_everything_fits_80_columns(tornlog: Tornlog) -> None:
     result = tornlog("run", "--seeds", 1, "--verbose")
     assert result.exit_code == 0
     assert all(name in result.stdout for name in SCENARIOS)
-    tables = [line for line in result.stdout.splitlines() if " that never occurred: " not in line]  # prose may run on
+    tables = [line for line in result.stdout.splitlines() if " that never occurred: " not in line]  # not wrapped
     assert all(len(line.rstrip()) <= 80 for line in tables)
     assert "…" not in result.stdout
 
@@ -191,12 +191,12 @@ def test_json_goes_to_a_file_beside_the_table(tornlog: Tornlog, tmp_path: Path) 
     assert json.loads((tmp_path / "run.json").read_text())["format"] == "tornlog-run/1"
 
 
-# Runs that do not hold
+# Runs with violations
 
 
 @pytest.fixture(scope="module")
 def left(tornlog: Tornlog, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
-    """A run that broke, and the directory of its failures."""
+    """The result of a run with violations, and the directory of its failures."""
     out = tmp_path_factory.mktemp("out") / "deep" / "er"
     return tornlog("run", NAME, "--seeds", 3, "--mutant", BUG, "--out", out), out / "failures"
 

@@ -16,7 +16,7 @@ from tornlog.scenarios.campaigns.failures.failure import Failure
 
 @pytest.fixture
 def places(failure: Failure, fs: FakeFilesystem) -> Iterator[FakeFilesystem]:
-    """Places that only root may use, and an ordinary user."""
+    """Make the process an ordinary user, with directories that only root may use."""
     fs.create_dir("/read-only")
     Path("/read-only").chmod(0o500)
     fs.create_file("/secret.conf", contents="brokerRole=SYNC_MASTER\n")

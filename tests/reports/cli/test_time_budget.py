@@ -21,7 +21,8 @@ def test_a_budget_without_seeds_prints_the_command_that_repeats_it(tornlog: Torn
     assert first["first_seed"] == int(again[2])
     assert tornlog(*again[1].split()).exit_code == 0
     assert json.loads(file.read_text())["first_seed"] == first["first_seed"]
-    (scenario,) = first["scenarios"]  # how many seeds fit into the time depends on the machine, their digest does not
+    # the number of seeds in the time depends on the machine, but their digest does not
+    (scenario,) = first["scenarios"]
     seeds = f"{first['first_seed']}:{first['first_seed'] + scenario['seeds']}"
     tornlog("run", "second-start-refused", "--seeds", seeds, "--json", str(file))
     assert json.loads(file.read_text())["scenarios"][0]["digest"] == scenario["digest"]

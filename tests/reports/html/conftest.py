@@ -1,4 +1,4 @@
-"""Directories written by commands, and failures and tallies for pages."""
+"""Page fixtures: directories written by commands, and failures and tallies for pages."""
 
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -20,7 +20,7 @@ SEVERAL_WAYS = "born-time-in-seconds"
 
 
 class Outline(HTMLParser):
-    """The parts of a page that can be checked without a browser."""
+    """Parser for the parts of a page that can be checked without a browser."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def held(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def broken(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that broke several promises, with its JSON in `run.json`."""
+    """The output directory of a run that broke several promises, with its JSON in `run.json`."""
     out = tmp_path_factory.mktemp("broken")
     options = ("--seeds", 20, "--mutant", SEVERAL_WAYS, "--out", out, "--json", out / "run.json")
     assert tornlog("run", "combined-faults", NAME, *options).exit_code == 1
@@ -78,7 +78,7 @@ def broken(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def mutant_result(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of mutants: within these seeds three are found and one is not."""
+    """The output directory of a run of four mutants, of which the seeds find three."""
     out = tmp_path_factory.mktemp("hunted")
     ids = ("ack-before-flush", "bad-length-trusted", SEVERAL_WAYS, "stale-tail-after-truncate")
     assert tornlog("mutants", *ids, "--narrowed", "--seeds", 25, "--out", out).exit_code == 1

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.ci
 Open = Callable[..., Any]
 PAGES = ("held", "broken", "mutant_result", "swept", "swept_clean", "probed")
 CONTRAST_MIN = 4.5
-"""Of text against its ground: WCAG 2.2, level AA."""
+"""Minimum contrast of text and background: WCAG 2.2, level AA."""
 PAPER_PX = 718
 """The width of A4 between the margins that browsers leave."""
 
@@ -48,12 +48,12 @@ CONTRASTS = """() => {
   }
   return found;
 }"""
-"""The minimum contrast of text, by kind of element."""
+"""Script that returns the minimum contrast of text, by kind of element."""
 
 
 @pytest.fixture
 def opened(browser: Browser, request: pytest.FixtureRequest) -> Open:
-    """Open a page; errors on it, or network requests, fail the test."""
+    """Open a page. Script errors and network requests fail the test."""
 
     @contextmanager
     def opened(name: str, *, width: int = 1280, scheme: Any = "light", scripts: bool = True) -> Iterator[Page]:

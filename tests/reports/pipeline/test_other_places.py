@@ -34,10 +34,10 @@ OF_A_USER = {"AWS_ACCESS_KEY_ID": "user", "AWS_SECRET_ACCESS_KEY": "secret", "AW
 
 
 def spark_of_a_user() -> AbstractContextManager[SparkSession]:
-    """Start a session with tasks that sign their requests.
+    """Start a session whose tasks sign their requests.
 
-    They have the environment of Spark's Java, which an earlier test may have started. Unsigned requests can create an
-    object, but not replace it.
+    Tasks have the environment of Spark's Java, which an earlier test may have started without the keys. Unsigned
+    requests can create an object, but not replace it.
     """
     return session("local[2]", config={f"spark.executorEnv.{name}": value for name, value in OF_A_USER.items()})
 
@@ -57,7 +57,7 @@ def until_heard(port: int, server: "subprocess.Popen[bytes]") -> None:
 
 @pytest.fixture(scope="module")
 def s3_options() -> Iterator[str]:
-    """The address of the S3 server, as part of a URI."""
+    """The address of the S3 server, as URI options."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -74,7 +74,7 @@ def s3_options() -> Iterator[str]:
 def small_cluster(
     fetched: Callable[[Callable[[], JavaProgram]], JavaProgram], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., "AbstractContextManager[subprocess.Popen[str]]"]:
-    """Start Hadoop's name nodes and a data node, which end with the context."""
+    """Start Hadoop's name nodes and a data node. They end with the context."""
     text = Path(__file__).with_name("SmallCluster.java").read_text("utf-8")
     made = fetched(lambda: java_program("hdfs", HADOOP, {"SmallCluster.java": text}))
 
@@ -103,7 +103,7 @@ def hdfs(small_cluster: Callable[..., "AbstractContextManager[subprocess.Popen[s
 
 @pytest.fixture(params=["S3", "HDFS"])
 def place_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], str]:
-    """Give new places by name, each a directory or bucket."""
+    """Return a function that returns a new directory or bucket by name."""
     directory = f"of-{tmp_path.name.replace('_', '-')}".lower()[:60].rstrip("-")
     for name, value in OF_A_USER.items():
         monkeypatch.setenv(name, value)
@@ -128,7 +128,7 @@ def put(place: str, files: Path) -> None:
 
 
 def names(place: str, under: str) -> list[str]:
-    """Return the names of whole files at a place."""
+    """Return the names of the complete files at a place."""
     system, root = open_place(place)
     found = system.get_file_info(fs.FileSelector(f"{root}/{under}", allow_not_found=True))
     return sorted(one.base_name for one in found if not is_aside(one.base_name))
@@ -313,7 +313,7 @@ def test_a_remote_rebuild_gives_the_same_store_as_a_local_one(
         for path in (tmp_path / "local").rglob("*")
         if path.is_file()
     }
-    for files in (there, on_disk):  # index files are named by the clock
+    for files in (there, on_disk):  # names of index files depend on the clock
         names = sorted(name for name in files if name.startswith("index/"))
         for number, name in enumerate(names):
             files[f"index {number}"] = files.pop(name)

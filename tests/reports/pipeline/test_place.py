@@ -9,7 +9,7 @@ from tornlog.reports.pipeline.place import make_directory, open_place, whole_fil
 
 
 class LikeHdfs(fs.FileSystemHandler):  # type: ignore[misc]
-    """A local directory that behaves as HDFS does in Arrow; `test_other_places` uses HDFS itself."""
+    """A local directory that behaves like HDFS in Arrow; `test_other_places` uses a real HDFS."""
 
     def __init__(self) -> None:
         self._under = fs.LocalFileSystem()
@@ -43,7 +43,7 @@ class LikeHdfs(fs.FileSystemHandler):  # type: ignore[misc]
 
 
 class LikeAnObjectStore(LikeHdfs):
-    """A local directory whose names appear when a stream is closed, also after an error."""
+    """A local directory in which a file appears when its stream is closed, even after an error."""
 
     def get_type_name(self) -> str:
         return "s3"

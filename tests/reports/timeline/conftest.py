@@ -1,4 +1,4 @@
-"""Recordings of failed runs, and their pages."""
+"""Timeline fixtures: recordings of failed runs, and their pages."""
 
 from collections.abc import Callable
 from functools import cache
@@ -50,7 +50,7 @@ def broken_by() -> Callable[[str], RunRecording]:
 
 @pytest.fixture(scope="session")
 def came_back() -> RunRecording:
-    """A run in which a truncated message came back."""
+    """A run in which a truncated message returned."""
     mutant = "stale-tail-after-truncate"
     ground = narrowed_scenario(mutant_named(mutant))
     runs = (record_seed(ground, seed, mutant=mutant) for seed in range(500))

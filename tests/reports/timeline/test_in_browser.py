@@ -25,7 +25,7 @@ PIXELS = """() => {
   }
   return Object.fromEntries(colours);
 }"""
-"""Number of opaque pixels of each colour in the lanes."""
+"""Script that counts the opaque pixels of each colour in the lanes."""
 
 RULER_LABELS = """() => {
   const context = document.getElementById("lanes").getContext("2d");
@@ -40,12 +40,12 @@ RULER_LABELS = """() => {
     done(drawn);
   })));
 }"""
-"""Labels of the ruler with their positions, from another drawing of the lanes."""
+"""Script that draws the lanes again and returns the labels of the ruler with their positions."""
 
 
 @pytest.fixture
 def opened(browser: Browser, page_of: Callable[[RunRecording], Path]) -> Open:
-    """Open the page of a run; errors on it, or network requests, fail the test."""
+    """Open the page of a run. Script errors and network requests fail the test."""
 
     @contextmanager
     def opened(
@@ -74,12 +74,12 @@ def opened(browser: Browser, page_of: Callable[[RunRecording], Path]) -> Open:
 
 
 def settle(page: Page) -> None:
-    """Wait until requested drawings are done."""
+    """Wait until all requested drawings are finished."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def view(page: Page) -> tuple[float, float, float]:
-    """Return the visible part and the length of the axis."""
+    """Return the visible range and the length of the axis."""
     settle(page)
     data = page.evaluate("() => ({ ...document.getElementById('lanes').dataset })")
     return float(data["from"]), float(data["to"]), float(data["total"])

@@ -19,7 +19,7 @@ FIELDS = {
 
 
 def faults_of(events: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the errors of trace events."""
+    """Yield a text for each malformed trace event."""
     named: set[tuple[str, int, int]] = set()
     open_until: dict[tuple[int, int], list[float]] = defaultdict(list)
     last = 0.0

@@ -1,4 +1,4 @@
-"""A session for each module, and sweeps with invented rows, so that the results are known."""
+"""Analysis fixtures: a Spark session per module, and sweeps with invented rows."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,7 +48,7 @@ def sweep_of(tmp_path: Path) -> SweepOf:
         table = Table(place)
         table.begin(Begun(SweepRequest(("a", "b"), 0, 100), **begun))
         code = {"code": begun["code"]} if "code" in begun else {}
-        for number, row in enumerate(rows):  # one file each, so that tests cannot depend on their order
+        for number, row in enumerate(rows):  # one file per row, so that tests cannot depend on the order of rows
             table.write(Block("a", number, 1), [{**_PLAIN, **code, "seed": number, **row}])
         return place
 

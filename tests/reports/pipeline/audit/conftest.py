@@ -1,4 +1,4 @@
-"""A store with an index, and one Spark session."""
+"""Audit fixtures: a store with an index, and a Spark session."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Defects for the store of `store_at`, with the promise that each breaks and the file to be named.
+"""Store defects: change files of the store of `store_at`, and name the broken promise and the file.
 
-Defects that do not hide one another are planted in one directory, a group.
+Defects in a group do not hide each other, and are planted in one directory.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def index_file(root: Path, number: int) -> Path:
 
 
 def starts_of(raw: bytes) -> list[int]:
-    """Return the starts of the records of a segment, then that of its blank record or zeros."""
+    """Return the starts of the records of a segment, and the start of the blank record or zeros after them."""
     starts = [0]
     while starts[-1] + 8 <= len(raw) and raw[starts[-1] + 4 : starts[-1] + 8] == raw[4:8]:
         starts.append(starts[-1] + int.from_bytes(raw[starts[-1] : starts[-1] + 4], "big"))
@@ -60,7 +60,7 @@ def in_record(number: int, record: int, at: int, new: bytes) -> Plant:
 
 
 def copied(number: int, source: int, target: int) -> Plant:
-    """Return a plant that copies a record over another one, with the other's offset."""
+    """Return a plant that replaces a record by another one, but keeps the physical offset."""
 
     def edit(raw: bytearray) -> None:
         starts = starts_of(raw)
@@ -333,7 +333,7 @@ STRAYS: dict[str, Plant] = {
     "a file among a topic's queues": made("consumequeue/T/notes.txt", b"by hand"),
     "a file in a queue": made("consumequeue/T/0/notes.txt", b"by hand"),
 }
-"""Files that are no part of the store, which it ignores."""
+"""Foreign files, which the store ignores."""
 
 UNCLEAN: dict[str, list[Defect]] = {
     "what no exit takes": [
@@ -343,11 +343,11 @@ UNCLEAN: dict[str, list[Defect]] = {
         Defect("a record whose entry is that hole", "CQ-COMPLETE", lambda root: segment(0)),
     ]
 }
-"""Defects even in a crashed store with a checkpoint that covers nothing."""
+"""Defects that count even in a crashed store with a checkpoint that covers no records."""
 
 
 def explained(root: Path) -> None:
-    """Apply everything that an unclean exit may do to a store with a checkpoint that covers nothing."""
+    """Apply all damage that an unclean exit may do to a store with a checkpoint that covers no records."""
     unclean(root)
     (root / "checkpoint").write_bytes(bytes(4096))
     torn_tail(root)

@@ -95,7 +95,7 @@ def test_the_shown_violations_have_an_equal_share_for_each_promise() -> None:
 
 
 class OutOfOrder:
-    """An engine that returns results out of order."""
+    """An engine that returns results in a different order."""
 
     cores = 2
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 GOLDEN = Path(__file__).parents[3] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/store.tar.gz"))
 SPLIT_BYTES = 12_000
-"""Splits a segment of the store with defects in two parts."""
+"""Bytes per part, so that a segment of the store with defects has two parts."""
 Judged = Callable[[Path], dict[str, Any]]
 
 
@@ -75,7 +75,7 @@ def test_verify_and_audit_accept_the_damage_of_an_unclean_exit(store_at: Path, j
 def test_verify_and_audit_agree_on_stores_written_by_rocketmq(
     tmp_path: Path, judged: Judged, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(audits, "_SPLIT_BYTES", 1 << 20)  # a task each would take too long
+    monkeypatch.setattr(audits, "_SPLIT_BYTES", 1 << 20)  # one task per part would take too long
     with tarfile.open(GOLDEN / name / "store.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     for root in sorted(path for path in tmp_path.iterdir() if path.is_dir()):

@@ -26,7 +26,7 @@ from tornlog.store.tools.rebuild import Rebuilt, rebuild_directory
 GOLDEN = Path(__file__).parents[3] / "golden"
 CASES = sorted(str(path.parent.relative_to(GOLDEN)) for path in GOLDEN.rglob("store.tar.gz"))
 REFUSED = [*("14-abn-all-commitlog-deleted", "14-abn-early-flip", "14-abn-truncated-file", "14-cln-early-zero-page")]
-"""Logs that are missing, truncated, or damaged in their trusted part."""
+"""Golden stores with logs that are missing, truncated, or damaged in their trusted part."""
 
 
 def extracted(name: str, into: Path) -> tuple[Path, Geometry]:
@@ -42,7 +42,10 @@ def extracted(name: str, into: Path) -> tuple[Path, Geometry]:
 
 
 def contents(root: Path) -> tuple[dict[str, tuple[bytes, int]], list[bytes]]:
-    """Return the content of every file, with the times of segments; index files, named by the clock, are in order."""
+    """Return the content of every file, with the times of segments.
+
+    Index files have numbers instead of their names, which depend on the clock.
+    """
     files = {str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if path.is_file()}
     timed = ("commitlog/", "consumequeue/")
     others = {
@@ -184,7 +187,7 @@ def renumber(root: Path, rule: Renumber) -> None:
         records = scan_records(
             memoryview(bytes(raw)), 0, len(raw), file=segment.name, base_offset=base_offset, check_crc=True
         )
-        with suppress(CorruptFileError):  # zeros end the last one
+        with suppress(CorruptFileError):  # the last segment ends with zeros
             for record in records:
                 if (record.topic, record.queue_id) == ("T", 0):
                     at = record.physical_offset - base_offset + 20

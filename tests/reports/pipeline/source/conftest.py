@@ -1,4 +1,4 @@
-"""Stores of a few small segments, written with threads and maps."""
+"""Source fixtures: stores of a few small segments, written with threads and mappings."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ HASH_SLOTS, INDEX_ENTRIES = 50, 40
 
 
 class CountingDirectory(StoreDirectory):
-    """Reads as from a remote file system, and counts the bytes."""
+    """A store directory that reads as from a remote file system, and counts the bytes."""
 
     def __init__(self, place: str) -> None:
         super().__init__(place)
@@ -41,7 +41,7 @@ def counting_directory() -> Callable[[str], Any]:
 
 @pytest.fixture(scope="session")
 def opened_directory() -> Callable[..., StoreDirectory]:
-    """Open a store's directory as it is, or as a CountingDirectory."""
+    """Open a store directory as a StoreDirectory or a CountingDirectory."""
 
     def open_directory(root: Path, *, is_local: bool) -> StoreDirectory:
         return StoreDirectory(str(root)) if is_local else CountingDirectory(str(root))
@@ -89,7 +89,7 @@ def put() -> Callable[..., None]:
 
 @pytest.fixture
 def written(tmp_path: Path, opened: Callable[[Path], MessageStore]) -> Callable[..., Path]:
-    """Return a function that writes a store of so many messages and stops it."""
+    """Return a function that writes a store with a number of messages and stops it."""
 
     def write(messages: int = 200, name: str = "store") -> Path:
         root = tmp_path / name
@@ -103,16 +103,16 @@ def written(tmp_path: Path, opened: Callable[[Path], MessageStore]) -> Callable[
 
 @pytest.fixture
 def queues_always_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read queues even for small gains."""
+    """Make queries use queues even for small gains."""
     monkeypatch.setattr(dispatched, "SEARCH_BYTES", 0)
     monkeypatch.setattr(dispatched, "SHARE_MAX", 1.0)
     monkeypatch.setattr(dispatched, "COST_SHARE_MAX", 1_000.0)
-    monkeypatch.setattr(dispatched, "NEAR_BYTES", 1)  # no two records are near each other
+    monkeypatch.setattr(dispatched, "NEAR_BYTES", 1)  # no two records count as near each other
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of 200 messages in five segments, to be copied before changes."""
+    """A store of 200 messages in five segments. Tests copy it before they change it."""
     root = tmp_path_factory.mktemp("template") / "store"
     store = MessageStore(real_world(), config_at(root))
     store.load()

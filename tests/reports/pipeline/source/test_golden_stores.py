@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 GOLDEN = Path(__file__).parents[3] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/store.tar.gz"))
 _DECIDED_BY_SPLIT = ("is_proven",)
-"""After damage, a cut can be followed by a proven record, where a search from before finds an unproven one."""
+"""A column that depends on the ranges: a range may begin at a proven record that other ranges find unproven."""
 
 
 def rows_of(root: Path, *filters: Condition, **options: str) -> list[dict[str, Any]]:
@@ -86,13 +86,13 @@ def test_a_key_query_of_a_golden_store_returns_the_rows_with_the_key(
         by_key: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for row in sound:
             if row["sys_flag"] & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
-                continue  # which no index has
+                continue  # no index has these records
             unique = dict(row["properties"]).get("UNIQ_KEY")
             for key in {*(row["keys"] or ()), *([unique] if unique else ())}:
                 by_key.setdefault((row["topic"], key), []).append(row)
         some = sorted(by_key)
         for topic, key in {*some[:1], *some[len(some) // 2 :][:1], *some[-1:], *some[:: len(some) // 9 + 1]}:
-            for asking_bytes in (1, 1 << 20):  # by slots, by all entries
+            for asking_bytes in (1, 1 << 20):  # lookups by slot, then by entry
                 monkeypatch.setattr(index_lookup, "ASKING_BYTES", asking_bytes)
                 assert rows_of(root, Condition("topic", eq, topic), key=key) == by_key[topic, key]
         assert rows_of(root, Condition("topic", is_in, tuple({row["topic"] for row in sound})), key="no such key") == []

@@ -111,7 +111,7 @@ def store(base: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use the index and its slots even for small gains."""
+    """Make queries use the index and its slots even for small gains."""
     monkeypatch.setattr(indexed, "SHARE_MAX", 100.0)
     monkeypatch.setattr(index_lookup, "ASKING_BYTES", 1)
 
@@ -152,7 +152,7 @@ def harm(root: Path, kind: str, first: int, second: int) -> None:
         del raw[at:]
     elif kind == "without slots":
         raw[HEADER.size : ENTRIES_AT] = bytes(ENTRIES_AT - HEADER.size)
-    elif kind == "without entries":  # from a sector on, as in a page that was not written
+    elif kind == "without entries":  # zeros from a sector on, as in a page that was not written
         at = ENTRIES_AT + ENTRY.size * (second % ENTRIES)
         raw[at:] = bytes(len(raw) - at)
     elif kind == "header":
@@ -186,7 +186,7 @@ def led_to(path: Path, hashed: int) -> Iterator[int]:
 
 
 def is_hidden(root: Path, row: Row, key: str) -> bool:
-    """Return whether damage has changed the only entry of a row, or its links."""
+    """Return whether damage has changed the only entry of a row, or the links to the entry."""
     place = key_hash(row["topic"], key.encode()), row["physical_offset"]
     return not any(
         place in [one[:2] for one in entries_of(path)] and place[1] in led_to(path, place[0])
@@ -247,7 +247,7 @@ def test_a_key_query_of_a_damaged_store_returns_the_rows_of_its_log(
         rows = [row | {"is_proven": None} for row in rows_of(directory, [], **options, **NO_HELP)]
         expected = with_key(rows, key, names)
         found = rows_of(directory, [Condition("topic", is_in, names)], key=key, **options)
-        found = [row | {"is_proven": None} for row in found]  # a cut may come behind damage
+        found = [row | {"is_proven": None} for row in found]  # the truncation may be after damage
         hidden = [row for row in expected if row not in found]
         assert found == [row for row in expected if row not in hidden]
         is_seen = all(kind in SEEN for kind, *_ in harms)
@@ -382,7 +382,7 @@ def test_slots_older_than_the_entries_after_a_crash_hide_no_rows(store: Path) ->
     for slot in range(SLOTS):
         at = HEADER.size + 4 * slot
         (number,) = struct.unpack_from(">i", raw, at)
-        if number > count // 2:  # as a page that was written then
+        if number > count // 2:  # like a page that was written at that time
             raw[at : at + 4] = raw[ENTRIES_AT + ENTRY.size * number + 16 :][:4]
     path.write_bytes(raw)
     (store / "checkpoint").write_bytes(bytes(4096))

@@ -43,7 +43,7 @@ WRITER = """
 
 @contextmanager
 def being_written(root: Path) -> Iterator[None]:
-    """Let another process write a store during the block."""
+    """During the block, another process writes a store."""
     command = [sys.executable, "-c", dedent(WRITER), str(root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         try:
@@ -80,7 +80,7 @@ def test_a_live_store_shows_no_damage(tmp_path: Path) -> None:
 
 @pytest.fixture
 def rows_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
-    """Return a function that reads a table, during whose first pause bytes of a file change."""
+    """Return a function that reads a table, and changes bytes of a file during the first pause."""
 
     def read(root: Path, name: str, meanwhile: Callable[[], object]) -> list[dict[str, Any]]:
         pauses = []
@@ -153,6 +153,6 @@ def test_slots_that_point_to_entries_added_after_the_header_was_read_are_no_dama
 
 
 def written_over(path: Path, raw: bytes) -> None:
-    """Overwrite bytes of a file in place, as through a map."""
+    """Overwrite bytes of a file in place, as through a mapping."""
     with path.open("r+b") as file:
         file.write(raw)

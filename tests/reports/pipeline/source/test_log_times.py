@@ -111,7 +111,7 @@ def test_an_out_of_order_bound_that_is_too_small_misses_rows(stepped: Path) -> N
 
     wanted = offsets(directory, *around)
 
-    assert len(wanted) == 100  # half a second that comes twice
+    assert len(wanted) == 100  # the clock passes this half second twice
     assert offsets(directory, *around, outOfOrderMs=str(BACK_MS)) == wanted
     assert offsets(directory, *around, outOfOrderMs="0") != wanted
 

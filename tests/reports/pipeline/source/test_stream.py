@@ -156,7 +156,7 @@ def test_up_to_durable_reads_only_up_to_the_checkpoint(written: Callable[..., Pa
     everything = stream_of(root).latestOffset(_begin(), ReadAllAvailable())
     rows = rows_of(stream_of(root), {}, everything)
     assert stream_of(root, upTo="durable").latestOffset(_begin(), ReadAllAvailable()) == everything
-    (root / "abort").touch()  # now an unclean exit
+    (root / "abort").touch()  # from here on, the store has an unclean exit
     vouched_ms = rows[-1]["store_timestamp_ms"]
     checkpoint = bytearray((root / "checkpoint").read_bytes())
     checkpoint[:8] = vouched_ms.to_bytes(8, "big")

@@ -7,7 +7,7 @@ from tornlog.reports.pipeline.spark.session import Cargo, CargoError, session
 
 @pytest.fixture
 def there(tmp_path: Path) -> list[str]:
-    """Return an existing wheel, module and archive, in this order."""
+    """Create a wheel, a module and an archive, and return their paths in this order."""
     paths = [tmp_path / name for name in ("mine-1.0-py3-none-any.whl", "more.py", "environment.tar.gz")]
     for path in paths:
         path.write_bytes(path.name.encode())

@@ -31,7 +31,7 @@ Done = subprocess.CompletedProcess[str]
 
 @pytest.fixture(scope="module")
 def environment(bare_python: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An archive with a Python in it, for --ship."""
+    """An archive that contains a Python, for --ship."""
     place = tmp_path_factory.mktemp("environment")
     python = place / "python"
     python.write_text(f'#!/bin/sh\nexec {bare_python} "$@"\n')
@@ -178,7 +178,7 @@ def test_two_workers_audit_a_store_with_the_shipped_wheel(
         entry, record = audit(engine, str(root)).findings.violations
     assert (entry.promise.value, entry.file) == ("CQ-VALID", str(queue.relative_to(root)))
     assert (entry.offset, entry.field) == (0, "phyOffset")
-    assert record.promise.value == "CQ-COMPLETE"  # to which it no longer leads
+    assert record.promise.value == "CQ-COMPLETE"  # the session does not use this Java any more
 
 
 def test_two_workers_run_a_sweep_with_the_shipped_wheel(spark: SparkSession, wheel: Path, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ MERGER_CHECK = """
 def probed(
     directory: Path, *arguments: str, writer: str = WRITER, check: str = CHECK, by: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Return the result of probing a writer on the most lossy disk; by: the probe's interpreter."""
+    """Return the result of probing a writer on the most lossy disk; by: the interpreter that runs the probe."""
     (directory / "writer.py").write_text(dedent(writer))
     (directory / "check.py").write_text(dedent(check))
     command = ["probe", "--disk", "strict-posix", "--json", str(directory / "found.json"), "--jobs", "0"]
@@ -138,7 +138,7 @@ def test_the_probe_detects_each_missing_sync_of_a_block(tmp_path: Path, left_out
 
 @pytest.mark.slow
 def test_a_merge_interrupted_at_any_operation_loses_and_repeats_no_row(tmp_path: Path) -> None:
-    found = probed(tmp_path, writer=MERGER, check=MERGER_CHECK, by=(sys.executable,))  # Arrow deletes, not Python
+    found = probed(tmp_path, writer=MERGER, check=MERGER_CHECK, by=(sys.executable,))  # files are deleted by Arrow
     assert found["breaches"] == []
     assert found["acknowledged"] == 2
     assert found["judged"] > 10

@@ -87,7 +87,7 @@ def test_covered_files_are_not_read_and_are_deleted(whole: Table) -> None:
     saved = {path: path.read_bytes() for path in (Path(whole.place) / "rows").iterdir()}
     merge_table(whole, InProcess())
     for path, raw in saved.items():
-        path.write_bytes(raw)  # as after a death between the merged file and the deletions
+        path.write_bytes(raw)  # as if the process died after it wrote the merged file and before the deletions
 
     files = whole.files(every_page=True)
     assert (len(files.whole), len(files.covered), files.damaged) == (8, 16, {})

@@ -22,11 +22,11 @@ RequestOf = Callable[..., SweepRequest]
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Raised instead of killing the process."""
 
 
 class DiesAfter:
-    """An engine that ends its process before it has all results."""
+    """An engine that raises Killed before it has yielded all results."""
 
     cores = 1
 

@@ -22,11 +22,11 @@ from tornlog.sim.choices import Stream
 
 US = 1_000
 FREE = HostCosts(Spread([0]), 0, Spread([0]), 0, 0, 0)
-"""A host without any costs."""
+"""A host on which no operation takes time."""
 
 
 class Steady:
-    """A storage with syncs of 500 us."""
+    """A storage device on which each sync takes 500 us."""
 
     def __init__(self, stream: Stream) -> None:
         self._placed = 0

@@ -6,7 +6,7 @@ from tornlog.reports.studies.latency.traffic import Setup, arrivals, produce
 
 
 class World:
-    """A clock, late sleeps, and puts with listed durations."""
+    """A clock, sleeps that end late, and puts with given durations."""
 
     def __init__(self, puts_ns: list[int], late_ns: int = 0) -> None:
         self.ns, self._puts_ns, self._late_ns = 0, puts_ns, late_ns
@@ -44,7 +44,7 @@ def test_a_late_wake_up_of_a_producer_does_not_count_as_latency() -> None:
     world = World([5, 5, 5], late_ns=7)
 
     assert latencies([10, 10, 10], world) == [5, 5, 5]
-    assert world.ns == 3 * (10 + 7) + 5  # each put falls into the wait for the next one
+    assert world.ns == 3 * (10 + 7) + 5  # each put arrives during the wait for the next one
 
 
 def test_arrivals_are_a_poisson_process_split_evenly() -> None:
@@ -53,7 +53,7 @@ def test_arrivals_are_a_poisson_process_split_evenly() -> None:
     assert [len(mine) for mine in gaps] == [5_001, 5_001, 5_000, 5_000]
     for mine in gaps:
         assert mean(mine) == pytest.approx(4 / 2_000 * 1e9, rel=0.05)
-        assert pstdev(mine) == pytest.approx(mean(mine), rel=0.05)  # as of an exponential distribution
+        assert pstdev(mine) == pytest.approx(mean(mine), rel=0.05)  # as in an exponential distribution
 
 
 def test_the_same_setup_has_the_same_arrivals() -> None:

@@ -27,7 +27,7 @@ def opened(
 
 
 class Watched:
-    """Opens real files that count syncs, write at most so many bytes at a time, and fail on demand."""
+    """Opens real files that count syncs, limit the bytes per write, and fail on demand."""
 
     def __init__(self, bytes_max: int = 1 << 30) -> None:
         self.bytes_max = bytes_max
@@ -71,7 +71,7 @@ def test_records_are_consecutive_in_their_partition(tmp_path: Path) -> None:
             raw = memoryview(path.read_bytes())
             records = list(
                 scan_records(raw, 0, len(raw), file=str(path), base_offset=0, check_crc=True)
-            )  # a file of its own is scanned like a log
+            )  # the file of a partition can be scanned like a log
             mine = [number for number in range(30) if (number % 3, number % 2) == (topic, queue_id)]
             assert [record.queue_offset for record in records] == list(range(len(mine)))
             assert {(record.topic, record.queue_id) for record in records} == {(f"topic-{topic}", queue_id)}
@@ -95,7 +95,7 @@ def test_a_record_has_the_same_bytes_as_in_the_shared_log(tmp_path: Path) -> Non
     mine = bytearray((tmp_path / "partitions" / "Orders-0" / f"{0:020d}.log").read_bytes())
     theirs = bytearray((tmp_path / "store" / "commitlog" / f"{0:020d}").read_bytes()[: len(mine)])
     for raw in (mine, theirs):
-        raw[56:64] = bytes(8)  # the store time
+        raw[56:64] = bytes(8)  # the store time differs
 
     assert mine == theirs
 
@@ -195,7 +195,7 @@ def test_puts_into_one_partition_share_a_sync(tmp_path: Path) -> None:
         thread.join()
     log.shutdown()
 
-    assert len(files.synced) <= 3  # the first's, and one or two that the others share
+    assert len(files.synced) <= 3  # one sync for the first put, and one or two shared by the others
 
 
 def test_after_a_failed_sync_no_put_succeeds(tmp_path: Path) -> None:

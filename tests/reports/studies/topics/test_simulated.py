@@ -127,7 +127,7 @@ def test_late_consumers_of_a_few_topics_read_foreign_records_only_from_a_shared_
     assert shared.records > 100
     assert shared.read_bytes_per_record > 4 * partitioned.read_bytes_per_record
     assert shared.records_per_second < partitioned.records_per_second / 2
-    assert 1_100 < partitioned.read_bytes_per_record < 1_400  # the records, and little else
+    assert 1_100 < partitioned.read_bytes_per_record < 1_400  # the records, and few other bytes
 
 
 def test_consumers_of_all_topics_read_each_page_of_the_log_about_once() -> None:
@@ -136,7 +136,7 @@ def test_consumers_of_all_topics_read_each_page_of_the_log_about_once() -> None:
     assert every.topics_read == 16
     assert every.records > few.records
     assert 1_100 < every.read_bytes_per_record < 2_500
-    assert every.records_per_second == pytest.approx(1e9 / pulled_ns(SHARED), rel=0.1)  # the processor's
+    assert every.records_per_second == pytest.approx(1e9 / pulled_ns(SHARED), rel=0.1)  # the limit of the processor
 
 
 def test_without_read_around_mappings_read_less_and_wait_more() -> None:

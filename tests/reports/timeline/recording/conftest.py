@@ -1,4 +1,4 @@
-"""Recordings of small worlds, and of runs that hold or break."""
+"""Recording fixtures: recordings of small worlds, and of runs with and without violations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,9 +37,9 @@ class Workshop:
         return Disk(self.kernel, self._choices.stream(f"disk-{self._disks}"), image=image, **settings)
 
     def live(self, name: str, disk: Disk, body: Callable[[Any], Any], *, cut: str = "", killed: bool = False) -> Any:
-        """Let a machine live on a disk; return the result of its body.
+        """Run a machine on a disk; return the result of its body.
 
-        killed: it is killed at the end. With a cut it is killed too, and the crash image is returned.
+        killed: whether it is killed at the end. If `cut` is set it is killed too, and the crash image is returned.
         """
         machine = self.kernel.machine(name)
 

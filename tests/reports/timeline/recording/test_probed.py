@@ -18,7 +18,7 @@ Recorded = Callable[..., RunRecording]
 
 @pytest.fixture
 def killed() -> Recorded:
-    """Return the recording of steps with a kill after the last."""
+    """Return the recording of steps with a process kill after the last step."""
 
     def killed(*steps: Step, verdict: CheckOutcome = LOST, **more: object) -> RunRecording:
         record = ProgramRecord(("program",), steps, ((),))
