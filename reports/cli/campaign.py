@@ -162,13 +162,13 @@ def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:
 
 def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
     if asked.require_coverage and (asked.names or asked.disk or asked.policy):
-        raise typer.BadParameter("only all scenarios at once can inject all", param_hint="--require-coverage")
+        raise typer.BadParameter("only all scenarios together can inject every fault", param_hint="--require-coverage")
     if asked.first_seed is not None and (asked.seeds is not None or asked.seed is not None):
-        raise typer.BadParameter("goes with a time budget; --seeds A:B begins at A", param_hint="--first-seed")
+        raise typer.BadParameter("needs a time budget; --seeds A:B starts at seed A", param_hint="--first-seed")
     is_drawn = asked.timeline is not None or asked.trace is not None
     is_one = asked.seed is not None and len(scenarios) == 1
     if is_drawn and not is_one:
-        raise typer.BadParameter("one run is drawn: expected one scenario and --seed", param_hint="--timeline")
+        raise typer.BadParameter("only one run can be drawn: expected one scenario and --seed", param_hint="--timeline")
     if asked.schedule is not None and (not is_one or asked.check_determinism):
         raise typer.BadParameter("expected one scenario and --seed, run once", param_hint="--schedule")
 

@@ -51,7 +51,8 @@ ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="The broker's broker.conf.")
 ]
 LogBytes = Annotated[
-    int | None, typer.Option("--commit-log-size", metavar="BYTES", min=1, help="Segment size, if files do not tell.")
+    int | None,
+    typer.Option("--commit-log-size", metavar="BYTES", min=1, help="Segment size, if the files do not show it."),
 ]
 
 
@@ -63,14 +64,19 @@ class _GeometryOptions:
     commit_log_size: LogBytes = None
     consume_queue_size: Annotated[
         int | None,
-        typer.Option("--consume-queue-size", metavar="BYTES", min=1, help="Queue file size, if files do not tell."),
+        typer.Option(
+            "--consume-queue-size", metavar="BYTES", min=1, help="Queue file size, if the files do not show it."
+        ),
     ] = None
     hash_slots: Annotated[
-        int | None, typer.Option("--hash-slots", metavar="N", min=1, help="Slots per index file, if files do not tell.")
+        int | None,
+        typer.Option("--hash-slots", metavar="N", min=1, help="Slots per index file, if the files do not show it."),
     ] = None
     index_entries: Annotated[
         int | None,
-        typer.Option("--index-entries", metavar="N", min=2, help="Entries per index file, if files do not tell."),
+        typer.Option(
+            "--index-entries", metavar="N", min=2, help="Entries per index file, if the files do not show it."
+        ),
     ] = None
 
     @property
@@ -146,9 +152,9 @@ class DumpOptions:
     topic: Annotated[str | None, typer.Option(help="Only this topic's messages.")] = None
     queue: Annotated[int | None, typer.Option(min=0, help="Only this queue; needs --topic.")] = None
     begin: Annotated[
-        int, typer.Option("--from", min=0, help="First offset: in the queue with --queue, else in the log.")
+        int, typer.Option("--from", min=0, help="First offset: of the queue with --queue, else of the log.")
     ] = 0
-    end: Annotated[int | None, typer.Option("--to", min=0, help="Offset after the last one.")] = None
+    end: Annotated[int | None, typer.Option("--to", min=0, help="Offset after the last message.")] = None
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum of messages.")] = None
     keys: Annotated[str | None, typer.Option(help="Only messages with this key or unique key.")] = None
     body: Annotated[BodyText, typer.Option(help="Format of bodies.")] = BodyText.TEXT

@@ -39,7 +39,9 @@ class ExploreOptions:
         None
     )
     nest: Annotated[int, typer.Option(min=0, max=8, help="Depth of crashes inside recovery, for some states.")] = 0
-    heal: Annotated[bool, typer.Option(help="Use each recovered store as at the end of a run.")] = False
+    heal: Annotated[
+        bool, typer.Option(help="Also check that each recovered store works after the faults have stopped.")
+    ] = False
     mutant: Mutant = None
     jobs: Jobs = 1
     schedules: Annotated[bool, typer.Option("--schedules", help="Explore schedules instead of crashes.")] = False

@@ -45,7 +45,7 @@ def _check(asked: ExploreOptions) -> None:
     foreign, reason = ["delays", "preemptions", "attribute_points", "after", "stop_at_first"], "goes with --schedules"
     if asked.schedules:
         foreign = ["disk", "messages", "nest", "heal", "jobs"]
-        reason = "is about crashes, expected none with --schedules"
+        reason = "applies only to crashes: expected none with --schedules"
     for option in foreign:
         if was_given(asked.context, option):
             raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")

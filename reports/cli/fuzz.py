@@ -30,7 +30,7 @@ class FuzzOptions:
         list[str] | None,
         typer.Argument(
             metavar="[FORMAT]...",
-            help="Of commitlog, consumequeue, consumequeue-ext, index, checkpoint, json, remoting, directory."
+            help="Some of commitlog, consumequeue, consumequeue-ext, index, checkpoint, json, remoting, directory."
             " Default: all.",
         ),
     ] = None
@@ -53,7 +53,7 @@ class FuzzOptions:
     ] = None
     replay: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Judge the input in FILE, a finding or a file of a corpus."),
+        typer.Option(exists=True, dir_okay=False, help="Check the input in FILE, a finding or a file of a corpus."),
     ] = None
     jobs: Annotated[int, typer.Option(min=1, help="Processes, one format each.")] = 1
     out: Annotated[

@@ -205,13 +205,13 @@ def _replay(file: Path, asked: FuzzOptions) -> NoReturn:
     finding, formats, mutant = _finding_in(file), asked.formats, asked.mutant
     name = finding.target if finding is not None else formats[0] if formats and len(formats) == 1 else None
     if name is None or name not in TARGETS:
-        raise typer.BadParameter(f"{file} is no finding: expected one FORMAT beside it", param_hint="--replay")
+        raise typer.BadParameter(f"{file} is not a finding: a raw input needs one FORMAT", param_hint="--replay")
     if formats and formats != [name]:
         raise typer.BadParameter(f"{file} is of {name}, found {', '.join(formats)}", param_hint="--replay")
     if finding is not None and mutant is None:
         mutant = finding.mutant
         if mutant is not None and not is_mutant(mutant, "--replay", find_fuzzed):
-            raise typer.BadParameter(f"{file}: mutant: there is none named {mutant}", param_hint="--replay")
+            raise typer.BadParameter(f"{file}: there is no mutant {mutant}", param_hint="--replay")
     raw = file.read_bytes() if finding is None else finding.raw
     with applied_fuzzed(mutant), address_space_limited():
         judged = judge_in_full(TARGETS[name](), raw)

@@ -27,7 +27,8 @@ class MutantsOptions:
 
     context: typer.Context
     ids: Annotated[
-        list[str] | None, typer.Argument(help="Mutants. Default: all of the set.", autocompletion=complete_mutant)
+        list[str] | None,
+        typer.Argument(help="Mutants. Default: all mutants of the set.", autocompletion=complete_mutant),
     ] = None
     brought: Annotated[
         list[str] | None,
@@ -46,11 +47,12 @@ class MutantsOptions:
     narrowed: Annotated[
         bool,
         typer.Option(
-            "--narrowed", help="Narrow the ranges to each mutant: for work on a mutant, not for measurements."
+            "--narrowed", help="Narrow the drawn ranges to suit each mutant: to develop a mutant, not to measure."
         ),
     ] = False
     all_scenarios: Annotated[
-        bool, typer.Option("--all-scenarios", help="Continue until each scenario has found it, or up to a limit.")
+        bool,
+        typer.Option("--all-scenarios", help="Continue until each scenario has found the mutant, or up to a limit."),
     ] = False
     seeds: Annotated[int | None, typer.Option(min=1, help="Maximum of seeds per mutant and scenario.")] = None
     time: Annotated[
@@ -61,7 +63,7 @@ class MutantsOptions:
         ),
     ] = None
     jobs: Jobs = 1
-    shrink: Annotated[bool, typer.Option(help="Shrink the failure that finds each, for up to 15 s.")] = False
+    shrink: Annotated[bool, typer.Option(help="Shrink the failure that finds each mutant, for up to 15 s.")] = False
     verbose: Annotated[bool, typer.Option("--verbose", help="Show a row for every mutant.")] = False
     out: Annotated[
         Path | None, typer.Option(file_okay=False, help="Write report.html, failures and timelines to DIR.")

@@ -43,7 +43,7 @@ AttributePoints = Annotated[
     bool, typer.Option("--attribute-points", help="Let tasks also switch at plain attributes of the store.")
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
-Mutant = Annotated[str | None, typer.Option(help="Apply a known bug, see `list`, or one in FILE.py.")]
+Mutant = Annotated[str | None, typer.Option(help="Apply a known bug (see `list`), or a bug in FILE.py.")]
 IN_PROCESS = "in-process"
 Master = Annotated[
     str, typer.Option(help=f"Spark master, such as local[2] or spark://host:7077; {IN_PROCESS}: no Spark.")

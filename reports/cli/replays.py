@@ -24,7 +24,7 @@ class ReplayOptions:
     """
 
     file: Annotated[Path, typer.Argument(help="A failure written by `run --out` or `probe --out`.")]
-    original: Annotated[bool, typer.Option(help="Use the run as found, even if a shrunk one exists.")] = False
+    original: Annotated[bool, typer.Option(help="Use the original run, even if a shrunk run exists.")] = False
     timeline: TimelineFile = None
     trace: TraceFile = None
     json_file: JsonFile = None
@@ -40,7 +40,7 @@ class ShrinkOptions:
     file: Annotated[Path, typer.Argument(help="A failure written by `run --out`.")]
     time: Annotated[str, typer.Option(help="Time limit, such as 15s.")] = f"{_SHRINK_SECONDS:g}s"
     tries: Annotated[int | None, typer.Option(min=1, help="Maximum of runs. Default: 4000.")] = None
-    any_breach: Annotated[bool, typer.Option(help="Accept any violation of the same promise.")] = False
+    any_breach: Annotated[bool, typer.Option(help="Accept any violation of the same promise as equal.")] = False
     small: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead.")
     ] = None

@@ -78,7 +78,7 @@ def read_failure(file: Path) -> Failure:
     except (OSError, UnicodeDecodeError, ArtefactError) as error:
         raise typer.BadParameter(f"{file}: {error}") from error
     if failure.mutant is not None and not is_mutant(failure.mutant, f"mutant in {file}"):
-        raise typer.BadParameter(f"{file}: mutant: there is none named {failure.mutant}")
+        raise typer.BadParameter(f"{file}: there is no mutant {failure.mutant}")
     return failure
 
 

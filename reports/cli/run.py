@@ -42,10 +42,13 @@ class RunOptions:
         typer.Argument(metavar="[SCENARIO]...", help="Scenarios. Default: all.", autocompletion=complete_scenario),
     ] = None
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes.")] = 1
-    seeds: Annotated[str | None, typer.Option(metavar="N|A:B", help="N, or A to B - 1, of each scenario.")] = None
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N|A:B", help="Number of seeds of each scenario, or seeds A to B - 1.")
+    ] = None
     seed: Annotated[int | None, typer.Option(metavar="N", help="One seed only.")] = None
     time: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Time budget, such as 30s or 5m; 30s without seeds.")
+        str | None,
+        typer.Option(metavar="TIME", help="Time budget, such as 30s or 5m. Default: 30s, unless --seeds is given."),
     ] = None
     first_seed: Annotated[
         int | None,
@@ -66,7 +69,7 @@ class RunOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Apply a known bug, see `list`, or one of your own in FILE.py.",
+            help="Apply a known bug (see `list`), or your own bug in FILE.py.",
             autocompletion=complete_mutant,
         ),
     ] = None
@@ -92,12 +95,13 @@ class RunOptions:
         ),
     ] = None
     python: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="Also with this Python; all: every one found; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Also repeat with this Python; all: every installed Python; repeatable."),
     ] = None
     schedule: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, help="Schedule of one seed, in lines TASK @ LABEL #N -> TASK."
+            metavar="FILE", exists=True, dir_okay=False, help="Schedule for one seed, as lines TASK @ LABEL #N -> TASK."
         ),
     ] = None
     require_coverage: Annotated[

@@ -74,7 +74,7 @@ class ServeOptions:
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1"
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Port; 0 for any free one. Default: listenPort of --config, else 10911."),
+        typer.Option(min=0, max=65535, help="Port; 0 for any free port. Default: listenPort of --config, else 10911."),
     ] = None
     namesrv_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Additional port for clients that expect a name server.")
@@ -95,7 +95,7 @@ class ServeOptions:
         Path | None, typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="A broker.conf.")
     ] = None
     name: Annotated[str | None, typer.Option(help="The broker's name. Default: brokerName of --config.")] = None
-    role: Annotated[Role | None, typer.Option(help="Its part in replication.")] = None
+    role: Annotated[Role | None, typer.Option(help="Role of the broker in replication.")] = None
     master: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Client address of the master, for a slave.")
     ] = None
@@ -109,7 +109,7 @@ class ServeOptions:
         ),
     ] = None
     tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Its private key.")
+        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Private key of the certificate.")
     ] = None
     tls_only: Annotated[bool, typer.Option("--tls-only", help="Refuse clients without TLS.")] = False
     open_to_all: Annotated[bool, typer.Option(_WORDS, help="Listen beyond loopback with neither --acl nor TLS.")] = (
@@ -150,7 +150,7 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
     if asked.name_server:
         for name in ("name", "role", "master", "metrics"):
             if getattr(asked, name) is not None:
-                raise typer.BadParameter("is a broker's, and --name-server serves none", param_hint=f"--{name}")
+                raise typer.BadParameter("applies only to a broker; --name-server runs none", param_hint=f"--{name}")
         with usage_errors(conf_path, conf.others):
             limits = limits_of_process(conf.others)
             served = ServedNameServer(world, root, limits, acl_path=_text(asked.acl), emit=log.emit)

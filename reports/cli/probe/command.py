@@ -81,7 +81,7 @@ class ProbeOptions:
         list[str] | None, typer.Option(help=f"One of {', '.join(PROFILES)}; repeatable. Default: {', '.join(DISKS)}.")
     ] = None
     limit: Annotated[int, typer.Option(min=1, help="Maximum of states per crash.")] = LIMIT
-    jobs: Annotated[int, typer.Option(min=0, help="Processes for checks; 0: this one.")] = 1
+    jobs: Annotated[int, typer.Option(min=0, help="Processes for checks; 0: check in this process.")] = 1
     seconds: Annotated[float, typer.Option(min=0.01, help="Time limit of a check; a longer check is a breach.")] = (
         CHECK_SECONDS
     )
@@ -102,14 +102,14 @@ class ProbeOptions:
     stores: Annotated[
         str,
         typer.Option(
-            metavar="|".join(STORES), help="Record stores through maps one by one, or their effect at the next call."
+            metavar="|".join(STORES), help="Record each write to mapped files, or only the changes until the next call."
         ),
     ] = STORES[0]
     stacks: Annotated[
         bool, typer.Option("--stacks", help="Find the source line of each system call with addr2line.")
     ] = False
     recovery_crashes: Annotated[
-        int, typer.Option(min=0, max=1, help="1: also crash the recovery of states that hold.")
+        int, typer.Option(min=0, max=1, help="1: also crash the recovery of unbroken states.")
     ] = 0
     faults: Annotated[
         list[str] | None,
@@ -120,10 +120,10 @@ class ProbeOptions:
         ),
     ] = None
     fault_runs: Annotated[int, typer.Option(min=1, help="Maximum of calls per fault.")] = FAULT_RUNS
-    seeds: Annotated[int, typer.Option(min=0, help="Run again in this many seeded orders of the threads' steps.")] = 0
+    seeds: Annotated[int, typer.Option(min=0, help="Run again in this many seeded thread orders.")] = 0
     allow: Annotated[
         list[str] | None,
-        typer.Option(help="A harmless event that need not be recorded, such as subprocess.Popen; repeatable."),
+        typer.Option(help="A harmless event that may stay unrecorded, such as subprocess.Popen; repeatable."),
     ] = None
     replay: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Check a stored failure.json again.")

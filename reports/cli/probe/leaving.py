@@ -20,7 +20,7 @@ def leave_refusal(error: RefusedError, json_file: str | None) -> NoReturn:
     written = ResultFiles()
     with written.attempt():
         write_json(json_file, refused_json(error.record, error.reasons))
-    ERR.print("[red]refused[/red]: the program did what the recorder does not see", soft_wrap=True)
+    ERR.print("[red]refused[/red]: the program made calls that the recorder does not see", soft_wrap=True)
     for reason in error.reasons:
         prose(ERR, 2, reason)
     if error.hint:

@@ -181,7 +181,7 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
     yield Bars("Recorded steps", On.PAGE, "recorded", note, _recorded(record))
     if found.never_injected:
         yield Lines("Never", On.SUMMARY, lines=[", ".join(found.never_injected)])
-    yield Lines("Output of the check, for all states", On.STDERR | On.PAGE, "said", lines=said)
+    yield Lines("Output of the check for all states", On.STDERR | On.PAGE, "said", lines=said)
 
 
 def _page_failures(results: ProbeResults, places: Places, timelines: Timelines) -> Failures:

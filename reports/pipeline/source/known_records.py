@@ -115,8 +115,8 @@ class KnownRecords(NamedTuple):
             raise cut_before_all(to)
         if len(kept) > 1 and kept[1].stored_ms < kept[0].stored_ms:
             raise LogCutError(
-                f"the log was cut near {kept[0].end}, and the clock was set back there, so it is unknown which records"
-                f" from there to {to} the stream has returned. upTo=durable reads only records that are never cut"
+                f"the log was truncated near {kept[0].end}, and the clock was set back there, so it is unknown which"
+                f" records from there to {to} the stream has returned. upTo=durable reads only durable records"
             )
         return kept[-1].end
 
@@ -129,8 +129,8 @@ def old_marks_of(offset: dict[str, Any]) -> list[tuple[int, int]]:
 def cut_before_all(to: int) -> LogCutError:
     """Return the error for a log without any of the known records."""
     return LogCutError(
-        f"the log was cut before all records that the stream knows, which is at {to}: it has returned records that are"
-        " no longer in the log. upTo=durable reads only records that are never cut"
+        f"the log was truncated before all records that the stream at {to} knows: it has returned records that are no"
+        " longer in the log. upTo=durable reads only durable records"
     )
 
 

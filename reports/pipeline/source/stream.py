@@ -55,7 +55,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.table not in STREAMED:
             raise ValueError(f"only {' and '.join(STREAMED)} can be streamed, not {options.table}")
         if options.where:
-            raise ValueError("where: not of a stream, whose rows are all made; filter them")
+            raise ValueError("where: not supported by a stream; filter its rows instead")
         self._options = options
         self._rows = StoreRows(options, STREAMED[options.table])
         durable = options.up_to == "durable"

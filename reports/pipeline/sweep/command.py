@@ -19,11 +19,11 @@ class SweepOptions:
     """Run many seeds into a table; an interrupted sweep is resumed."""
 
     context: typer.Context
-    seeds: Annotated[str, typer.Option(help="N or A:B, of each scenario.")]
+    seeds: Annotated[str, typer.Option(help="Seeds of each scenario: a number N, or a range A:B.")]
     out: Annotated[
         str,
         typer.Option(
-            "--out", "-o", help="Directory or URI for the table and its report. A sweep found there is resumed."
+            "--out", "-o", help="Directory or URI for the table and its report. An existing sweep there is resumed."
         ),
     ]
     scenario: Annotated[list[str] | None, typer.Option(help="A scenario; repeatable. Default: all.")] = None
@@ -36,6 +36,6 @@ class SweepOptions:
     stop_after: Annotated[int | None, typer.Option(min=1, help="Stop after this many failures.")] = None
     shrink: Annotated[str, typer.Option(help="Time limit for shrinking each kind of failure.")] = "15s"
     compact: Annotated[
-        bool, typer.Option("--compact", help="Merge the row files into few at the end, sorted by seed.")
+        bool, typer.Option("--compact", help="Finally merge the row files into a few files, sorted by seed.")
     ] = False
     json_file: JsonFile = None

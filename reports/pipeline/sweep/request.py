@@ -153,12 +153,12 @@ class Begun:
         The same seeds give equal rows only with equal code, and equal version numbers do not prove that.
         """
         if self.request != request:
-            raise SweepFileError("it holds a sweep of other seeds or with other options")
+            raise SweepFileError("it has a sweep of other seeds or with other options")
         here = code_here()
         if self.code != here:
             raise SweepFileError(
-                f"the sweep was begun by {self.code}, this is {here}: the same seeds may be other runs now, and their"
-                " rows would be mixed. Begin a new one elsewhere"
+                f"the sweep was started by {self.code}, this is {here}: the same seeds may give other rows now. Start a"
+                " new sweep in another place"
             )
 
 

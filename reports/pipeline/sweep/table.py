@@ -92,7 +92,7 @@ class Table:
                     raise
                 lock.seek(0)
                 who = lock.read().strip() or "unknown"
-                raise SweepFileError(f"another sweep is at work there, process {who}") from error
+                raise SweepFileError(f"another sweep is running there, process {who}") from error
             lock.truncate(0)
             lock.write(f"{os.getpid()}\n")
             lock.flush()

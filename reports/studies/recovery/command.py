@@ -26,7 +26,7 @@ def recovery(
     ] = None,
     turns: Annotated[int, typer.Option(min=1, help="Turns for each case; the median counts.")] = 3,
     directory: Annotated[
-        Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Measure in DIR.")
+        Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Directory in which to measure.")
     ] = None,
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,

@@ -55,7 +55,7 @@ def topics(
     ] = None,
     topics: Annotated[list[int] | None, typer.Option(min=1, max=65536, help="Number of topics; repeatable.")] = None,
     puts: Annotated[int, typer.Option(min=1_000, help="Maximum of puts per series under async flush.")] = 40_000,
-    dirty_mib: Annotated[int, typer.Option(min=1, help="MiB of dirty memory before writers wait.")] = 32,
+    dirty_mib: Annotated[int, typer.Option(min=1, help="MiB of dirty memory above which writers wait.")] = 32,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
     jobs: Annotated[int, typer.Option(min=0, help="Processes for the simulation; 0: one per core.")] = 0,
     directory: Annotated[

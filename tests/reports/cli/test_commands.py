@@ -446,7 +446,7 @@ def test_a_failure_of_an_unknown_mutant_exits_2(tornlog: Tornlog, stored: Path) 
     doctor(stored, mutant="no-such-bug")
     result = tornlog("replay", stored)
     assert result.exit_code == 2
-    assert "mutant: there is none named no-such-bug" in in_one_line(result.stderr)
+    assert "there is no mutant no-such-bug" in in_one_line(result.stderr)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[1]", b'{"format": "tornlog-run/1"}'])

@@ -416,7 +416,7 @@ def test_the_output_of_the_check_follows_all_findings(write_file: WriteFile) -> 
     )
     script, check = write_file("append.py", APPEND), write_file("check.py", loud)
     result = invoke("--check", str(check), "--", str(script))
-    before, heading, said = result.stderr.partition("Output of the check, for all states:")
+    before, heading, said = result.stderr.partition("Output of the check for all states:")
 
     assert result.exit_code == 1
     assert "broken: " in result.stdout

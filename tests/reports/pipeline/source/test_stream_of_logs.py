@@ -125,7 +125,7 @@ def test_an_offset_of_a_single_unnamed_log_continues_as_that_of_the_first_store(
     start = alone.latestOffset(alone.initialOffset(), ReadAllAvailable())
     assert "logs" not in start
     assert in_order(rows_in(list(batches_of(many, few, start=start)))) == in_order(table_of(few))
-    with pytest.raises(LogCutError, match=f"^{few}: the log was cut"):
+    with pytest.raises(LogCutError, match=f"^{few}: the log was truncated"):
         list(batches_of(few, many, start=start))
 
 

@@ -74,5 +74,5 @@ def test_a_condition_on_a_missing_column_is_refused() -> None:
 
 
 def test_a_stream_refuses_conditions() -> None:
-    with pytest.raises(ValueError, match="where: not of a stream"):
+    with pytest.raises(ValueError, match="where: not supported by a stream"):
         LogStream(SourceOptions.of({"path": "/a", "where": "topic = 'a'"}))

@@ -164,7 +164,7 @@ def test_a_sweep_started_by_other_code_of_the_same_version_is_refused(
     text = described.read_text()
     described.write_text(text.replace(code_here(), "tornlog 0.1.0 (0123456789abcdef)"))
 
-    with pytest.raises(SweepFileError, match=r"begun by tornlog 0\.1\.0 \(0123456789abcdef\), this is tornlog"):
+    with pytest.raises(SweepFileError, match=r"started by tornlog 0\.1\.0 \(0123456789abcdef\), this is tornlog"):
         sweep(request_of(4), table, InProcess())
 
 
@@ -190,7 +190,7 @@ def test_a_place_with_a_running_sweep_is_refused_and_not_changed(table: Table, r
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(SweepFileError, match=f"another sweep is at work there, process {other.pid}"):
+        with pytest.raises(SweepFileError, match=f"another sweep is running there, process {other.pid}"):
             sweep(request_of(4), table, InProcess())
         other.kill()
     assert sweep(request_of(4), table, InProcess()).done_before == 8, "a death gives the place back"
