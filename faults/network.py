@@ -45,7 +45,6 @@ class NetworkFaults(LinkConditions):
         """Arrival time of the last delivery that was delayed by a fault."""
 
     def use(self, plan: NetworkPlan) -> None:
-        """Inject the faults of a plan from now on."""
         self._plan = plan
         self._chances = chances_of(plan)  # a dict, because every transmission reads a chance from it
 
@@ -156,9 +155,7 @@ class NetworkFaults(LinkConditions):
         return draw_duration_ns(self._stream, least_ns, most_ms, f"ns of a {label}", self._kernel.landmarks_ms)
 
     def _inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw whether to inject a fault, and count it. chance: replaces the plan's. A chance of 0 or 1 needs
-        no draw.
-        """
+        """Draw whether to inject a fault, and count it. chance: replaces the plan's. 0 and 1 need no draw."""
         if chance is None:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):

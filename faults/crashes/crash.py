@@ -86,9 +86,7 @@ class PowerCut:
         return entries
 
     def dirty_pages(self, entries: MetadataState) -> list[DirtyPage]:
-        """Return the pages with several possible versions, within the surviving file sizes. A file is listed under its
-        first name.
-        """
+        """Return the pages with several possible versions within the surviving sizes, under each file's first name."""
         files = entries.contents()
         # Reversed, so that the first name wins. Under two names, one page could be torn in two ways.
         first_name = {inode.identity: path for path, inode in reversed(files)}

@@ -80,7 +80,6 @@ class CrashState:
 
     @property
     def image(self) -> Image:
-        """Build and return the image."""
         return self._variant.image(self._chosen)
 
 
@@ -252,7 +251,7 @@ class CrashStates:
         self._unsure = cut.unsure_changes() if whole is None else []
         self._ordered = [one.number for one in self._unsure if profile.metadata.is_in_order(one)]
         self._single = [one.number for one in self._unsure if not profile.metadata.is_in_order(one)]
-        self._product = self._find_product() if whole is None else None
+        self._product = self._find_all_variants() if whole is None else None
         self.is_exhaustive = whole is not None or self._product is not None
         self.was_cut = False
         self._made: list[CrashState] | None = None
@@ -269,7 +268,7 @@ class CrashStates:
         states = self._representatives() if self._product is None else self._everything(self._product)
         made = list(islice(states, self._limit))
         self.was_cut = next(states, None) is not None
-        # `_find_product` counts the states up to the limit, without those that have faults inside sectors.
+        # `_find_all_variants` counts the states up to the limit, without those that have faults inside sectors.
         assert not (self.was_cut and self._product is not None) or self._sector_faults.is_possible, self._limit
         return made
 
@@ -289,7 +288,7 @@ class CrashStates:
         """Return the state that the draws of a stream select. `decisions` is the inverse."""
         if self._whole is not None:
             return CrashState(SurvivingCache(self._whole), (), self._whole.digest())
-        variant, chosen = self._draw(stream)
+        variant, chosen = self._draw_state(stream)
         return variant.state(chosen)
 
     def taken(self, state: CrashState) -> CrashLosses:
@@ -308,7 +307,7 @@ class CrashStates:
 
     # -- all of them -------------------------------------------------------------------------------
 
-    def _find_product(self) -> list[MetadataVariant] | None:
+    def _find_all_variants(self) -> list[MetadataVariant] | None:
         """Return every variant with all outcomes of its pages, or None if there are more states than the limit."""
         if (len(self._ordered) + 1) << len(self._single) > self._limit:  # checked before any state is built
             return None
@@ -331,9 +330,9 @@ class CrashStates:
         for kept in range(len(self._ordered), -1, -1):
             for chosen in range(1 << len(self._single)):
                 single = {number for index, number in enumerate(self._single) if chosen >> index & 1}
-                yield from self._in_parts(single.union(self._ordered[kept:]))
+                yield from self._with_partial_growths(single.union(self._ordered[kept:]))
 
-    def _in_parts(self, numbers: Iterable[int]) -> Iterator[Lost]:
+    def _with_partial_growths(self, numbers: Iterable[int]) -> Iterator[Lost]:
         """Yield the loss of the given changes: complete, and with each partial growth."""
         whole = dict.fromkeys(sorted(numbers), 0)
         growths = self._profile.partial(self._unsure, whole)
@@ -359,18 +358,18 @@ class CrashStates:
             self._tears_sectors
         ):  # the main fault of this kind of crash comes first, because the limit drops the last states
             yield from kept.states(kept.with_sector_faults())
-        yield from self._in_order(kept)
+        yield from self._states_before_operations(kept)
         for lost in self._few_losses():
             variant = self._variant(lost)
             yield from variant.states(variant.extremes)
         yield from kept.states(kept.single())
         for _ in range(DRAWN_STATES):
-            variant, chosen = self._draw(self._stream)
+            variant, chosen = self._draw_state(self._stream)
             yield from variant.states([chosen])
         if self._sector_faults.is_possible and not self._tears_sectors:
             yield from kept.states(kept.with_sector_faults())
 
-    def _in_order(self, kept: MetadataVariant) -> Iterator[CrashState]:
+    def _states_before_operations(self, kept: MetadataVariant) -> Iterator[CrashState]:
         """Yield the states without any unsure change or write after some operation."""
         numbers = {number for page in kept.pages for number, _, _ in page.page.writes}
         unsure = [*self._ordered, *self._single]
@@ -385,12 +384,12 @@ class CrashStates:
         unsure = dict.fromkeys([*self._ordered, *self._single], 0)
         yield unsure
         for number in self._single:
-            yield from self._in_parts([number])
+            yield from self._with_partial_growths([number])
             yield {other: 0 for other in unsure if other != number}
         for kept in range(len(self._ordered)):
-            yield from self._in_parts(self._ordered[kept:])
+            yield from self._with_partial_growths(self._ordered[kept:])
 
-    def _draw(self, stream: Stream) -> tuple[MetadataVariant, Chosen]:
+    def _draw_state(self, stream: Stream) -> tuple[MetadataVariant, Chosen]:
         """Draw a state in the same way as a power cut of a run."""
         variant = self._variant(draw_lost_changes(stream, self._profile, self._unsure))
         dirty = [page.page for page in variant.pages]

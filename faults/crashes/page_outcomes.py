@@ -146,7 +146,7 @@ class PageOutcomes:
         if len(self.contents) > limit:
             return False
         for older, newer in combinations(versions, 2):
-            flying = self._flying(older, newer)
+            flying = self._sectors_in_flight(older, newer)
             for chosen in range(
                 1, (1 << len(flying)) - 1
             ):  # every subset of sectors, except the empty and the full one
@@ -160,7 +160,7 @@ class PageOutcomes:
         """Yield tears at each sector boundary, of the last write alone and of all unsynced writes together."""
         latest = len(self.page.writes)
         for older in sorted({self.page.least, max(self.page.least, latest - 1)}):
-            flying = self._flying(older, latest)
+            flying = self._sectors_in_flight(older, latest)
             for boundary in range(1, len(flying)):
                 for newer in (flying[:boundary], flying[boundary:]):  # both orders, because drives reorder sectors
                     yield self.number(PageOutcome(older, latest, sum(1 << sector for sector in newer)))
@@ -171,17 +171,17 @@ class PageOutcomes:
         older = latest - 1
         if older < self.page.least:
             return
-        flying = self._flying(older, latest)
+        flying = self._sectors_in_flight(older, latest)
         for index, sector in enumerate(flying):
             before = sum(1 << one for one in flying[:index])
             if self._sector_faults.torn_bytes_chance > 0.0:
-                for torn_at in self._cuts(older, latest, sector):
+                for torn_at in self._tear_offsets(older, latest, sector):
                     yield self.number(PageOutcome(older, latest, before, torn_at))
             if self._sector_faults.garbage_chance > 0.0:
                 for filling in _TRIED_FILLINGS:
                     yield self.number(PageOutcome(older, latest, before, 0, 1 << sector, filling))
 
-    def _flying(self, older: int, newer: int) -> list[int]:
+    def _sectors_in_flight(self, older: int, newer: int) -> list[int]:
         """Return the sectors in which two versions differ. Empty if the page cannot be torn."""
         if not self._page_sectors:
             return []
@@ -190,10 +190,8 @@ class PageOutcomes:
         starts = range(0, self.end - self.start, size)
         return [sector for sector, at in enumerate(starts) if one[at : at + size] != other[at : at + size]]
 
-    def _cuts(self, older: int, newer: int, sector: int) -> list[int]:
-        """Return three offsets inside a sector: after the first differing byte, in the middle, before the last
-        differing byte.
-        """
+    def _tear_offsets(self, older: int, newer: int, sector: int) -> list[int]:
+        """Return three offsets inside a sector: after the first differing byte, in the middle, before the last one."""
         one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
         first = sector * self._sector_faults.sector_bytes
         last = min(first + self._sector_faults.sector_bytes, len(one))
@@ -257,9 +255,7 @@ def lay_outcome(
 
 
 def _tear_sector(page: bytearray, older: bytearray, newer: bytearray, torn_at: int, sector_bytes: int) -> int:
-    """Replace the older bytes of a sector before torn_at by newer ones. Return 1 if the sector then mixes versions,
-    else 0.
-    """
+    """Make the bytes of a sector newer before torn_at, older after it. Return 1 if it then mixes versions."""
     first = torn_at - torn_at % sector_bytes
     assert first < torn_at, "a tear at a sector's first byte tears nothing"
     last = min(first + sector_bytes, len(older))

@@ -22,7 +22,7 @@ def draw_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Ch
     """Draw which of the unsure changes a power cut loses."""
     if not unsure:
         return {}
-    return decide_lost_changes(stream, profile, unsure, _lost_changes(stream.raw_random, profile, unsure))
+    return decide_lost_changes(stream, profile, unsure, _propose_lost_changes(stream.raw_random, profile, unsure))
 
 
 def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change], proposed: Lost) -> Lost:
@@ -88,10 +88,10 @@ def record_page_outcome(
     return PageOutcome(latest - lost, latest - other_lost, sectors, torn_at, damaged, filling)
 
 
-def _lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
+def _propose_lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
     """Propose which changes are lost, and for half of the lost growths a number of surviving bytes."""
     ordered, others = profile.metadata.split(unsure)
-    kept = _version(chance, len(ordered))
+    kept = _propose_version(chance, len(ordered))
     lost = {change.number: 0 for change in ordered[kept:]}
     if others:
         outcomes = _losses_in_any_combination(chance, len(others))
@@ -118,13 +118,13 @@ def _propose_page_outcomes(
 ) -> list[PageOutcome]:
     if sector_faults is not None and sector_faults.torn_page_chance > 0.0:
         torn_chance = sector_faults.torn_page_chance
-        return [_torn(chance, page, torn_chance, page_sectors, sector_faults) for page in dirty]
+        return [_propose_tear(chance, page, torn_chance, page_sectors, sector_faults) for page in dirty]
     strategy = _PAGE_STRATEGIES[int(chance() * len(_PAGE_STRATEGIES))]
     if strategy == "any version":
         return [_at_any_version(chance, page) for page in dirty]
     if strategy == "torn":
         torn_chance = _TEAR_CHANCES[int(chance() * len(_TEAR_CHANCES))]
-        return [_torn(chance, page, torn_chance, page_sectors, sector_faults) for page in dirty]
+        return [_propose_tear(chance, page, torn_chance, page_sectors, sector_faults) for page in dirty]
     latest = strategy in ("all", "one missing")
     page_outcomes = [PageOutcome(len(page.writes) if latest else page.least) for page in dirty]
     if strategy in ("one missing", "one alone"):
@@ -134,10 +134,10 @@ def _propose_page_outcomes(
 
 
 def _at_any_version(chance: Callable[[], float], page: DirtyPage) -> PageOutcome:
-    return PageOutcome(page.least + _version(chance, len(page.writes) - page.least))
+    return PageOutcome(page.least + _propose_version(chance, len(page.writes) - page.least))
 
 
-def _torn(
+def _propose_tear(
     chance: Callable[[], float],
     page: DirtyPage,
     torn_chance: float,
@@ -175,7 +175,7 @@ def _torn(
     return torn
 
 
-def _version(chance: Callable[[], float], last: int) -> int:
+def _propose_version(chance: Callable[[], float], last: int) -> int:
     """Propose a version from 0 to last: with chance 1/2 any version, else the first or the last one."""
     if last == 0:
         return 0

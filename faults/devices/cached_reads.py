@@ -26,8 +26,8 @@ PAGES_MOST = 32  # 128 KiB, Linux's read_ahead_kb
 
 
 class ReadAhead:
-    """The read-ahead of one reader in one file. Invariant: the last window ends at `_end`; a hit at or after `_marker`
-    starts the next one.
+    """One reader of one file. Invariant: the last window ends at `_end`; a hit at or after `_marker` starts
+    the next.
     """
 
     __slots__ = ("_around", "_end", "_last", "_marker", "_most", "window")
@@ -90,8 +90,8 @@ class CachedReads:
         self._states.clear()
 
     def read(self, reader: str, file: FilePages, first: int, last: int) -> None:
-        """Wait in the current task until pages [first, last] of a file are cached. reader: name that identifies the
-        read position.
+        """Wait in the current task until pages [first, last] of a file are cached. reader: identifies the read
+        position.
         """
         state = self._states.get((reader, file.path))
         if state is None:
@@ -100,16 +100,16 @@ class CachedReads:
             request = self._pages.get((file.path, page))
             if request is None:
                 self.misses += 1
-                self._begin(file, state.miss(page, last + 1 - page))
+                self._start_reads(file, state.miss(page, last + 1 - page))
                 request = self._pages.get((file.path, page))
             else:
                 self._pages.move_to_end((file.path, page))
-                self._begin(file, state.hit(page))
+                self._start_reads(file, state.hit(page))
             if request is not None:  # None: the page is a hole without a block
                 self._elevator.wait(request)
             state.passed(page)
 
-    def _begin(self, file: FilePages, pages: Iterable[int]) -> None:
+    def _start_reads(self, file: FilePages, pages: Iterable[int]) -> None:
         """Start to read the given pages, except cached pages and holes."""
         runs: list[Run] = []
         of_runs: list[list[int]] = []

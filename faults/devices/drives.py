@@ -28,9 +28,7 @@ _STEPS = 1000  # fine enough for quantiles of 0.1 %
 
 
 class Spread:
-    """A distribution of equally likely durations in ns. Invariant: ascending, so that 0, the default draw, selects the
-    shortest.
-    """
+    """Equally likely durations in ns. Invariant: ascending, so that 0, the default draw, selects the shortest."""
 
     __slots__ = ("ns",)
 
@@ -62,7 +60,6 @@ class Spread:
         return self.ns[min(len(self.ns) - 1, int(share * len(self.ns)))]
 
     def scaled(self, factor: float) -> "Spread":
-        """Return a copy with all durations multiplied by factor."""
         return Spread(round(one * factor) for one in self.ns)
 
 
@@ -142,9 +139,7 @@ class FlashDrive:
         blocks: int = 1 << 30,
         depth: int = 1,
     ) -> None:
-        """Create an idle drive. depth: number of commands that the drive executes at once; their transfers do not
-        overlap.
-        """
+        """Create an idle drive. depth: number of commands that overlap, except for their transfers."""
         assert depth > 0, depth
         self.blocks = blocks
         self._stream = stream

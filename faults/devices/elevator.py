@@ -24,9 +24,7 @@ _COMPLETION = Waiting("a request's end")
 
 @dataclass(slots=True, eq=False)
 class IoRequest:
-    """Runs that one task has requested together. Invariant: `done_ns`, the end of the last run, is set when `queued` is
-    0.
-    """
+    """Runs that one task requests. Invariant: `done_ns`, the end of the last run, is set when `queued` is 0."""
 
     begun_ns: int
     queued: int
@@ -99,7 +97,7 @@ class Elevator:
         kernel = self._kernel
         while True:
             begun_ns = kernel.now_ns
-            done_ns = self._issue(begun_ns)
+            done_ns = self._issue_next_batch(begun_ns)
             if done_ns is None:
                 self._idle = kernel.current
                 kernel.park(_IDLE, None)
@@ -107,7 +105,7 @@ class Elevator:
                 self.busy_ns += done_ns - begun_ns
                 kernel.park(_SERVING, done_ns)
 
-    def _issue(self, now_ns: int) -> int | None:
+    def _issue_next_batch(self, now_ns: int) -> int | None:
         """Issue the next requests. Return the time at which they are finished, or None if the queue is empty."""
         starved = self._reads_in_a_row >= _READS_IN_A_ROW and (self._writes or self._flushes)
         if self._reads and not starved:
@@ -122,31 +120,31 @@ class Elevator:
         done_ns = self._device.flush(now_ns)
         requests, self._flushes = self._flushes, []
         for request in requests:
-            _finish(request, done_ns)
+            _finish_run(request, done_ns)
         return done_ns
 
     def _issue_reads(self) -> int:
         done_ns = 0
-        for first, _, blocks, request in self._take(self._reads):
+        for first, _, blocks, request in self._dequeue_batch(self._reads):
             # A drive accepts a command while it is busy, so the read begins when it was queued.
             done_ns = self._device.read(request.begun_ns, (first, blocks))
             self.commands += 1
             self.blocks_read += blocks
-            _finish(request, done_ns)
+            _finish_run(request, done_ns)
         return done_ns
 
     def _issue_writes(self) -> int:
-        taken = self._take(self._writes)
+        taken = self._dequeue_batch(self._writes)
         runs = merged([(first, blocks) for first, _, blocks, _ in taken])
         begun_ns = max(request.begun_ns for *_, request in taken)
         done_ns = self._device.write(begun_ns, runs)
         self.commands += len(runs)
         self.blocks_written += sum(blocks for _, blocks in runs)
         for *_, request in taken:
-            _finish(request, done_ns)
+            _finish_run(request, done_ns)
         return done_ns
 
-    def _take(self, queue: list[Queued]) -> list[Queued]:
+    def _dequeue_batch(self, queue: list[Queued]) -> list[Queued]:
         """Remove the next runs from the queue in block order. The number of commands and blocks is limited."""
         at = bisect_left(queue, (self._head,))
         ordered = queue[at:] + queue[:at]
@@ -181,7 +179,7 @@ def merged(runs: Iterable[Run]) -> list[Run]:
     return found
 
 
-def _finish(request: IoRequest, done_ns: int) -> None:
+def _finish_run(request: IoRequest, done_ns: int) -> None:
     """Record the end of one run of a request. After the last run, wake the tasks that wait for the request."""
     assert request.queued > 0, "a run of the request ended twice"
     assert request.begun_ns <= done_ns, (request.begun_ns, done_ns)

@@ -39,9 +39,7 @@ class Placement(FreeBlocks):
     """Assigns blocks to the pages of files."""
 
     def __init__(self, blocks: int, *, room_blocks: int = 0) -> None:
-        """Create a device on which all blocks are free. room_blocks: number of blocks that a growing file reserves at a
-        time.
-        """
+        """Create an empty device. room_blocks: number of blocks that a growing file reserves at a time."""
         super().__init__(blocks)
         self._room_blocks = max(room_blocks, 1)
 

@@ -28,9 +28,7 @@ class BlockDevice(Protocol):
     def blocks(self) -> int: ...
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a write that begins at now_ns is in the device's cache or on its medium. runs: in ascending
-        order.
-        """
+        """Return when a write that begins at now_ns is in the cache or on the medium. runs: in ascending order."""
 
     def read(self, now_ns: int, run: Run) -> int:
         """Return when a read that begins at now_ns is finished."""
@@ -119,9 +117,7 @@ class JournalledStorage:
 
 
 class MeasuredStorage:
-    """Storage with measured sync durations in their original order, because slow syncs occur in clusters. Syncs do not
-    overlap.
-    """
+    """Storage with measured sync durations in their order, because slow syncs cluster. Syncs do not overlap."""
 
     def __init__(self, syncs_ns: Sequence[int]) -> None:
         """Store the measured durations. syncs_ns: in their original order, at least one."""

@@ -69,9 +69,7 @@ class TimedFiles:
         system: StorageSystem,
         room: Callable[[str, int], int | None] = lambda path, size_bytes: size_bytes,
     ) -> None:
-        """Wrap files. room: returns how many bytes to allocate ahead for a mapped file of a path and size; None:
-        allocated at write-back.
-        """
+        """Wrap files. room: bytes to allocate ahead for a mapped file of this path and size; None: at write-back."""
         self._files = files
         self._system = system
         self._room = room
@@ -105,7 +103,6 @@ class TimedFiles:
             self._system.write_back.sync_names()
 
     def pages(self, path: str) -> "TimedPages":
-        """Return the pages of the file at path."""
         return TimedPages(self, self._system, self._system.file(path))
 
 

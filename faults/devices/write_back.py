@@ -41,7 +41,6 @@ class Journal:
 
     @property
     def commits(self) -> int:
-        """Return the number of finished commits."""
         return self._committed
 
     def note(self) -> int:
@@ -83,9 +82,7 @@ class Journal:
 
 
 class WriteBack:
-    """The dirty pages of one machine. Invariant: `_files` has all files with dirty pages, in the order in which they
-    became dirty.
-    """
+    """The dirty pages of one machine. Invariant: `_files` has the files with dirty pages, longest dirty first."""
 
     def __init__(
         self, machine: Machine, elevator: Elevator, journal: Journal, placement: Placement, memory: Memory
@@ -203,7 +200,7 @@ class WriteBack:
             for at in range(0, len(pages), _PAGES_OF_REQUEST)
         ]
         # All pieces are queued before the first wait, so that the elevator can sort them.
-        requests = [self._begin(file, pages) for file, pages in pieces]
+        requests = [self._queue_write(file, pages) for file, pages in pieces]
         for (file, pages), request in zip(pieces, requests, strict=True):
             self._elevator.wait(request)
             self._in_flight -= len(pages)
@@ -212,7 +209,7 @@ class WriteBack:
             file.written.open()
             self._room.open()
 
-    def _begin(self, file: FilePages, pages: list[int]) -> IoRequest:
+    def _queue_write(self, file: FilePages, pages: list[int]) -> IoRequest:
         """Queue a write of pages of one file. The pages count as clean from then on."""
         runs = self._placement.place(file.blocks, pages)
         file.in_flight += len(pages)

@@ -91,9 +91,7 @@ def aftermath_of(
     image: Image,
     page_bytes: int,
 ) -> Aftermath:
-    """Return the effects of a power cut. entries: surviving names. lost: undone changes; for a growth, how many bytes
-    survive.
-    """
+    """Return the effects of a power cut. entries: surviving names; lost: changes, and the bytes left of a growth."""
     return Aftermath(
         profile,
         tuple(f"{change.lost_as(kept_bytes)}: {change.label}" for change, kept_bytes in lost),

@@ -88,9 +88,7 @@ class MetadataState:
 
 @lru_cache(maxsize=4096)
 def parent_of(path: str) -> str:
-    """Return the directory of a path, or `.` for a relative name. An image must contain `.` before relative names are
-    used.
-    """
+    """Return the directory of a path; `.` for a relative name, so an image with such names must contain `.`."""
     head, slash, _ = path.rpartition("/")
     return head or (WORKING_DIRECTORY if not slash and path != WORKING_DIRECTORY else "/")
 
@@ -134,9 +132,7 @@ class Change(ABC):
         return self.lost
 
     def moved(self, where: Callable[[str], str]) -> Self:
-        """Return the change with its paths rewritten to undo later renames of directories. where: maps new to old
-        paths.
-        """
+        """Return the change with its paths from before later renames of directories. where: maps new to old paths."""
         twin = copy(self)
         twin.path = where(self.path)
         return twin
@@ -181,9 +177,7 @@ class Create(Link):
 
 @dataclass(slots=True, eq=False)
 class Extend(_FileChange):
-    """The growth of a file: by_write of data, or in_steps by allocation of zeros. is_allocated: the blocks are
-    assigned.
-    """
+    """A file grows: by_write of data, or in_steps by allocating zeros. is_allocated: its blocks are assigned."""
 
     kind = "extend"
     lost = FaultKind.SIZE_LOST
@@ -238,9 +232,7 @@ class Empty(_FileChange):
 
 @dataclass(slots=True, eq=False)
 class Truncate(_FileChange):
-    """A file is truncated, and a new Inode has the remaining bytes. If this is lost, the old Inode returns without
-    later writes.
-    """
+    """A file is truncated to a new Inode. If this is lost, the old Inode returns without later writes."""
 
     kind = "truncate"
     lost = FaultKind.EMPTYING_UNDONE

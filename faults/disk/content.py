@@ -15,9 +15,7 @@ _SUM_BITS = 128
 
 
 class SparseBytes:
-    """Mutable bytes, mostly zeros. Invariant: each stored page has PAGE_BYTES bytes, not all zero, and zeros after the
-    end of file.
-    """
+    """Mutable bytes, mostly zeros. Invariant: a stored page has PAGE_BYTES bytes, not all zero; zeros after the end."""
 
     __slots__ = ("_pages", "_size_bytes", "_sum")
 
@@ -165,9 +163,7 @@ def with_pages(content: Content, pages: Mapping[int, bytes | bytearray]) -> Cont
 
 
 def first_difference(one: Content, other: Content) -> int | None:
-    """Return the first offset at which two contents differ, or None. If one is a prefix of the other, return the
-    shorter length.
-    """
+    """Return the first offset at which two contents differ, or None. A prefix differs at its end."""
     shorter = min(len(one), len(other))
     if isinstance(one, SparseBytes) and isinstance(other, SparseBytes):
         starts = [page * PAGE_BYTES for page in sorted({*one.pages(), *other.pages()})]

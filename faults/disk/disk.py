@@ -89,7 +89,6 @@ class Disk:
         return self._names.bad_sectors()
 
     def mount(self, machine: Machine) -> SimFiles:
-        """Mount the disk on a machine and return its files."""
         self._check_unfinished()
         self._mounted.append(machine)
         self._was_killed = False
@@ -259,8 +258,8 @@ class Disk:
         return fingerprint_of(self._names)
 
     def crash_states(self, profile: CrashProfile, limit: int, stream: Stream) -> CrashStates:
-        """Return up to `limit` states that a crash could leave now, some of them drawn from stream. The disk does not
-        change.
+        """Return up to `limit` states that a crash could leave now; stream draws some. This does not change
+        the disk.
         """
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         wall_ms = self.kernel.wall_start_ms

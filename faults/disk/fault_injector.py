@@ -119,10 +119,9 @@ class CrashTrigger:
 
 
 class FaultInjector:
-    """Numbers all operations of a disk and injects faults into them. injected: number of faults by kind.
+    """Numbers the operations of a disk and injects faults. injected: number of faults by kind.
 
-    crash_at: number of the operation to crash at. With a trigger it is the next operation to query the trigger about;
-    -1: none.
+    crash_at: number of the operation to crash at, or of the next one to query the trigger about; -1: none.
     """
 
     __slots__ = (
@@ -230,16 +229,13 @@ class FaultInjector:
         return max(0, self._stalled_until_ns - now_ns)
 
     def draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
-        """Draw a duration from least_ns (the default) to most_ms, starting when earlier slow operations end. Return it
-        in ns.
-        """
+        """Draw a duration from least_ns (the default) to most_ms, after the end of other slow operations."""
         lasts_ns = draw_duration_ns(self.stream, least_ns, most_ms, label, self.kernel.landmarks_ms)
         begins_ns = max(self.kernel.now_ns, self._stalled_until_ns)
         self.slow_until_ns = max(self.slow_until_ns, begins_ns + lasts_ns)
         return lasts_ns
 
     def wall_ns(self, machine: Machine) -> int:
-        """Return the time of the machine's wall clock, in ns."""
         return self.kernel.now_ns + machine.wall_offset_ms * 1_000_000
 
     def begin(self, machine: Machine, kind: str, path: str) -> int:

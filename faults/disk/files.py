@@ -363,7 +363,6 @@ class SimFiles:
         self._injector.carry_out(self._machine, "rename", old, names.rename_directory, old, new)
 
     def exchange(self, one: str, other: str) -> None:
-        """Exchange two files or directories atomically."""
         names = self._names
         self._injector.pause(self._machine, "exchange")
         for path, away in ((one, other), (other, one)):

@@ -174,30 +174,30 @@ class _Rotting:
             return
         chance = self._stream.chance
         if chance(plan.bit_rot_chance, FaultKind.BIT_ROT):
-            start, end = self._place(_SECTOR_BYTES, f"sector of {FaultKind.BIT_ROT}")
+            start, end = self._draw_range(_SECTOR_BYTES, f"sector of {FaultKind.BIT_ROT}")
             bit = self._stream.below((end - start) * 8, f"bit of {FaultKind.BIT_ROT}")
             self.content[start + bit // 8] ^= 1 << bit % 8
             self._note(start, end, FaultKind.BIT_ROT)
             self._injected[FaultKind.BIT_ROT] += 1
         if chance(plan.zeroed_sector_chance, FaultKind.ZEROED_SECTOR):
-            start, end = self._place(_SECTOR_BYTES, FaultKind.ZEROED_SECTOR)
+            start, end = self._draw_range(_SECTOR_BYTES, FaultKind.ZEROED_SECTOR)
             if any(self.content[start:end]):
                 self.content[start:end] = bytes(end - start)
                 self._note(start, end, FaultKind.ZEROED_SECTOR)
                 self._injected[FaultKind.ZEROED_SECTOR] += 1
         if chance(plan.swapped_pages_chance, FaultKind.SWAPPED_PAGES):
-            self._swap()
+            self._swap_two_pages()
         if chance(plan.latent_sector_error_chance, FaultKind.LATENT_SECTOR_ERROR):
-            start, end = self._place(_SECTOR_BYTES, FaultKind.LATENT_SECTOR_ERROR)
+            start, end = self._draw_range(_SECTOR_BYTES, FaultKind.LATENT_SECTOR_ERROR)
             self._note(start, end, FaultKind.LATENT_SECTOR_ERROR)
 
-    def _swap(self) -> None:
+    def _swap_two_pages(self) -> None:
         """Exchange two whole pages. A partial last page stays in place."""
         page_bytes = _PAGE_BYTES
         whole = len(self.content) // page_bytes
         if whole < 2:
             return
-        first, _ = self._place(page_bytes, f"first of {FaultKind.SWAPPED_PAGES}", whole * page_bytes)
+        first, _ = self._draw_range(page_bytes, f"first of {FaultKind.SWAPPED_PAGES}", whole * page_bytes)
         at = self._stream.below(whole - 1, f"second of {FaultKind.SWAPPED_PAGES}") * page_bytes
         second = at if at < first else at + page_bytes
         assert first != second, "a page swapped with itself would be counted and change nothing"
@@ -209,7 +209,7 @@ class _Rotting:
         self._note(second, second + page_bytes, FaultKind.SWAPPED_PAGES)
         self._injected[FaultKind.SWAPPED_PAGES] += 1
 
-    def _place(self, unit_bytes: int, label: str, upto: int | None = None) -> tuple[int, int]:
+    def _draw_range(self, unit_bytes: int, label: str, upto: int | None = None) -> tuple[int, int]:
         """Draw an aligned range of unit_bytes, usually one with data."""
         size_bytes = len(self.content) if upto is None else upto
         starts = list(range(0, size_bytes, unit_bytes))

@@ -66,7 +66,7 @@ class SimMappedFile:
         number = injector.operations
         injector.operations = number + 1
         if number == injector.crash_at and injector.is_met(number, "store", self.path, at):
-            self._die_writing("store", number, at, data)
+            self._crash_in_write("store", number, at, data)
         if kernel.trace is not None:
             kernel.trace.add("store", f"{self.path} [{at}, {end})")
         inode = self._inode
@@ -98,7 +98,7 @@ class SimMappedFile:
         number = injector.operations
         injector.operations = number + 1
         if number == injector.crash_at and injector.is_met(number, "pwrite", self.path, at):
-            self._die_writing("pwrite", number, at, data)
+            self._crash_in_write("pwrite", number, at, data)
         if kernel.trace is not None:
             kernel.trace.add("pwrite", f"{self.path} [{at}, {end})")
         mtime_ns = kernel.now_ns + self._machine.wall_offset_ms * 1_000_000
@@ -130,7 +130,6 @@ class SimMappedFile:
             raise os_error(errno.ENOMEM, self.path)
 
     def munlock(self) -> None:
-        """Unlock the pages."""
         self._pause_open("munlock")
 
     def advise_will_need(self) -> None:
@@ -153,7 +152,7 @@ class SimMappedFile:
         if self._limit < 0:
             raise self._out_of_bounds(0, self.size_bytes)
 
-    def _die_writing(self, kind: str, number: int, at: int, data: bytes) -> None:
+    def _crash_in_write(self, kind: str, number: int, at: int, data: bytes) -> None:
         """Crash before, during or after a write. A crash during the write loses its last bytes, by a drawn number."""
         injector = self._injector
         reached = 0
@@ -208,12 +207,12 @@ class FlawedMappedFile(SimMappedFile):
         """Write through the map. A bad sector, or a hole on a full disk, kills the process (SIGBUS)."""
         end = at + len(data)
         if at >= 0 and end <= self._limit and (self._flaws.spoils(at, end) or self._flaws.holes_in(at, end)):
-            self._fault_in(at, end)
+            self._load_pages(at, end)
         super().store(at, data)
 
     def pwrite(self, at: int, data: Buffer) -> int:
-        """Write through the descriptor. OSError(EIO): part of a bad sector would be overwritten. ENOSPC: the disk is
-        full.
+        """Write through the descriptor. OSError(EIO): part of a bad sector would be written. ENOSPC: the disk
+        is full.
         """
         end = at + len(data)
         if at >= 0 and end <= self._limit:
@@ -223,7 +222,7 @@ class FlawedMappedFile(SimMappedFile):
         self._flaws.overwrite(at, at + written)
         return written
 
-    def _fault_in(self, start: int, end: int) -> None:
+    def _load_pages(self, start: int, end: int) -> None:
         """Load the pages of [start, end), or kill the process if one is unavailable."""
         self._injector.pause(self._machine, "page fault")
         if self._flaws.spoils(start, end):

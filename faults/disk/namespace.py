@@ -65,9 +65,7 @@ class Namespace:
 
     @classmethod
     def load(cls, image: Image, page_bytes: int, wall_start_ms: int, *, is_sparse: bool = False) -> "Namespace":
-        """Return the namespace of an image. All names are durable. Contents are shared with the image until the first
-        write.
-        """
+        """Return the names of an image, all durable. The contents are shared with the image until a write."""
         namespace = cls(page_bytes, is_sparse=is_sparse)
         current = namespace.current
         children = namespace._children
@@ -108,7 +106,6 @@ class Namespace:
         return os_error(errno.ENOENT, path)
 
     def children(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted."""
         self.check_directory(path)
         return sorted(self._children[path])
 
@@ -210,7 +207,6 @@ class Namespace:
         self._add_child(target)
 
     def exchange(self, number: int, path: str, target: str) -> None:
-        """Exchange two files or directories."""
         for one in (path, target):
             inode = self.current.inode(one)
             if inode is not None:
@@ -243,7 +239,6 @@ class Namespace:
         self._add_child(path)
 
     def make_directory(self, number: int, path: str) -> None:
-        """Make a directory below an existing one."""
         assert path not in self.current.directories, path
         self._record(MakeDirectory(number, path))
         self._changed_at[path] = number
@@ -295,14 +290,12 @@ class Namespace:
         return all(change.path != path for change in self._in_directory.get(parent_of(path), ()))
 
     def acknowledge_file(self, inode: Inode, upto: int) -> bool:
-        """Mark what a successful sync_file would make durable as acknowledged. Return whether any of it is unsynced."""
-        return _acknowledge(self._unsynced.get(inode.identity, ()), upto)
+        """Mark what sync_file would make durable as acknowledged. Return whether any of it is unsynced."""
+        return _mark_acknowledged(self._unsynced.get(inode.identity, ()), upto)
 
     def acknowledge_directory(self, path: str, upto: int) -> bool:
-        """Mark what a successful sync_directory would make durable as acknowledged. Return whether any of it is
-        unsynced.
-        """
-        return _acknowledge((change for change in self.journal if change.directory == path), upto)
+        """Mark what sync_directory would make durable as acknowledged. Return whether any of it is unsynced."""
+        return _mark_acknowledged((change for change in self.journal if change.directory == path), upto)
 
     def lay_bad_sectors(self, bad_sectors: Iterable[DamagedRange], sector_bytes: int) -> None:
         """Mark the sectors of damaged ranges as unreadable, in existing files."""
@@ -332,9 +325,7 @@ class Namespace:
         return [one for path, flaws, inode in flawed for one in flaws.ranges(path, inode.size_bytes)]
 
     def logged(self) -> set[int]:
-        """Return the numbers of the changes that syncs of files have logged: the files' names, and new directories
-        above them.
-        """
+        """Return the changes that file syncs have logged: the files' names, and new directories above them."""
         numbers: set[int] = set()
         above: set[str] = set()
         for change in self.journal:
@@ -352,9 +343,7 @@ class Namespace:
         return numbers
 
     def _retire_synced(self) -> None:
-        """Move the synced changes at the beginning of the journal to the durable entries. Their order no longer
-        matters.
-        """
+        """Move the synced changes at the start of the journal to the durable entries. Their order no longer matters."""
         done = 0
         for change in self.journal:
             if not change.synced:
@@ -378,9 +367,7 @@ class Namespace:
             self._in_directory.setdefault(directory, []).append(change)
 
     def _allocate(self, identity: int) -> None:
-        """Mark a file's growth as allocated. The changes are replaced, because existing crash states refer to the old
-        objects.
-        """
+        """Mark a file's growth as allocated. The changes are replaced, because crash states still use the old ones."""
         grown = self._unsynced.get(identity, [])
         others: dict[int, Change] = {one.number: one.allocated() for one in grown if isinstance(one, Extend)}
         if others:
@@ -399,7 +386,7 @@ class Namespace:
         self._children[parent_of(path)].remove(path.rpartition("/")[2])
 
 
-def _acknowledge(changes: Iterable[Change], upto: int) -> bool:
+def _mark_acknowledged(changes: Iterable[Change], upto: int) -> bool:
     """Mark changes up to a number as acknowledged. Return whether any of them is unsynced."""
     found = False
     for change in changes:

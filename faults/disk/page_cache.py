@@ -115,7 +115,6 @@ class Inode:
 
     @property
     def is_clean(self) -> bool:
-        """Return whether the visible content is durable."""
         return not self.pending and not self.stale
 
     def has_durable(self, start: int, end: int) -> bool:
@@ -160,9 +159,7 @@ class Inode:
         return bytes(durable[:size_bytes].ljust(size_bytes, b"\0"))
 
     def thaw(self, size_bytes: int) -> bytearray:
-        """Return the writable page cache, extended with zeros to size_bytes. Views made before an extension keep the
-        old bytes.
-        """
+        """Return the writable page cache, extended with zeros to size_bytes. Earlier views keep the old bytes."""
         if self._frozen is not None:
             self.cache = bytearray(self._frozen.content)
             self.readable = memoryview(self.cache).toreadonly()
@@ -200,7 +197,7 @@ class Inode:
     def cut(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
         """Return a new Inode with the first size_bytes of this file, including pending writes."""
         assert 0 <= size_bytes < self.size_bytes, (size_bytes, self.size_bytes)
-        rest = self._beginning(identity, size_bytes, mtime_ns)
+        rest = self._durable_beginning(identity, size_bytes, mtime_ns)
         left = [write for write in self.pending if write[1] < size_bytes]
         rest.pending = [(number, at, data[: size_bytes - at]) for number, at, data in left]
         rest.stale = frozenset(page for page in self.stale if page * self.page_bytes < size_bytes)
@@ -209,7 +206,7 @@ class Inode:
         rest._wrote_at = self.written_at
         return rest
 
-    def _beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
+    def _durable_beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
         """Return a new Inode whose visible and durable bytes are the first size_bytes of this file."""
         rest = Inode(identity, self.page_bytes, mtime_ns)
         rest.cache = bytearray(self.thaw(0)[:size_bytes])
@@ -270,9 +267,7 @@ class Inode:
         return sorted(found.intersection(_pages(start, end - start, self.page_bytes)))
 
     def take_back(self, number: int, at: int, data: bytes) -> bool:
-        """Restore a page's durable bytes from before an operation. Return whether they differ. The page becomes dirty
-        or stale.
-        """
+        """Restore a page's durable bytes from before an operation, as dirty or stale. Return whether they differ."""
         assert at % self.page_bytes == 0, (at, self.page_bytes)
         assert len(data) <= self.page_bytes, (at, len(data))
         durable = self._grown_durable()
@@ -306,7 +301,7 @@ class Inode:
             if lost.isdisjoint(_pages(at, len(data), self.page_bytes)):
                 rest.append(write)
             else:
-                rest += (piece for page, piece in _by_page(write, self.page_bytes) if page not in lost)
+                rest += (piece for page, piece in _split_by_page(write, self.page_bytes) if page not in lost)
         self.pending = rest
         assert not lost or lost.isdisjoint(self.covered_pages(upto, start, end)), lost
         return lost
@@ -404,7 +399,6 @@ class Flaws:
             self.bad_sectors.difference_update(range(-(-start // sector_bytes), end // sector_bytes))
 
     def holes_in(self, start: int, end: int) -> list[int]:
-        """Return the holes in [start, end)."""
         if not self.holes or start >= end:
             return []
         pages = range(start // self._page_bytes, -(-end // self._page_bytes))
@@ -431,7 +425,7 @@ def _outside(write: Write, start: int, end: int) -> Iterator[Write]:
         yield number, end, data[end - at :]
 
 
-def _by_page(write: Write, page_bytes: int) -> Iterator[tuple[int, Write]]:
+def _split_by_page(write: Write, page_bytes: int) -> Iterator[tuple[int, Write]]:
     """Split a write into pieces of one page each, and yield each with its page number."""
     number, at, data = write
     for page in _pages(at, len(data), page_bytes):

@@ -155,9 +155,7 @@ class Syncs:
         self._journalled: dict[int, list[_Saved]] = {}  # pages that are only in the journal, by Inode.identity
 
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable. OSError(EIO): the sync failed and the data of the pages
-        is dropped.
-        """
+        """Make the pages of [start, end) and the size durable. OSError(EIO): their data is dropped."""
         assert 0 <= start <= end, (start, end)
         injector = self._injector
         number = self._pass_time(machine, why, inode, start, end)
@@ -168,7 +166,7 @@ class Syncs:
             or (faults.failed_write_back_chance > 0.0 and self._write_back_has_failed(why, inode))
         ):
             self._fail(machine, why, number)
-        lies = faults.lying_sync_chance > 0.0 and self._lies(why)
+        lies = faults.lying_sync_chance > 0.0 and self._draw_lie(why)
         if lies and self._drive.hold_file(inode, number, start, end, data_only=why.data_only):
             self._note_lie(number)
         else:
@@ -189,7 +187,7 @@ class Syncs:
         number = self._pass_time(machine, why, None, 0, 0)
         if injector.inject_if(FaultKind.FAILED_DIRECTORY_SYNC, why.label):
             self._fail(machine, why, number)
-        lies = injector.faults.lying_sync_chance > 0.0 and self._lies(why)
+        lies = injector.faults.lying_sync_chance > 0.0 and self._draw_lie(why)
         if lies and self._drive.hold_directory(why.path, number):
             self._note_lie(number)
         else:
@@ -198,9 +196,7 @@ class Syncs:
         injector.end(machine, why.kind, number)
 
     def _pass_time(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
-        """Start a sync and sleep until it completes. Return its number: the sync covers all operations with a lower
-        number.
-        """
+        """Start a sync and sleep until it completes. Return its number: it covers all operations with lower numbers."""
         injector = self._injector
         kernel = self._kernel
         number = injector.begin(machine, why.kind, why.path)
@@ -235,10 +231,10 @@ class Syncs:
         if not injector.stream.chance(faults.failed_sync_chance, f"failed sync {why.label}"):
             return False
         if faults.failing_sync == "ext4-data":
-            self._save(inode, number, start, end)
+            self._save_journalled(inode, number, start, end)
             return False
         injector.injected[FaultKind.FAILED_SYNC] += 1
-        self._drop(FaultKind.FAILED_SYNC, why.path, inode, number, start, end)
+        self._drop_pages(FaultKind.FAILED_SYNC, why.path, inode, number, start, end)
         return True
 
     def _write_back_has_failed(self, why: SyncWait, inode: Inode) -> bool:
@@ -253,16 +249,16 @@ class Syncs:
         chosen = injector.stream.below(len(dirty) + 1, f"page of a failed write-back {why.path}")
         if chosen:  # if not, the page has been written again
             first = dirty[chosen - 1] * inode.page_bytes
-            self._drop(FaultKind.FAILED_WRITE_BACK, why.path, inode, written, first, first + inode.page_bytes)
+            self._drop_pages(FaultKind.FAILED_WRITE_BACK, why.path, inode, written, first, first + inode.page_bytes)
         return True
 
-    def _drop(self, kind: FaultKind, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
+    def _drop_pages(self, kind: FaultKind, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
         """Mark the dirty pages of [start, end) as clean after their write-back has failed."""
         lost = inode.drop(upto, start, end)
         if self._injector.faults.failing_sync == "btrfs":
             self._injector.damage += [DamagedRange(path, *inode.revert(page), kind) for page in sorted(lost)]
 
-    def _save(self, inode: Inode, number: int, start: int, end: int) -> None:
+    def _save_journalled(self, inode: Inode, number: int, start: int, end: int) -> None:
         """Save the durable bytes of the pages that a sync writes only to the journal."""
         page_bytes = inode.page_bytes
         durable_bytes = inode.durable_bytes(inode.size_bytes)
@@ -295,7 +291,7 @@ class Syncs:
 
     # -- syncs that lie ----------------------------------------------------------------------------
 
-    def _lies(self, why: SyncWait) -> bool:
+    def _draw_lie(self, why: SyncWait) -> bool:
         """Draw whether the drive acknowledges a sync before the data is durable."""
         injector = self._injector
         return injector.stream.chance(injector.faults.lying_sync_chance, f"lying sync {why.label}")
@@ -332,9 +328,7 @@ class Syncs:
                 self._note_damage(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
 
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
-        """Write a page's data to a drawn page of some file. Unless the draw selects the same page, the right page stays
-        unchanged.
-        """
+        """Write a page's data to a drawn page of some file. If that is another page, the right page is unchanged."""
         label = f"misdirected write {path}#{page}"
         stream, current = self._injector.stream, self._names.current
         sizes = {name: current.files[current.names[name]].size_bytes for name in sorted(current.names)}

@@ -55,7 +55,6 @@ class Volume:
 
     @property
     def usable_bytes(self) -> int:
-        """Return the free space for files."""
         # An unlimited disk skips the sum of the file sizes, because every write calls this.
         return _UNLIMITED_BYTES if self.limit_bytes is None else self.space().usable_bytes
 
@@ -92,9 +91,7 @@ class Volume:
             raise self.full(path)
 
     def fill_holes(self, inode: Inode, start: int, end: int) -> bool:
-        """Allocate blocks for a file's holes in [start, end), in order. Return False at the first hole without a free
-        block.
-        """
+        """Allocate blocks for a file's holes in [start, end), in order. Return False at the first without a block."""
         assert inode.flaws is not None, "a file without flaws has no holes"
         for page in inode.flaws.holes_in(start, end):
             if not self.has_room(min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):

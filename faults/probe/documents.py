@@ -19,7 +19,6 @@ Places = Mapping[tuple[str, str], Path]
 
 
 def refused_json(record: ProgramRecord, reasons: list[str]) -> dict[str, Any]:
-    """Return a document with the reasons why a program was refused."""
     return {"format": FORMAT, "program": list(record.program), "steps": len(record.steps), "refused": reasons}
 
 
@@ -61,7 +60,6 @@ def probed_json(
 
 
 def recoveries_json(recoveries: Recoveries, findings: Sequence[ProbeFinding], places: Places) -> dict[str, Any]:
-    """Return the document of the crashes in recoveries."""
     stories = {one.signature: one for one in findings}
     return {
         **_fields_of(recoveries, "recorded", "writing", "points", "states", "judged"),

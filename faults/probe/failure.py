@@ -183,8 +183,8 @@ class ProbeFinding:
     recovery: tuple[str, ...] = ()
     rerun: str = ""
     kind: str = ""
-    """Kind of the difference from the first run, RECOVERY for a crash in a recovery, or empty for a crash of the first
-    run.
+    """Kind of the difference from the first run; RECOVERY for a crash in a recovery; "" for a crash of the
+    first run.
     """
 
 
@@ -201,7 +201,7 @@ def write_cases(
     places: dict[tuple[str, str], Path] = {}
     if out is None:
         return places
-    names = _slugs([f"{one.kind} {one.signature}" for one in found])
+    names = _directory_names([f"{one.kind} {one.signature}" for one in found])
     for one, name in zip(found, names, strict=True):
         place = places[one.kind, one.signature] = out / "failures" / name
         (place / "files").mkdir(parents=True, exist_ok=True)
@@ -213,8 +213,8 @@ def write_cases(
     return places
 
 
-def _slugs(signatures: Iterable[str]) -> Iterator[str]:
-    """Yield a unique directory name for each signature."""
+def _directory_names(signatures: Iterable[str]) -> Iterator[str]:
+    """Yield unique directory names."""
     taken: set[str] = set()
     for signature in signatures:
         name = re.sub(r"[^a-z0-9]+", "-", signature.lower()).strip("-")[:_SLUG_MAX] or "breach"

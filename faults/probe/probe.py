@@ -72,9 +72,7 @@ class CrashCase:
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Return a sort key that puts the case with the fewest losses first, then fewest operations, then fewest
-        promises.
-        """
+        """Return a sort key that puts the case with the fewest losses first, then operations, then promises."""
         return self.losses, self.point.operations, self.point.acknowledged
 
     @property
@@ -129,7 +127,6 @@ class ProbeReport:
 
     @property
     def states(self) -> int:
-        """Return the number of states that were built."""
         return sum(count.states for count in self.counts.values())
 
     def notes(self, record: ProgramRecord) -> list[str]:
@@ -181,8 +178,7 @@ def probe(
     on_held: OnHeld | None = None,
     verdicts: Verdicts | None = None,
 ) -> ProbeReport:
-    """Try all crashes of a record. limit: states per crash. on_progress: called with the report, steps done, number of
-    steps.
+    """Try all crashes of a record. limit: states per crash. on_progress(report, steps done, steps).
 
     on_held: called with each state that holds. verdicts: new verdicts are added. A probe that ends early returns its
     findings so far.
@@ -257,7 +253,7 @@ class Prober:
         """Queue the states that a crash at the current point may leave."""
         if point.operations != self._operations:
             self._operations, self._states = point.operations, {}
-        disks = [disk for disk in self.found.counts if self._is_of_interest(disk, point)]
+        disks = [disk for disk in self.found.counts if self._may_leave_new_states(disk, point)]
         for disk in disks:
             if disk not in self._states:
                 stream = self._chances.stream(f"{disk} after {point.operations}")
@@ -270,7 +266,7 @@ class Prober:
         if max(len(self._waiting), len(self._points)) >= _BATCH_PER_JOB * self._checkers.jobs:
             self.judge()
 
-    def _is_of_interest(self, disk: str, point: Point) -> bool:
+    def _may_leave_new_states(self, disk: str, point: Point) -> bool:
         """Return whether a crash at this point may leave a state that no later crash leaves."""
         run = [step.kind for step in self._record.steps[max(0, point.step) : point.step + 2]]
         is_inside_of_run = run == [steps.STORE, steps.STORE]
@@ -295,10 +291,10 @@ class Prober:
 
     def _sum_up_all(self) -> None:
         for point, states_of in self._points:
-            self._sum_up(point, states_of)
+            self._count_point(point, states_of)
         self._points.clear()
 
-    def _sum_up(self, point: Point, states_of: dict[str, CrashStates]) -> None:
+    def _count_point(self, point: Point, states_of: dict[str, CrashStates]) -> None:
         """Count a point. After an early end, states without a verdict are not counted, nor are their crashes."""
         is_whole = True
         for disk, states in states_of.items():

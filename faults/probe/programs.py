@@ -60,9 +60,7 @@ class RecorderChoice:
         )
 
     def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
-        """Run a program with a fault or with a seeded thread order. Possible only at system calls. The program may
-        fail.
-        """
+        """Run a program with a fault or a seeded thread order, at system calls only. The program may fail."""
         return run_traced(
             runnable(program),
             start,
@@ -87,9 +85,7 @@ class RecorderChoice:
         return replace(record, steps=silent), unlike
 
     def kind_for(self, program: Sequence[str]) -> str:
-        """Return the kind of recorder for a program. ProgramError: the requested recorder does not support the
-        program.
-        """
+        """Return the kind of recorder for a program. ProgramError: the requested kind does not support it."""
         is_python = is_of_python(program)
         if self.kind == PYTHON and not is_python:
             raise ProgramError(f"{program[0]}: expected a script, .py, or -m and a module to record calls of Python")
@@ -97,14 +93,11 @@ class RecorderChoice:
 
 
 def is_of_python(program: Sequence[str]) -> bool:
-    """Return whether a program is a Python script or module."""
     return program[0] == "-m" or program[0].endswith(".py")
 
 
 def runnable(program: Sequence[str]) -> list[str]:
-    """Return the program's command line in a form that works in any directory. ProgramError: the program does not
-    exist.
-    """
+    """Return a command line that works in any directory. ProgramError: the program does not exist."""
     first, *arguments = program
     if first == "-m":
         code = _MODULE_CODE.format(path=f"sys.path.insert(0, {str(Path.cwd())!r})", name=arguments[0])

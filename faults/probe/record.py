@@ -116,9 +116,7 @@ NOBODY = ProgramTask(-1, -1, "")
 
 
 class Unseen(msgspec.Struct, frozen=True, rename={"stack": "from"}):
-    """An action that the recorder does not support. event: a Python audit event, a system call, or an
-    exceeded limit.
-    """
+    """An action that the recorder does not support. event: a Python audit event, a system call, or a limit."""
 
     event: str
     detail: str
@@ -144,7 +142,6 @@ class ProgramRecord:
 
     @property
     def acknowledged(self) -> list[str]:
-        """Return all promises, in order."""
         return [step.path for step in self.steps if step.kind == ACKNOWLEDGE]
 
     @property
@@ -177,15 +174,15 @@ class ProgramRecord:
         except msgspec.ValidationError as error:
             raise RecordError(f"record: {error}") from error
         if found == _FORMAT_BEFORE:
-            record = _from_before(record)
-        _check(record)
+            record = _from_previous_format(record)
+        _check_steps(record)
         return record
 
     def dumps(self) -> str:
         return json.dumps(self.to_json())
 
 
-def _from_before(record: ProgramRecord) -> ProgramRecord:
+def _from_previous_format(record: ProgramRecord) -> ProgramRecord:
     """Convert a record from the previous format."""
     steps = (
         msgspec.structs.replace(step, at=0, size=step.at) if step.kind == ALLOCATE else step for step in record.steps
@@ -193,7 +190,7 @@ def _from_before(record: ProgramRecord) -> ProgramRecord:
     return replace(record, steps=tuple(steps))
 
 
-def _check(record: ProgramRecord) -> None:
+def _check_steps(record: ProgramRecord) -> None:
     """Raise RecordError for an invalid step. The limits also bound the cost of a replay."""
     for number, step in enumerate(record.steps):
         name, expected, found = "", "", ""
@@ -212,15 +209,11 @@ def _check(record: ProgramRecord) -> None:
 
 
 def has_promised(steps: Sequence[Step], printed: Collection[int]) -> bool:
-    """Return whether a program has called `acknowledge`. If so, its printed lines are no promises. printed: numbers of
-    these lines.
-    """
+    """Return whether a program has called `acknowledge`, so that its printed lines are no promises."""
     return any(step.kind == ACKNOWLEDGE and number not in printed for number, step in enumerate(steps))
 
 
 def only_promises(steps: Sequence[Step], printed: Collection[int]) -> list[Step]:
-    """Return the steps, without printed lines if the program has called `acknowledge`. printed: numbers of
-    these lines.
-    """
+    """Return the steps, without printed lines (given by number) if the program has called `acknowledge`."""
     made = has_promised(steps, printed)
     return [step for number, step in enumerate(steps) if not (made and number in printed)]

@@ -28,9 +28,7 @@ Rerun = Callable[[RunControl], TracedRun]
 
 @dataclass(frozen=True, slots=True)
 class RerunBreach:
-    """All broken states with one signature in the reruns of one kind. control, record: of the run with the smallest
-    case.
-    """
+    """All broken states with one signature in the reruns of one kind. control, record: of the smallest case."""
 
     control: RunControl
     record: ProgramRecord
@@ -123,7 +121,7 @@ class Reruns:
             self.tried.append(kind)
 
     def _reorder(self, seeds: int) -> None:
-        known = {_changes(self.first)}
+        known = {_actions_of(self.first)}
         for seed in range(seeds):
             control = RunControl(seed=seed)
             run = self._run(control)
@@ -131,11 +129,11 @@ class Reruns:
                 continue
             self.choices += run.choices
             self.hurried += run.hurried
-            changes = _changes(run.record)
+            changes = _actions_of(run.record)
             if changes not in known:
                 known.add(changes)
                 self.orders += 1
-                self._explore(ORDER, control, run.record, _common(changes, _changes(self.first)) - 1)
+                self._explore(ORDER, control, run.record, _common_prefix_length(changes, _actions_of(self.first)) - 1)
             self.seeds += 1
 
     def _run(self, control: RunControl) -> TracedRun | None:
@@ -157,7 +155,7 @@ class Reruns:
         return run
 
     def _explore(self, kind: str, control: RunControl, record: ProgramRecord, first_step: int) -> None:
-        promises = _common(record.acknowledged, self.first.acknowledged)
+        promises = _common_prefix_length(record.acknowledged, self.first.acknowledged)
         verdicts = {key: verdict for key, verdict in self.verdicts.items() if key[1] <= promises}
         known = {(disk, signature) for signature, group in self.found.breaches.items() for disk in group.disks}
         prober = Prober(record, self.start, self.checkers, list(self.found.counts), self.limit, verdicts, known=known)
@@ -179,13 +177,12 @@ class Reruns:
         self.breaches[key] = RerunBreach(smaller.control, smaller.record, group)
 
 
-def _changes(record: ProgramRecord) -> tuple[tuple[object, ...], ...]:
+def _actions_of(record: ProgramRecord) -> tuple[tuple[object, ...], ...]:
     """Return the actions of a record in order, without the tasks."""
     return tuple((one.kind, one.path, one.target, one.file, one.at, one.size, one.data) for one in record.steps)
 
 
-def _common(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return the length of the common prefix of two sequences."""
+def _common_prefix_length(one: Sequence[object], other: Sequence[object]) -> int:
     pairs = zip(one, other, strict=False)
     return next((number for number, (ours, theirs) in enumerate(pairs) if ours != theirs), min(len(one), len(other)))
 

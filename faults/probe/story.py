@@ -128,32 +128,28 @@ def named(path: str) -> str:
 
 
 def where(stack: Sequence[SourceLine]) -> str:
-    """Return the innermost line of the user's program. If the program called a library there, add the
-    library's line.
-    """
+    """Return the innermost line of the user's program, and the library's line if it called a library there."""
     if not stack:
         return ""
     own = next((place for place in stack if not _is_library(place.file)), None)
     own = own or next((place for place in stack if not _is_standard(place.file)), stack[0])
     inner = stack[0]
     if inner == own:
-        return _place(os.path.basename(own.file), own)
-    library = _place(_short(inner.file), inner)
+        return _file_and_line(os.path.basename(own.file), own)
+    library = _file_and_line(_relative_to_library(inner.file), inner)
     function = f" {inner.function}" if inner.line and not library.endswith(inner.function) else ""
-    return f"{_place(os.path.basename(own.file), own)} ({library}{function})"
+    return f"{_file_and_line(os.path.basename(own.file), own)} ({library}{function})"
 
 
-def _place(file: str, place: SourceLine) -> str:
-    """Return the file and the line of a stack entry, or the function if the line is unknown. Python entries need no
-    function.
-    """
+def _file_and_line(file: str, place: SourceLine) -> str:
+    """Return file, line and function of a stack entry, without a line number 0 and without the function in Python."""
     if not place.line:
         return f"{file} {place.function}"
     is_plain = not place.function or file.endswith(".py")
     return f"{file}:{place.line}" if is_plain else f"{file}:{place.line} {place.function}"
 
 
-def _short(file: str) -> str:
+def _relative_to_library(file: str) -> str:
     """Return a library's file relative to its directory, as in an import."""
     for directory in _libraries():
         if file.startswith(directory):
@@ -183,7 +179,7 @@ def losses_of(taken: CrashLosses, steps_of: Sequence[int]) -> list[Loss]:
     """Return the losses, in the order of the changes. steps_of: for each operation, the number of its step."""
     found = [([change.number], _of_change(change, kept_bytes)) for change, kept_bytes in taken.changes]
     for page, page_outcome in taken.pages:
-        found += _of_page(page, page_outcome)
+        found += _loss_of_page(page, page_outcome)
     found.sort(key=lambda one: (one[0][0], one[1]))
     return [Loss(what, tuple(dict.fromkeys(steps_of[number] for number in numbers))) for numbers, what in found]
 
@@ -207,7 +203,7 @@ def _of_change(change: Change, kept_bytes: int) -> str:
     return f"{change.kind} {path}: {change.lost}"
 
 
-def _of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[list[int], str]]:
+def _loss_of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[list[int], str]]:
     """Yield the loss of a page, if any, with the operations of the lost or mixed writes."""
     writes, latest = page.writes, len(page.writes)
     which_page = f"page {page.page} of {named(page.path)}"

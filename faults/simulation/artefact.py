@@ -48,9 +48,7 @@ _PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<place>.*)`")
 
 
 class ArtefactError(ValueError):
-    """A text is not an artefact of the expected kind. The message has the place, the expected value and the found
-    value.
-    """
+    """A text is no artefact of the expected kind. The message has the place, the expected and the found value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,7 @@ PROCESS_KILL = "process-kill"
 Change = Callable[[Image], Image]
 """Modifies an image while the machine is off."""
 Rot = Callable[[str, Image], tuple[Image, list[DamagedRange]]]
-"""Decays an image before it is mounted. Takes the name of the mount and the image. Returns the new image and its
-unreadable sectors.
-"""
+"""Decays an image before it is mounted by this name. Returns the new image and its unreadable sectors."""
 
 
 def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:

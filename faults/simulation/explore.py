@@ -55,9 +55,7 @@ class Situation(Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class CrashMoment:
-    """A moment of a crash: before, after or during an operation. missing: how many bytes of an interrupted write are
-    missing.
-    """
+    """Before, after or during an operation. missing: how many bytes of an interrupted write are missing."""
 
     point: CrashPoint
     when: str
@@ -90,9 +88,7 @@ class OperationCount:
 
 @dataclass(frozen=True, slots=True, order=True)
 class StateSample(Generic[Setup]):
-    """A state from which a deeper exploration can continue: the digest of its image, and the record that
-    leads to it.
-    """
+    """A state from which a deeper exploration can continue: its digest, and the record that leads to it."""
 
     digest: str
     record: Record[Setup] = field(compare=False)
@@ -230,7 +226,7 @@ class Explorer(Generic[Setup]):
             self._explore_moment(CrashMoment(point, CrashPhase.DURING))
         elif point.kind in _WRITES:
             left = self._explore_moment(CrashMoment(point, CrashPhase.DURING, 1))
-            for missing in () if left is None else _beginnings(left):
+            for missing in () if left is None else _missing_byte_counts(left):
                 self._explore_moment(CrashMoment(point, CrashPhase.DURING, missing))
         self._explore_moment(CrashMoment(point, CrashPhase.AFTER))
 
@@ -409,17 +405,13 @@ def _missing_label(point: CrashPoint) -> str:
 
 
 def write_bytes_of(decisions: Sequence[Decision], point: CrashPoint) -> int:
-    """Return the length of an interrupted write, found in the draw of its missing bytes. 0: no write was
-    interrupted.
-    """
+    """Return the length of an interrupted write, from the draw of its missing bytes; 0: there was none."""
     label = _missing_label(point)
     return next((one.options - 1 for one in reversed(decisions) if one.label == label), 0)
 
 
-def _beginnings(left: CrashedRun) -> list[int]:
-    """Return how many bytes of an interrupted write may be missing: a few numbers, most at sector boundaries, without
-    1.
-    """
+def _missing_byte_counts(left: CrashedRun) -> list[int]:
+    """Return how many bytes of an interrupted write may be missing: a few numbers above 1, most at sector ends."""
     size_bytes = left.write_bytes
     sectors = range(_SECTOR_BYTES - left.site_offset % _SECTOR_BYTES, size_bytes, _SECTOR_BYTES)
     reached = dict.fromkeys([1, size_bytes // 2, *sectors])

@@ -20,9 +20,7 @@ from types import ModuleType
 
 _ALWAYS, _SOMETIMES = "always: ", "sometimes: "
 _CALLS = {"always": (_ALWAYS, 1, "promise"), "sometimes": (_SOMETIMES, 0, "event")}
-"""For each function: prefix of the counter's name, and position and keyword of the argument that has the rest of the
-name.
-"""
+"""Prefix of the counter's name, and position and keyword of the argument with the rest, by function."""
 _reached: list[Counter[str]] = []  # counters of the running simulations; the innermost simulation is last
 
 
@@ -54,9 +52,7 @@ def _count(name: str, times: int) -> None:
 
 @contextmanager
 def counted(reached: Counter[str]) -> Iterator[None]:
-    """Return a context manager that counts promises and events in `reached`. An event with a false condition
-    counts 0.
-    """
+    """Return a context manager that counts promises and events. An event with a false condition counts 0."""
     _reached.append(reached)
     try:
         yield

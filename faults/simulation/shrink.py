@@ -31,9 +31,7 @@ TRIES_MAX = 2_000
 SCHEDULES = 48
 """Number of other schedules to try if a candidate with fewer steps does not fail under the recorded one."""
 _EARLIER_MAX = 64
-"""Up to this number, all earlier operations are tried. Above it, only operations of the same kind and path, by
-bisection.
-"""
+"""Up to this number, all earlier operations are tried; above it, only those of the same name, by bisection."""
 _PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")  # kinds of crash to try, mildest first
 _NUMBER = re.compile(r"\d+")
 Axis = Callable[[Search[Record[Setup]]], None]
@@ -56,9 +54,7 @@ class RecordShrinker(Generic[Setup, Result]):
         renumbers: bool = False,
         cpu_seconds_max: float | None = None,
     ) -> None:
-        """Prepare shrinking. steps: scheduling points of the failed run. has_limit: whether to abort a much
-        longer run.
-        """
+        """Prepare shrinking. steps: scheduling points of the failed run. has_limit: whether to abort long runs."""
         assert steps >= 0, steps
         self.operations: dict[str, Mapping[tuple[str, str], int]] = {}
         """Number of operations in the last failing run: by life, then by kind and path."""
@@ -106,16 +102,16 @@ class RecordShrinker(Generic[Setup, Result]):
 
     def still_fails(self, record: Record[Setup]) -> Record[Setup] | None:
         """Replay a candidate and return the replay's record, or None if it does not fail in the same way."""
-        replayed = self._follow(record)
+        replayed = self._replay_candidate(record)
         if replayed is None:
             return None
         self.operations.update(replayed.simulation.operations)
         return replayed.record
 
-    def _follow(self, record: Record[Setup], policy: Policy | None = None) -> RecordReplay[Setup, Result] | None:
-        """Replay a candidate. Return None if it does not fail in the same way. policy: replaces the record's
-        schedule.
-        """
+    def _replay_candidate(
+        self, record: Record[Setup], policy: Policy | None = None
+    ) -> RecordReplay[Setup, Result] | None:
+        """Replay a candidate. Return None if it does not fail in the same way. policy: replaces the schedule."""
         try:
             with cpu_limit(self._cpu_seconds_max):
                 replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)
@@ -135,7 +131,7 @@ class RecordShrinker(Generic[Setup, Result]):
         followed = self.still_fails(record)
         for number in range(SCHEDULES if followed is None else 0):
             policy = draw_policy(Choices(f"schedule {number}").stream("schedule"))
-            replayed = self._follow(record, policy)
+            replayed = self._replay_candidate(record, policy)
             if replayed is not None:
                 found, run = replayed.result, replayed.simulation
                 return record_of(self._program, record.setup, run, found).record
@@ -144,7 +140,7 @@ class RecordShrinker(Generic[Setup, Result]):
     def shrink_crashes(self, search: Search[Record[Setup]]) -> None:
         """Try milder crashes: one without losses, one at the end of the life, smaller losses, an earlier operation."""
         for life in [crash.life for crash in search.best.crashes]:
-            for kinder in (_endings, _profiles, _moments, self._earlier):
+            for kinder in (_crashes_at_the_end, _profiles, _moments, self._earlier_crashes):
                 crash = _crash_of(search.best, life)
                 if crash is not None:
                     any(search.attempt(with_crash(search.best, change)) for change in kinder(crash))
@@ -152,7 +148,7 @@ class RecordShrinker(Generic[Setup, Result]):
             if crash is not None and crash.point:
                 search.lower(CrashPoint.parse(crash.point).nth, 1, _with_nth(life))
 
-    def _earlier(self, crash: Crash) -> Iterator[Crash]:
+    def _earlier_crashes(self, crash: Crash) -> Iterator[Crash]:
         """Yield crashes at earlier operations, earliest first."""
         times = self.operations.get(crash.life, {})
         if not crash.point or sum(times.values()) > _EARLIER_MAX:
@@ -197,7 +193,7 @@ def _keep_steps(record: TrialRecord, kept: Sequence[Decision]) -> TrialRecord:
     return replace(record, decisions=tuple(other for other in record.decisions if other not in gone))
 
 
-def _endings(crash: Crash) -> Iterator[Crash]:
+def _crashes_at_the_end(crash: Crash) -> Iterator[Crash]:
     yield Crash(crash.life, NOTHING_LOST, CrashPhase.AFTER, "")
     yield crash._replace(point="", moment=CrashPhase.AFTER)
 
@@ -251,16 +247,17 @@ def renumbered(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> 
     return replace(
         record,
         decisions=tuple(
-            _moved(one, plain) if one in gone and one.stream.startswith(DISK_STREAM) else one
+            _draw_with_matching_label(one, plain) if one in gone and one.stream.startswith(DISK_STREAM) else one
             for one in record.decisions
         ),
         crashes=tuple(
-            _aimed(one, operations.get(one.life, {})) if one in gone and one.point else one for one in record.crashes
+            _crash_at_matching_file(one, operations.get(one.life, {})) if one in gone and one.point else one
+            for one in record.crashes
         ),
     )
 
 
-def _moved(decision: Decision, plain: Iterable[Decision]) -> Decision:
+def _draw_with_matching_label(decision: Decision, plain: Iterable[Decision]) -> Decision:
     shape, found = _shape(decision.label), decision
     for draw in plain:
         if draw.stream == decision.stream and draw.options > decision.value and _shape(draw.label) == shape:
@@ -268,7 +265,7 @@ def _moved(decision: Decision, plain: Iterable[Decision]) -> Decision:
     return found
 
 
-def _aimed(crash: Crash, operations: Iterable[tuple[str, str]]) -> Crash:
+def _crash_at_matching_file(crash: Crash, operations: Iterable[tuple[str, str]]) -> Crash:
     """Return the crash moved to the last file with a matching name, to the first operation of the same kind."""
     kind, path, _ = CrashPoint.parse(crash.point)
     shape, found = _shape(path), crash

@@ -116,9 +116,7 @@ class Simulation:
         self.on_crash: Callable[[str, Disk], None] | None = None
         """Called when a planned crash happens, with the name of the life and the disk at that moment."""
         self.promises: Counter[str] = Counter()
-        """How often each promise was checked and each event happened. 0: an event was reached, but its condition was
-        false.
-        """
+        """How often each promise was checked and each event happened. 0: only its false condition was reached."""
         self._attributes: tuple[SharedAttribute, ...] = ()
         self._armed: dict[str, _Armed] = {}
         self._recorded = None if crashes is None else {crash.life: crash for crash in crashes}
@@ -175,9 +173,7 @@ class Simulation:
         return drawn if self._recorded is None else self._recorded.get(drawn.life, unrecorded)
 
     def arm(self, disk: Disk, crash: Crash, operation: int | None) -> None:
-        """Set the crash trigger of a life. operation: number of operations from now; used only if the crash has no
-        point.
-        """
+        """Set the crash trigger of a life. operation: number of operations from now, if the crash has no point."""
         assert operation is None or operation >= 0, operation
         trigger = self.triggers.get(crash.life)
         if trigger is None:

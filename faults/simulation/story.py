@@ -33,7 +33,7 @@ class Concern:
         """Return the relevance of an event to the failure."""
         if event.kind == "kill":
             return _FILE
-        path, start, stop = _place(event.text)
+        path, start, stop = _path_and_range(event.text)
         if stop > start and any(self._covers(span, path, start, stop) for span in self.ranges):
             return _BYTES
         if any(path == known or path.startswith(f"{known}/") for known in self.paths):
@@ -45,7 +45,7 @@ class Concern:
 
     def add_paths(self, events: Iterable[TraceEvent], texts: Iterable[str]) -> None:
         text = "\n".join(texts)
-        for path in {_place(event.text)[0] for event in events}:
+        for path in {_path_and_range(event.text)[0] for event in events}:
             # The path of a file must not match the path of its directory, nor a longer name match its prefix.
             if len(path) > 1 and re.search(rf"{re.escape(path)}(?!\w|[./-]\w)", text):
                 self.paths.add(path)
@@ -97,7 +97,7 @@ def _add_files(concern: Concern, events: Iterable[TraceEvent]) -> None:
     """Add files that contain ranges of directories: for each range the last file that begins at or before the range."""
     begins: dict[str, set[int]] = {}
     for event in events:
-        directory, _, base = _place(event.text)[0].rpartition("/")
+        directory, _, base = _path_and_range(event.text)[0].rpartition("/")
         if base.isdecimal():
             begins.setdefault(directory, set()).add(int(base))
     for directory, first, _ in concern.ranges:
@@ -106,7 +106,7 @@ def _add_files(concern: Concern, events: Iterable[TraceEvent]) -> None:
             concern.paths.add(f"{directory}/{max(bases):020}")
 
 
-def _place(text: str) -> tuple[str, int, int]:
+def _path_and_range(text: str) -> tuple[str, int, int]:
     """Return the path at the start of an event's text, and its byte range, or (0, 0) without one."""
     match = _RANGE.fullmatch(text)
     return (text, 0, 0) if match is None else (match[1], int(match[2]), int(match[3]))

@@ -219,11 +219,11 @@ def finding_of(scenario: Scenario, seed: int, record: TrialRecord) -> Finding:
 def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Finding:
     assert outcome.failure is not None, seed
     verdict = type(outcome.failure).__name__
-    story = tuple(story_of(trace, _concern_of(record, outcome, trace), _STORY_LINES, verdict=verdict))
+    story = tuple(story_of(trace, _subjects_of(record, outcome, trace), _STORY_LINES, verdict=verdict))
     return Finding(seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised)
 
 
-def _concern_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Concern:
+def _subjects_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Concern:
     """Return the subjects of a failure: files named by the error, crashes or disk draws; switched tasks; crashed lives.
 
     Without the crashed lives, the story would consist of events of the last machine, which often only judges.

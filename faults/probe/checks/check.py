@@ -121,9 +121,7 @@ class CheckError(Exception):
 
 
 def load_check(path: Path) -> Function:
-    """Return the function `check` of a Python file, which can import modules from its directory. CheckError: there is
-    none.
-    """
+    """Return the function `check` of a Python file, which can import from its directory. CheckError: there is none."""
     path = path.resolve()
     spec = importlib.util.spec_from_file_location(_MODULE, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -151,10 +149,10 @@ class PythonCheck(Check):
 
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
         """Return the verdict of the function. The caller enforces the time limit."""
-        with _surroundings(root):
+        with _environment_of_check(root):
             try:
                 found = self._function(Path(f"{root}{FILES}"), list(acknowledged))
-                lines = () if found is None else tuple(_few(found))
+                lines = () if found is None else tuple(_limited_findings(found))
             except (Exception, SystemExit) as error:
                 return CheckOutcome(RAISED, tuple(line.replace(str(root), "") for line in _error_lines(error)))
         return CheckOutcome(BROKEN, lines) if lines else CheckOutcome(HELD)
@@ -166,7 +164,7 @@ class PythonCheck(Check):
 
 
 @contextlib.contextmanager
-def _surroundings(root: Path) -> Iterator[None]:
+def _environment_of_check(root: Path) -> Iterator[None]:
     """Set the working directory and the directory of temporary files, and redirect output to standard error."""
     before, temporary = os.getcwd(), tempfile.tempdir
     os.chdir(f"{root}{FILES}")
@@ -179,7 +177,7 @@ def _surroundings(root: Path) -> Iterator[None]:
         os.chdir(before)
 
 
-def _few(found: Iterable[str]) -> Iterator[str]:
+def _limited_findings(found: Iterable[str]) -> Iterator[str]:
     """Yield the first findings of a check. A string is one finding, not a list of characters."""
     for number, line in enumerate([found] if isinstance(found, str) else found):
         if number == VIOLATIONS_MAX:

@@ -89,7 +89,7 @@ class Checkers:
         return [answers[number] for number in range(len(questions))]
 
     def answered(self, questions: Sequence[Question]) -> Iterator[tuple[int, CheckOutcome]]:
-        """Yield each verdict when it arrives, with the number of its question. EndedEarlyError: the probe was
+        """Yield each verdict when it arrives, with its question's number. EndedEarlyError: the probe was
         interrupted.
         """
         self.judged += len(questions)
@@ -119,7 +119,7 @@ class Checkers:
                 if connection not in ready and monotonic() < end:
                     continue
                 if connection in ready:
-                    answer = self._answer(worker)
+                    answer = self._receive_verdict(worker)
                 else:
                     _end(worker)
                     answer = no_verdict(self._seconds_max)
@@ -133,7 +133,7 @@ class Checkers:
         seconds = self._seconds_max + (0.0 if self._check.runs_here else _GRACE_SECONDS)
         self._busy[worker.connection] = (number, worker, monotonic() + seconds)
 
-    def _answer(self, worker: _CheckWorker) -> CheckOutcome:
+    def _receive_verdict(self, worker: _CheckWorker) -> CheckOutcome:
         """Return the answer of a worker. If the worker ended instead, the check died in this state."""
         try:
             verdict: CheckOutcome = worker.connection.recv()
@@ -151,7 +151,7 @@ class Checkers:
         others = [ours, *self._busy, *(worker.connection for worker in self._idle)]
         scratch = Path(self._scratch.name)
         arguments = (theirs, others, self._check, self._seconds_max, scratch, self._said)
-        process = _FORK.Process(target=_work, args=arguments, daemon=True)
+        process = _FORK.Process(target=_run_worker, args=arguments, daemon=True)
         process.start()
         theirs.close()
         return _CheckWorker(process, ours)
@@ -176,7 +176,7 @@ class Checkers:
             return CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
 
 
-def _work(
+def _run_worker(
     connection: Connection, others: list[Connection], check: Check, seconds_max: float, scratch: Path, said: Path
 ) -> None:
     """Run a worker: judge states until the connection closes. The checks' output is written to the file `said`."""

@@ -167,15 +167,15 @@ class CheckServer(Check):
             server.stdin.write(json.dumps(question).encode() + b"\n")
             server.stdin.flush()
         except BrokenPipeError:
-            return self._died()
+            return self._outcome_of_ended_server()
         except OSError as error:
             return CheckOutcome(RAISED, (f"{self._command[0]}: {error.strerror}",))
-        line = _line(server, monotonic() + seconds_max)
+        line = _read_line(server, monotonic() + seconds_max)
         if line is None:
             self.close()
             return no_verdict(seconds_max)
         if not line.endswith(b"\n"):
-            return self._died()
+            return self._outcome_of_ended_server()
         try:
             broken = msgspec.json.decode(line, type=_Answer).broken
         except msgspec.MsgspecError as error:
@@ -194,7 +194,7 @@ class CheckServer(Check):
             self._server = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, bufsize=0, process_group=0)
         return self._server
 
-    def _died(self) -> CheckOutcome:
+    def _outcome_of_ended_server(self) -> CheckOutcome:
         """Return the outcome of a server that ended while it judged a state. The next state starts a new server."""
         server = self._server
         assert server is not None, self.name
@@ -218,7 +218,7 @@ class CheckServer(Check):
             self._server = None
 
 
-def _line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
+def _read_line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
     """Return a line from a server. If it has ended, return its last bytes; at the deadline None."""
     assert server.stdout is not None, server.args
     line = b""

@@ -19,9 +19,7 @@ def check_of(path: Path) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckKind:
-    """One way to select a check on the command line. make: returns the check for the option's value, or raises
-    CheckError.
-    """
+    """One way to select a check on the command line. make: returns the check for a value, or raises CheckError."""
 
     make: Callable[[str], Check]
     help_text: str

@@ -21,8 +21,7 @@ _ENDING_SECONDS, _POLL_SECONDS = 1.0, 0.001
 
 
 def fork_below_reaper(connection: Connection) -> None:
-    """Fork, and return in the child. The calling process becomes the reaper, and later ends with the child's exit
-    status.
+    """Fork, and return in the child. The caller becomes the reaper, and later ends with the child's exit status.
 
     connection: stays open only in the child, so that the peer notices when the child ends.
     """
@@ -48,9 +47,7 @@ def fork_below_reaper(connection: Connection) -> None:
 
 
 def end_others() -> None:
-    """Kill the processes that a check has left running. Call this in a child of a reaper that has no children
-    itself.
-    """
+    """Kill the processes that a check has left running. The caller must be a childless child of a reaper."""
     end_children(os.getppid(), spared=os.getpid())
 
 

@@ -47,9 +47,7 @@ class RecordedFile(io.FileIO):
                 recorder.busy = before
 
     def write(self, data: Any, /) -> int:
-        """Write, and record the data at its real position. Only the kernel knows it, because of O_APPEND and shared
-        positions.
-        """
+        """Write, and record the real position. Only the kernel knows it, because of O_APPEND and shared positions."""
         descriptor = self.fileno()
         recorder = self.recorder
         if self._as_of != recorder.generation:

@@ -252,7 +252,6 @@ class OsCalls:
 
     @property
     def twins(self) -> dict[Callable[..., Any], Callable[..., Any]]:
-        """Return the replacement of each function."""
         recorder = self._recorder
         names = (
             *("open", "link", "sendfile", "copy_file_range", "splice", "truncate", "ftruncate", "posix_fallocate"),

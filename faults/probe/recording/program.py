@@ -112,7 +112,6 @@ class ProgramRecording:
         self._is_over = False
 
     def start(self) -> None:
-        """Install the recorder."""
         recorder = self.recorder
         calls = OsCalls(recorder)
         RecordedFile.recorder, RecordedFile.calls = recorder, calls
@@ -179,7 +178,6 @@ def _exit_code(code: Any) -> int:
 
 
 def main() -> None:
-    """Run the recording process."""
     root, record, *program = sys.argv[1:]
     if program[0] == "-m":
         sys.path.insert(0, os.getcwd())

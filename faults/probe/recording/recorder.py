@@ -114,9 +114,7 @@ class ProgramRecorder:
     # -- where things are ----------------------------------------------------------------------------
 
     def disk_path(self, path: object, directory: int | None = None) -> str | None:
-        """Return a path on the program's disk, or None if it is elsewhere. directory: descriptor for relative paths, or
-        None.
-        """
+        """Return a path on the program's disk, or None if it is elsewhere. directory: a descriptor, or None."""
         text = os.fsdecode(path)  # type: ignore[arg-type]  # what is no path is the caller's TypeError
         if directory is not None:
             text = os.path.join(_readlink(f"/proc/self/fd/{directory}"), text)
@@ -172,7 +170,6 @@ class ProgramRecorder:
         return file
 
     def renamed(self, path: str, target: str) -> None:
-        """Record a rename of a file."""
         file, replaced = self._names.get(path), self._names.get(target)
         if file is None:
             self.unseen("os.rename", f"{path}: {_UNKNOWN}")
@@ -185,7 +182,6 @@ class ProgramRecorder:
             self.add(steps.RENAME, path, target)
 
     def renamed_directory(self, path: str, target: str) -> None:
-        """Record a rename of a directory with its content."""
         if path == target:  # a rename to the same path has no effect
             return
 
@@ -197,7 +193,6 @@ class ProgramRecorder:
         self.add(steps.RENAME, path, target)
 
     def linked(self, path: str, target: str) -> None:
-        """Record a new name of a file."""
         file = self._names.get(path)
         if file is None:
             self.unseen("os.link", f"{path}: {_UNKNOWN}")
@@ -207,7 +202,6 @@ class ProgramRecorder:
         self.add(steps.LINK, path, target)
 
     def unlinked(self, path: str) -> None:
-        """Record a removed name."""
         file = self._names.pop(path, None)
         if file is None:
             self.unseen("os.remove", f"{path}: {_UNKNOWN}")
@@ -217,7 +211,6 @@ class ProgramRecorder:
         self.add(steps.UNLINK, path)
 
     def made_directory(self, path: str) -> None:
-        """Record a new directory."""
         self._directories.add(path)
         self.add(steps.MAKE_DIRECTORY, path)
 

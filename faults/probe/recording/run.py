@@ -33,7 +33,7 @@ def start_of(directory: Path) -> Image:
     """Return the disk of a program that starts with a copy of a directory. ProgramError: the directory cannot be
     copied.
     """
-    for odd in _oddities(directory):
+    for odd in _unsupported_paths(directory):
         raise ProgramError(odd)
     image = load(directory, FILES)
     return Image(image.files, (*image.directories, TEMPORARY), image.symlinks)
@@ -92,7 +92,7 @@ def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
     ProgramError: the simulated disk does not support the name of a file.
     """
     _require_utf8(name for step in record.steps if step.kind != ACKNOWLEDGE for name in (step.path, step.target))
-    odd = list(_oddities(root))
+    odd = list(_unsupported_paths(root))
     if odd:
         yield from odd
         return
@@ -168,7 +168,7 @@ def _require_utf8(names: Iterable[str]) -> None:
             raise ProgramError(f"expected names in UTF-8, found {os.fsencode(name)!r}") from error
 
 
-def _oddities(directory: Path) -> Iterator[str]:
+def _unsupported_paths(directory: Path) -> Iterator[str]:
     """Yield the paths that are too large, or neither a file nor a directory nor a symbolic link."""
     data_bytes = 0
     for above, names, files in os.walk(directory):

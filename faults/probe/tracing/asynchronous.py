@@ -70,9 +70,7 @@ class EventRing:
         return self._context + _RING_HEAD_BYTES + slot * _event.size
 
     def completed(self, due: set[int]) -> dict[int, int]:
-        """Wait for requests. due: their addresses. Return the results by address; requests that exceed SECONDS_MAX are
-        missing.
-        """
+        """Wait for the requests at these addresses. Return the results; requests beyond SECONDS_MAX are missing."""
         results: dict[int, int] = {}
         deadline = time.monotonic() + SECONDS_MAX
         while due - results.keys() and time.monotonic() < deadline:

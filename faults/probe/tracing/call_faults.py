@@ -98,7 +98,7 @@ class CallFaults:
         self._names = names
         self._notes = notes
         self._injector = injector
-        self._met = 0  # number of calls so far to which the fault applies
+        self._matching_calls = 0  # number of calls so far to which the fault applies
         self._can_strike: Mapping[FaultKind, Callable[[TracedThread, EnteredCall, str], bool]] = {
             FaultKind.FAILED_WRITE: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
             FaultKind.DISK_FULL: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
@@ -119,16 +119,16 @@ class CallFaults:
         """
         if not self._can_strike[self._fault.kind](thread, call, name):
             return finish
-        self._met += 1
-        if self._met != self._fault.nth:
+        self._matching_calls += 1
+        if self._matching_calls != self._fault.nth:
             return finish
         if self._fault.kind is FaultKind.SHORT_WRITE:
-            return self._shortened(thread, call, name, finish)
+            return self._halve_write(thread, call, name, finish)
         if (submitted := self._submitted(thread, call, name)) is not None:
-            return self._failed_later(thread, submitted, finish)
+            return self._fail_on_completion(thread, submitted, finish)
         if self._fault.kind in (FaultKind.FAILED_SYNC, FaultKind.LYING_SYNC) and name in _WRITES:
-            return self._synced_badly(thread, call, finish)
-        return self._answered(thread, call, name, finish)
+            return self._run_without_sync(thread, call, finish)
+        return self._skip_call(thread, call, name, finish)
 
     # -- which calls ---------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class CallFaults:
 
     # -- what becomes of them ------------------------------------------------------------------------
 
-    def _answered(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
+    def _skip_call(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
         """Skip a call and set its result to that of the fault."""
         error, file = _ERRORS[self._fault.kind], self._number(thread, call, name)
         self._injector.cancel_call(thread)
@@ -198,7 +198,7 @@ class CallFaults:
         finish(result)
         noted[since:] = [step if step.kind == WRITE else structs.replace(step, kind=kind) for step in noted[since:]]
 
-    def _synced_badly(self, thread: TracedThread, call: EnteredCall, finish: Finish) -> Finish:
+    def _run_without_sync(self, thread: TracedThread, call: EnteredCall, finish: Finish) -> Finish:
         """Run a write without its sync."""
         descriptor = call.arguments[0]
         position = self._files.state(thread.id, descriptor).position
@@ -211,7 +211,7 @@ class CallFaults:
 
         return finish_unsynced
 
-    def _failed_later(self, thread: TracedThread, submitted: _Submitted, finish: Finish) -> Finish:
+    def _fail_on_completion(self, thread: TracedThread, submitted: _Submitted, finish: Finish) -> Finish:
         """Change an asynchronous write so that it fails when it completes."""
         ring, request, before, file = submitted
         error = _ERRORS[self._fault.kind]
@@ -226,7 +226,7 @@ class CallFaults:
 
         return finish_failed
 
-    def _shortened(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
+    def _halve_write(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
         """Halve the number of bytes or buffers that a call writes."""
         amount, file = _WRITES[name].amount, self._number(thread, call, name)
         register, wanted = self._injector.machine.arguments[amount], call.arguments[amount]

@@ -118,9 +118,7 @@ class ContentCalls:
     # -- asynchronous writes -------------------------------------------------------------------------
 
     def on_io_submit(self, thread: TracedThread, context: int, count: int, list_at: int, *_: int) -> Finish | None:
-        """Record io_submit(2). The thread continues only after completion, so the record has the order of
-        completion.
-        """
+        """Record io_submit(2). The thread continues only after completion, so the record has the real order."""
         wanted: list[tuple[Request, KnownFile]] = []
         try:
             ring = EventRing(thread.id, context)

@@ -19,9 +19,7 @@ class TracingCore(Protocol):
     """Creates the exception for a thread that has ended."""
 
     def wait(self, thread: int, /) -> tuple[int, int]:
-        """Wait for a thread to stop or end. Return the thread and its wait status, or (0, 0) after a signal to the
-        recorder.
-        """
+        """Wait for a stopped or ended thread. Return it and its wait status; (0, 0) after a signal to the recorder."""
 
     def go_on(self, thread: int, how: int, signal_number: int, /) -> None:
         """Continue a stopped thread."""
@@ -47,9 +45,7 @@ class TracingCore(Protocol):
         """Return a register set. Sets longer than 128 words are truncated."""
 
     def set_registers(self, thread: int, kind: int, registers: bytes, changed: Mapping[int, int], /) -> None:
-        """Set a register set. changed: words to replace, by index. IndexError, ValueError: an invalid index
-        or value.
-        """
+        """Set a register set. changed: words to replace, by index. Raises IndexError or ValueError for invalid ones."""
 
     def step(self, thread: int, /) -> int:
         """Execute one instruction of a thread. Return the new wait status, or 0 after a signal to the recorder."""

@@ -85,7 +85,7 @@ class GoLines:
         start, name, _, _, _, files, lines, tables, unit = _FUNCTION.unpack_from(self._table, described)
         found = list[SourceLine]()
         while True:
-            file, line = self._value(files, start, at), self._value(lines, start, at)
+            file, line = self._value_at(files, start, at), self._value_at(lines, start, at)
             if file is None or line is None:
                 return tuple(found)
             inlined = self._inlined(described, tables, start, at)
@@ -111,7 +111,7 @@ class GoLines:
         start, _, _, _, taken, *_ = _FUNCTION.unpack_from(self._table, described)
         if self._table[described + _FLAGS_AT] & (_IS_OUTERMOST | _SETS_STACK_POINTER):
             return None
-        size_bytes = self._value(taken, start, at)
+        size_bytes = self._value_at(taken, start, at)
         if size_bytes is None:
             return None
         stack_pointer, return_address = machine.stack_pointer_in_dwarf, machine.return_address_in_dwarf
@@ -121,14 +121,12 @@ class GoLines:
         return FrameRule(stack_pointer, size_bytes, saved, return_address)
 
     def _inlined(self, described: int, tables: int, start: int, at: int) -> tuple[int, int] | None:
-        """Return the inlined function at an address: the offset of its name, and its call relative to the outer
-        function's start.
-        """
+        """Return the inlined function at an address: the offset of its name, and its call in the outer function."""
         if self._trees is None or tables <= _TREE_INDEX_TABLE:
             return None
         first = described + _FUNCTION_BYTES
         (table,) = struct.unpack_from("<I", self._table, first + 4 * _TREE_INDEX_TABLE)
-        number = self._value(table, start, at) if table else None
+        number = self._value_at(table, start, at) if table else None
         if number is None or number < 0:
             return None
         (tree,) = struct.unpack_from("<I", self._table, first + 4 * (tables + _TREE))
@@ -136,7 +134,7 @@ class GoLines:
         _, name, called_at, _ = _INLINED.unpack(call)
         return name, called_at
 
-    def _value(self, table: int, start: int, wanted: int) -> int | None:
+    def _value_at(self, table: int, start: int, wanted: int) -> int | None:
         """Return the value at an address in a table by instruction, or None after its end."""
         numbers = self._numbers(self._values + table)
         value, here, is_first = -1, start, True

@@ -47,14 +47,16 @@ class KernelStores:
         if not memory.maps:
             return None
         try:
-            ranges = [(at, size) for at, size in _ranges(thread.id, name, call.arguments) if memory.maps_in(at, size)]
+            ranges = [
+                (at, size) for at, size in _written_ranges(thread.id, name, call.arguments) if memory.maps_in(at, size)
+            ]
         except (OSError, struct.error):
             return None  # the arguments are invalid, so the call will fail
         if ranges:
-            self._put_off(thread, call, name, ranges)
+            self._open_pages_and_repeat(thread, call, name, ranges)
         return None
 
-    def _put_off(
+    def _open_pages_and_repeat(
         self, thread: TracedThread, call: ptrace.EnteredCall, name: str, ranges: list[tuple[int, int]]
     ) -> None:
         """Open the pages, and make the thread repeat its call."""
@@ -82,7 +84,7 @@ class KernelStores:
         self._opened.pop(thread, None)
 
 
-def _ranges(thread: int, name: str, arguments: tuple[int, ...]) -> list[tuple[int, int]]:
+def _written_ranges(thread: int, name: str, arguments: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return the address ranges to which the call may write."""
     if (buffer := _BUFFERS.get(name)) is not None:
         return [(arguments[buffer[0]], arguments[buffer[1]])]

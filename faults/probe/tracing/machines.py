@@ -68,9 +68,7 @@ class Architecture(NamedTuple):
         }  # -1 as the number prevents the restart of an interrupted call
 
     def without_jump(self, state: int) -> int:
-        """Return the processor state without the flag of a jump: guarded code does not allow jumps to a call
-        instruction.
-        """
+        """Return the state without the flag of a jump: guarded code does not allow jumps to a call instruction."""
         return state & ~_ARM_JUMPED
 
     def is_undecided(self, result: int) -> bool:
@@ -83,18 +81,14 @@ class Architecture(NamedTuple):
         return self.takes_number_apart and result in _BEGIN_AGAIN
 
     def is_store_exclusive(self, instruction: bytes) -> bool:
-        """Return whether an instruction is a store-exclusive, which fails if the thread stops between the load and the
-        store.
-        """
+        """Return whether an instruction is a store-exclusive, which fails if the thread stops after the load."""
         if self.name != "aarch64":
             return False
         (word,) = struct.unpack("<I", instruction[:4])
         return word & _ARM_EXCLUSIVE_MASK == _ARM_EXCLUSIVE and not word & _ARM_IS_ORDERED
 
     def is_repeated(self, instruction: bytes) -> bool:
-        """Return whether an instruction is a repeated store (x86's `rep`), of which a single step runs only one
-        iteration.
-        """
+        """Return whether an instruction is a repeated store (x86's `rep`): a single step runs only one iteration."""
         return self.name == "x86_64" and instruction[:1] in (b"\xf2", b"\xf3") and _is_string(instruction)
 
 

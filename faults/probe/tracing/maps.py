@@ -223,11 +223,11 @@ class MapCalls:
         is_opened = self._machine.is_repeated(instruction) or self._machine.is_store_exclusive(instruction)
         stays_open = is_opened or memory.run[1] > _RUN_MAX
         to_close = [one for one, open_page in memory.open_pages.items() if not open_page.users]
-        if not (stays_open or to_close) and self._done_plainly(thread, before, instruction, fault.address, found):
+        if not (stays_open or to_close) and self._execute_for_thread(thread, before, instruction, fault.address, found):
             return 0
         mask = ptrace.block_signals(thread.id)
         for one in to_close:
-            self._close(thread, before, one)
+            self._protect_page(thread, before, one)
         if stays_open:
             self._open_page(thread, before, page, found, "")
             self._injector.registers.set(thread.id, before)
@@ -238,7 +238,7 @@ class MapCalls:
         ptrace.set_mask(thread.id, mask)
         return outcome
 
-    def _done_plainly(
+    def _execute_for_thread(
         self, thread: TracedThread, before: RegisterSet, instruction: bytes, address: int, found: SharedMap
     ) -> bool:
         """Execute a store on behalf of the thread if possible. Return whether it is done."""
@@ -307,7 +307,7 @@ class MapCalls:
         self._injector.call_from(thread, before, "mprotect", page, PAGE_BYTES, found.protection, OURS)
         return known
 
-    def _close(self, thread: TracedThread, before: RegisterSet, page: int) -> None:
+    def _protect_page(self, thread: TracedThread, before: RegisterSet, page: int) -> None:
         """Protect a page again and record the changes in it. The caller restores the registers."""
         memory = thread.memory
         one = memory.open_pages.pop(page)
@@ -329,7 +329,7 @@ class MapCalls:
                 return  # the next step closes these pages
             mask = ptrace.block_signals(thread.id)
             for page in pages:
-                self._close(thread, before, page)
+                self._protect_page(thread, before, page)
             self._injector.registers.set(thread.id, before)
             ptrace.set_mask(thread.id, mask)
 

@@ -58,7 +58,7 @@ class NameCalls:
     def place(self, thread: TracedThread, directory: int, address: int) -> NamedPlace | None:
         """Return the place of a path in a thread's memory. None: the path is invalid, so the call will fail."""
         try:
-            start = _start(thread, directory, os.fsdecode(ptrace.read_text(thread.id, address)))
+            start = _reachable_path(thread, directory, os.fsdecode(ptrace.read_text(thread.id, address)))
         except OSError:
             return None
         above, name = os.path.split(start.rstrip("/"))
@@ -93,14 +93,14 @@ class NameCalls:
                 return
             known = self._files.of(status)
             if known is None:
-                self._made(name, "" if flags & _UNNAMED else path)
+                self._record_new_file(name, "" if flags & _UNNAMED else path)
             elif flags & os.O_TRUNC:
                 self._notes.add(steps.TRUNCATE, file=known.number)
                 self._maps.changed(known)
 
         return finish
 
-    def _made(self, name: str, path: str) -> None:
+    def _record_new_file(self, name: str, path: str) -> None:
         """Record a new file. name: a path that the recorder can open."""
         try:
             file = self._files.adopt(name)
@@ -115,12 +115,12 @@ class NameCalls:
         if place is None or place.path is None or not (S_ISREG(mode) or mode & 0o170000 == 0):
             return None
         real, inner = place.real, place.path
-        return lambda result: self._made(real, inner) if result == 0 else None
+        return lambda result: self._record_new_file(real, inner) if result == 0 else None
 
     def on_truncate(self, thread: TracedThread, path: int, size: int, *_: int) -> Finish | None:
         """Record truncate(2)."""
         try:
-            start = _start(thread, _HERE, os.fsdecode(ptrace.read_text(thread.id, path)))
+            start = _reachable_path(thread, _HERE, os.fsdecode(ptrace.read_text(thread.id, path)))
             return self._contents.truncated(os.stat(start), size)
         except OSError:
             return None  # the call will fail
@@ -160,7 +160,7 @@ class NameCalls:
         if place is None:
             return None
         try:
-            real, status = self._linked(thread, at, old, flags)
+            real, status = self._link_source(thread, at, old, flags)
         except OSError:
             return None  # the call will fail
         path, target, file = inside(self._files.root, real), place.path, self._files.of(status)
@@ -180,11 +180,11 @@ class NameCalls:
 
         return finish
 
-    def _linked(self, thread: TracedThread, at: int, old: int, flags: int) -> tuple[str, os.stat_result]:
+    def _link_source(self, thread: TracedThread, at: int, old: int, flags: int) -> tuple[str, os.stat_result]:
         """Return the real path of the file to which a link is made, and its status."""
         text = os.fsdecode(ptrace.read_text(thread.id, old))
         if text or not flags & _EMPTY_PATH:
-            start = _start(thread, at, text)
+            start = _reachable_path(thread, at, text)
         else:
             start = f"/proc/{thread.id}/fd/{at & 0xFFFF_FFFF}"
         if flags & _FOLLOW or not text:
@@ -224,7 +224,7 @@ class NameCalls:
         return lambda result: self._notes.add(steps.SYMLINK, inner, target) if result == 0 else None
 
 
-def _start(thread: TracedThread, directory: int, text: str) -> str:
+def _reachable_path(thread: TracedThread, directory: int, text: str) -> str:
     """Return a path by which the recorder reaches a path of the thread."""
     if text.startswith("/"):
         for own, ours in (("/proc/self/", f"/proc/{thread.group}/"), ("/dev/fd/", f"/proc/{thread.group}/fd/")):

@@ -8,9 +8,7 @@ from ..record import ProgramRecord, ProgramTask, Step, Unseen, has_promised, onl
 
 
 class ProgramNotes:
-    """The record of one program while it runs. Call `present` before each step to set its task, system call
-    and stack.
-    """
+    """The growing record of one program. `present` sets task, system call and stack of the next step."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -21,9 +19,7 @@ class ProgramNotes:
         self.begun = {True: b"", False: b""}
         """The bytes after the last line break in standard output (True) and in the pipe for promises (False)."""
         self.refused: dict[str, str] = {}
-        """Features that the recorder refused to the program, because it cannot record them, each with the returned
-        error.
-        """
+        """Features that the recorder cannot record and refused to the program, each with the returned error."""
         self._data_bytes = 0
         self._is_full = False
         self.task = 0

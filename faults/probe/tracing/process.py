@@ -78,9 +78,7 @@ def trace(
     assert machine is not None, "asked before"
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ProgramOutputs() as outputs, closing(Tracer(machine, root, notes, stores, order, fault, walker)) as tracer:
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (limits[1], limits[1])
-        )  # the recorder keeps each file of the program open
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # the recorder keeps each file open
 
         def prepare() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -126,7 +124,7 @@ class TraceRequest(NamedTuple):
 
 def stand_beside(results: Connection, asked: TraceRequest) -> None:
     """Run the recording process. Sends a TracedProgram, or a text with the reason if there is no record."""
-    _part_from_parent(results.fileno(), is_quiet=asked.is_quiet)
+    _drop_inherited_resources(results.fileno(), is_quiet=asked.is_quiet)
     seed, fault = asked.control.seed, asked.control.fault
     order = None if seed is None else SeededOrder(seed)
     try:
@@ -146,7 +144,7 @@ def stand_beside(results: Connection, asked: TraceRequest) -> None:
         results.send(f"{asked.program[0]}: {error.strerror}")
 
 
-def _part_from_parent(kept: int, *, is_quiet: bool) -> None:
+def _drop_inherited_resources(kept: int, *, is_quiet: bool) -> None:
     """Drop resources inherited from the parent: other descriptors, standard input, signal handlers."""
     gc.disable()  # a collected object of the parent could close a descriptor whose number has been reused
     nothing = os.open(os.devnull, os.O_RDWR)

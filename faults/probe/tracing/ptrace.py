@@ -102,7 +102,7 @@ def go_on(thread: int, how: int = CONTINUE, signal_number: int = 0) -> None:
 
 _status = ctypes.c_int()
 _status_at = ctypes.addressof(_status)
-_aside = deque[tuple[int, int]]()  # threads that stopped or ended while `wait_for` waited for another thread
+_set_aside = deque[tuple[int, int]]()  # threads that stopped or ended while `wait_for` waited for another thread
 
 
 def wait(thread: int = -1) -> tuple[int, int]:
@@ -110,8 +110,8 @@ def wait(thread: int = -1) -> tuple[int, int]:
 
     Raises ChildProcessError if there are no more children.
     """
-    if _aside and thread == -1:
-        return _aside.popleft()
+    if _set_aside and thread == -1:
+        return _set_aside.popleft()
     if CORE is not None:
         return CORE.wait(thread)
     found = _wait4(thread, _status_at, _ALL_CHILDREN, None)
@@ -141,22 +141,20 @@ def stopped(thread: int, status: int) -> int:
     if not os.WIFSTOPPED(status):
         raise ThreadGone(thread, status)
     if status >> 16 == EXECUTED:
-        _aside.append((thread, status))
+        _set_aside.append((thread, status))
         raise ThreadGone(thread)
     return status
 
 
 def _wait_for_others(thread: int) -> None:
-    """Wait for the ends of the other threads of a process. The kernel reports the end of the first thread after all
-    others.
-    """
+    """Wait for the ends of a process's other threads. The kernel reports its first thread after all others."""
     with suppress(FileNotFoundError, ProcessLookupError):
         for other in map(int, os.listdir(f"/proc/{thread}/task")):
             if other != thread:
                 with suppress(ChildProcessError):  # its end has been collected already
                     found, status = os.waitpid(other, os.WNOHANG | _ALL_CHILDREN)
                     if found:
-                        _aside.append((found, status))
+                        _set_aside.append((found, status))
 
 
 _info = ctypes.create_string_buffer(88)
@@ -298,7 +296,9 @@ def start(
     seized, seizing = os.pipe()
     process = os.fork()
     if not process:
-        _be(executable, program, directory, environment, filter_code, prepare, (failed, seizing), seized, failing)
+        _execute_program(
+            executable, program, directory, environment, filter_code, prepare, (failed, seizing), seized, failing
+        )
     os.close(seized)
     os.close(failing)
     try:
@@ -308,7 +308,7 @@ def start(
     finally:
         os.write(seizing, b"x")
         os.close(seizing)
-    answer = _first_words(process, failed)
+    answer = _read_start_error(process, failed)
     os.close(failed)
     what, _, number = answer.partition(" ")
     if what == "seccomp":
@@ -320,7 +320,7 @@ def start(
     return process
 
 
-def _first_words(process: int, failed: int) -> str:
+def _read_start_error(process: int, failed: int) -> str:
     """Return the error that the new process has sent, or "" if it has executed the program."""
     os.set_blocking(failed, False)
     while True:
@@ -337,7 +337,7 @@ def _first_words(process: int, failed: int) -> str:
             go_on(process, CONTINUE, 0 if status >> 16 else os.WSTOPSIG(status))
 
 
-def _be(
+def _execute_program(
     executable: str,
     program: Sequence[str],
     directory: str,

@@ -51,7 +51,7 @@ class SeededOrder:
         assert held, "a pick needs a held thread"
         now = time.monotonic()
         self._asked_first = self._asked_first or now
-        if not _all_rest([thread for thread in threads if thread not in held]):
+        if not _are_all_asleep([thread for thread in threads if thread not in held]):
             if now - self._asked_first < _PATIENCE_SECONDS:
                 return None
             self.hurried += 1
@@ -66,13 +66,13 @@ class SeededOrder:
         return random.Random(f"{self._seed}/{thread.number}/{self._steps[thread.number]}/{turn}").random()
 
 
-def _all_rest(threads: Collection[TracedThread]) -> bool:
+def _are_all_asleep(threads: Collection[TracedThread]) -> bool:
     """Return whether all threads were asleep or ended during the whole check."""
-    before = [_switches(thread) for thread in threads]
-    return None not in before and before == [_switches(thread) for thread in threads]
+    before = [_context_switches(thread) for thread in threads]
+    return None not in before and before == [_context_switches(thread) for thread in threads]
 
 
-def _switches(thread: TracedThread) -> tuple[bytes, ...] | None:
+def _context_switches(thread: TracedThread) -> tuple[bytes, ...] | None:
     """Return the context switch counts of a thread that is asleep or has ended, or None if it is running."""
     try:
         with open(f"/proc/{thread.id}/status", "rb") as status:

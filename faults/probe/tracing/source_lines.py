@@ -71,23 +71,21 @@ def _places(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine
     if go is None:
         functions = file.functions()
         starts = [start for start, _ in functions]
-        found = _by_tool(module, addresses)
+        found = _lines_by_addr2line(module, addresses)
         return {
-            address: tuple(place for place in places if place.line or _is_in(address, starts, functions))
+            address: tuple(place for place in places if place.line or _is_in_function(address, starts, functions))
             for address, places in found.items()
         }
     return {address: go.places(address) for address in addresses}
 
 
-def _is_in(address: int, starts: Sequence[int], functions: Sequence[tuple[int, int]]) -> bool:
-    """Return whether a function covers an address. For other addresses addr2line would return the preceding
-    function.
-    """
+def _is_in_function(address: int, starts: Sequence[int], functions: Sequence[tuple[int, int]]) -> bool:
+    """Return whether a function covers an address. If not, addr2line would return the preceding function."""
     index = bisect_right(starts, address) - 1
     return index >= 0 and address < functions[index][1]
 
 
-def _by_tool(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
+def _lines_by_addr2line(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
     """Return the functions and lines of addresses, innermost inlined function first, found by addr2line."""
     lines = "".join(f"{address:#x}\n" for address in addresses)
     done = subprocess.run(

@@ -188,7 +188,7 @@ class Tracer:
             self._early.discard(thread)
             ptrace.go_on(thread)
 
-    def _born(self, parent: TracedThread, event: int) -> None:
+    def _register_thread(self, parent: TracedThread, event: int) -> None:
         """Register a new thread. parent: the thread that created it."""
         child = ptrace.event_message(parent.id)
         self._processor.release((*self._threads, child))
@@ -198,7 +198,7 @@ class Tracer:
         shares = event == ptrace.VFORKED or (event == ptrace.CLONED and shares_memory(parent.id))
         self._adopt(child, child, self._new_process(), parent.memory if shares else parent.memory.copied())
 
-    def _executed(self, thread: TracedThread) -> None:
+    def _register_exec(self, thread: TracedThread) -> None:
         """Register that a thread has executed another program. Now the process has only this thread."""
         former = ptrace.event_message(thread.id)
         if former != thread.id:
@@ -256,15 +256,15 @@ class Tracer:
             return
         try:
             if status == _BEHIND_CALL:
-                self._in_turn(thread, self._leave)
+                self._handle_now_or_after_call(thread, self._leave)
             elif status == _AT_CALL:
-                self._at_step(thread, self._enter)
+                self._handle_step(thread, self._enter)
             else:
                 self._look(thread, status)
         except ThreadGone as gone:
-            self._lost(gone)
+            self._handle_killed_thread(gone)
 
-    def _lost(self, gone: ThreadGone) -> None:
+    def _handle_killed_thread(self, gone: ThreadGone) -> None:
         """Handle that a thread was killed during its stop."""
         if gone.status is not None:
             self._ended(gone.thread, gone.status)
@@ -272,28 +272,28 @@ class Tracer:
     def _look(self, thread: TracedThread, status: int) -> None:
         event, number = status >> 16, os.WSTOPSIG(status)
         if event in (ptrace.FORKED, ptrace.VFORKED, ptrace.CLONED):
-            self._born(thread, event)
+            self._register_thread(thread, event)
             ptrace.go_on(thread.id)
         elif event == ptrace.EXECUTED:
-            self._executed(thread)
+            self._register_exec(thread)
             ptrace.go_on(thread.group)
         elif event == ptrace.STOPPED:
             ptrace.go_on(thread.id, ptrace.LISTEN if number in _JOB_CONTROL else ptrace.CONTINUE)
         elif number == signal.SIGSEGV and thread.memory.maps:
-            self._at_step(thread, self._fault)
+            self._handle_step(thread, self._handle_segfault)
         else:
             ptrace.go_on(thread.id, ptrace.CONTINUE, number)
 
-    def _at_step(self, thread: TracedThread, look: _Look) -> None:
+    def _handle_step(self, thread: TracedThread, look: _Look) -> None:
         """Handle a recorded step of a thread, when the order selects the thread."""
         if self._order is None:
-            self._in_turn(thread, look)
+            self._handle_now_or_after_call(thread, look)
         else:
             self._order.arrived(thread)
             self._held[thread] = look
             self._next()
 
-    def _in_turn(self, thread: TracedThread, look: _Look) -> None:
+    def _handle_now_or_after_call(self, thread: TracedThread, look: _Look) -> None:
         """Handle a stop now, or when the current call has ended."""
         if self._under_way is None or self._under_way is thread:
             look(thread)
@@ -301,14 +301,14 @@ class Tracer:
             self._waiting.append((thread, look))
 
     def _next(self) -> None:
-        while self._under_way is None and (turn := self._turn()) is not None:
+        while self._under_way is None and (turn := self._next_stopped_thread()) is not None:
             thread, look = turn
             try:
                 look(thread)
             except ThreadGone as gone:
-                self._lost(gone)
+                self._handle_killed_thread(gone)
 
-    def _turn(self) -> tuple[TracedThread, _Look] | None:
+    def _next_stopped_thread(self) -> tuple[TracedThread, _Look] | None:
         """Remove and return the next thread to handle, with its handler. None: there is none yet."""
         if self._waiting:
             return self._waiting.popleft()
@@ -317,7 +317,7 @@ class Tracer:
         picked = self._order.pick(self._held.keys(), self._threads.values())
         return None if picked is None else (picked, self._held.pop(picked))
 
-    def _fault(self, thread: TracedThread) -> None:
+    def _handle_segfault(self, thread: TracedThread) -> None:
         """Handle a SIGSEGV, which a store to a map may have raised."""
         self._take_stack(thread)
         self._present(thread, "")
