@@ -353,7 +353,7 @@ def test_every_row_is_complete() -> None:
         assert kind.row.group in GROUPS, kind
 
 
-def test_a_kind_that_passes_or_has_odds_names_a_field_of_a_plan() -> None:
+def test_a_transient_kind_or_one_with_odds_names_a_plan_field() -> None:
     names = {field.name for plan in (FaultPlan, NetworkPlan) for field in fields(plan)}
     rows = [kind.row for kind in FaultKind]
 

@@ -150,7 +150,7 @@ def test_a_one_way_link_works_in_the_other_direction() -> None:
     assert rig.faults.injected == {"one-way link": 1}
 
 
-def test_a_slow_link_carries_so_many_bytes_a_second_and_no_more() -> None:
+def test_a_slow_link_limits_the_bytes_per_second() -> None:
     rig = Rig(NetworkPlan(slow_link_ms_max=60_000, slow_link_bytes_per_s=1000))
 
     def body() -> None:
@@ -185,7 +185,7 @@ def test_a_late_delivery_delays_only_its_stream() -> None:
     assert rig.faults.injected == {"late delivery": 1}
 
 
-def test_a_split_delivery_is_whole_in_the_end() -> None:
+def test_a_split_delivery_arrives_completely() -> None:
     rig = Rig(NetworkPlan(latency_us_max=5_000, split_chance=1.0))
 
     def body() -> None:
@@ -253,7 +253,7 @@ def test_a_waiting_connect_can_be_refused() -> None:
     assert rig.faults.injected == {"refused connection": 1}
 
 
-def test_a_host_reaches_itself_without_faults() -> None:
+def test_transmissions_of_a_host_to_itself_have_no_faults() -> None:
     everything = {
         field.name: 1.0 for field in fields(NetworkPlan) if field.name.endswith("_chance") and "death" not in field.name
     }
@@ -327,14 +327,14 @@ ROUGH = NetworkPlan(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_connection_is_a_stream_under_any_faults(seed: int) -> None:
+def test_a_connection_keeps_byte_order_under_any_faults(seed: int) -> None:
     rig, echoed = busy(ROUGH, Choices(str(seed)))
 
     assert echoed == bytes(range(200)) * 2
     assert sum(rig.faults.injected.values()) > 0
 
 
-def test_a_seed_is_a_run() -> None:
+def test_a_seed_repeats_its_network_faults() -> None:
     digests = [busy(ROUGH, Choices(seed))[0].kernel.digest() for seed in ("1", "1", "2")]
 
     assert digests[0] == digests[1] != digests[2]
@@ -352,7 +352,7 @@ def test_recorded_draws_repeat_the_faults() -> None:
     assert repeated.faults.injected == rig.faults.injected
 
 
-def test_each_chance_switches_on_a_kind_of_its_own() -> None:
+def test_each_chance_enables_its_own_kind() -> None:
     chances = [field.name for field in fields(NetworkPlan) if field.name.endswith("_chance")]
     switched_on = [list(enabled_kinds(NetworkPlan(**{name: 0.5}))) for name in chances]
 
@@ -368,6 +368,6 @@ def test_each_chance_switches_on_a_kind_of_its_own() -> None:
         ({"slow_link_bytes_per_s": 0}, "slow_link_bytes_per_s"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(wrong: dict[str, int], message: str) -> None:
+def test_an_impossible_network_plan_is_refused(wrong: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NetworkPlan(**wrong)  # type: ignore[arg-type]

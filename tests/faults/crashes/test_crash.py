@@ -184,7 +184,7 @@ def test_each_page_can_be_the_only_one_missing_or_the_only_one_there(make_rig: C
     assert page_outcomes >= alone | missing | {"------", "xxxxxx"}
 
 
-def test_the_same_seed_finds_the_same_image_and_a_replay_of_the_record_too(make_rig: Callable[..., Any]) -> None:
+def test_a_seed_and_a_replay_of_its_record_give_the_same_image(make_rig: Callable[..., Any]) -> None:
     for profile in CUTS:
         for seed in "12345678":
             first, second = make_rig(seed=seed, image=DURABLE), make_rig(seed=seed, image=DURABLE)
@@ -207,7 +207,7 @@ for seed in range(12):
 """
 
 
-def test_no_hash_seed_changes_an_image() -> None:
+def test_images_do_not_depend_on_the_hash_seed() -> None:
     root = Path(__file__).parents[3]
     outputs = {
         subprocess.run(
@@ -224,7 +224,7 @@ def test_no_hash_seed_changes_an_image() -> None:
     assert len(outputs.pop().splitlines()) == 12
 
 
-def test_the_record_says_which_page_and_which_change_each_draw_was_about(make_rig: Callable[..., Any]) -> None:
+def test_each_recorded_draw_names_its_page_or_change(make_rig: Callable[..., Any]) -> None:
     labels = set()
     for seed in range(40):
         rig = make_rig(seed=str(seed), image=DURABLE)
@@ -263,7 +263,7 @@ def test_images_share_the_content_that_did_not_change(make_rig: Callable[..., An
     assert image.files["/gone"].content is DURABLE.files["/gone"].content
 
 
-def test_a_page_that_lost_all_its_writes_shares_its_content_too(make_rig: Callable[..., Any]) -> None:
+def test_a_page_without_surviving_writes_shares_its_content(make_rig: Callable[..., Any]) -> None:
     shared = 0
     for seed in range(20):
         rig = make_rig(seed=str(seed), image=DURABLE)

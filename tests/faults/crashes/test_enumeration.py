@@ -206,7 +206,7 @@ def test_every_possible_draw_is_enumerated(
 
 @settings(max_examples=40)
 @given(ACTIONS, st.sampled_from(WHOLE_SECTORS), st.integers(1, 40))
-def test_a_selection_has_states_of_the_whole_and_both_extremes(
+def test_a_selection_is_part_of_all_states_and_has_both_extremes(
     left_by: LeftBy, actions: list[tuple[str, int]], profile: str, limit: int
 ) -> None:
     disk = left_by(doing(actions))
@@ -379,7 +379,7 @@ def test_the_same_disk_gives_the_same_states_in_the_same_order(left_by: LeftBy) 
     assert one == other
 
 
-def test_a_page_with_more_versions_than_the_limit_is_cut(left_by: LeftBy) -> None:
+def test_versions_of_a_page_above_the_limit_are_left_out(left_by: LeftBy) -> None:
     def body(files: Any) -> None:
         log = files.map("/log", 3 * PAGE)
         for number in range(5):
@@ -445,7 +445,7 @@ def test_a_state_lists_its_losses(left_by: LeftBy) -> None:
     assert min(state.losses for state in states) == 0
 
 
-def test_a_partial_growth_is_tried_at_both_ends(left_by: LeftBy) -> None:
+def test_a_partial_growth_is_tried_with_one_byte_and_with_all_but_one(left_by: LeftBy) -> None:
     def grow(files: Any) -> None:
         files.map("/old", 3 * PAGE)
 

@@ -26,7 +26,7 @@ def survive(
     return durable[:PAGE] + bytes(page) + durable[2 * PAGE :], tears
 
 
-def test_moment_k_has_the_first_k_writes_and_no_byte_outside_of_the_page() -> None:
+def test_version_k_has_the_first_k_writes_within_the_page() -> None:
     writes = [(1, 10, b"a" * 30), (2, 20, b"bb")]
 
     assert survive(PageOutcome(0), writes) == (b"." * 48, WHOLE)
@@ -48,7 +48,7 @@ def test_a_page_whose_differing_sectors_agree_is_not_torn() -> None:
     assert survive(PageOutcome(1, 1, 0b1111), writes)[1] == WHOLE
 
 
-def test_a_sector_torn_inside_is_newer_up_to_a_byte_and_older_from_there_on() -> None:
+def test_a_torn_sector_is_newer_before_the_tear_and_older_after_it() -> None:
     writes = [(1, 16, b"a" * 16), (2, 16, b"b" * 16)]
     torn = (b"." * 16 + b"aaaa" + b"bbba" + b"aaaa" * 2 + b"." * 16, Tears(page=True, sectors=1))
 
@@ -58,7 +58,7 @@ def test_a_sector_torn_inside_is_newer_up_to_a_byte_and_older_from_there_on() ->
     assert tears == Tears(page=True, sectors=1)
 
 
-def test_a_sector_torn_at_its_first_byte_or_where_the_moments_agree_is_not_torn() -> None:
+def test_a_tear_at_the_first_byte_or_between_equal_bytes_is_no_tear() -> None:
     writes = [(1, 16, b"aaaa")]
 
     assert survive(PageOutcome(1, 0, torn_at=4), writes) == survive(PageOutcome(1), writes)
@@ -74,7 +74,7 @@ def test_a_tear_after_the_end_of_a_page_has_no_effect() -> None:
     assert (bytes(content), tears) == (b"aaaaaa", WHOLE)
 
 
-def test_only_sectors_that_were_in_flight_hold_garbage() -> None:
+def test_only_sectors_in_flight_contain_garbage() -> None:
     writes = [(1, 20, b"aa")]
     content, tears = survive(PageOutcome(0, 1, garbage=0b1111, filling=2), writes)
 
@@ -130,12 +130,12 @@ def test_a_write_beyond_the_surviving_length_is_dropped() -> None:
 FILE = b"".join(bytes([number]) * 8 for number in range(5))
 
 
-def test_the_first_two_kinds_are_zeros_and_erased_flash() -> None:
+def test_garbage_1_is_zeros_and_garbage_2_is_erased_flash() -> None:
     assert garbage(1, FILE, 8, 16, 8) == bytes(8)
     assert garbage(2, FILE, 8, 16, 8) == b"\xff" * 8
 
 
-def test_even_ones_are_bytes_of_chance_that_depend_on_number_and_place_only() -> None:
+def test_even_garbage_is_random_bytes_from_number_and_offset() -> None:
     one = garbage(4, FILE, 8, 16, 8)
 
     assert len(one) == 8
@@ -143,12 +143,12 @@ def test_even_ones_are_bytes_of_chance_that_depend_on_number_and_place_only() ->
     assert len({one, garbage(6, FILE, 8, 16, 8), garbage(4, FILE, 16, 24, 8)}) == 3
 
 
-def test_odd_ones_are_the_bytes_of_another_sector() -> None:
+def test_odd_garbage_is_the_content_of_another_sector() -> None:
     assert garbage(3, FILE, 8, 16, 8) == b"\2" * 8
     assert garbage(5, FILE, 24, 32, 8) == b"\0" * 8
 
 
-def test_a_short_last_sector_is_filled_to_its_size_and_a_sector_beyond_it_with_zeros() -> None:
+def test_garbage_fits_a_short_last_sector() -> None:
     assert garbage(3, b"0123456789", 0, 8, 8) == b"89" + bytes(6)
     assert garbage(3, b"0123456789", 8, 10, 8) == b"01"
 

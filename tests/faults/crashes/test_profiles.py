@@ -252,7 +252,7 @@ def test_xfs_logs_an_allocated_length_in_order(disk_after: DiskAfter) -> None:
 
 
 @pytest.mark.parametrize("name", CUTS)
-def test_pages_are_torn_only_where_the_profile_says_so(disk_after: DiskAfter, name: str) -> None:
+def test_pages_are_torn_only_under_profiles_with_torn_pages(disk_after: DiskAfter, name: str) -> None:
     found = contents_left(disk_after, name, [("store", "/old", 3)], "/old")
     torn = {b"oooA" + b"o" * 12, b"ooooAA" + b"o" * 10}
 
@@ -277,7 +277,7 @@ def test_an_allocation_may_leave_any_length_except_on_xfs(make_rig: Callable[...
     assert lengths == ({2 * PAGE, 2 * PAGE + 6} if name == "xfs" else set(range(2 * PAGE, 2 * PAGE + 7)))
 
 
-def test_only_the_first_lost_growth_leaves_a_part(make_rig: Callable[..., Any]) -> None:
+def test_only_the_first_lost_growth_can_be_partial(make_rig: Callable[..., Any]) -> None:
     seen = set()
     for seed in range(300):
         rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
@@ -293,7 +293,7 @@ def test_only_the_first_lost_growth_leaves_a_part(make_rig: Callable[..., Any]) 
 
 
 @pytest.mark.parametrize("way", ["map", "allocate", "truncate"])
-def test_a_kill_during_an_allocation_leaves_a_part(make_rig: Callable[..., Any], way: str) -> None:
+def test_a_kill_during_an_allocation_can_leave_a_part(make_rig: Callable[..., Any], way: str) -> None:
     lengths = set()
     for seed in range(200):
         rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
@@ -331,6 +331,6 @@ def test_crash_kinds_follow_from_operations_and_profiles(
     assert set(found) <= FAULTS.keys()
 
 
-def test_a_profile_that_keeps_the_page_cache_and_loses_names_is_a_mistake() -> None:
+def test_a_profile_cannot_keep_the_page_cache_and_lose_names() -> None:
     with pytest.raises(AssertionError):
         CrashProfile("odd", page_cache_survives=True, metadata=Metadata.ANY)

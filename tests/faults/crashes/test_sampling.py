@@ -29,7 +29,7 @@ def cut(make_rig: Rig, seed: int, faults: FaultPlan, profile: str = "strict-posi
     return rig, rig.cut(profile)
 
 
-def test_the_same_record_gives_the_same_image_and_an_empty_one_keeps_everything(make_rig: Rig) -> None:
+def test_a_record_gives_the_same_image_and_an_empty_record_loses_no_data(make_rig: Rig) -> None:
     whole = make_rig(image=LOG)
     write(whole)
     everything = whole.cut("process-kill").digest()
@@ -48,7 +48,7 @@ def test_the_same_record_gives_the_same_image_and_an_empty_one_keeps_everything(
     assert injected["garbage sector"] > 5
 
 
-def test_each_decision_of_a_cut_can_be_taken_back_on_its_own(make_rig: Rig) -> None:
+def test_each_loss_of_a_power_cut_can_be_undone_separately(make_rig: Rig) -> None:
     kinds = set()
     for seed in range(30):
         rig, _ = cut(make_rig, seed, HARMFUL)
@@ -62,7 +62,7 @@ def test_each_decision_of_a_cut_can_be_taken_back_on_its_own(make_rig: Rig) -> N
     assert {"torn sectors", "torn at byte", "garbage sectors", "garbage"} <= kinds
 
 
-def test_garbage_stays_within_sectors_that_were_being_written(make_rig: Rig) -> None:
+def test_garbage_is_only_in_sectors_in_flight(make_rig: Rig) -> None:
     untouched = [sector for sector in range(16) if sector not in (0, 1, 2, 3, 4, 9, 10, 11)]
     for seed in range(60):
         rig, image = cut(make_rig, seed, FaultPlan(garbage_chance=1.0))
@@ -78,7 +78,7 @@ def test_garbage_stays_within_sectors_that_were_being_written(make_rig: Rig) -> 
         assert told <= {("/log", sector) for sector in (0, 1, 2, 3, 4, 9, 10, 11)}
 
 
-def test_a_torn_sector_is_counted_under_a_torn_page_too(make_rig: Rig) -> None:
+def test_a_torn_sector_also_counts_as_a_torn_page(make_rig: Rig) -> None:
     found: Counter[str] = Counter()
     for seed in range(100):
         rig, _ = cut(make_rig, seed, FaultPlan(torn_bytes_chance=1.0))
@@ -89,14 +89,14 @@ def test_a_torn_sector_is_counted_under_a_torn_page_too(make_rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("profile", ["btrfs", "ext4-data", "os-crash"])
-def test_whole_pages_need_no_draw_of_tears(make_rig: Rig, profile: str) -> None:
+def test_without_torn_pages_no_tear_is_drawn(make_rig: Rig, profile: str) -> None:
     for seed in range(40):
         rig, _ = cut(make_rig, seed, HARMFUL, profile)
         assert not {"torn page", "torn sector", "garbage sector"} & set(rig.injected)
         assert all(one.label.endswith(" lost") for one in rig.choices.decisions() if one.stream == "disk")
 
 
-def test_pages_of_one_long_write_have_fates_of_their_own(make_rig: Rig) -> None:
+def test_pages_of_one_write_survive_independently(make_rig: Rig) -> None:
     found = set()
     for seed in range(100):
         rig = make_rig(seed=str(seed), image=LOG)

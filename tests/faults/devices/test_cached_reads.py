@@ -22,7 +22,7 @@ def test_cached_pages_take_no_time(run_timed: RunTimed, notebook: Any) -> None:
     assert notebook.of("read") == [(FIRST, 4)]
 
 
-def test_a_read_ahead_is_not_waited_for_until_it_is_needed(run_timed: RunTimed, notebook: Any) -> None:
+def test_a_reader_waits_for_a_read_ahead_only_when_it_needs_the_page(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> list[float]:
         timed.system.allocate_ahead("/a", 100 * PAGE)
         return [
@@ -34,7 +34,7 @@ def test_a_read_ahead_is_not_waited_for_until_it_is_needed(run_timed: RunTimed, 
     assert notebook.of("read") == [(FIRST, 4), (FIRST + 4, 8), (FIRST + 12, 16)]
 
 
-def test_readers_have_a_window_each_and_one_cache(run_timed: RunTimed, notebook: Any) -> None:
+def test_readers_share_a_cache_but_have_separate_windows(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> int:
         timed.system.allocate_ahead("/a", 1000 * PAGE)
         for page in range(40):
@@ -77,7 +77,7 @@ def test_pages_without_a_block_are_not_read(run_timed: RunTimed, notebook: Any) 
     assert notebook.of("read") == [(FIRST, 2)]
 
 
-def test_forgetting_makes_readers_begin_again(run_timed: RunTimed, notebook: Any) -> None:
+def test_after_a_drop_readers_wait_for_the_device_again(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> int:
         timed.system.allocate_ahead("/a", 100 * PAGE)
         for _ in range(2):
@@ -88,7 +88,7 @@ def test_forgetting_makes_readers_begin_again(run_timed: RunTimed, notebook: Any
     assert run_timed(body) == 2
 
 
-def test_reading_in_sequence_gets_the_bandwidth_of_a_hard_disk_and_at_random_a_hundredth(run_timed: RunTimed) -> None:
+def test_random_reads_get_a_hundredth_of_sequential_bandwidth(run_timed: RunTimed) -> None:
     pages = 8_000
 
     def sequential(timed: Any) -> float:
@@ -112,7 +112,7 @@ def test_reading_in_sequence_gets_the_bandwidth_of_a_hard_disk_and_at_random_a_h
     assert 499 * PAGE / run_timed(scattered, device=HardDisk()) < 2
 
 
-def test_a_file_may_be_read_in_a_way_of_its_own(run_timed: RunTimed, notebook: Any) -> None:
+def test_read_ahead_can_differ_by_file(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         for path in ("/map", "/file"):
             timed.system.allocate_ahead(path, 100 * PAGE)
@@ -144,7 +144,7 @@ def test_the_window_doubles_while_the_reader_is_sequential() -> None:
     ]
 
 
-def test_only_the_first_of_a_sequence_is_waited_for() -> None:
+def test_a_sequential_reader_waits_only_for_the_first_page() -> None:
     cached: set[int] = set()
     state = ReadAhead()
     missed = 0
@@ -184,7 +184,7 @@ def test_a_map_reads_around_a_fault() -> None:
     assert ReadAhead(64, around=True).miss(1_000, 1) == range(968, 1_032)
 
 
-def test_the_window_has_a_limit_of_its_own() -> None:
+def test_the_read_ahead_window_has_a_limit() -> None:
     windows = read(ReadAhead(256), range(2_000), set())
 
     assert max(len(window) for window in windows) == 256

@@ -23,7 +23,7 @@ def test_a_block_that_has_just_passed_is_a_turn_away() -> None:
     assert disk.write(first_ns, [(1, 1)]) - first_ns == pytest.approx(TURN_NS, rel=0.03)
 
 
-def test_blocks_anywhere_cost_a_seek_and_half_a_turn_on_average() -> None:
+def test_random_blocks_cost_a_seek_and_half_a_turn_on_average() -> None:
     disk, random, now_ns, took = HardDisk(), Random(1), 0, []
     for _ in range(2_000):
         done_ns = disk.read(now_ns, (random.randrange(disk.blocks), 1))
@@ -33,7 +33,7 @@ def test_blocks_anywhere_cost_a_seek_and_half_a_turn_on_average() -> None:
     assert 11e6 < mean(took) < 15e6  # 75 a second, as such drives do
 
 
-def test_the_further_the_longer() -> None:
+def test_longer_seeks_take_more_time() -> None:
     def seek_ns(block: int) -> int:
         return HardDisk()._seek_ns(block)
 
@@ -54,12 +54,12 @@ def drive() -> FlashDrive:
     return FlashDrive(Choices("1").stream("d"), command_ns=10, bytes_per_second=BLOCK_BYTES * 10**9, flush=flush)
 
 
-def test_a_write_costs_its_commands_and_its_bytes() -> None:
+def test_a_flash_write_takes_command_time_and_transfer_time() -> None:
     assert drive().write(0, [(0, 5), (9, 1)]) == 2 * 10 + 6 * 1
     assert drive().read(7, (0, 5)) == 7 + 10 + 5
 
 
-def test_a_flush_costs_only_if_something_was_written() -> None:
+def test_a_flush_without_writes_takes_no_time() -> None:
     flash = drive()
 
     assert flash.flush(5) == 5
@@ -68,7 +68,7 @@ def test_a_flush_costs_only_if_something_was_written() -> None:
     assert flash.flush(written_ns + 1_000) == written_ns + 1_000
 
 
-def test_requests_follow_one_another() -> None:
+def test_flash_requests_do_not_overlap() -> None:
     flash = drive()
 
     assert flash.write(0, [(0, 1)]) == 11
@@ -91,7 +91,7 @@ def test_draws_have_the_measured_distribution() -> None:
     assert drawn.count(10) == pytest.approx(2_000, rel=0.1)
 
 
-def test_the_plain_draw_is_the_least() -> None:
+def test_the_default_draw_is_the_shortest_duration() -> None:
     assert Spread([30, 10, 20]).draw(Choices.replaying([]).stream("disk"), "sync") == 10
 
 

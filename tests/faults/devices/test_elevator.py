@@ -11,7 +11,7 @@ RunTimed = Callable[..., Any]
 FAR = 1_000_000
 
 
-def test_writes_that_wait_leave_sorted_and_merged(run_timed: RunTimed, notebook: Any) -> None:
+def test_waiting_writes_are_sorted_and_merged(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         elevator = timed.system.elevator
         first = elevator.write([(FAR, 1)])  # is issued alone while the others wait
@@ -39,7 +39,7 @@ def test_the_elevator_ascends_and_wraps_around(run_timed: RunTimed, notebook: An
     assert notebook.commands[1] == ("write", [(FAR + block, 1) for block in (60, 70, 10, 20)])
 
 
-def test_a_batch_is_short_and_a_request_ends_with_its_last_run(run_timed: RunTimed, notebook: Any) -> None:
+def test_batches_are_limited_and_a_request_ends_with_its_last_run(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> float:
         elevator = timed.system.elevator
         return timed.took_us(lambda: elevator.wait(elevator.write([(FAR + 2 * n, 1) for n in range(20)])))
@@ -94,12 +94,12 @@ def test_device_operations_are_counted(run_timed: RunTimed) -> None:
     assert run_timed(body) == ((105 + 103) * 1_000, 2, 5, 3)
 
 
-def test_runs_that_touch_or_overlap_are_one() -> None:
+def test_adjacent_and_overlapping_runs_are_merged() -> None:
     assert merged([(5, 2), (7, 1), (7, 3), (11, 1), (2, 1), (3, 1)]) == [(5, 5), (11, 1), (2, 2)]
     assert merged([(5, 9), (6, 1)]) == [(5, 9)]
 
 
-def test_a_stream_of_writes_gets_the_bandwidth_of_a_hard_disk(run_timed: RunTimed) -> None:
+def test_sequential_writes_get_the_bandwidth_of_a_hard_disk(run_timed: RunTimed) -> None:
     blocks, chunk = 50_000, 1_000
 
     def body(timed: Any) -> float:
@@ -117,7 +117,7 @@ def test_a_stream_of_writes_gets_the_bandwidth_of_a_hard_disk(run_timed: RunTime
     assert blocks * 4096 / took_us == pytest.approx(200, rel=0.05)  # MB/s
 
 
-def test_sorting_spares_a_hard_disk_most_of_its_seeks(run_timed: RunTimed) -> None:
+def test_sorted_writes_take_less_time_on_a_hard_disk(run_timed: RunTimed) -> None:
     blocks = Random(1).sample(range(1 << 29), 160)
 
     def together(timed: Any) -> float:

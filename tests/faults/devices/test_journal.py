@@ -5,7 +5,7 @@ RunTimed = Callable[..., Any]
 COMMIT_US = 102 + 10 + 101 + 10
 
 
-def test_a_commit_is_written_flushed_and_closed_in_order(run_timed: RunTimed, notebook: Any) -> None:
+def test_a_commit_writes_flushes_and_closes_in_this_order(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> float:
         return timed.took_us(timed.system.write_back.sync_names)
 
@@ -27,7 +27,7 @@ def test_syncs_during_a_commit_share_the_next(run_timed: RunTimed) -> None:
     assert run_timed(body) == (2 * COMMIT_US, 2)
 
 
-def test_one_task_that_syncs_one_after_the_other_pays_for_each(run_timed: RunTimed) -> None:
+def test_consecutive_syncs_of_one_task_need_a_commit_each(run_timed: RunTimed) -> None:
     def body(timed: Any) -> int:
         for _ in range(5):
             timed.system.write_back.sync_names()

@@ -12,7 +12,7 @@ def test_a_file_allocated_ahead_is_contiguous() -> None:
     assert placement.take(1) == 110
 
 
-def test_pages_that_are_written_back_together_lie_together() -> None:
+def test_pages_written_back_together_get_adjacent_blocks() -> None:
     placement, one, other = Placement(1_000), FileBlocks(), FileBlocks()
 
     assert placement.place(one, [0, 1]) == [(0, 2)]
@@ -30,7 +30,7 @@ def test_a_growing_file_with_a_reservation_is_contiguous() -> None:
     assert placement.place(one, range(1, 102)) == [(1, 99), (200, 2)]
 
 
-def test_a_full_device_says_so() -> None:
+def test_a_full_device_raises_an_error() -> None:
     placement = Placement(10)
     placement.take(10)
 

@@ -18,7 +18,7 @@ def test_a_busy_hard_disk_accepts_the_next_request() -> None:
     assert 100 * BLOCK_BYTES / took_ns * 1e9 == pytest.approx(200e6, rel=0.05)
 
 
-def test_a_hard_disk_reads_on_into_its_buffer() -> None:
+def test_a_hard_disk_continues_to_read_into_its_buffer() -> None:
     disk = HardDisk()
     now_ns = disk.read(0, (0, 32))
     begun_ns = now_ns
@@ -51,7 +51,7 @@ def drive(depth: int) -> FlashDrive:
     )
 
 
-def test_flash_works_on_several_commands_side_by_side() -> None:
+def test_flash_executes_several_commands_at_once() -> None:
     runs = [(2 * number, 1) for number in range(32)]
 
     assert drive(1).write(0, runs) == 32 * 321
@@ -62,7 +62,7 @@ def test_flash_works_on_several_commands_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(("name", "least", "most"), [("sata", 80_000, 120_000), ("nvme", 400_000, 700_000)])
-def test_flash_writes_as_many_blocks_at_random_as_data_sheets_say(name: str, least: int, most: int) -> None:
+def test_random_flash_writes_have_the_rate_of_data_sheets(name: str, least: int, most: int) -> None:
     stream = Choices("1").stream("d")
     flash = sata_ssd(stream, depth=32) if name == "sata" else nvme_ssd(stream, depth=64)
     now_ns, batch = 0, 64

@@ -54,7 +54,7 @@ def test_a_sync_waits_for_a_running_one() -> None:
     assert storage.sync(1, []) == 8
 
 
-def test_files_follow_the_journal_until_the_device_is_full() -> None:
+def test_files_are_placed_after_the_journal_until_the_device_is_full() -> None:
     storage = JournalledStorage(Notes())
 
     assert storage.place(10) == 32_768
@@ -63,7 +63,7 @@ def test_files_follow_the_journal_until_the_device_is_full() -> None:
         storage.place(10_000)
 
 
-def test_a_page_is_synced_as_fast_as_such_drives_do() -> None:
+def test_a_page_sync_takes_as_long_as_on_real_drives() -> None:
     took_us = {}
     for name, model in MODELS.items():
         storage, now_ns = model.make(Choices("1").stream(name)), 0
@@ -77,14 +77,14 @@ def test_a_page_is_synced_as_fast_as_such_drives_do() -> None:
     assert 40 < took_us["nvme-ssd"] < 200
 
 
-def test_syncs_take_the_measured_times_in_order() -> None:
+def test_syncs_take_the_measured_durations_in_order() -> None:
     storage = MeasuredStorage([10, 80, 30])
     storage.begin()
 
     assert [storage.sync(at, [(0, 1)]) - at for at in (0, 100, 200, 300)] == [10, 80, 30, 10]
 
 
-def test_syncs_before_those_that_were_measured_take_the_usual_time() -> None:
+def test_syncs_before_the_measured_sequence_take_the_median() -> None:
     storage = MeasuredStorage([10, 80, 30])
 
     assert [storage.sync(at, []) - at for at in (0, 100)] == [30, 30]
@@ -92,13 +92,13 @@ def test_syncs_before_those_that_were_measured_take_the_usual_time() -> None:
     assert storage.sync(200, []) == 210
 
 
-def test_syncs_that_overlap_follow_one_another() -> None:
+def test_overlapping_measured_syncs_run_one_after_another() -> None:
     storage = MeasuredStorage([10])
     storage.begin()
 
     assert [storage.sync(0, [(0, 1)]) for _ in range(3)] == [10, 20, 30]
 
 
-def test_without_a_measurement_there_is_no_storage() -> None:
+def test_measured_storage_needs_at_least_one_duration() -> None:
     with pytest.raises(ValueError, match="at least one"):
         MeasuredStorage([])

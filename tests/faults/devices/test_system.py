@@ -17,7 +17,7 @@ def mounted(timed: Any, **options: Any) -> tuple[Disk, TimedFiles]:
     return disk, files
 
 
-def test_the_disk_has_the_bytes_and_the_device_the_times(run_timed: RunTimed) -> None:
+def test_bytes_are_on_the_disk_and_durations_are_from_the_device(run_timed: RunTimed) -> None:
     def body(timed: Any) -> Any:
         disk, files = mounted(timed)
         mapped = files.map("/d/m", 4 * PAGE)
@@ -49,7 +49,7 @@ def test_a_growing_file_is_placed_when_it_is_written_back(run_timed: RunTimed, n
     assert notebook.of("write") == [(32_768, 2), (32_770, 2)]
 
 
-def test_a_mapped_file_has_the_room_it_is_given(run_timed: RunTimed, notebook: Any) -> None:
+def test_a_mapped_file_gets_the_requested_allocation(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         _, files = mounted(timed, room=lambda path, size_bytes: None if "late" in path else 10 * size_bytes)
         for name in ("one", "late", "other"):
@@ -62,7 +62,7 @@ def test_a_mapped_file_has_the_room_it_is_given(run_timed: RunTimed, notebook: A
     assert notebook.of("write") == [(32_769, 1), (32_788, 1), (32_790, 1)]
 
 
-def test_every_way_to_write_and_sync_is_charged(run_timed: RunTimed) -> None:
+def test_every_kind_of_write_and_sync_takes_time(run_timed: RunTimed) -> None:
     def body(timed: Any) -> list[bool]:
         _, files = mounted(timed)
         mapped = files.map("/d/m", PAGE)

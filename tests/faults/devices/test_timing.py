@@ -23,7 +23,7 @@ class Notes:
         return self.placed - blocks
 
 
-def test_a_sync_covers_the_dirty_blocks_of_its_range_side_by_side_as_runs(make_rig: Callable[..., Any]) -> None:
+def test_a_sync_writes_the_dirty_blocks_of_its_range_as_runs(make_rig: Callable[..., Any]) -> None:
     storage = Notes()
     timing = StorageTiming(storage)
     rig = make_rig(timing=timing)

@@ -29,7 +29,7 @@ def test_only_old_pages_are_written_back(run_timed: RunTimed, notebook: Any) -> 
     assert run_timed(body) == [0, 10, 1, 10]  # at 35 s, when the flusher has looked again; and no second time
 
 
-def test_a_page_that_is_written_often_is_old_when_its_first_write_is(run_timed: RunTimed, notebook: Any) -> None:
+def test_the_age_of_a_page_is_that_of_its_first_write(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         for _ in range(34):
             dirty(timed, "/a", range(1))
@@ -41,7 +41,7 @@ def test_a_page_that_is_written_often_is_old_when_its_first_write_is(run_timed: 
     assert len(notebook.of("write")) == 1
 
 
-def test_above_the_background_limit_the_oldest_files_are_written_back(run_timed: RunTimed, notebook: Any) -> None:
+def test_above_the_background_limit_files_are_written_back_oldest_first(run_timed: RunTimed, notebook: Any) -> None:
     memory = Memory(dirty_bytes_max=200 * PAGE)
 
     def body(timed: Any) -> list[bool]:
@@ -59,7 +59,7 @@ def test_above_the_background_limit_the_oldest_files_are_written_back(run_timed:
     assert sum(count for _, count in notebook.of("write")) == 60
 
 
-def test_a_writer_waits_for_room(run_timed: RunTimed) -> None:
+def test_a_writer_waits_while_too_many_pages_are_dirty(run_timed: RunTimed) -> None:
     memory = Memory(dirty_bytes_max=100 * PAGE)
 
     def body(timed: Any) -> tuple[float, float, int]:
@@ -74,7 +74,7 @@ def test_a_writer_waits_for_room(run_timed: RunTimed) -> None:
     assert throttled_ns == waited_us * 1_000
 
 
-def test_writers_get_the_pace_of_the_device_in_the_long_run(run_timed: RunTimed, notebook: Any) -> None:
+def test_writers_slow_down_to_the_speed_of_the_device(run_timed: RunTimed, notebook: Any) -> None:
     memory = Memory(dirty_bytes_max=2 * MIB)
     pages = 20_000
 
@@ -112,7 +112,7 @@ def test_a_sync_of_clean_pages_takes_no_time(run_timed: RunTimed) -> None:
     assert second_us == 0
 
 
-def test_a_sync_waits_for_pages_that_the_flusher_has_taken(run_timed: RunTimed, notebook: Any) -> None:
+def test_a_sync_waits_for_pages_that_the_flusher_is_writing(run_timed: RunTimed, notebook: Any) -> None:
     memory = Memory(dirty_bytes_max=20 * PAGE)
 
     def body(timed: Any) -> bool:

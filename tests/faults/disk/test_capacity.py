@@ -28,7 +28,7 @@ def test_a_disk_without_a_capacity_reports_its_usage(rig: Any) -> None:
     assert rig.injected["disk full"] == 0
 
 
-def test_a_file_that_does_not_fit_is_made_and_does_not_grow(rig: Any) -> None:
+def test_a_file_that_does_not_fit_is_created_but_does_not_grow(rig: Any) -> None:
     rig.disk.capacity_bytes = 100
     error = refused(lambda: rig.files.map("/a", 101))
 
@@ -38,7 +38,7 @@ def test_a_file_that_does_not_fit_is_made_and_does_not_grow(rig: Any) -> None:
     assert rig.injected["disk full"] == 1
 
 
-def test_a_full_disk_makes_no_file_but_opens_and_changes_those_that_are_there(rig: Any) -> None:
+def test_a_full_disk_refuses_new_files_but_allows_changes_of_existing_ones(rig: Any) -> None:
     rig.disk.capacity_bytes = 100
     file = rig.files.map("/a", 100)
     refused(lambda: rig.files.write("/b", b""))
@@ -55,7 +55,7 @@ def test_a_full_disk_makes_no_file_but_opens_and_changes_those_that_are_there(ri
     assert rig.injected["disk full"] == 2
 
 
-def test_a_small_file_is_written_as_far_as_there_is_room(rig: Any) -> None:
+def test_a_small_file_on_a_full_disk_has_the_prefix_that_fits(rig: Any) -> None:
     rig.disk.capacity_bytes = 10
     refused(lambda: rig.files.write("/a", b"0123456789ab"))
 
@@ -65,7 +65,7 @@ def test_a_small_file_is_written_as_far_as_there_is_room(rig: Any) -> None:
     assert rig.files.space("/").usable_bytes == 6
 
 
-def test_removed_files_give_their_room_back(rig: Any) -> None:
+def test_removing_a_file_frees_its_space(rig: Any) -> None:
     rig.disk.capacity_bytes = 100
     file = rig.files.map("/a", 100)
     refused(lambda: rig.files.map("/b", 100))
@@ -76,7 +76,7 @@ def test_removed_files_give_their_room_back(rig: Any) -> None:
     file.store(0, b"the map of a removed file stays usable")
 
 
-def test_a_replaced_file_gives_its_room_back(rig: Any) -> None:
+def test_replacing_a_file_frees_its_space(rig: Any) -> None:
     rig.files.write("/old", b"old")
     rig.files.write("/new", b"newer")
     rig.files.rename("/new", "/old")
@@ -84,7 +84,7 @@ def test_a_replaced_file_gives_its_room_back(rig: Any) -> None:
     assert rig.files.space("/").used_bytes == 5
 
 
-def test_a_disk_shrunk_below_its_usage_is_full(rig: Any) -> None:
+def test_reducing_the_capacity_below_the_usage_makes_the_disk_full(rig: Any) -> None:
     rig.files.map("/a", 100)
     rig.disk.capacity_bytes = 60
     assert rig.files.space("/") == (100, 0)
@@ -136,7 +136,7 @@ def test_files_that_exist_are_opened_while_creations_fail(rig: Any) -> None:
     assert rig.injected["failed creation"] == 0
 
 
-def test_creations_fail_by_chance_and_no_longer_than_the_block(rig: Any) -> None:
+def test_creations_fail_by_chance_only_inside_the_with_block(rig: Any) -> None:
     made = 0
     with rig.disk.with_faults(failed_creation_chance=0.5):
         for number in range(100):

@@ -89,7 +89,9 @@ def test_unchanged_content_stays_the_same_object(make: type[bytes]) -> None:
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.booleans(), st.sampled_from([0, 1, PAGE_BYTES]))
-def test_the_first_difference_is_the_first(one: bytes, other: bytes, is_sparse: bool, before_bytes: int) -> None:
+def test_first_difference_returns_the_lowest_differing_offset(
+    one: bytes, other: bytes, is_sparse: bool, before_bytes: int
+) -> None:
     left, right = bytes(before_bytes) + one, bytes(before_bytes) + other
     make = SparseBytes.of if is_sparse else bytes
     shorter = min(len(left), len(right))

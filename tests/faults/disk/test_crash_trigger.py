@@ -6,7 +6,7 @@ from tornlog.faults.disk.fault_injector import CrashPoint, CrashTrigger
 @pytest.mark.parametrize(
     "text", ["store /store/commitlog/0 #1", "sync directory / #12", "make directory /a/b c #3", "make directory mq #1"]
 )
-def test_a_point_is_its_text(text: str) -> None:
+def test_a_crash_point_can_be_parsed_from_its_text(text: str) -> None:
     assert str(CrashPoint.parse(text)) == text
 
 
@@ -19,7 +19,7 @@ def test_an_invalid_crash_point_is_refused(text: str) -> None:
 OPERATIONS = [("store", "/a"), ("msync", "/a"), ("store", "/b"), ("store", "/a"), ("store", "/a")]
 
 
-def test_a_name_waits_for_the_operation_of_its_kind_path_and_number() -> None:
+def test_a_crash_point_selects_the_operation_by_kind_path_and_number() -> None:
     def met(point: CrashPoint) -> list[int]:
         trigger = CrashTrigger(point=point)
         return next(([number] for number, one in enumerate(OPERATIONS) if trigger.meets(number, *one)), [])
@@ -31,7 +31,7 @@ def test_a_name_waits_for_the_operation_of_its_kind_path_and_number() -> None:
     assert met(CrashPoint("msync", "/b", 1)) == []
 
 
-def test_a_number_finds_its_name() -> None:
+def test_an_operation_number_leads_to_its_crash_point() -> None:
     for number, point in enumerate(["store /a #1", "msync /a #1", "store /b #1", "store /a #2", "store /a #3"]):
         trigger = CrashTrigger(operation=number)
         for other, one in enumerate(OPERATIONS):
@@ -42,7 +42,7 @@ def test_a_number_finds_its_name() -> None:
         assert str(trigger.met) == point
 
 
-def test_a_trigger_without_an_operation_counts_them_all() -> None:
+def test_a_trigger_without_a_point_counts_all_operations() -> None:
     trigger = CrashTrigger()
     assert not any(trigger.meets(number, *one) for number, one in enumerate(OPERATIONS))
     assert trigger.times == {("store", "/a"): 3, ("msync", "/a"): 1, ("store", "/b"): 1}

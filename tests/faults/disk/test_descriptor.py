@@ -91,7 +91,7 @@ def lost(rig: Any, profile: str = "strict-posix") -> set[bytes | None]:
     return {one["/log"].content if "/log" in one else None for one in files}
 
 
-def test_a_cut_that_was_not_synced_may_be_undone(rig: Any) -> None:
+def test_an_unsynced_truncation_can_be_undone_by_a_crash(rig: Any) -> None:
     log = rig.files.open("/log")
     log.truncate(4)
     assert lost(rig) == {b"0123456789", b"0123"}
@@ -100,7 +100,7 @@ def test_a_cut_that_was_not_synced_may_be_undone(rig: Any) -> None:
     assert lost(rig) == {b"0123"}
 
 
-def test_writes_after_a_cut_are_lost_with_it(rig: Any) -> None:
+def test_writes_after_a_lost_truncation_are_lost(rig: Any) -> None:
     log = rig.files.open("/log")
     log.truncate(4)
     log.write(4, b"AB")
@@ -108,7 +108,7 @@ def test_writes_after_a_cut_are_lost_with_it(rig: Any) -> None:
     assert lost(rig) == {b"0123456789", b"0123", b"0123\0\0", b"0123AB"}
 
 
-def test_a_sync_covers_writes_before_a_cut(rig: Any) -> None:
+def test_a_sync_covers_writes_before_a_truncation(rig: Any) -> None:
     log = rig.files.open("/log")
     log.write(0, b"AB")
     log.write(10, b"CD")
@@ -118,7 +118,7 @@ def test_a_sync_covers_writes_before_a_cut(rig: Any) -> None:
     assert lost(rig) == {b"AB23456789C"}
 
 
-def test_of_two_cuts_the_second_may_survive_alone(rig: Any) -> None:
+def test_of_two_truncations_the_second_can_survive_alone(rig: Any) -> None:
     log = rig.files.open("/log")
     log.truncate(6)
     log.truncate(2)
@@ -126,7 +126,7 @@ def test_of_two_cuts_the_second_may_survive_alone(rig: Any) -> None:
     assert lost(rig) == {b"0123456789", b"012345", b"01"}
 
 
-def test_a_length_that_is_lost_stays_lost_when_less_is_cut_off(rig: Any) -> None:
+def test_a_lost_length_stays_lost_after_a_smaller_truncation(rig: Any) -> None:
     log = rig.files.open("/log")
     log.write(10, b"ABCDEF")
     log.truncate(12)
@@ -141,14 +141,14 @@ def test_an_overwrite_is_no_change_of_length(rig: Any) -> None:
     assert lost(rig) == {b"0123456789", b"AB23456789"}
 
 
-def test_appended_data_is_there_before_its_length_where_the_file_system_says_so(rig: Any) -> None:
+def test_data_is_durable_before_its_length_on_file_systems_with_this_order(rig: Any) -> None:
     rig.files.open("/log").write(10, b"AB")
 
     assert lost(rig, "ext4-ordered") == {b"0123456789", b"0123456789AB"}
     assert lost(rig) == {b"0123456789", b"0123456789\0\0", b"0123456789AB"}
 
 
-def test_a_crash_during_a_write_leaves_a_beginning_of_it(make_rig: MakeRig) -> None:
+def test_a_crash_during_a_descriptor_write_leaves_a_prefix(make_rig: MakeRig) -> None:
     found = set()
     for seed in range(30):
         rig = make_rig(seed=str(seed), image=START)
@@ -171,7 +171,7 @@ def test_a_full_disk_refuses_growth_only(rig: Any) -> None:
     assert content(rig) == b"AB23456789"
 
 
-def test_a_cut_file_keeps_pending_and_dropped_writes() -> None:
+def test_a_truncated_file_keeps_pending_and_dropped_writes() -> None:
     inode = Inode(0, PAGE, 0)
     inode.write(0, 0, b"0123456789abcdef", 0)
     inode.drop(0, 0, PAGE)
@@ -195,7 +195,7 @@ def test_a_link_is_one_more_name_of_the_same_file(rig: Any) -> None:
     assert content(rig, "/d/twin") == b"AB23456789"
 
 
-def test_a_link_does_not_take_a_name_that_something_has(rig: Any) -> None:
+def test_a_link_to_an_existing_name_is_refused(rig: Any) -> None:
     with pytest.raises(FileExistsError):
         rig.files.link("/log", "/d")
     with pytest.raises(FileExistsError):

@@ -46,7 +46,7 @@ def test_data_of_a_lying_sync_may_be_lost_in_a_power_cut(make_rig: Rig, profile:
     assert found_after(make_rig, profile, leave_it) == {b"data", bytes(4)}
 
 
-def test_any_honest_sync_secures_the_drives_cache(make_rig: Rig) -> None:
+def test_any_honest_sync_makes_the_drive_cache_durable(make_rig: Rig) -> None:
     def sync_another(rig: Any, mapped: Any) -> None:
         with rig.disk.with_faults(lying_sync_chance=0.0):
             rig.files.write("/other", b"x")
@@ -56,7 +56,7 @@ def test_any_honest_sync_secures_the_drives_cache(make_rig: Rig) -> None:
     assert found_after(make_rig, "strict-posix", sync_another) == {b"data"}
 
 
-def test_an_honest_sync_of_a_directory_does_too(make_rig: Rig) -> None:
+def test_an_honest_directory_sync_makes_the_drive_cache_durable(make_rig: Rig) -> None:
     def sync_directory(rig: Any, mapped: Any) -> None:
         with rig.disk.with_faults(lying_sync_chance=0.0):
             rig.files.sync_directory("/")
@@ -64,7 +64,7 @@ def test_an_honest_sync_of_a_directory_does_too(make_rig: Rig) -> None:
     assert found_after(make_rig, "strict-posix", sync_directory) == {b"data"}
 
 
-def test_an_honest_sync_does_not_secure_later_writes(make_rig: Rig) -> None:
+def test_an_honest_sync_does_not_make_later_writes_durable(make_rig: Rig) -> None:
     def write_again(rig: Any, mapped: Any) -> None:
         mapped.store(0, b"late")
         with rig.disk.with_faults(lying_sync_chance=0.0):
@@ -73,7 +73,7 @@ def test_an_honest_sync_does_not_secure_later_writes(make_rig: Rig) -> None:
     assert found_after(make_rig, "strict-posix", write_again) == {b"data", b"late"}
 
 
-def test_judges_see_through_a_lying_sync(make_rig: Rig) -> None:
+def test_is_durable_is_false_after_a_lying_sync(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=LIES)
     lie(rig)
 
@@ -113,7 +113,7 @@ def test_lied_names_and_sizes_survive_an_os_crash_only(make_rig: Rig, profile: s
     assert (exposed == 0) == survives
 
 
-def test_a_lie_is_exposed_exactly_when_something_acknowledged_is_taken(make_rig: Rig) -> None:
+def test_a_lie_is_exposed_exactly_when_acknowledged_data_is_lost(make_rig: Rig) -> None:
     for seed in range(80):
         rig = make_rig(seed=str(seed), image=LOG, faults=LIES)
         mapped = lie(rig)

@@ -55,7 +55,7 @@ def test_readers_see_the_new_bytes_but_on_btrfs_the_old_ones_again(make_rig: Rig
     assert rig.cut("process-kill").files["/log"].content[:6] == seen
 
 
-def test_btrfs_gives_back_old_bytes_of_the_failed_pages_only(make_rig: Rig) -> None:
+def test_btrfs_reverts_only_the_failed_pages(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=failing("btrfs"))
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(PAGE - 2, b"new!")
@@ -104,7 +104,7 @@ def test_a_data_journal_survives_a_power_cut_before_the_failure(make_rig: Rig) -
         assert rig.cut("strict-posix").files["/log"].content[:6] == b"doomed"
 
 
-def test_a_page_written_since_is_still_dirty_as_a_whole_when_its_journalled_bytes_are_lost(make_rig: Rig) -> None:
+def test_a_page_written_again_stays_dirty_when_its_journalled_bytes_are_lost(make_rig: Rig) -> None:
     found = set()
     for seed in range(60):
         rig = make_rig(seed=str(seed), image=LOG, faults=failing("ext4-data"))
@@ -117,7 +117,7 @@ def test_a_page_written_since_is_still_dirty_as_a_whole_when_its_journalled_byte
     assert found == {(b"oooooo", b"ooooo"), (b"doomed", b"ooooo"), (b"doomed", b"later")}
 
 
-def test_a_later_sync_writes_such_a_page_anew(make_rig: Rig) -> None:
+def test_a_later_sync_writes_a_page_whose_journalled_bytes_were_lost(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=failing("ext4-data"))
     mapped = journal(rig)
     mapped.store(100, b"later")
@@ -127,7 +127,7 @@ def test_a_later_sync_writes_such_a_page_anew(make_rig: Rig) -> None:
     assert rig.disk.is_durable("/log", 0, 2 * PAGE)
 
 
-def test_two_syncs_that_only_reached_the_journal_are_taken_back_together(make_rig: Rig) -> None:
+def test_two_syncs_that_only_reached_the_journal_are_undone_together(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=failing("ext4-data"))
     other = rig.files.map("/other", PAGE)
     mapped = rig.files.map("/log", 2 * PAGE)
@@ -154,7 +154,7 @@ def test_a_failed_sync_of_equal_bytes_is_no_damage(make_rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("variant", FAILING_SYNCS)
-def test_a_failed_sync_of_a_directory_leaves_its_names_unsure(make_rig: Rig, variant: str) -> None:
+def test_names_can_be_lost_after_a_failed_directory_sync(make_rig: Rig, variant: str) -> None:
     found = set()
     for seed in range(30):
         faults = FaultPlan(failed_directory_sync_chance=1.0, failing_sync=variant)
@@ -281,7 +281,7 @@ def test_btrfs_reverts_the_page_of_a_failed_write_back(make_rig: Rig) -> None:
     assert rig.disk.damage == [DamagedRange("/log", PAGE, 2 * PAGE, "failed write-back")]
 
 
-def test_a_page_that_was_written_again_since_its_write_back_failed_is_not_lost(make_rig: Rig) -> None:
+def test_a_page_written_again_after_a_failed_write_back_is_not_lost(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=WRITE_BACK, choices=Choices.replaying([]))
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"again")
@@ -292,7 +292,7 @@ def test_a_page_that_was_written_again_since_its_write_back_failed_is_not_lost(m
     assert rig.disk.settle().files["/log"].content[:5] == b"again"
 
 
-def test_the_next_process_hears_of_a_write_back_that_failed_under_the_last_one(make_rig: Rig) -> None:
+def test_a_failed_write_back_is_reported_to_the_next_process(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=WRITE_BACK)
     rig.files.map("/log", 2 * PAGE).store(0, b"doomed")
     rig.kernel.kill(rig.machine)

@@ -12,7 +12,7 @@ def public_methods(protocol: type) -> list[str]:
     return [name for name in vars(protocol) if not name.startswith("_")]
 
 
-def test_the_simulated_files_offer_all_that_the_store_asks_for(rig: Any) -> None:
+def test_simulated_files_implement_the_stores_interface(rig: Any) -> None:
     mapped = rig.files.map("/a", 10)
 
     for thing, protocol in ((rig.files, Files), (mapped, MappedFile), (rig.files.lock("/l"), FileLock)):
@@ -35,7 +35,7 @@ def test_a_map_creates_extends_and_never_shrinks(files: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_stores_and_pwrites_take_any_buffer_and_keep_a_copy(make_rig: Callable[..., Any], kind: Any) -> None:
+def test_stores_and_pwrites_accept_any_buffer_and_copy_it(make_rig: Callable[..., Any], kind: Any) -> None:
     mapped = make_rig().files.map("/a", 8)
     source = bytearray(b"ab")
     mapped.store(0, kind(source))
@@ -49,7 +49,7 @@ def test_stores_and_pwrites_take_any_buffer_and_keep_a_copy(make_rig: Callable[.
     assert bytes(view) == b"cbab"
 
 
-def test_outside_of_the_map_and_after_close_everything_is_a_value_error(rig: Any) -> None:
+def test_use_outside_of_the_map_or_after_close_is_a_value_error(rig: Any) -> None:
     mapped = rig.files.map("/a", 8)
     kept = mapped.view(0, 8)
     before = rig.disk.operations
@@ -149,7 +149,7 @@ def test_invalid_calls_have_posix_errors_and_no_number(rig: Any) -> None:
     assert rig.disk.operations == before
 
 
-def test_modification_times_are_wall_clock_and_stay_when_the_clock_is_stepped(make_rig: Callable[..., Any]) -> None:
+def test_a_clock_step_does_not_change_earlier_modification_times(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     start_ms = rig.kernel.wall_start_ms
 
@@ -193,7 +193,7 @@ def test_a_lock_excludes_until_released_or_its_holder_dies(rig: Any) -> None:
     assert rig.files.read("/lock") == b""
 
 
-def test_a_rename_to_itself_and_a_free_lock_are_no_operations(rig: Any) -> None:
+def test_renames_to_the_same_name_and_locks_have_no_operation_number(rig: Any) -> None:
     lock = rig.files.lock("/a")
     lock.release()
     before = rig.disk.operations

@@ -47,7 +47,7 @@ class FlawedRig:
         return False
 
 
-def test_reading_a_file_with_a_bad_sector_is_an_error_for_as_long_as_it_is_bad() -> None:
+def test_reading_a_bad_sector_fails_every_time() -> None:
     rig = FlawedRig(DamagedRange("/small", 0, 100, FaultKind.LATENT_SECTOR_ERROR))
     for _ in range(2):
         with pytest.raises(OSError, match="Input/output") as failure:
@@ -71,7 +71,7 @@ def test_reading_a_file_with_a_bad_sector_is_an_error_for_as_long_as_it_is_bad()
         (0, 3 * PAGE, True),
     ],
 )
-def test_looking_at_a_page_with_a_bad_sector_is_the_death_of_the_process(start: int, end: int, is_death: bool) -> None:
+def test_viewing_a_page_with_a_bad_sector_kills_the_process(start: int, end: int, is_death: bool) -> None:
     rig = FlawedRig(BAD)
 
     assert rig.dies(lambda: rig.files.map("/a", 3 * PAGE).view(start, end)) is is_death
@@ -79,14 +79,14 @@ def test_looking_at_a_page_with_a_bad_sector_is_the_death_of_the_process(start: 
 
 
 @pytest.mark.parametrize(("at", "is_death"), [(0, False), (PAGE - 10, True), (PAGE, True), (2 * PAGE, False)])
-def test_storing_into_such_a_page_is_too(at: int, is_death: bool) -> None:
+def test_storing_to_a_page_with_a_bad_sector_kills_the_process(at: int, is_death: bool) -> None:
     rig = FlawedRig(BAD)
 
     assert rig.dies(lambda: rig.files.map("/a", 3 * PAGE).store(at, b"x" * SECTOR)) is is_death
     assert rig.disk.content("/a")[at : at + 1] == (b"a" if is_death else b"x")
 
 
-def test_a_write_that_covers_the_bad_sector_makes_it_good() -> None:
+def test_overwriting_a_whole_bad_sector_repairs_it() -> None:
     rig = FlawedRig(BAD)
     mapped = rig.files.map("/a", 3 * PAGE)
     assert rig.disk.bad_sectors == [BAD]
@@ -98,7 +98,7 @@ def test_a_write_that_covers_the_bad_sector_makes_it_good() -> None:
 
 
 @pytest.mark.parametrize(("at", "size_bytes"), [(BAD.start, 100), (BAD.start + 1, SECTOR - 1), (BAD.start - 10, 20)])
-def test_a_write_that_covers_it_in_part_would_have_to_read_it(at: int, size_bytes: int) -> None:
+def test_overwriting_part_of_a_bad_sector_is_an_error(at: int, size_bytes: int) -> None:
     rig = FlawedRig(BAD)
     mapped = rig.files.map("/a", 3 * PAGE)
     with pytest.raises(OSError, match="Input/output"):
@@ -108,7 +108,7 @@ def test_a_write_that_covers_it_in_part_would_have_to_read_it(at: int, size_byte
     assert b"x" not in rig.disk.content("/a")
 
 
-def test_a_descriptor_makes_a_bad_sector_good_by_overwriting_it_whole_and_cannot_write_it_in_part() -> None:
+def test_a_descriptor_repairs_a_bad_sector_only_by_a_whole_overwrite() -> None:
     rig = FlawedRig(BAD)
     file = rig.files.open("/a")
     with pytest.raises(OSError, match="Input/output"):
@@ -121,7 +121,7 @@ def test_a_descriptor_makes_a_bad_sector_good_by_overwriting_it_whole_and_cannot
     assert rig.disk.injected == {FaultKind.LATENT_SECTOR_ERROR: 1}
 
 
-def test_a_hole_that_no_block_is_left_for_is_a_full_disk_to_a_descriptor() -> None:
+def test_writing_a_hole_on_a_full_disk_through_a_descriptor_is_enospc() -> None:
     rig = FlawedRig(image=Image({}, ()), sparse=True, capacity=2 * PAGE)
     rig.files.map("/sparse", 4 * PAGE)
     file = rig.files.open("/sparse")
@@ -132,7 +132,7 @@ def test_a_hole_that_no_block_is_left_for_is_a_full_disk_to_a_descriptor() -> No
     assert rig.disk.content("/sparse").count(b"x") == 2 * PAGE
 
 
-def test_a_cut_removes_flaws_of_the_cut_part() -> None:
+def test_truncation_removes_flaws_of_the_removed_part() -> None:
     at_the_end = DamagedRange("/a", 2 * PAGE, 2 * PAGE + SECTOR, FaultKind.LATENT_SECTOR_ERROR)
     rig = FlawedRig(BAD, at_the_end)
     file = rig.files.open("/a")
@@ -146,7 +146,7 @@ def test_a_cut_removes_flaws_of_the_cut_part() -> None:
     assert before.flaws.ranges("/a", 3 * PAGE) == [BAD, at_the_end], "a crash may bring the uncut file back"
 
 
-def test_a_file_with_holes_can_be_cut() -> None:
+def test_a_file_with_holes_can_be_truncated() -> None:
     rig = FlawedRig(image=Image({}, ()), sparse=True)
     rig.files.map("/sparse", 4 * PAGE).store(0, b"x" * PAGE)
     rig.files.open("/sparse").truncate(2 * PAGE)
@@ -176,7 +176,7 @@ def test_a_map_with_flaws_has_the_bounds_of_any_map() -> None:
         mapped.store(PAGE, b"x")
 
 
-def test_bad_sectors_survive_a_crash_with_their_file_and_go_with_it() -> None:
+def test_bad_sectors_survive_a_crash_exactly_if_their_file_does() -> None:
     rig = FlawedRig(BAD, DamagedRange("/gone", 0, 10, FaultKind.LATENT_SECTOR_ERROR))
     rig.files.rename("/a", "/b")
     rig.files.sync_directory("/")
@@ -188,13 +188,13 @@ def test_bad_sectors_survive_a_crash_with_their_file_and_go_with_it() -> None:
     assert FlawedRig(*bad, image=image).disk.bad_sectors == bad
 
 
-def test_a_file_without_flaws_is_mapped_as_ever() -> None:
+def test_a_file_without_flaws_gets_the_plain_map_class() -> None:
     rig = FlawedRig(BAD)
 
     assert type(rig.files.map("/small", 100)) is not type(rig.files.map("/a", 3 * PAGE))
 
 
-def test_the_first_store_into_a_hole_without_room_is_the_death_of_the_process() -> None:
+def test_the_first_store_to_a_hole_on_a_full_disk_kills_the_process() -> None:
     rig = FlawedRig(sparse=True, capacity=4 * PAGE + 100)
     mapped = rig.files.map("/new", 8 * PAGE)  # there is space for only one of its blocks
     mapped.store(0, b"x")
@@ -218,7 +218,7 @@ def test_a_filled_hole_uses_one_page() -> None:
     assert not rig.disk.injected
 
 
-def test_a_write_through_a_descriptor_into_a_hole_without_room_is_an_error() -> None:
+def test_a_descriptor_write_to_a_hole_on_a_full_disk_is_an_error() -> None:
     rig = FlawedRig(sparse=True, capacity=3 * PAGE + 200)
     mapped = rig.files.map("/new", PAGE)
     with pytest.raises(OSError, match="No space left") as failure:
@@ -229,7 +229,7 @@ def test_a_write_through_a_descriptor_into_a_hole_without_room_is_an_error() -> 
     assert rig.disk.content("/new") == bytes(PAGE)
 
 
-def test_an_allocated_file_has_no_sigbus() -> None:
+def test_stores_to_an_allocated_file_never_raise_sigbus() -> None:
     rig = FlawedRig(capacity=4 * PAGE)
     mapped = rig.files.map("/new", PAGE - 100)
     rig.disk.capacity_bytes = 0
@@ -237,7 +237,7 @@ def test_an_allocated_file_has_no_sigbus() -> None:
     assert not rig.dies(lambda: mapped.store(0, b"x" * (PAGE - 100)))
 
 
-def test_empty_pages_of_an_image_are_holes_again() -> None:
+def test_zero_pages_of_an_image_are_holes_after_a_mount() -> None:
     image = Image({"/a": FileImage(b"a" * PAGE + bytes(2 * PAGE), 1), "/b": FileImage(b"b", 1)}, ())
     rig = FlawedRig(image=image, sparse=True, capacity=PAGE + 1)
     mapped = rig.files.map("/a", 3 * PAGE)

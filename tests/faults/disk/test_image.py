@@ -12,7 +12,7 @@ def make_image(content: bytes = b"x", mtime_ms: int = 5, directory: str = "/d") 
     return Image({"/d/b": FileImage(content, mtime_ms), "/a": FileImage(b"", 1)}, (directory,))
 
 
-def test_the_digest_is_of_names_and_contents_but_not_of_times() -> None:
+def test_the_digest_covers_names_and_contents_but_not_times() -> None:
     image = make_image()
 
     assert image.digest() == make_image(mtime_ms=6).digest()
@@ -22,14 +22,14 @@ def test_the_digest_is_of_names_and_contents_but_not_of_times() -> None:
     assert Image({"/a": FileImage(b"", 0)}, ()).digest() != Image({}, ("/a",)).digest()
 
 
-def test_files_and_directories_come_sorted() -> None:
+def test_files_and_directories_are_sorted() -> None:
     image = Image({"/b": FileImage(b"", 0), "/a": FileImage(b"", 0)}, ("/z", "/y"))
 
     assert list(image.files) == ["/a", "/b"]
     assert image.directories == ("/y", "/z")
 
 
-def test_touching_shares_the_content_and_its_digest() -> None:
+def test_a_touched_file_shares_content_and_digest() -> None:
     file = FileImage(b"content", 1)
     digest = file.digest()
     later = file.touched(2)
@@ -43,7 +43,7 @@ def test_touching_shares_the_content_and_its_digest() -> None:
     assert later != b"content"
 
 
-def test_an_image_travels_to_other_processes() -> None:
+def test_an_image_can_be_pickled() -> None:
     image = make_image()
     copy = pickle.loads(pickle.dumps(image))
 
@@ -83,7 +83,7 @@ def test_without_chances_data_does_not_decay() -> None:
     assert not injected
 
 
-def test_bit_rot_changes_one_bit_of_each_file_it_strikes() -> None:
+def test_bit_rot_changes_one_bit_of_each_affected_file() -> None:
     for seed in range(30):
         image, damage, injected = rotten(RotPlan(bit_rot_chance=1.0), seed)
         assert [found[0] for found in damage] == ["/d/a", "/small"]
@@ -107,7 +107,7 @@ def test_only_the_zeroed_sector_changes() -> None:
     assert 10 < struck < 50
 
 
-def test_swapped_pages_have_each_others_bytes() -> None:
+def test_swapped_pages_exchange_their_bytes() -> None:
     struck = 0
     for seed in range(30):
         image, damage, injected = rotten(RotPlan(swapped_pages_chance=1.0), seed)
@@ -144,7 +144,7 @@ def test_most_decay_affects_data() -> None:
 
 
 @pytest.mark.parametrize("plan", [RotPlan(1.0, 0.5, 0.5, 0.5)])
-def test_the_record_gives_the_same_rot_again(plan: RotPlan) -> None:
+def test_a_replayed_record_gives_the_same_decay(plan: RotPlan) -> None:
     choices = Choices("again")
     image, damage = rot(IMAGE, choices.stream("rot"), plan, Counter())
     replayed = Choices.replaying(choices.decisions())

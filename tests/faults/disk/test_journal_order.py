@@ -115,7 +115,7 @@ def test_a_sync_without_changes_commits_no_journal(make_rig: Callable[..., Any],
     assert not is_safe(make_rig, profile, *VOUCHES_NOT[case])
 
 
-def test_a_page_that_was_synced_with_zeros_alone_is_taken_for_one_without_a_block(make_rig: Callable[..., Any]) -> None:
+def test_a_synced_page_of_zeros_counts_as_a_page_without_a_block(make_rig: Callable[..., Any]) -> None:
     def stored(files: Any) -> None:
         files.map("/log", 3 * 4096).store(8192, bytes(10))
 

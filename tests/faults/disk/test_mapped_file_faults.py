@@ -27,7 +27,7 @@ def written_whole(mapped: Any, data: bytes) -> int:
     return calls
 
 
-def test_a_short_write_writes_some_first_bytes_and_says_how_many() -> None:
+def test_a_short_write_writes_a_prefix_and_returns_its_length() -> None:
     disk, mapped = disk_with(FaultPlan(short_write_chance=1.0))
     written = mapped.pwrite(10, bytes(range(1, 101)))
 
@@ -45,7 +45,7 @@ def test_a_write_of_one_byte_or_none_is_never_short() -> None:
     assert disk.injected["short write"] == 0
 
 
-def test_writes_that_go_on_where_a_short_one_ended_write_everything() -> None:
+def test_continuing_after_short_writes_writes_everything() -> None:
     disk, mapped = disk_with(FaultPlan(short_write_chance=1.0))
     data = bytes(range(256)) * 8
 
@@ -74,7 +74,7 @@ def test_a_failed_write_has_no_effect_and_can_be_repeated() -> None:
     assert 0 < outcomes.count(False) == disk.injected["failed write"] < 40
 
 
-def test_a_refused_lock_says_so_and_the_file_is_as_good_as_before() -> None:
+def test_a_refused_lock_raises_an_error_and_leaves_the_file_usable() -> None:
     disk, mapped = disk_with(FaultPlan(refused_lock_chance=1.0))
     with pytest.raises(OSError, match="Cannot allocate memory") as refusal:
         mapped.mlock()
@@ -100,7 +100,7 @@ def test_without_chances_writes_succeed_without_draws(faults: FaultPlan | None) 
     assert stream.drawn == 0
 
 
-def test_a_crash_in_a_short_write_leaves_no_more_than_that_write_had(make_rig: Callable[..., Any]) -> None:
+def test_a_crash_in_a_short_write_leaves_at_most_its_bytes(make_rig: Callable[..., Any]) -> None:
     for seed in range(20):
         rig = make_rig(str(seed))
         rig.disk._injector.use(FaultPlan(short_write_chance=1.0))

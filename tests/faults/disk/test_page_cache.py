@@ -57,7 +57,7 @@ def test_a_page_beyond_the_surviving_size_is_not_dirty() -> None:
     assert inode.dirty_pages(0) == []
 
 
-def test_a_dropped_page_is_clean_for_the_kernel_and_gone_for_the_disk() -> None:
+def test_a_dropped_page_is_clean_but_not_durable() -> None:
     inode = make_inode()
     inode.write(1, 0, b"lost", 0)
     inode.drop(2, 0, SIZE)
@@ -77,7 +77,7 @@ def test_a_drop_affects_only_its_range() -> None:
     assert inode.durable_bytes(SIZE) == bytes(10) + b"a" * 6 + bytes(48)
 
 
-def test_a_page_written_again_during_the_failing_sync_keeps_all_of_its_writes() -> None:
+def test_a_page_written_during_a_failing_sync_stays_dirty_with_all_writes() -> None:
     inode = make_inode()
     inode.write(1, 0, b"first", 0)
     inode.write(3, 5, b"second", 0)
@@ -87,7 +87,7 @@ def test_a_page_written_again_during_the_failing_sync_keeps_all_of_its_writes() 
     assert inode.durable_bytes(SIZE)[:11] == b"firstsecond"
 
 
-def test_rewriting_any_byte_of_a_dropped_page_brings_the_whole_page_to_the_disk() -> None:
+def test_writing_any_byte_of_a_dropped_page_makes_the_whole_page_dirty() -> None:
     inode = make_inode()
     inode.write(1, 0, b"lost", 0)
     inode.drop(2, 0, SIZE)
@@ -215,7 +215,7 @@ def test_rewriting_equal_bytes_once_keeps_them_durable() -> None:
     assert inode.has_durable(1, 6)
 
 
-def test_the_pages_that_a_sync_would_write_are_those_written_before_it_in_its_range() -> None:
+def test_covered_pages_are_those_written_before_the_sync_in_its_range() -> None:
     inode = Inode(0, 8, 0)
     inode.write(1, 6, b"abcd", 0)
     inode.write(2, 24, b"e", 0)
@@ -259,7 +259,7 @@ def test_a_view_keeps_its_bytes_when_the_file_grows() -> None:
     assert bytes(view) == b"\0\0\0\0\1"
 
 
-def test_two_files_never_share_their_emptiness() -> None:
+def test_empty_files_do_not_share_a_buffer() -> None:
     one, other = Inode(1, 4096, 0), Inode(2, 4096, 0)
     one.thaw(3)[0] = 7
 
@@ -267,7 +267,7 @@ def test_two_files_never_share_their_emptiness() -> None:
     assert other.thaw(3) == b"\0\0\0"
 
 
-def test_writes_that_are_not_in_the_order_of_operations_are_a_mistake() -> None:
+def test_writes_out_of_operation_order_are_refused() -> None:
     inode = make_inode()
     inode.write(2, 0, b"late", 0)
 
@@ -275,7 +275,7 @@ def test_writes_that_are_not_in_the_order_of_operations_are_a_mistake() -> None:
         inode.write(1, 8, b"early", 0)
 
 
-def test_only_a_stale_page_can_be_given_back() -> None:
+def test_only_a_stale_page_can_be_reverted() -> None:
     inode = make_inode()
     inode.write(1, 0, b"dirty", 0)
 

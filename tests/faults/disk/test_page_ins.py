@@ -14,7 +14,7 @@ IMAGE = Image({"/a": FileImage(b"a" * 3 * PAGE, 1)}, ())
 FAILING = FaultPlan(failed_page_in_chance=1.0)
 
 
-def test_a_look_that_fails_is_an_input_output_error_and_the_next_one_works(make_rig: Callable[..., Any]) -> None:
+def test_a_failed_view_raises_eio_and_the_next_view_succeeds(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FAILING)
 
     def body() -> None:
@@ -53,7 +53,7 @@ def test_a_slow_view_sees_stores_during_its_wait(make_rig: Callable[..., Any]) -
     assert rig.injected == {"slow page-in": 1}
 
 
-def test_dirty_pages_are_in_memory_and_clean_ones_beside_them_need_not_be(make_rig: Callable[..., Any]) -> None:
+def test_only_clean_pages_can_be_evicted(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FAILING)
 
     def body() -> None:
@@ -71,7 +71,7 @@ def test_dirty_pages_are_in_memory_and_clean_ones_beside_them_need_not_be(make_r
     rig.run(body)
 
 
-def test_pages_that_were_never_written_are_zeros_without_a_look_at_the_device(make_rig: Callable[..., Any]) -> None:
+def test_never_written_pages_are_read_without_the_device(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FAILING)
 
     def body() -> None:
@@ -88,7 +88,7 @@ def test_pages_that_were_never_written_are_zeros_without_a_look_at_the_device(ma
 
 
 @pytest.mark.parametrize("name", ["dispatch", "judge"])
-def test_tasks_are_struck_by_their_names_and_others_see_well(make_rig: Callable[..., Any], name: str) -> None:
+def test_only_tasks_with_the_given_names_have_page_in_faults(make_rig: Callable[..., Any], name: str) -> None:
     rig = make_rig(image=IMAGE, faults=FAILING)
     rig.disk.strike_page_ins_of(("dispatch", "retention"))
 

@@ -53,7 +53,7 @@ def test_a_failed_removal_can_be_repeated(make_rig: Callable[..., Any]) -> None:
     assert rig.files.status("/d/a") is None
 
 
-def test_a_rename_that_fails_leaves_both_names_as_they_were(make_rig: Callable[..., Any]) -> None:
+def test_a_failed_rename_changes_no_name(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(failed_rename_chance=1.0))
     with pytest.raises(OSError, match="Input/output"):
         rig.files.rename("/d/a", "/d/b")
@@ -65,7 +65,7 @@ def test_a_rename_that_fails_leaves_both_names_as_they_were(make_rig: Callable[.
     assert (rig.files.status("/d/a"), rig.files.read("/d/b")) == (None, b"abc")
 
 
-def test_a_map_that_fails_makes_no_file(make_rig: Callable[..., Any]) -> None:
+def test_a_failed_map_creates_no_file(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_map_chance=1.0))
     with pytest.raises(OSError, match="Input/output"):
         rig.files.map("/new", 100)
@@ -74,7 +74,7 @@ def test_a_map_that_fails_makes_no_file(make_rig: Callable[..., Any]) -> None:
     assert rig.disk.operations == 0
 
 
-def test_a_missing_file_is_missing_rather_than_unreadable(make_rig: Callable[..., Any]) -> None:
+def test_a_missing_file_is_reported_as_missing(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_read_chance=1.0))
     with pytest.raises(FileNotFoundError):
         rig.files.read("/none")
@@ -82,7 +82,7 @@ def test_a_missing_file_is_missing_rather_than_unreadable(make_rig: Callable[...
     assert not rig.injected
 
 
-def test_a_file_that_cannot_grow_is_as_long_as_before(make_rig: Callable[..., Any]) -> None:
+def test_a_failed_extension_keeps_the_length(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(failed_extend_chance=1.0))
     with pytest.raises(OSError, match="No space left") as failure:
         rig.files.map("/d/a", 100)
@@ -102,7 +102,7 @@ def test_a_small_file_whose_write_fails_is_left_empty(make_rig: Callable[..., An
     assert rig.injected == {"failed write": 1}
 
 
-def test_a_small_file_is_written_whole_however_short_the_writes(make_rig: Callable[..., Any]) -> None:
+def test_a_small_file_is_complete_after_any_short_writes(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(short_write_chance=1.0))
     data = bytes(range(256))
     rig.files.write("/d/a", data)

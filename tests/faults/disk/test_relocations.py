@@ -53,7 +53,7 @@ def place(request: pytest.FixtureRequest) -> Place:
     return Place(is_sparse=request.param)
 
 
-def test_a_directory_moves_with_all_that_it_holds_or_not_at_all(place: Place) -> None:
+def test_a_directory_moves_with_its_whole_content_or_not_at_all(place: Place) -> None:
     place.files.rename("/d", "/e")
 
     assert place.files.list_directory("/") == ["e", "g"]
@@ -109,7 +109,7 @@ def test_impossible_moves_have_the_errors_of_linux(place: Place, act: Callable[[
     assert refused.value.errno == code
 
 
-def test_two_files_change_places_at_once(place: Place) -> None:
+def test_an_exchange_of_two_files_is_atomic(place: Place) -> None:
     place.files.exchange("/d/f", "/g")
 
     assert place.left() == {"/d /d/f=f /g=g", "/d /d/f=g /g=f"}
@@ -117,7 +117,7 @@ def test_two_files_change_places_at_once(place: Place) -> None:
     assert place.left() == {"/d /d/f=g /g=f"}
 
 
-def test_a_directory_and_a_file_change_places_and_later_changes_go_with_them(place: Place) -> None:
+def test_later_changes_follow_an_exchange_of_a_directory_and_a_file(place: Place) -> None:
     place.files.exchange("/d", "/g")
     place.files.open("/g/h")
     place.sync("/g")
@@ -126,7 +126,7 @@ def test_a_directory_and_a_file_change_places_and_later_changes_go_with_them(pla
     assert place.left() == {"/d /d/f=f /d/h= /g=g", "/d=g /g /g/f=f /g/h="}
 
 
-def test_a_symbolic_link_is_there_with_its_text_or_not_at_all(place: Place) -> None:
+def test_a_symbolic_link_survives_with_its_text_or_not_at_all(place: Place) -> None:
     place.files.symlink("/link", "d/f")
 
     assert place.left() == {"/d /d/f=f /g=g", "/d /d/f=f /g=g /link->d/f"}
@@ -138,7 +138,7 @@ def test_a_symbolic_link_is_there_with_its_text_or_not_at_all(place: Place) -> N
     assert "/d /d/f=f /g=g" in place.left()
 
 
-def test_links_of_images_outlive_a_machine() -> None:
+def test_symbolic_links_of_an_image_survive_a_process_kill() -> None:
     image = Image({}, ("/d",), {"/link": "d"})
     kernel = Kernel(Replay())
     disk = Disk(kernel, Choices("1").stream("disk"), image=image)
@@ -150,7 +150,7 @@ def test_links_of_images_outlive_a_machine() -> None:
     assert image.digest() != Image({}, ("/d",), {"/link": "e"}).digest() != Image({}, ("/d",)).digest()
 
 
-def test_a_file_without_a_name_shows_once_it_gets_one(place: Place) -> None:
+def test_an_unnamed_file_survives_only_with_its_new_name(place: Place) -> None:
     file = place.files.open_unnamed()
     file.write(0, b"n")
     assert place.left() == {"/d /d/f=f /g=g"}

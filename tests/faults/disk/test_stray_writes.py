@@ -28,7 +28,7 @@ def landing(file: int, page: int) -> Choices:
     return Choices.replaying(Decision("disk", name, 1, options, value) for name, options, value in drawn)
 
 
-def test_a_lost_write_is_invisible_until_the_machine_was_off(make_rig: Callable[..., Any]) -> None:
+def test_a_lost_write_is_visible_only_after_a_power_off(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=LOST)
     mapped = write_and_sync(rig, PAGE - 1, b"xx")
 
@@ -39,14 +39,14 @@ def test_a_lost_write_is_invisible_until_the_machine_was_off(make_rig: Callable[
     assert rig.cut("strict-posix").files["/a"].content == b"a" * 2 * PAGE
 
 
-def test_a_process_kill_does_not_show_it_either(make_rig: Callable[..., Any]) -> None:
+def test_a_lost_write_is_not_visible_after_a_process_kill(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=LOST)
     write_and_sync(rig)
 
     assert rig.cut("process-kill").files["/a"].content[:2] == b"xa"
 
 
-def test_a_later_write_to_the_page_brings_all_of_it_to_the_disk(make_rig: Callable[..., Any]) -> None:
+def test_a_later_write_and_sync_repair_a_lost_write(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=LOST)
     write_and_sync(rig)
     with rig.disk.with_faults(lost_write_chance=0.0):
@@ -64,7 +64,7 @@ def test_a_lost_write_of_equal_bytes_is_no_damage(make_rig: Callable[..., Any]) 
     assert rig.disk.damage == []
 
 
-def test_writes_during_the_sync_are_not_durable(make_rig: Callable[..., Any]) -> None:
+def test_writes_during_a_stray_sync_are_not_durable(make_rig: Callable[..., Any]) -> None:
     """The page is dirty again, and its later write-back is correct."""
     rig = make_rig(image=IMAGE, faults=LOST, timing=SyncTiming(1000, 1000))
 
@@ -103,7 +103,7 @@ def test_a_misdirected_write_changes_another_page(
     assert image.files["/a"].content[:PAGE] == b"a" * PAGE
 
 
-def test_a_page_that_is_dirty_heals_when_it_is_written_back(make_rig: Callable[..., Any]) -> None:
+def test_a_misdirected_write_to_a_dirty_page_is_repaired_by_write_back(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=landing(1, 0))
     other = rig.files.map("/b", 100)
     other.store(50, b"new")
@@ -128,7 +128,7 @@ def test_a_dirty_page_hit_twice_keeps_its_visible_bytes(make_rig: Callable[..., 
     assert rig.cut("strict-posix").files["/b"].content == rig.disk.content("/b")
 
 
-def test_a_write_that_lands_where_it_should_is_none(make_rig: Callable[..., Any]) -> None:
+def test_a_misdirected_write_to_the_right_place_is_no_damage(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=landing(0, 0))
     write_and_sync(rig)
 
@@ -146,7 +146,7 @@ def test_a_file_without_a_name_loses_its_own_page_to_another_file_or_none(make_r
     assert not rig.injected
 
 
-def test_damage_is_found_under_the_name_that_a_file_got_later(make_rig: Callable[..., Any]) -> None:
+def test_damage_is_recorded_under_a_later_name_too(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=LOST)
     rig.files.write("/tmp", b"side file")
     rig.files.sync("/tmp")

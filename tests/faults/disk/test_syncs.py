@@ -74,7 +74,7 @@ def test_a_sync_covers_writes_before_its_submission(make_rig: Callable[..., Any]
 
 
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
-def test_only_a_completed_sync_keeps_its_promise_through_a_power_cut(make_rig: Callable[..., Any], moment: str) -> None:
+def test_only_completed_syncs_survive_a_power_cut(make_rig: Callable[..., Any], moment: str) -> None:
     outcomes = set()
     for seed in range(40):
         rig = make_rig(seed=str(seed), timing=SyncTiming(MS, 3 * MS))
@@ -92,7 +92,7 @@ def test_only_a_completed_sync_keeps_its_promise_through_a_power_cut(make_rig: C
     assert outcomes == ({b"data"} if moment == "after" else {b"data", bytes(4)})
 
 
-def test_a_crash_during_a_sync_comes_half_way(make_rig: Callable[..., Any]) -> None:
+def test_a_crash_during_a_sync_happens_after_half_of_its_time(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(timing=SyncTiming(8 * MS, 8 * MS))
 
     def body() -> None:
@@ -104,7 +104,7 @@ def test_a_crash_during_a_sync_comes_half_way(make_rig: Callable[..., Any]) -> N
     assert rig.kernel.now_ns == 4 * MS
 
 
-def test_a_machine_killed_from_elsewhere_leaves_a_sync_in_flight_undone(make_rig: Callable[..., Any]) -> None:
+def test_a_sync_in_flight_has_no_effect_if_the_machine_is_killed(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(timing=SyncTiming(8 * MS, 8 * MS))
 
     def body() -> None:
@@ -142,7 +142,7 @@ def test_a_failed_sync_is_reported_once_and_loses_its_data(make_rig: Callable[..
     assert image.files["/log"].content[:6] == bytes(6)
 
 
-def test_a_failed_sync_leaves_the_size_unsure(make_rig: Callable[..., Any]) -> None:
+def test_the_size_can_be_lost_after_a_failed_sync(make_rig: Callable[..., Any]) -> None:
     sizes = set()
     for seed in range(30):
         rig = make_rig(seed=str(seed), faults=FaultPlan(failed_sync_chance=1.0))
@@ -153,7 +153,7 @@ def test_a_failed_sync_leaves_the_size_unsure(make_rig: Callable[..., Any]) -> N
     assert {0, 4096 * 3} < sizes, "and some lengths in between"
 
 
-def test_data_rewritten_after_a_failed_sync_does_reach_the_disk(make_rig: Callable[..., Any]) -> None:
+def test_data_rewritten_after_a_failed_sync_becomes_durable(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = prepare(rig)
     mapped.store(0, b"doomed")
@@ -246,7 +246,7 @@ def test_a_slow_sync_is_bounded_by_the_plan(make_rig: Callable[..., Any]) -> Non
     assert rig.injected == {"slow sync": 200}
 
 
-def test_no_decade_of_slow_syncs_is_rare(make_rig: Callable[..., Any]) -> None:
+def test_slow_sync_durations_are_log_uniform(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=8))
     slow = sorted(SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(1000))
 

@@ -220,7 +220,7 @@ def test_removing_a_lock_file_releases_the_lock(rig: Any) -> None:
         rig.files.lock("/lock")
 
 
-def test_changes_that_are_not_in_the_order_of_operations_are_a_mistake() -> None:
+def test_changes_out_of_operation_order_are_refused() -> None:
     names = make_names("/d/a")
     names.unlink(2, "/d/a")
 
@@ -228,7 +228,7 @@ def test_changes_that_are_not_in_the_order_of_operations_are_a_mistake() -> None
         names.create(1, "/d/b", 0)
 
 
-def test_durable_names_outside_the_journal_are_a_mistake() -> None:
+def test_retiring_fails_if_durable_names_differ_from_the_journal() -> None:
     names = make_names("/d/a")
     names.create(1, "/d/b", 0)
     names.durable.names["/d/c"] = 7

@@ -51,7 +51,7 @@ def test_each_state_gets_its_own_verdict_in_order(check_file: CheckFile, jobs: i
 
 
 @pytest.mark.parametrize("jobs", JOBS)
-def test_a_state_is_a_fresh_directory_in_which_the_check_works(check_file: CheckFile, jobs: int) -> None:
+def test_each_state_is_a_fresh_working_directory_of_the_check(check_file: CheckFile, jobs: int) -> None:
     check = check_file(
         """
         import os, tempfile

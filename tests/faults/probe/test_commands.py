@@ -156,7 +156,7 @@ def test_a_server_that_ends_or_hangs_is_started_again(script: Script, body: str,
     assert verdicts(CheckServer(str(server)), 1, b"a", b"odd", b"b", seconds=0.5) == [held, outcome, held]
 
 
-def test_a_server_that_answers_something_else_is_named(script: Script) -> None:
+def test_an_invalid_answer_of_a_server_is_quoted(script: Script) -> None:
     server = script("while read line; do echo hello; done")
     (found,) = verdicts(CheckServer(str(server)), 1, b"a")
 

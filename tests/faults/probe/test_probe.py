@@ -66,7 +66,7 @@ def test_a_process_kill_keeps_written_data(saved: ProgramRecord, check: Path) ->
     assert found.states == found.counts["process-kill"].exhausted == 9
 
 
-def test_figures_add_up(saved: ProgramRecord, check: Path) -> None:
+def test_the_counts_of_a_report_add_up(saved: ProgramRecord, check: Path) -> None:
     found = probed(saved, check, "strict-posix", "ext4-ordered")
 
     assert found.operations == 6
@@ -80,7 +80,7 @@ def test_figures_add_up(saved: ProgramRecord, check: Path) -> None:
         assert breach.states == sum(breach.disks.values())
 
 
-def test_groups_of_two_runs_are_joined(saved: ProgramRecord, check: Path) -> None:
+def test_breaches_of_two_runs_are_joined_by_signature(saved: ProgramRecord, check: Path) -> None:
     one, other = (probed(saved, check, *disks).breaches[LOST] for disks in (["strict-posix"], ["xfs", "strict-posix"]))
     joined = one.joined(other, other.smallest)
 
@@ -89,7 +89,7 @@ def test_groups_of_two_runs_are_joined(saved: ProgramRecord, check: Path) -> Non
     assert joined.points == one.points | other.points
 
 
-def test_a_limit_cuts_and_says_so(saved: ProgramRecord, check: Path) -> None:
+def test_a_limit_leaves_states_out_and_is_reported(saved: ProgramRecord, check: Path) -> None:
     found = probed(saved, check, "strict-posix", limit=3)
     count = found.counts["strict-posix"]
 
@@ -98,7 +98,9 @@ def test_a_limit_cuts_and_says_so(saved: ProgramRecord, check: Path) -> None:
     assert count.exhausted < count.crashes
 
 
-def test_a_new_promise_needs_a_new_check(saved: ProgramRecord, check_file: CheckFile, tmp_path: Path) -> None:
+def test_a_known_state_is_checked_again_after_a_new_promise(
+    saved: ProgramRecord, check_file: CheckFile, tmp_path: Path
+) -> None:
     check = check_file(
         f"""
         def check(directory, acknowledged):
@@ -201,7 +203,7 @@ def test_a_story_has_steps_with_source_lines(saved: ProgramRecord) -> None:
     assert described(saved, Step("write", file=1, at=4, data=b"ab")) == "write new [4, 6)"
 
 
-def test_stores_have_kills_inside_and_a_power_cut_after(check_file: CheckFile, tmp_path: Path) -> None:
+def test_between_stores_only_process_kills_are_tried(check_file: CheckFile, tmp_path: Path) -> None:
     log = tmp_path / "log"
     check = check_file(
         f"""

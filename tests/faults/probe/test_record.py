@@ -32,7 +32,7 @@ RECORD = ProgramRecord(
 )
 
 
-def test_a_record_outlives_being_written_down() -> None:
+def test_a_record_survives_a_round_trip_through_json() -> None:
     assert ProgramRecord.from_json(json.loads(RECORD.dumps())) == RECORD
 
 
@@ -64,7 +64,7 @@ def test_an_invalid_record_is_refused(spoil: Any, message: str) -> None:
         ProgramRecord.from_json(document)
 
 
-def test_a_record_of_the_format_before_is_read_as_one_of_this() -> None:
+def test_a_record_in_the_previous_format_is_converted() -> None:
     document = json.loads(ProgramRecord((), (Step("allocate", file=0, at=16),), ((),)).dumps())
     document["format"] = "tornlog-record/1"
     del document["tasks"]

@@ -72,7 +72,7 @@ def probed_by(judge: Check, *disks: str) -> tuple[ProbeReport, Recoveries]:
     return found, recoveries
 
 
-def test_a_recovery_that_destroys_before_it_writes_is_found_by_a_crash_inside_of_it(check_file: CheckFile) -> None:
+def test_a_crash_inside_a_recovery_finds_a_removal_before_the_write(check_file: CheckFile) -> None:
     check = check_file(RECOVER.replace("RECOVERY", CARELESS))
     found, recoveries = probed(check, "process-kill")
 
@@ -89,7 +89,7 @@ def test_a_recovery_that_destroys_before_it_writes_is_found_by_a_crash_inside_of
 
 
 @pytest.mark.parametrize("disk", ["process-kill", "strict-posix"])
-def test_a_recovery_that_syncs_before_it_destroys_holds(check_file: CheckFile, disk: str) -> None:
+def test_a_recovery_that_syncs_before_it_removes_files_holds(check_file: CheckFile, disk: str) -> None:
     found, recoveries = probed(check_file(RECOVER.replace("RECOVERY", CAREFUL)), disk)
 
     assert found.breaches == {}
@@ -100,7 +100,7 @@ def test_a_recovery_that_syncs_before_it_destroys_holds(check_file: CheckFile, d
 
 @pytest.mark.ci
 @pytest.mark.parametrize("at_the_end", ["", "__import__('time').sleep(60)"])
-def test_the_recovery_of_a_server_is_cut_too(check_file: CheckFile, at_the_end: str) -> None:
+def test_the_recovery_of_a_server_is_crashed_too(check_file: CheckFile, at_the_end: str) -> None:
     """The server does not end when its input closes."""
     path = check_file(SERVER.replace("RECOVERY", CARELESS).replace("AT_THE_END", at_the_end))
     found, recoveries = probed_by(CheckServer(f"{sys.executable} {path}"), "process-kill")
@@ -112,7 +112,7 @@ def test_the_recovery_of_a_server_is_cut_too(check_file: CheckFile, at_the_end: 
     assert [step.kind for step in record.steps[: case.point.step + 1]] == ["acknowledge", "unlink"]
 
 
-def test_the_recovery_of_a_server_that_gives_no_answer_is_counted_by_its_reason(check_file: CheckFile) -> None:
+def test_a_recovery_without_an_answer_of_the_server_is_counted_by_reason(check_file: CheckFile) -> None:
     path = check_file("import sys; sys.stdin.readline()")
     judge = CheckServer(f"{sys.executable} {path}")
 
@@ -120,7 +120,7 @@ def test_the_recovery_of_a_server_that_gives_no_answer_is_counted_by_its_reason(
         RECORDER.record_check(judge, EMPTY, [])
 
 
-def test_a_recovery_that_cannot_be_recorded_is_counted_by_its_reason(check_file: CheckFile) -> None:
+def test_an_unrecordable_recovery_is_counted_by_reason(check_file: CheckFile) -> None:
     _, recoveries = probed(check_file(RECOVER.replace("RECOVERY", "os.system('rm journal')")), "process-kill")
 
     assert recoveries.recorded == 2
@@ -128,7 +128,7 @@ def test_a_recovery_that_cannot_be_recorded_is_counted_by_its_reason(check_file:
     assert all("os.system" in reason for reason in recoveries.refused)
 
 
-def test_a_socket_that_a_check_leaves_does_not_spoil_its_recovery(check_file: CheckFile, tmp_path: Path) -> None:
+def test_a_recovery_that_leaves_a_socket_is_recorded(check_file: CheckFile, tmp_path: Path) -> None:
     path = tmp_path / "check.sh"
     bind = "import os, socket; socket.socket(socket.AF_UNIX).bind(os.environ['TMPDIR'] + '/s')"
     path.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{bind}"\n')

@@ -35,7 +35,7 @@ def test_each_operation_and_each_promise_is_a_point() -> None:
     ]
 
 
-def test_a_write_of_several_pages_has_moments_inside() -> None:
+def test_a_write_of_several_pages_can_crash_between_pages() -> None:
     record = record_of(CREATE, Step("write", file=0, at=100, data=bytes(2 * PAGE_BYTES)))
     replayer = Replayer(record, EMPTY)
     points = list(replayer.points())
@@ -45,7 +45,7 @@ def test_a_write_of_several_pages_has_moments_inside() -> None:
 
 
 @given(st.integers(0, 3 * PAGE_BYTES), st.integers(1, 40 * PAGE_BYTES))
-def test_the_pieces_of_a_write_are_few_and_end_at_pages(at: int, size_bytes: int) -> None:
+def test_a_long_write_has_few_pieces_that_end_at_pages(at: int, size_bytes: int) -> None:
     ends = piece_ends(at, size_bytes)
 
     assert ends[-1] == size_bytes
@@ -124,7 +124,7 @@ def test_fdatasync_commits_a_name_on_ext4_only_with_a_new_length(target: str, ma
     assert (None in found) is may_be_lost
 
 
-def test_a_store_is_one_operation_that_makes_no_file_longer() -> None:
+def test_a_store_is_one_operation_and_does_not_extend_the_file() -> None:
     store = Step("store", file=0, at=PAGE_BYTES - 1, data=b"abc")
     points = list(Replayer(record_of(*MADE, store), EMPTY).points())
 
@@ -154,7 +154,7 @@ def test_a_power_cut_after_stores_covers_those_between_them(profile: str, places
     assert set().union(*left) == left[-1]
 
 
-def test_zeros_in_a_range_may_be_lost_page_by_page_and_change_no_length() -> None:
+def test_a_zero_range_may_be_lost_by_page_and_keeps_the_length() -> None:
     full = b"x" * 2 * PAGE_BYTES
     made = (CREATE, Step("write", file=0, data=full), Step("sync", file=0), Step("sync directory", "/files"))
     zeroed = Step("zero range", file=0, at=PAGE_BYTES - 1, size=1 << 30)
@@ -164,7 +164,7 @@ def test_zeros_in_a_range_may_be_lost_page_by_page_and_change_no_length() -> Non
     assert crash_contents(*made, zeroed, profile="ext4-data") == {full, rest + second, second + NOTHING, rest + NOTHING}
 
 
-def test_names_of_every_kind_are_carried_out() -> None:
+def test_every_kind_of_name_change_is_replayed() -> None:
     replayer = Replayer(
         record_of(
             Step("make directory", "/files/d"),
@@ -214,7 +214,7 @@ def test_a_sparse_gibibyte_is_cheap() -> None:
         [Step("remove directory", "/files/none")],
     ],
 )
-def test_a_step_that_cannot_be_is_an_error_that_names_it(steps: list[Step]) -> None:
+def test_an_impossible_step_raises_an_error_with_its_number(steps: list[Step]) -> None:
     with pytest.raises(RecordError, match=f"step {len(steps) - 1}: {steps[-1].kind} cannot be"):
         list(Replayer(record_of(*steps), EMPTY).points())
     with pytest.raises(RecordError, match=f"step {len(steps) - 1}: {steps[-1].kind} cannot be"):
@@ -320,14 +320,14 @@ OF_ONE, OF_ALL = 0, -1
 
 
 @pytest.mark.parametrize("file", [OF_ONE, OF_ALL])
-def test_a_later_sync_does_not_write_pages_of_a_failed_one(file: int) -> None:
+def test_pages_of_a_failed_sync_are_not_written_by_a_later_sync(file: int) -> None:
     record = record_of(NEW, Step("failed sync", file=file), Step("sync", file=0))
 
     assert contents_left(record, "strict-posix") == {b"old"}
     assert contents_left(record, "process-kill") == {b"new"}
 
 
-def test_an_honest_sync_saves_data_of_a_lying_one() -> None:
+def test_an_honest_sync_makes_data_of_a_lying_sync_durable() -> None:
     lied = (NEW, Step("lying sync", file=0))
 
     assert {b"old", b"new"} <= contents_left(record_of(*lied), "strict-posix")
@@ -335,7 +335,7 @@ def test_an_honest_sync_saves_data_of_a_lying_one() -> None:
     assert contents_left(record_of(*lied, Step("sync directory", "/files")), "strict-posix") == {b"new"}
 
 
-def test_a_lying_sync_of_a_directory_leaves_its_names_unsure() -> None:
+def test_names_can_be_lost_after_a_lying_directory_sync() -> None:
     record = record_of(Step("create", "/files/new", file=1), Step("lying sync", "/files"))
     replayer = Replayer(record, OLD)
     list(replayer.points())

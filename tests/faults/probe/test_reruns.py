@@ -139,7 +139,7 @@ def test_an_ignored_short_write_is_found(rerun: Callable[..., Reruns]) -> None:
     assert reruns.injected == {FaultKind.SHORT_WRITE: 2, FaultKind.FAILED_WRITE: 2}
 
 
-def test_faults_without_a_call_and_faults_cut_by_the_limit_are_named(rerun: Callable[..., Reruns]) -> None:
+def test_faults_without_a_call_or_above_the_limit_are_reported(rerun: Callable[..., Reruns]) -> None:
     kinds = [FaultKind.FAILED_EXTEND, FaultKind.FAILED_WRITE]
     reruns = rerun(APPEND.replace("UNSYNCED", "raise"), ALL_LINES, kinds, runs_max=1)
 
@@ -158,7 +158,7 @@ def test_a_breach_without_a_fault_is_not_reported_again(rerun: Callable[..., Rer
 
 
 @pytest.mark.slow
-def test_a_promise_that_depends_on_the_order_of_threads_is_found_under_some_seed(rerun: Callable[..., Reruns]) -> None:
+def test_some_seed_finds_a_promise_that_depends_on_thread_order(rerun: Callable[..., Reruns]) -> None:
     reruns = rerun(TWO_THREADS.replace("WAIT", "pass"), VALUE, seeds=24, disk="process-kill")
 
     assert reruns.found.breaches == {}

@@ -28,7 +28,7 @@ def test_signatures_ignore_numbers_and_quoted_texts(line: str, signature: str) -
     assert CheckOutcome(BROKEN, (line, "more")).signature == signature
 
 
-def test_colours_are_no_part_of_a_message() -> None:
+def test_colours_are_removed_from_messages() -> None:
     coloured = CheckOutcome(BROKEN, ("\x1b[1m", "\x1b[31mlost:\x1b[0m \x1b]8;;file:///a\x1b\\a\x1b]8;;\x1b\\"))
 
     assert coloured.uncoloured == CheckOutcome(BROKEN, ("lost: a",))

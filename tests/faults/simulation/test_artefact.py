@@ -59,7 +59,7 @@ def test_another_kind_is_refused_with_its_replay_command() -> None:
         (f'{{"format": "{FORMAT}", "kind": "fuzz"}}', "failure: Expected `object`, got `null`"),
     ],
 )
-def test_anything_else_is_refused_by_name(text: str, message: str) -> None:
+def test_a_text_that_is_no_artefact_is_refused_with_the_reason(text: str, message: str) -> None:
     with pytest.raises(ArtefactError, match=message):
         read_artefact(text, FUZZ, Note)
 
@@ -72,7 +72,7 @@ def test_anything_else_is_refused_by_name(text: str, message: str) -> None:
         ("data", "no base64", "failure.data: Invalid base64 encoded string"),
     ],
 )
-def test_a_field_of_another_type_is_refused_by_its_place(field: str, value: object, message: str) -> None:
+def test_a_field_of_a_wrong_type_is_refused_with_its_place(field: str, value: object, message: str) -> None:
     envelope = json.loads(write_artefact(FUZZ, NOTE))
     envelope["failure"][field] = value
     with pytest.raises(ArtefactError) as caught:
@@ -88,7 +88,7 @@ RECORD = Record(
 )
 
 
-def test_a_record_is_read_as_it_was_written_a_line_for_each_decision() -> None:
+def test_a_record_survives_a_round_trip_with_one_line_per_decision() -> None:
     text = write_artefact(FUZZ, document_of(RECORD))
     assert '["step 3 taken", 1, 2, 1]' in text
     assert '["first", "xfs", "before", "write /a #2"]' in text
@@ -116,7 +116,7 @@ def test_labels_keep_spaces_and_line_breaks() -> None:
         ({"decisions": {"disk": [["a", 1, 2, "b"]]}}, "Expected `int`, got `str`"),
     ],
 )
-def test_a_record_that_makes_no_sense_is_refused_by_its_place(change: dict[str, object], message: str) -> None:
+def test_an_invalid_record_entry_is_refused_with_its_place(change: dict[str, object], message: str) -> None:
     envelope = json.loads(write_artefact(FUZZ, document_of(RECORD)))
     envelope["failure"] |= change
     with pytest.raises(ArtefactError) as caught:

@@ -56,7 +56,7 @@ def write_unsynced(files: Files) -> None:
     files.write("/a", b"content")
 
 
-def test_a_killed_process_leaves_its_very_disk_and_the_kill_is_counted(bench: Bench) -> None:
+def test_after_a_process_kill_the_same_disk_is_mounted_and_the_kill_counted(bench: Bench) -> None:
     disk = bench.lasting.find("first", faulty=True)
     bench.live(disk, write_unsynced)
     bench.lasting.leave_after_crash(disk, PROFILES["process-kill"])
@@ -66,7 +66,7 @@ def test_a_killed_process_leaves_its_very_disk_and_the_kill_is_counted(bench: Be
     assert bench.lasting.injected["crash process-kill"] == 1
 
 
-def test_a_sound_disk_has_the_writes_of_a_killed_process(bench: Bench) -> None:
+def test_a_disk_without_faults_has_the_writes_of_a_killed_process(bench: Bench) -> None:
     disk = bench.lasting.find("first", faulty=True)
     bench.live(disk, write_unsynced)
     bench.lasting.leave_after_crash(disk, PROFILES["process-kill"])
@@ -119,7 +119,7 @@ def test_a_power_cut_after_a_stop_loses_unsynced_data(bench: Bench) -> None:
     assert bench.lasting.injected["crash"] == 0  # no machine has crashed
 
 
-def test_rot_reaches_faulty_disks_only() -> None:
+def test_only_disks_with_faults_decay() -> None:
     asked: list[str] = []
 
     def rot(name: str, image: Image) -> tuple[Image, list[DamagedRange]]:

@@ -26,7 +26,7 @@ FINDING = Finding(
 )
 
 
-def test_a_finding_as_text_is_all_there_is_to_read() -> None:
+def test_the_text_of_a_finding_is_complete() -> None:
     assert str(FINDING) == (
         "seed 7: puts are kept: a is gone\n"
         "  workload  ann, step 3\n"
@@ -39,7 +39,7 @@ def test_a_finding_as_text_is_all_there_is_to_read() -> None:
     )
 
 
-def test_a_shrunk_finding_says_so_and_names_the_file_and_line_that_raised() -> None:
+def test_a_shrunk_findings_text_names_the_raising_file_and_line() -> None:
     shrunk = replace(FINDING, raised="/home/ann/wal.py:12 in judge", is_shrunk=True)
     lines = str(shrunk).splitlines()
 
@@ -48,7 +48,7 @@ def test_a_shrunk_finding_says_so_and_names_the_file_and_line_that_raised() -> N
     assert lines[2:] == str(FINDING).splitlines()[1:]
 
 
-def test_a_finding_outlives_its_document() -> None:
+def test_a_finding_survives_a_round_trip_through_json() -> None:
     for finding in (FINDING, replace(FINDING, raised="/wal.py:12 in judge", is_shrunk=True)):
         assert Finding.from_json(finding.to_json()) == finding
 

@@ -24,7 +24,7 @@ def never_called(full):
 """
 
 
-def test_a_broken_promise_raises_with_the_fact() -> None:
+def test_a_broken_promise_raises_with_the_actual_value() -> None:
     always(True, "it holds")
     with pytest.raises(PromiseBroken, match="a saved value is there: found nothing"):
         always(False, "a saved value is there", "found nothing")
@@ -42,7 +42,7 @@ def test_promises_are_found_without_execution(tmp_path: Path, monkeypatch: pytes
     assert found == ("sometimes: the buffer is full", "sometimes: a retry", "always: the buffer has room")
 
 
-def test_promises_of_modules_that_a_scenario_does_not_use_are_not_its_own() -> None:
+def test_promises_of_unused_modules_are_left_out() -> None:
     assert not any("buffer" in name for name in declared_promises(find))
 
 
@@ -61,7 +61,7 @@ def test_coverage_lists_unreached_events() -> None:
     assert "sometimes: number 2" in coverage.never_injected
 
 
-def test_a_promise_broken_in_a_seed_is_its_finding() -> None:
+def test_a_broken_promise_is_the_finding_of_its_seed() -> None:
     def scenario(run: Simulation) -> None:
         always(run.choices.stream("draws").below(4, "number") != 3, "no threes")
 

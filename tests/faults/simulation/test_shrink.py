@@ -85,7 +85,7 @@ def test_a_lost_name_shrinks_to_one_file_of_any_number() -> None:
     assert smallest.record.schedule == ()
 
 
-def test_a_crash_shrinks_to_the_kindest_at_the_earliest_operation() -> None:
+def test_a_crash_shrinks_to_the_mildest_kind_at_the_earliest_operation() -> None:
     smallest = shrink(torn, found_in(torn))
 
     assert smallest.record.crashes == (Crash("first", "nothing-lost", "before", "write /file #1"),)
@@ -117,7 +117,7 @@ def test_shrinking_is_deterministic_and_reports_its_tries() -> None:
     assert {accepted for _, accepted in told} == {False, True}
 
 
-def test_no_more_tries_are_made_than_allowed() -> None:
+def test_shrinking_stops_at_the_limit_of_tries() -> None:
     told: list[TrialRecord] = []
     finding = found_in(racy)
 

@@ -32,7 +32,7 @@ def test_a_life_mounts_the_disk_of_the_previous_one() -> None:
         assert run.crashes == ()
 
 
-def test_a_life_that_dies_has_no_value_and_says_where_it_died() -> None:
+def test_a_crashed_life_returns_none_and_its_operation_is_recorded() -> None:
     crash = Crash("first", "process-kill", "before", "write /a #2")
     with (run := simulate(crashes=[crash])).kernel:
 
@@ -46,7 +46,7 @@ def test_a_life_that_dies_has_no_value_and_says_where_it_died() -> None:
         assert run.live("second", lambda world: world.files.read("/a")) == b""
 
 
-def test_a_crash_whose_operation_does_not_come_is_at_the_end() -> None:
+def test_a_crash_without_a_matching_operation_happens_at_the_end() -> None:
     crash = Crash("first", "nothing-lost", "before", "write /b #1")
     with (run := simulate(crashes=[crash])).kernel:
         run.live("first", write("/a", b"1"), crash_within=10)
@@ -76,7 +76,7 @@ def test_a_power_cut_after_a_kill_loses_the_page_cache() -> None:
     assert found == {(), ("a",)}
 
 
-def test_crashes_are_drawn_at_any_operation_within_and_of_any_kind_given() -> None:
+def test_crashes_are_drawn_at_any_allowed_operation_and_of_any_given_kind() -> None:
     drawn = set()
     for seed in range(60):
         with (run := simulate(str(seed))).kernel:
@@ -108,7 +108,7 @@ def test_operations_are_counted_for_each_life_that_is_to_crash() -> None:
     assert run.operations == {"first": {("create", "/a"): 1, ("write", "/a"): 1}}
 
 
-def test_all_steps_are_taken_each_with_draws_of_its_own() -> None:
+def test_all_workload_steps_run_with_separate_draws() -> None:
     run = simulate()
     taken = [(number, draw.below(1000, "size")) for number, draw in run.steps("client", 3)]
 
@@ -118,7 +118,7 @@ def test_all_steps_are_taken_each_with_draws_of_its_own() -> None:
     assert "step 2 size" in labels
 
 
-def test_a_step_that_a_record_leaves_out_shifts_no_other() -> None:
+def test_leaving_out_a_step_does_not_shift_the_draws_of_others() -> None:
     run = simulate()
     whole = {number: draw.below(1000, "size") for number, draw in run.steps("client", 4)}
     kept = [decision for decision in run.choices.decisions() if decision.label != "step 2 taken"]
@@ -129,7 +129,7 @@ def test_a_step_that_a_record_leaves_out_shifts_no_other() -> None:
     }
 
 
-def test_faults_and_timing_are_those_of_the_disks_to_come() -> None:
+def test_changed_faults_and_timing_apply_to_later_disks() -> None:
     def sync(world: SimWorld) -> int:
         world.files.write("/a", b"1")
         world.files.sync("/a")
@@ -172,7 +172,7 @@ def tally_up(world: SimWorld) -> int:
     return tally.count
 
 
-def test_tasks_switch_at_the_attributes_of_classes_that_are_named_from_then_on() -> None:
+def test_attribute_points_apply_to_the_named_classes_in_later_lives() -> None:
     def counts(*sources: type) -> set[tuple[int | None, int | None]]:
         found = set()
         for seed in range(30):
@@ -189,7 +189,7 @@ def test_tasks_switch_at_the_attributes_of_classes_that_are_named_from_then_on()
     assert counts() == {(2, 2)}
 
 
-def test_a_run_that_switches_at_attributes_may_take_more_steps() -> None:
+def test_attribute_points_raise_the_step_limit() -> None:
     def spin(world: SimWorld) -> None:
         for _ in range(150):
             world.tasks.sleep(0)
@@ -207,7 +207,7 @@ def test_a_run_that_switches_at_attributes_may_take_more_steps() -> None:
                     run.live("life", spin)
 
 
-def test_a_broken_promise_has_its_text_and_the_fact() -> None:
+def test_a_broken_promise_has_its_text_and_the_actual_value() -> None:
     broken = PromiseBroken("puts are kept", "b'a' is gone")
 
     assert (broken.promise, broken.found) == ("puts are kept", "b'a' is gone")

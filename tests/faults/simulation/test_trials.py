@@ -112,7 +112,7 @@ def test_a_story_shows_the_life_that_crashed_and_counts_the_events_of_the_judge(
     assert [line for line in told if line.startswith("second/")]  # the last events fill the remaining lines
 
 
-def test_a_path_in_a_text_is_not_the_directory_nor_a_shorter_name() -> None:
+def test_a_path_in_a_text_matches_neither_its_directory_nor_a_prefix() -> None:
     events = [TraceEvent(0, 0, "first/main", "create", path) for path in ("/kv", "/kv/log-1", "/kv/log-10", "/kv/new")]
     concern = Concern()
     concern.add_paths(events, ["create /kv/log-10 lost", "no such file: /kv/new."])
@@ -124,7 +124,7 @@ def test_passing_seeds_have_no_finding() -> None:
     assert find(lambda run: run.live("only", lambda world: None), range(10)) is None
 
 
-def test_a_finding_replays_draws_switches_crash_and_all() -> None:
+def test_a_replayed_finding_has_the_same_draws_switches_and_crash() -> None:
     for scenario in (lossy, racy):
         finding = found_in(scenario)
         replayed = replay(scenario, finding.record)
@@ -140,7 +140,7 @@ def test_a_failed_task_has_its_own_error() -> None:
     assert finding.error.startswith("AssertionError: an addition was lost")
 
 
-def test_an_error_outside_of_any_task_and_a_deadlock_are_failures_too() -> None:
+def test_errors_outside_of_tasks_and_deadlocks_are_failures() -> None:
     def fails(run: Simulation) -> None:
         raise KeyError("b")
 
@@ -171,7 +171,7 @@ def test_a_passing_record_is_no_finding() -> None:
         finding_of(lossy, 1, Record((), (), (), None))
 
 
-def test_a_record_has_another_run_under_another_policy() -> None:
+def test_another_policy_changes_the_schedule_of_a_replay() -> None:
     record = found_in(racy).record
     outcomes = []
     for seed in range(40):
@@ -186,7 +186,7 @@ def test_a_record_has_another_run_under_another_policy() -> None:
     assert {"", "AssertionError"} == set(outcomes)
 
 
-def test_a_run_that_cannot_be_repeated_is_an_error_and_no_finding() -> None:
+def test_a_run_that_cannot_be_repeated_raises_instead_of_a_finding() -> None:
     times = []
 
     def moody(run: Simulation) -> None:
@@ -198,7 +198,7 @@ def test_a_run_that_cannot_be_repeated_is_an_error_and_no_finding() -> None:
         find(moody, range(1))
 
 
-def test_a_scenario_that_reaches_past_its_world_is_refused() -> None:
+def test_a_scenario_that_uses_resources_outside_its_world_is_refused() -> None:
     with pytest.raises(LeakError, match=r"test_trials\.py"):
         run_seed(lambda run: run.live("only", lambda world: time.sleep(0.001)), 1)
 

@@ -119,7 +119,7 @@ def test_a_story_is_recorded_exactly(recorded: Recorded, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("opened", ['open("log", "ab", buffering=0)', 'os.fdopen(os.open("log", APPEND), "wb", 0)'])
-def test_appends_are_recorded_where_the_kernel_puts_them(taken: Taken, opened: str) -> None:
+def test_appends_are_recorded_at_their_real_offset(taken: Taken, opened: str) -> None:
     steps = taken(
         f"""
         import os
@@ -136,7 +136,7 @@ def test_appends_are_recorded_where_the_kernel_puts_them(taken: Taken, opened: s
     assert written == [(0, b"0123"), (4, b"ab"), (6, b"cd"), (8, b"ef"), (10, b"gh")]
 
 
-def test_the_libraries_that_move_whole_files_are_recorded(recorded: Recorded) -> None:
+def test_shutil_and_similar_libraries_are_recorded(recorded: Recorded) -> None:
     found = recorded(
         """
         import gzip, mailbox, pathlib, shutil, tarfile, tempfile, zipfile
@@ -209,7 +209,7 @@ def test_promises_replace_printed_lines(recorded: Recorded) -> None:
     assert record.acknowledged == ["a", "b", "cd"]
 
 
-def test_a_module_is_run_as_python_runs_it(recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_runs_as_with_python_m(recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").touch()
     (tmp_path / "app" / "__main__.py").write_text(
@@ -340,7 +340,7 @@ BEHIND_ITS_BACK = {
 
 
 @pytest.mark.parametrize("how", BEHIND_ITS_BACK)
-def test_the_directory_is_compared_with_the_record_in_the_end(recorded: Recorded, how: str) -> None:
+def test_after_the_run_the_files_are_compared_with_the_record(recorded: Recorded, how: str) -> None:
     lines, difference = BEHIND_ITS_BACK[how]
     _, unlike = recorded(lines)
 
@@ -359,7 +359,7 @@ def test_a_name_that_is_not_utf_8_is_refused_even_if_removed(recorded: Recorded,
         recorded(f"import os; name = os.fsdecode(b'\\xff'); open(name, 'w').close(){then}")
 
 
-def test_a_line_that_was_not_ended_is_kept_apart_from_promises(recorded: Recorded) -> None:
+def test_an_unfinished_output_line_is_no_promise(recorded: Recorded) -> None:
     record, _ = recorded("print('one'); print('tw', end=''); print('o', end='')")
 
     assert (record.acknowledged, record.unended) == (["one"], "two")
@@ -377,19 +377,19 @@ def test_a_line_that_was_not_ended_is_kept_apart_from_promises(recorded: Recorde
         ("import (", "ended with 1"),
     ],
 )
-def test_a_program_that_does_not_end_well_is_not_probed(recorded: Recorded, lines: str, why: str) -> None:
+def test_a_program_that_fails_is_not_probed(recorded: Recorded, lines: str, why: str) -> None:
     with pytest.raises(ProgramError, match=why):
         recorded(lines)
 
 
-def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
+def test_a_program_that_exceeds_its_time_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("while True: pass")
     with pytest.raises(ProgramError, match="not ended within"):
         record_program([str(script)], start_of(_empty(tmp_path)), 0.5)
 
 
-def test_the_recorded_open_has_the_errors_of_open(recorded: Recorded, tmp_path: Path) -> None:
+def test_the_recorded_open_raises_the_errors_of_open(recorded: Recorded, tmp_path: Path) -> None:
     lines = """
         import json, os, sys
         os.mkdir("d")
@@ -417,7 +417,7 @@ def test_the_recorded_open_has_the_errors_of_open(recorded: Recorded, tmp_path: 
     assert record.acknowledged == [done.stdout.strip()]
 
 
-def test_each_step_names_the_thread_that_did_it(recorded: Recorded) -> None:
+def test_each_step_names_its_thread(recorded: Recorded) -> None:
     record, unlike = recorded(
         """
         import threading

@@ -125,11 +125,11 @@ def test_an_injected_fault_has_its_documented_effect(sentence: str) -> None:
     assert run.record.exit == 0
 
 
-def test_every_kind_is_proved() -> None:
+def test_every_call_fault_has_a_test() -> None:
     assert {fault_of(sentence).kind for sentence in STRUCK} == set(CALL_FAULTS)
 
 
-def test_standard_output_and_missing_calls_meet_no_fault() -> None:
+def test_standard_output_and_missing_calls_get_no_fault() -> None:
     lines = "f = begun(); tried(os.write, f, b'one')"
     as_it_is = struck(lines, AS_IT_IS)
     run = struck(lines, RunControl(CallFault(FaultKind.FAILED_WRITE, 2)))
@@ -138,7 +138,7 @@ def test_standard_output_and_missing_calls_meet_no_fault() -> None:
     assert in_short(list(run.record.steps)) == in_short(list(as_it_is.record.steps))
 
 
-def test_a_program_that_ends_with_an_error_is_recorded_up_to_there() -> None:
+def test_a_failing_program_is_recorded_up_to_its_end() -> None:
     run = struck("f = begun(); os.fsync(f); print('synced')", RunControl(CallFault(FaultKind.FAILED_SYNC, 1)))
 
     assert run.record.exit == 1

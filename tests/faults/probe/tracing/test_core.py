@@ -64,7 +64,7 @@ def stopped(core: TracingCore) -> Iterator[int]:
         assert not Path(f"/proc/{child}").exists()
 
 
-def test_both_make_the_same_record(core: TracingCore, use: Switch) -> None:
+def test_core_and_ctypes_make_the_same_record(core: TracingCore, use: Switch) -> None:
     use(core)
     by_core = steps_of(traced(PROGRAM))
     use(None)
@@ -74,7 +74,7 @@ def test_both_make_the_same_record(core: TracingCore, use: Switch) -> None:
     assert {"store", "write", "rename", "truncate"} <= {one.kind for one in by_core}
 
 
-def test_requests_say_the_same_of_a_stopped_thread(core: TracingCore, use: Switch, stopped: int) -> None:
+def test_core_and_ctypes_return_the_same_data_about_a_thread(core: TracingCore, use: Switch, stopped: int) -> None:
     machine = this_machine()
     assert machine is not None
     registers = Registers(machine)
@@ -96,7 +96,7 @@ def test_requests_say_the_same_of_a_stopped_thread(core: TracingCore, use: Switc
     assert by_core == answers()
 
 
-def test_an_instruction_is_carried_out(core: TracingCore, use: Switch, stopped: int) -> None:
+def test_a_single_step_executes_one_instruction(core: TracingCore, use: Switch, stopped: int) -> None:
     machine = this_machine()
     assert machine is not None
     for one in (core, None):
@@ -194,7 +194,7 @@ def test_invalid_registers_are_refused(core: TracingCore, stopped: int) -> None:
         core.set_registers(stopped, NT_PRSTATUS, bytes(2048), {})
 
 
-def test_both_read_the_same_descriptor_facts(core: TracingCore, use: Switch, tmp_path: Path) -> None:
+def test_core_and_ctypes_read_the_same_descriptor_facts(core: TracingCore, use: Switch, tmp_path: Path) -> None:
     file = os.open(tmp_path / "f", os.O_RDWR | os.O_CREAT | os.O_APPEND)
     os.write(file, b"twelve bytes")
     info = os.open(f"/proc/self/fdinfo/{file}", os.O_RDONLY)
@@ -212,7 +212,7 @@ def test_both_read_the_same_descriptor_facts(core: TracingCore, use: Switch, tmp
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
-def test_both_find_the_same_difference(old: bytes, new: bytes) -> None:
+def test_core_and_python_find_the_same_difference(old: bytes, new: bytes) -> None:
     core = load_core()
     if core is None:
         pytest.skip("no core in C was built")
@@ -224,7 +224,7 @@ def test_both_find_the_same_difference(old: bytes, new: bytes) -> None:
     assert core.difference(old.ljust(size, b"\0"), new.ljust(size, b"\0")) == expected
 
 
-def test_contents_of_several_sizes_are_refused(core: TracingCore) -> None:
+def test_contents_of_different_sizes_are_refused(core: TracingCore) -> None:
     with pytest.raises(ValueError, match="equal sizes"):
         core.difference(b"a", b"ab")
 

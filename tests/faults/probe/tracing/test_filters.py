@@ -46,7 +46,7 @@ def test_a_filter_stops_only_at_its_calls(machine: Architecture) -> None:
 
 
 @MACHINES
-def test_unsupported_calls_do_not_exist(machine: Architecture) -> None:
+def test_unsupported_calls_fail_as_missing(machine: Architecture) -> None:
     code = filter_of(machine, {})
     calls = machine.calls
 
@@ -55,13 +55,13 @@ def test_unsupported_calls_do_not_exist(machine: Architecture) -> None:
     assert outcome(code, machine, 4, audit=0x40000003) == 0x50000 | errno.ENOSYS
 
 
-def test_calls_with_32_bit_pointers_do_not_exist() -> None:
+def test_calls_with_32_bit_pointers_fail_as_missing() -> None:
     assert outcome(filter_of(X86_64, {}), X86_64, 0x40000001) == 0x50000 | errno.ENOSYS
 
 
 @MACHINES
 @pytest.mark.parametrize("start", [0x7F12_3456_7000, 0x7F12_FFFF_F000])  # the second range crosses 4 GiB
-def test_a_range_stops_calls_with_an_argument_in_it(machine: Architecture, start: int) -> None:
+def test_a_range_filter_stops_calls_with_an_argument_in_the_range(machine: Architecture, start: int) -> None:
     end = start + 0x5000
     code = filter_of_range(machine, start, end)
 
@@ -83,7 +83,7 @@ def test_a_range_stops_calls_with_an_argument_in_it(machine: Architecture, start
         (0xF9000041, False),  # str x1, [x2]
     ],
 )
-def test_a_store_exclusive_is_known(word: int, is_exclusive: bool) -> None:
+def test_a_store_exclusive_is_recognised(word: int, is_exclusive: bool) -> None:
     assert AARCH64.is_store_exclusive(struct.pack("<I", word)) is is_exclusive
     assert not X86_64.is_store_exclusive(struct.pack("<I", word))
 
@@ -99,6 +99,6 @@ def test_a_store_exclusive_is_known(word: int, is_exclusive: bool) -> None:
         ("488907", False),  # mov [rdi], rax
     ],
 )
-def test_an_instruction_that_is_repeated_is_known(instruction: str, is_repeated: bool) -> None:
+def test_a_repeated_instruction_is_recognised(instruction: str, is_repeated: bool) -> None:
     assert X86_64.is_repeated(bytes.fromhex(instruction)) is is_repeated
     assert not AARCH64.is_repeated(bytes.fromhex(instruction).ljust(4, b"\0"))

@@ -35,5 +35,5 @@ def assert_exact(name: str, kills: int, source: Path, *how: str) -> None:
     assert found["killed"] == kills <= found["steps"]
 
 
-def test_there_are_many_programs() -> None:
+def test_the_kill_test_has_many_programs() -> None:
     assert len(PROGRAMS) * KILLS >= 200

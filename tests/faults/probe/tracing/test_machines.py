@@ -74,7 +74,7 @@ def test_registers_of_aarch64_are_where_the_kernel_puts_them() -> None:
     assert [names[index] for index in used] == ["pc", "sp", "x8", "x0", "x0", "x1", "x2", "x3", "x4", "x5"]
 
 
-def test_the_kernel_has_the_number_of_a_call_apart_on_aarch64_only() -> None:
+def test_only_aarch64_has_a_separate_register_set_for_the_call_number() -> None:
     numbers = dict(re.findall(r"#define (NT_\w+)\s+(\w+)", header(AARCH64, "linux/elf.h")))
 
     assert int(numbers["NT_PRSTATUS"], 0) == NT_PRSTATUS

@@ -116,7 +116,7 @@ for number, instruction in enumerate(OTHERS):
 
 
 @pytest.mark.parametrize("code", PLAIN.values(), ids=PLAIN)
-def test_a_plain_store_is_known(code: str) -> None:
+def test_a_plain_store_is_decoded(code: str) -> None:
     lacks = {"488935": "00010000", "66c705": "000100003412"}.get(code, "")
     instruction = bytes.fromhex(code + lacks)
 

@@ -65,7 +65,7 @@ def run_under(seed: int, lines: str) -> TracedRun:
 
 
 @pytest.mark.ci
-def test_a_seed_gives_the_same_order_of_threads_again_and_others_give_others() -> None:
+def test_a_seed_repeats_its_thread_order_and_other_seeds_differ() -> None:
     orders = [in_short(list(run_under(seed, WRITERS).record.steps)) for seed in SEEDS]
     again = [in_short(list(run_under(seed, WRITERS).record.steps)) for seed in SEEDS]
 
@@ -97,7 +97,7 @@ def test_every_order_respects_a_wait_between_threads() -> None:
             assert written[:place].count("made") > written[:place].count("used")
 
 
-def test_a_long_computation_is_not_waited_for_and_is_counted() -> None:
+def test_a_choice_without_a_computing_thread_is_counted_as_hurried() -> None:
     run = run_under(0, SPINNER)
 
     assert run.hurried > 0

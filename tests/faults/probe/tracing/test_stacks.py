@@ -101,7 +101,7 @@ def built(tmp_path: Path) -> Built:
     ],
     ids=" ".join,
 )
-def test_each_step_has_its_line_however_the_program_was_built(built: Built, options: tuple[str, ...]) -> None:
+def test_each_step_has_its_source_line_with_any_build_options(built: Built, options: tuple[str, ...]) -> None:
     record = recorded(built(*options))
     inner = [(step.kind, step.path.removeprefix("/files/"), record.stacks[step.stack][0]) for step in record.steps]
     places = {(kind, path, Path(place.file).name, place.line, place.function) for kind, path, place in inner}
@@ -121,7 +121,7 @@ def test_a_stack_leads_from_the_function_to_its_callers(built: Built) -> None:
     assert [place.function for place in record.stacks[write.stack]][:2] == ["append_record", "main"]
 
 
-def test_a_function_that_was_inlined_is_there_as_well(built: Built) -> None:
+def test_a_stack_has_inlined_functions(built: Built) -> None:
     record = recorded(built("-g", "-O2"))
     write = next(step for step in record.steps if step.kind == "write")
 
@@ -145,13 +145,13 @@ def test_stacks_are_only_taken_on_request(built: Built) -> None:
     assert record.stacks == ((),)
 
 
-def test_where_there_is_no_addr2line_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_addr2line_is_reported_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_lines, "TOOL", "no-such-tool")
     with pytest.raises(ProgramError, match="found by addr2line, which is not there: binutils has it"):
         record_traced(["true"], EMPTY, 60.0, takes_stacks=True)
 
 
-def test_a_file_that_is_no_module_has_no_lines() -> None:
+def test_an_address_in_a_data_file_has_no_source_line() -> None:
     for content in (b"", b"#!/bin/sh\n", b"\x7fELF\x01\x01" + bytes(60), b"\x7fELF\x02\x01"):
         with pytest.raises((ValueError, struct.error)):
             ElfFile(content)
@@ -179,7 +179,7 @@ def built_by_go(tmp_path: Path) -> Built:
     return built_by_go
 
 
-def test_a_program_of_go_has_its_lines(built_by_go: Built) -> None:
+def test_a_go_program_has_source_lines(built_by_go: Built) -> None:
     record = recorded(built_by_go())
     write = next(step for step in record.steps if step.kind == "write")
     places = [(Path(one.file).name, one.line, one.function) for one in record.stacks[write.stack]]
@@ -189,7 +189,7 @@ def test_a_program_of_go_has_its_lines(built_by_go: Built) -> None:
     assert all(one.file.endswith("main.go") for one in record.stacks[write.stack])
 
 
-def test_a_program_of_go_without_symbols_has_lines_as_well(built_by_go: Built) -> None:
+def test_a_go_program_without_symbols_has_source_lines(built_by_go: Built) -> None:
     record = recorded(built_by_go("-ldflags=-s -w", "-gcflags=-l"))  # nothing is inlined
     write = next(step for step in record.steps if step.kind == "write")
     places = [(Path(one.file).name, one.line, one.function) for one in record.stacks[write.stack]]
@@ -197,7 +197,7 @@ def test_a_program_of_go_without_symbols_has_lines_as_well(built_by_go: Built) -
     assert places == [("main.go", line_of(GO, "append"), "main.appendRecord"), ("main.go", 12, "main.main")]
 
 
-def test_a_table_of_go_of_another_version_is_none() -> None:
+def test_a_go_table_of_an_unknown_version_is_ignored() -> None:
     module = ElfFile(Path(sys.executable).resolve().read_bytes())
     with pytest.raises(ValueError, match="of another version: 0xfffffffb"):
         GoLines(module, struct.pack("<IHBB8Q", 0xFFFF_FFFB, 0, 1, 8, *[0] * 8), 4096)

@@ -30,7 +30,7 @@ def test_a_shell_script_is_recorded_with_its_processes() -> None:
     assert in_short(steps) == ["create /files/a #0", "write #0 'one\\n'", "rename /files/a /files/b", "acknowledge one"]
 
 
-def test_a_thread_has_the_name_that_it_has_at_its_first_step() -> None:
+def test_a_threads_name_is_its_name_at_the_first_step() -> None:
     record, unlike = traced(
         """
         def work():
@@ -90,7 +90,7 @@ def test_a_static_program_without_any_library_is_recorded(tmp_path: Path) -> Non
     ]
 
 
-def test_a_call_changes_no_register_of_a_program_but_its_result(tmp_path: Path) -> None:
+def test_a_recorded_call_changes_only_the_result_register(tmp_path: Path) -> None:
     """After mmap the recorder makes the thread execute other calls; on aarch64 the kernel shows a mark in x7."""
     program = compiled(
         tmp_path,
@@ -166,7 +166,7 @@ def test_injected_calls_work_in_guarded_code(tmp_path: Path) -> None:
     assert in_short(steps) == ["create /files/f #0", "truncate #0 @4096", "sync #0", "store #0 'B'"]
 
 
-def test_files_at_the_start_are_there_and_numbered() -> None:
+def test_files_at_the_start_exist_and_have_numbers() -> None:
     start = Image({f"{FILES}/a": FileImage(b"A", 0), f"{FILES}/b": FileImage(b"B", 0)}, (FILES, TEMPORARY))
 
     steps = steps_of(traced('os.write(os.open("b", os.O_WRONLY | os.O_APPEND), open("a", "rb").read())', start=start))
@@ -289,7 +289,7 @@ def test_a_program_that_ends_with_an_error_shows_the_end_of_its_standard_output(
         traced(f"{promise}\nfor n in range(8): print(n)\nprint('not locked', end='', flush=True); os._exit(1)")
 
 
-def test_io_uring_and_shared_blocks_do_not_exist() -> None:
+def test_io_uring_and_block_sharing_fail_as_unsupported() -> None:
     steps_of(
         traced(
             """
@@ -326,7 +326,9 @@ def test_io_uring_and_shared_blocks_do_not_exist() -> None:
         ('file(); os.symlink("f", "s"); os.link("s", "l", follow_symlinks=False)', "link"),
     ],
 )
-def test_unsupported_actions_are_named(lines: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_actions_are_reported_by_name(
+    lines: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
     record, _ = traced(lines)
@@ -357,7 +359,7 @@ def test_a_socket_that_replaces_a_file_by_rename_is_refused() -> None:
     assert unlike != []
 
 
-def test_bytes_that_another_program_writes_are_found_in_the_end(tmp_path: Path) -> None:
+def test_bytes_written_by_another_program_are_found_after_the_run(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     other = subprocess.Popen(["sh", "-c", f"read path < {pipe}; echo other >> $path/f; echo done > {pipe}"])
@@ -368,7 +370,7 @@ def test_bytes_that_another_program_writes_are_found_in_the_end(tmp_path: Path) 
     assert unlike == ["/files/f @ 10000: expected the file's end, found 0x6f (sizes: expected 10000, found 10006)"]
 
 
-def test_a_program_that_does_not_end_is_named_and_ended() -> None:
+def test_a_program_that_exceeds_its_time_is_named_and_killed() -> None:
     with pytest.raises(ProgramError, match=r"the program has not ended within 0\.5 s"):
         record_traced(["sleep", "60"], EMPTY, 0.5)
 
@@ -397,7 +399,7 @@ def test_a_program_that_fails_is_named() -> None:
         record_traced(["sh", "-c", "exit 3"], EMPTY, 10.0)
 
 
-def test_another_system_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_operating_system_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.platform, "system", lambda: "Darwin")
     monkeypatch.setattr(run.platform, "machine", lambda: "arm64")
 
@@ -405,7 +407,7 @@ def test_another_system_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         record_traced(["true"], EMPTY, 1.0)
 
 
-def test_pages_of_another_size_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_page_size_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.os, "sysconf", lambda name: 65536)
 
     with pytest.raises(ProgramError, match="where pages have 4096 bytes: here they have 65536"):
@@ -520,7 +522,7 @@ print(mine())
         "in_child(lambda: print(mine(), flush=True))",
     ],
 )
-def test_a_program_shares_one_processor_with_its_recorder_until_it_could_notice(act: str) -> None:
+def test_a_program_is_pinned_to_one_cpu_until_it_could_notice(act: str) -> None:
     *_, words = Path("/proc/thread-self/status").read_text().partition("Cpus_allowed_list:")
     everywhere = words.split()[0]
 

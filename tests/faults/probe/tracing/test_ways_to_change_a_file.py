@@ -464,5 +464,5 @@ def _joined(steps: list[Step]) -> list[Step]:
     return joined
 
 
-def test_there_are_many_ways() -> None:
+def test_the_catalogue_of_file_changes_is_large() -> None:
     assert len(WAYS) >= 40
