@@ -174,12 +174,16 @@ class FaultKind(StrEnum):
     RENAME_UNDONE = _crash(
         "rename undone",
         "a renamed file has its old name",
-        "as unlink undone; both names change at once",
+        "the rename changes directories and was not logged in time; both names change at once",
         "as name lost, through the directory of the new name",
         f"rename(2); {_OSDI_2014}",
     )
     REMOVAL_UNDONE = _crash(
-        "removal undone", "a removed directory is back", "as unlink undone", "as name lost", _OSDI_2014
+        "removal undone",
+        "a removed directory is back",
+        "the removal changes the parent directory and was not logged in time",
+        "as name lost",
+        _OSDI_2014,
     )
     SLOW_SYNC = _time(
         "slow sync",
@@ -230,14 +234,14 @@ class FaultKind(StrEnum):
         "lying sync",
         "a sync succeeded while its data was only in the drive's volatile cache",
         "drives, controllers and hypervisors acknowledge flushes without executing them",
-        "durable only after the next honest sync of any file, except in process kills and os-crash",
+        "the data survives process kills and os-crash; a power cut loses it until an honest sync of any file",
         f"{_FAST_2013}; Rajimwale et al., Coerced Cache Eviction and Discreet-Mode Journaling, DSN 2011",
     )._replace(knob="lying_sync_chance")
     LIE_EXPOSED = _crash(
         "lie exposed",
         "a power cut lost data that a sync had acknowledged",
         "the drive's volatile cache is lost with the power",
-        "counted per page and per name or length that a lying sync covered",
+        "counted per lost page, name or length that a lying sync covered",
         _FAST_2013,
     )._replace(follows="lying_sync_chance")
     DISK_FULL = _space(
@@ -264,13 +268,13 @@ class FaultKind(StrEnum):
     INTERRUPTED_CALL = _write(
         "interrupted call",
         "a call that changes or syncs a file was interrupted without effect",
-        "a signal arrives while a network or FUSE file system blocks; local ones keep waiting",
+        "a signal arrives while a call on a network or FUSE file system waits; local file systems ignore it",
         "EINTR without effect, at one write, truncation, allocation or sync of a probed program",
         "write(2), ftruncate(2), fallocate(2) and fsync(2), ERRORS; signal(7)",
     )._replace(by_probes=True)
     REFUSED_MLOCK = _machine(
         "refused mlock",
-        "the system refused to lock a mapped file in memory",
+        "mlock of a mapped file failed",
         "RLIMIT_MEMLOCK, or too little memory",
         "ENOMEM",
         "mlock(2), ERRORS",
@@ -319,7 +323,7 @@ class FaultKind(StrEnum):
     )._replace(knob="failed_rename_chance", passes=True, excuses=Excuse.ERROR, odds=(0.1, 0.5))
     LATENT_SECTOR_ERROR = _read(
         "latent sector error",
-        "a needed sector could not be read",
+        "a sector could not be read",
         "sectors fail unnoticed until they are read; an overwritten sector is remapped",
         "EIO through a descriptor; SIGBUS through a map, which kills the process",
         "Bairavasundaram et al., An Analysis of Latent Sector Errors in Disk Drives, SIGMETRICS 2007; mmap(2), SIGBUS",
@@ -340,7 +344,7 @@ class FaultKind(StrEnum):
     )._replace(knob="failed_extend_chance", passes=True, excuses=Excuse.NO_SPACE, odds=(0.1,))
     HOLE_WITHOUT_ROOM = _space(
         "hole without room",
-        "a process was killed by a store into a hole of a file on a full disk",
+        "a process was killed by a store to a hole of a mapped file on a full disk",
         "blocks of a sparse file are allocated at the first store, which can only fail with SIGBUS",
         "extending a file allocates nothing; on a full disk a first store kills the process, and a pwrite raises "
         "ENOSPC",
@@ -440,7 +444,7 @@ class FaultKind(StrEnum):
     SECOND_START = _machine(
         "second start",
         "the store was started a second time while it ran",
-        "an impatient operator, or a supervisor with a wrong state",
+        "an impatient operator, or a supervisor that assumes the store is down",
         "another process loads a store on the same directory during traffic",
         "spec of the store: the lock file",
     )._replace(knob="starts.second", by_scenarios=True)
@@ -475,7 +479,7 @@ class FaultKind(StrEnum):
     OLD_BLOCKS = _crash(
         "old blocks",
         "unwritten sectors of the log hold bytes of an older segment",
-        "on file systems that do not zero new blocks, they show their previous content",
+        "some file systems do not zero new blocks, so reads return their previous content",
         "bytes of an older segment are put after the end of the log in the image",
         "ext4(5), data=writeback",
     )._replace(by_scenarios=True)
@@ -484,35 +488,35 @@ class FaultKind(StrEnum):
         "a segment before the last one, or a queue's file, was too short",
         "the directory was copied or restored incompletely",
         "a segment other than the last, or any file of a queue, is cut in the image",
-        "the tools of everyday life",
+        "general operating experience",
     )._replace(by_scenarios=True)
     FULL_AT_START = _rest(
         "full disk at a start",
         "the disk had no space for the files of queues at a restart",
         "another program filled the disk, and the queues were deleted to be rebuilt",
         "queues and index are removed from the image, and the disk stays full until the store runs",
-        "the tools of everyday life",
+        "general operating experience",
     )._replace(by_scenarios=True)
     MISSING_SEGMENT = _rest(
         "missing segment",
         "the oldest segments were missing, or one between two others with expired segments before it",
         "an operator removes the oldest files by hand, or a backup is restored without one of its files",
-        "segments are removed from the image, and the modification times of those before a gap are set back",
-        "the tools of everyday life",
+        "segments are removed from the image, and segments before a gap get older modification times",
+        "general operating experience",
     )._replace(by_scenarios=True)
     STRAY_FILE = _rest(
         "stray file",
         "a foreign file was among the store's files",
         "mount points have a `lost+found`, people leave notes and copies, and tools leave marker files",
         "a file is added to the image of a stopped store; a start must neither fail because of it nor remove it",
-        "the tools of everyday life; ext4(5), lost+found",
+        "general operating experience; ext4(5), lost+found",
     )._replace(by_scenarios=True)
     DAMAGED_CHECKPOINT = _rest(
         "damaged checkpoint",
         "the checkpoint was truncated, or held a negative time, at a restart",
         "drives lose sectors, and directories are copied or restored incompletely",
         "the file is truncated, or eight of its bytes are set, in the image; the log has the same information",
-        "the tools of everyday life",
+        "general operating experience",
     )._replace(by_scenarios=True)
     LOST_SECTOR = _rest(
         "lost sector",
@@ -596,20 +600,20 @@ class FaultKind(StrEnum):
     REFUSED_CONNECTION = _network(
         "refused connection",
         "a connection to a listening port was refused",
-        "a port that is being reopened, a full queue, a firewall that rejects",
+        "a listener that is restarting, a full accept queue, or a firewall",
         "ConnectionRefusedError after a round trip",
         f"{_TCP}, section 3.10.7.1",
     )._replace(knob="refused_chance")
     FAILED_POLL = _network(
         "failed poll",
-        "a wait for many connections failed and ended the task that serves them",
-        "a library closes a descriptor twice, and the second time its number belongs to the poller",
+        "a wait for many connections failed, and the task that serves them ended",
+        "a library closes a descriptor twice, after its number was reused for the poller",
         "OSError (EBADF) from the poller's wait",
         "epoll_wait(2), EBADF",
     )._replace(knob="failed_poll_chance")
     SILENT_DEATH = _network(
         "silent death",
-        "a machine was off without any notice to its peers",
+        "a machine died without any notice to its peers",
         "the power fails or the kernel panics, so no process closes the connections",
         "the last data in flight may be lost; peers see no error until another machine of the same name answers with "
         "resets; at every power cut that the network knows of, otherwise by chance",

@@ -39,7 +39,7 @@ class FaultPlan:
     failed_map_chance: float = 0.0
     failed_lookup_chance: float = 0.0
     failed_page_in_chance: float = 0.0
-    """Per view of clean pages through a map, in tasks that `strike_page_ins_of` or `with_page_ins` selects."""
+    """Per view of clean pages through a map, in tasks that `limit_page_ins_to` or `with_page_ins` selects."""
     failed_removal_chance: float = 0.0
     failed_rename_chance: float = 0.0
     refused_lock_chance: float = 0.0

@@ -14,7 +14,7 @@ from ..disk.image import DamagedRange, FileImage, Image
 from ..disk.namespace import Namespace
 from ..disk.page_cache import Inode
 from ..kinds import FaultKind
-from .page_outcomes import DirtyPage, PageOutcome, lay_outcome, lay_version
+from .page_outcomes import DirtyPage, PageOutcome, apply_outcome, apply_version
 from .profiles import CrashProfile, Metadata
 
 
@@ -144,7 +144,7 @@ class PowerCut:
             version, _, sectors, torn_at, _, filling = page_outcome
             assert page.least <= version <= len(page.writes), (page.label, page.least, page_outcome)
             if sectors or torn_at or filling:
-                tears = lay_outcome(content, start, page.writes, page_outcome, self._sector_bytes, durable)
+                tears = apply_outcome(content, start, page.writes, page_outcome, self._sector_bytes, durable)
                 injected[FaultKind.TORN_PAGE if tears.page else _outcome_name(page, version)] += 1
                 if tears.sectors:
                     injected[FaultKind.TORN_SECTOR] += tears.sectors
@@ -155,7 +155,7 @@ class PowerCut:
                 if version == len(page.writes):  # the visible version of the page
                     content[:] = inode.readable[start : start + len(content)]
                 else:
-                    lay_version(content, start, page.writes[:version])
+                    apply_version(content, start, page.writes[:version])
                 injected[_outcome_name(page, version)] += 1
             if inode.in_drive and self._exposes_lie(inode, page, page_outcome, content, durable):
                 injected[FaultKind.LIE_EXPOSED] += 1
@@ -177,7 +177,7 @@ class PowerCut:
         honest = bytearray(durable[start : start + len(found)])
         version, other = max(page_outcome.version, least), max(page_outcome.other, least)
         honored = page_outcome._replace(version=version, other=other, garbage=0, filling=0)
-        lay_outcome(honest, start, page.writes, honored, self._sector_bytes)
+        apply_outcome(honest, start, page.writes, honored, self._sector_bytes)
         return least > 0 and honest != found
 
 

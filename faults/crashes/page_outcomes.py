@@ -79,7 +79,6 @@ class Tears(NamedTuple):
     sectors: int = 0
     """Number of sectors that mix versions."""
     garbage: int = 0
-    """Number of sectors with garbage."""
 
 
 _WHOLE = Tears()
@@ -203,11 +202,11 @@ class PageOutcomes:
         assert self.page.least <= page_outcome.version <= len(self.page.writes), page_outcome
         content = bytearray(self._durable[self.start : self.end])
         sector_bytes, writes = self._sector_faults.sector_bytes, self.page.writes
-        lay_outcome(content, self.start, writes, page_outcome, sector_bytes, self._durable)
+        apply_outcome(content, self.start, writes, page_outcome, sector_bytes, self._durable)
         return bytes(content)
 
 
-def lay_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
+def apply_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
     """Apply writes to a page, within the length of the page. start: the file offset of the page."""
     end = start + len(page)
     for _, at, data in writes:
@@ -220,7 +219,7 @@ def lay_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
                 page[first - start : last - start] = data[first - at : last - at]
 
 
-def lay_outcome(
+def apply_outcome(
     page: bytearray,
     start: int,
     writes: Sequence[Write],
@@ -235,11 +234,11 @@ def lay_outcome(
     """
     is_torn = page_outcome.sectors or page_outcome.torn_at or page_outcome.filling
     if page_outcome.version == page_outcome.other or not is_torn:
-        lay_version(page, start, writes[: page_outcome.version])
+        apply_version(page, start, writes[: page_outcome.version])
         return _WHOLE
     other = page[:]  # built from the durable page, because the other version may have fewer writes than this one
-    lay_version(other, start, writes[: page_outcome.other])
-    lay_version(page, start, writes[: page_outcome.version])
+    apply_version(other, start, writes[: page_outcome.other])
+    apply_version(page, start, writes[: page_outcome.version])
     chosen = page[:]
     if page_outcome.sectors:
         for sector, first in enumerate(range(0, len(page), sector_bytes)):
@@ -250,7 +249,7 @@ def lay_outcome(
         older, newer = (chosen, other) if page_outcome.version < page_outcome.other else (other, chosen)
         torn = _tear_sector(page, older, newer, page_outcome.torn_at, sector_bytes)
     if page_outcome.filling:
-        harmed = _lay_garbage(page, start, chosen, other, page_outcome, sector_bytes, durable)
+        harmed = _apply_garbage(page, start, chosen, other, page_outcome, sector_bytes, durable)
     return _WHOLE if page in (chosen, other) else Tears(True, torn, harmed)
 
 
@@ -264,7 +263,7 @@ def _tear_sector(page: bytearray, older: bytearray, newer: bytearray, torn_at: i
     return int(torn not in (older[first:last], newer[first:last]))
 
 
-def _lay_garbage(
+def _apply_garbage(
     page: bytearray,
     start: int,
     one: bytearray,

@@ -101,7 +101,7 @@ class Metadata(Enum):
         ordered = [change for change in changes if self.is_in_order(change)]
         return ordered, [change for change in changes if not self.is_in_order(change)]
 
-    def is_taken_along(self, change: Change, first_lost: int | None) -> bool:
+    def is_lost_with_ordered(self, change: Change, first_lost: int | None) -> bool:
         """Return whether an unordered change is lost because it was logged after the first lost ordered change."""
         return self is Metadata.PREFIX_BUT_DELAYED and first_lost is not None and change.number > first_lost
 
@@ -143,7 +143,7 @@ class CrashProfile:
         """Return the lost changes plus those that are lost because of them."""
         ordered, others = self.metadata.split(unsure)
         first_lost = next((change.number for change in ordered if change.number in lost), None)
-        taken = [one.number for one in others if self.metadata.is_taken_along(one, first_lost)]
+        taken = [one.number for one in others if self.metadata.is_lost_with_ordered(one, first_lost)]
         return {**dict.fromkeys(taken, 0), **lost}
 
     def partial(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:

@@ -34,7 +34,7 @@ def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[
     lost = {change.number: 0 for change in ordered[len(ordered) - count :]}
     first_lost = min(lost, default=None)
     for change in others:
-        is_lost = profile.metadata.is_taken_along(change, first_lost) or bool(
+        is_lost = profile.metadata.is_lost_with_ordered(change, first_lost) or bool(
             stream.record(2, f"{change.label} lost", int(change.number in proposed))
         )
         if is_lost:

@@ -69,7 +69,7 @@ class FilePages:
 
     path: str
     written: Gate
-    """Wakes the tasks that wait for the pages in flight."""
+    """Opens when no page of the file is in flight."""
     blocks: FileBlocks = field(default_factory=FileBlocks)
     dirty: set[int] = field(default_factory=set)
     dirty_since_ns: int = 0

@@ -24,7 +24,7 @@ _FILES_AT_ONCE = 256  # Linux's limit for queued requests (nr_requests)
 _PAGES_AT_ONCE = 4096  # 16 MiB
 _PAGES_OF_REQUEST = 256  # 1 MiB, about Linux's limit for one request (max_sectors_kb)
 Batch = tuple[FilePages, list[int]]
-"""Some pages of one file, ascending."""
+"""Pages of one file, ascending."""
 
 
 class Journal:
@@ -110,7 +110,7 @@ class WriteBack:
         return (self._dirty + self._in_flight) * BLOCK_BYTES
 
     def dirtied(self, file: FilePages, first: int, last: int) -> None:
-        """Record writes to pages [first, last] of a file. Wait if too much is dirty."""
+        """Record writes to pages [first, last] of a file. Wait if too many are dirty."""
         dirty = file.dirty
         before = len(dirty)
         if first == last:
@@ -210,7 +210,7 @@ class WriteBack:
             self._room.open()
 
     def _queue_write(self, file: FilePages, pages: list[int]) -> IoRequest:
-        """Queue a write of pages of one file. The pages count as clean from then on."""
+        """Queue a write of pages of one file. Queued pages count as clean."""
         runs = self._placement.place(file.blocks, pages)
         file.in_flight += len(pages)
         file.dirty.difference_update(pages)

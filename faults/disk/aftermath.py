@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ..crashes.page_outcomes import DirtyPage, PageOutcome, lay_version
+from ..crashes.page_outcomes import DirtyPage, PageOutcome, apply_version
 from .changes import Change, Create, MakeDirectory, MetadataState, Rename
 from .content import Content, SparseBytes
 from .image import Image
@@ -118,7 +118,7 @@ def _ending(
     end = min(start + page_bytes, len(content))
     for version in (page_outcome.version, page_outcome.other):
         laid = bytearray(inode.durable_bytes(len(content))[start:end])
-        lay_version(laid, start, page.writes[:version])
+        apply_version(laid, start, page.writes[:version])
         if laid == content[start:end]:
             if version == len(page.writes):
                 return PageEnding.KEPT

@@ -66,8 +66,8 @@ class MetadataState:
         """Return the targets of the symbolic links, by path."""
         return {path: self.symlinks[file] for path, file in sorted(self.names.items()) if file in self.symlinks}
 
-    def relocate(self, where: Callable[[str], str]) -> None:
-        """Replace every path p by where(p)."""
+    def replace_paths(self, where: Callable[[str], str]) -> None:
+        """Replace every path. where: maps old to new paths."""
         self.names = {where(path): file for path, file in self.names.items()}
         self.directories = {where(path) for path in self.directories}
 
@@ -303,7 +303,7 @@ class RenameDirectory(_Renaming):
 
     def apply(self, entries: MetadataState) -> None:
         """Move the directory. It gets the new name even if its creation was lost."""
-        entries.relocate(self.after)
+        entries.replace_paths(self.after)
         entries.directories.add(self.target)
 
     def after(self, path: str) -> str:
@@ -322,7 +322,7 @@ class RenameExchange(_Renaming):
 
     def apply(self, entries: MetadataState) -> None:
         """Exchange the two paths. If a crash removed one of the files, the other still moves."""
-        entries.relocate(self.after)
+        entries.replace_paths(self.after)
 
     def after(self, path: str) -> str:
         """Map a path from before the change to the path after it."""

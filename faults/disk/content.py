@@ -163,7 +163,7 @@ def with_pages(content: Content, pages: Mapping[int, bytes | bytearray]) -> Cont
 
 
 def first_difference(one: Content, other: Content) -> int | None:
-    """Return the first offset at which two contents differ, or None. A prefix differs at its end."""
+    """Return the first offset at which two contents differ, or None. If one is a prefix, this is its length."""
     shorter = min(len(one), len(other))
     if isinstance(one, SparseBytes) and isinstance(other, SparseBytes):
         starts = [page * PAGE_BYTES for page in sorted({*one.pages(), *other.pages()})]

@@ -63,9 +63,9 @@ class Disk:
             self._names = Namespace(page_bytes, is_sparse=is_sparse)
         else:
             self._names = Namespace.load(image, page_bytes, kernel.wall_start_ms, is_sparse=is_sparse)
-            self._names.lay_bad_sectors(bad_sectors, sector_bytes)
+            self._names.mark_bad_sectors(bad_sectors, sector_bytes)
             if self._injector.faults.sparse:
-                self._names.lay_holes(sector_bytes)
+                self._names.mark_holes(sector_bytes)
         self._volume = Volume(self._names, self._injector, sector_bytes, capacity_bytes)
         self._syncs = Syncs(self._injector, self._names, timing or SyncTiming())
         self._mounted: list[Machine] = []
@@ -79,9 +79,9 @@ class Disk:
         return self._injector.operations
 
     @property
-    def met(self) -> CrashSite | None:
+    def crash_site(self) -> CrashSite | None:
         """Return the last operation at which a machine crashed, or None."""
-        return self._injector.met
+        return self._injector.crash_site
 
     @property
     def bad_sectors(self) -> list[DamagedRange]:
@@ -151,9 +151,9 @@ class Disk:
         self._injector.moment = moment
         self._injector.aim = trigger
 
-    def strike_page_ins_of(self, names: Collection[str]) -> None:
+    def limit_page_ins_to(self, names: Collection[str]) -> None:
         """Limit slow and failed page-ins to tasks whose name after the last `/` is in names."""
-        self._injector.struck_names = names
+        self._injector.page_in_fault_names = names
 
     @contextmanager
     def with_page_ins(self) -> Iterator[None]:
@@ -183,7 +183,7 @@ class Disk:
     def disarm(self) -> None:
         """Remove a crash trigger that was not reached."""
         self._injector.crash_at = -1
-        self._injector.met = None
+        self._injector.crash_site = None
         self._injector.aim = None
 
     def is_durable(self, path: str, start: int, end: int) -> bool:
@@ -191,9 +191,9 @@ class Disk:
         inode = self._names.current.inode(path)
         return inode is not None and inode.has_durable(start, end)
 
-    def is_named_for_good(self, path: str) -> bool:
+    def is_name_durable(self, path: str) -> bool:
         """Return whether a file's name survives a crash on every file system. For judges."""
-        return self._names.current.inode(path) is not None and self._names.is_named_for_good(path)
+        return self._names.current.inode(path) is not None and self._names.is_name_durable(path)
 
     def is_dirty(self, path: str, start: int, end: int) -> bool:
         """Return whether bytes [start, end) of a file are not written back yet. For judges."""
@@ -244,7 +244,7 @@ class Disk:
             trace.emit(aftermath_of(profile.name, entries, taken, outcomes, image, self._page_bytes))
         return image
 
-    def note_kill(self) -> None:
+    def count_kill(self) -> None:
         """Count a process kill. The page cache survives, and the next machine mounts this disk."""
         self._was_killed = True
         self._count_crash(PROFILES["process-kill"])

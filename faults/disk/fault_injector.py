@@ -93,24 +93,24 @@ class CrashPoint(NamedTuple):
 
 
 class CrashTrigger:
-    """Counts operations and selects the one that crashes. Invariant: no operation is counted after `met` is set."""
+    """Counts operations and selects the one to crash at. Invariant: none is counted after `selected` is set."""
 
     def __init__(self, *, operation: int | None = None, point: CrashPoint | None = None) -> None:
-        self.met: CrashPoint | None = None
+        self.selected: CrashPoint | None = None
         """The selected operation, once it has begun."""
         self.times: dict[tuple[str, str], int] = {}
         """Number of operations by kind and path, ordered by first occurrence."""
         self._operation = operation
         self._point = point
 
-    def meets(self, number: int, kind: str, path: str) -> bool:
+    def selects(self, number: int, kind: str, path: str) -> bool:
         """Count the next operation, and return whether to crash at it."""
-        assert self.met is None, "nothing passes behind the operation to die at"
+        assert self.selected is None, "an operation was counted after the crash"
         place = kind, path
         nth = self.times[place] = self.times.get(place, 0) + 1
         if not self.is_due(number, kind, path, nth):
             return False
-        self.met = CrashPoint(kind, path, nth)
+        self.selected = CrashPoint(kind, path, nth)
         return True
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
@@ -125,8 +125,8 @@ class FaultInjector:
     """
 
     __slots__ = (
-        *("_chances", "_stalled_until_ns", "aim", "crash_at", "damage", "faults", "injected", "kernel", "met"),
-        *("moment", "operations", "slow_until_ns", "stopped", "stream", "struck", "struck_names"),
+        *("_chances", "_stalled_until_ns", "aim", "crash_at", "damage", "faults", "injected", "kernel", "crash_site"),
+        *("moment", "operations", "slow_until_ns", "stopped", "stream", "struck", "page_in_fault_names"),
     )
 
     def __init__(self, kernel: Kernel, stream: Stream, faults: FaultPlan) -> None:
@@ -143,12 +143,12 @@ class FaultInjector:
         self.crash_at = -1
         self.aim: CrashTrigger | None = None
         self.use(faults)
-        self.struck_names: Collection[str] = ()
+        self.page_in_fault_names: Collection[str] = ()
         """Task names (after the last `/`) for which page-in faults are possible all the time."""
         self.struck: set[SimTask] = set()
         """Tasks for which page-in faults are possible now."""
         self.moment: str = CrashPhase.BEFORE
-        self.met: CrashSite | None = None
+        self.crash_site: CrashSite | None = None
         """The operation of the last or current crash."""
 
     def use(self, faults: FaultPlan) -> None:
@@ -205,10 +205,10 @@ class FaultInjector:
                 self.kernel.park(Waiting(label), self.kernel.now_ns + delay_ns)
 
     @property
-    def is_struck_by_page_ins(self) -> bool:
+    def may_have_page_in_faults(self) -> bool:
         """Return whether page-in faults are possible for the current task."""
         task = self.kernel.current
-        return task in self.struck or task.name.rpartition("/")[2] in self.struck_names
+        return task in self.struck or task.name.rpartition("/")[2] in self.page_in_fault_names
 
     def wait_for_page(self, path: str) -> None:
         delay_ns = self.draw_ns(_SLOW_NS_MIN, self.faults.slow_io_ms_max, f"slow page-in {path}")
@@ -252,17 +252,17 @@ class FaultInjector:
         number = self.operations
         self.operations = number + 1
         # The trigger counts calls, so it is queried once per operation.
-        if number == self.crash_at and self.is_met(number, kind, path) and self.moment == CrashPhase.BEFORE:
+        if number == self.crash_at and self.is_crash_due(number, kind, path) and self.moment == CrashPhase.BEFORE:
             self.crash_now(machine, kind)
         return number
 
-    def is_met(self, number: int, kind: str, path: str, at: int = 0) -> bool:
+    def is_crash_due(self, number: int, kind: str, path: str, at: int = 0) -> bool:
         """Return whether to crash at operation crash_at. If not, advance crash_at by one."""
-        if self.aim is not None and not self.aim.meets(number, kind, path):
+        if self.aim is not None and not self.aim.selects(number, kind, path):
             self.crash_at = number + 1  # without a trigger, operations only compare numbers
             return False
         self.aim = None
-        self.met = CrashSite(kind, path, at)
+        self.crash_site = CrashSite(kind, path, at)
         return True
 
     def check_readable(self, path: str) -> None:

@@ -64,10 +64,10 @@ class SimDescriptor:
         inode = self._inode
         injector.fail_by_chance(FaultKind.FAILED_READ, self.path)
         end = min(at + size_bytes, inode.size_bytes)
-        if inode.flaws is not None and inode.flaws.spoils_read(at, end):
+        if inode.flaws is not None and inode.flaws.read_hits_bad_sector(at, end):
             injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
             raise os_error(errno.EIO, self.path)
-        inode.thaw(0)
+        inode.writable_cache(0)
         return bytes(inode.readable[at:end])
 
     def write(self, at: int, data: bytes) -> int:
@@ -157,7 +157,7 @@ def grow(
     if sparse:
         # Only after the operation began: after an earlier crash a hole would lie beyond the file's end.
         inode.with_flaws(volume.sector_bytes).grow(inode.size_bytes, size_bytes)
-    inode.thaw(size_bytes)
+    inode.writable_cache(size_bytes)
     volume.names.extend(number, path, inode, size_bytes, in_steps=in_steps)
     injector.end(machine, "extend", number)
 
@@ -242,7 +242,7 @@ class SimFiles:
             self._volume.check_allocation(path, size_bytes - inode.size_bytes)
             sparse = injector.faults.sparse
             grow(self._machine, self._volume, path, inode, size_bytes, in_steps=not sparse, sparse=sparse)
-        inode.thaw(0)
+        inode.writable_cache(0)
         kind: type[SimMappedFile] = SimMappedFile
         if inode.flaws is not None:
             kind = FlawedMappedFile

@@ -153,7 +153,7 @@ def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> 
         plain = file.content
         content = bytearray(plain)
         rotting = _Rotting(path, content, stream.within(path), injected)
-        rotting.suffer(plan)
+        rotting.decay(plan)
         if rotting.content != plain:
             files[path] = FileImage(bytes(rotting.content), file.mtime_ms)
         damage += rotting.damage
@@ -168,7 +168,7 @@ class _Rotting:
     _injected: Counter[str]
     damage: list[DamagedRange] = field(default_factory=list)
 
-    def suffer(self, plan: RotPlan) -> None:
+    def decay(self, plan: RotPlan) -> None:
         """Draw the kinds of decay and apply them."""
         if not self.content:
             return

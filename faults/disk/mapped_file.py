@@ -65,7 +65,7 @@ class SimMappedFile:
             data = bytes(data)  # copied, because the caller may change its buffer later
         number = injector.operations
         injector.operations = number + 1
-        if number == injector.crash_at and injector.is_met(number, "store", self.path, at):
+        if number == injector.crash_at and injector.is_crash_due(number, "store", self.path, at):
             self._crash_in_write("store", number, at, data)
         if kernel.trace is not None:
             kernel.trace.add("store", f"{self.path} [{at}, {end})")
@@ -97,7 +97,7 @@ class SimMappedFile:
             end = at + len(data)
         number = injector.operations
         injector.operations = number + 1
-        if number == injector.crash_at and injector.is_met(number, "pwrite", self.path, at):
+        if number == injector.crash_at and injector.is_crash_due(number, "pwrite", self.path, at):
             self._crash_in_write("pwrite", number, at, data)
         if kernel.trace is not None:
             kernel.trace.add("pwrite", f"{self.path} [{at}, {end})")
@@ -178,7 +178,7 @@ class ReclaimedMappedFile(SimMappedFile):
     def view(self, start: int, end: int) -> memoryview:
         """Return a view of the bytes after reading their pages from the disk. OSError(EIO): by chance."""
         injector = self._injector
-        if injector.is_struck_by_page_ins and self._inode.is_reclaimable(start, end):
+        if injector.may_have_page_in_faults and self._inode.is_reclaimable(start, end):
             if injector.inject_if(FaultKind.SLOW_PAGE_IN, self.path):
                 injector.wait_for_page(self.path)
             injector.fail_by_chance(FaultKind.FAILED_PAGE_IN, self.path)
@@ -199,14 +199,14 @@ class FlawedMappedFile(SimMappedFile):
     def view(self, start: int, end: int) -> memoryview:
         """Return a view of the bytes. A bad sector kills the process (SIGBUS)."""
         readable = super().view(start, end)
-        if self._flaws.spoils(start, end):
+        if self._flaws.has_bad_page(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)
         return readable
 
     def store(self, at: int, data: Buffer) -> None:
         """Write through the map. A bad sector, or a hole on a full disk, kills the process (SIGBUS)."""
         end = at + len(data)
-        if at >= 0 and end <= self._limit and (self._flaws.spoils(at, end) or self._flaws.holes_in(at, end)):
+        if at >= 0 and end <= self._limit and (self._flaws.has_bad_page(at, end) or self._flaws.holes_in(at, end)):
             self._load_pages(at, end)
         super().store(at, data)
 
@@ -225,7 +225,7 @@ class FlawedMappedFile(SimMappedFile):
     def _load_pages(self, start: int, end: int) -> None:
         """Load the pages of [start, end), or kill the process if one is unavailable."""
         self._injector.pause(self._machine, "page fault")
-        if self._flaws.spoils(start, end):
+        if self._flaws.has_bad_page(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)
         if not self._volume.fill_holes(self._inode, start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.HOLE_WITHOUT_ROOM)

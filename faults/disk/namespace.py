@@ -285,7 +285,7 @@ class Namespace:
         if changes:
             self._retire_synced()
 
-    def is_named_for_good(self, path: str) -> bool:
+    def is_name_durable(self, path: str) -> bool:
         """Return whether syncs of its directory cover all changes of a name."""
         return all(change.path != path for change in self._in_directory.get(parent_of(path), ()))
 
@@ -297,7 +297,7 @@ class Namespace:
         """Mark what sync_directory would make durable as acknowledged. Return whether any of it is unsynced."""
         return _mark_acknowledged((change for change in self.journal if change.directory == path), upto)
 
-    def lay_bad_sectors(self, bad_sectors: Iterable[DamagedRange], sector_bytes: int) -> None:
+    def mark_bad_sectors(self, bad_sectors: Iterable[DamagedRange], sector_bytes: int) -> None:
         """Mark the sectors of damaged ranges as unreadable, in existing files."""
         for damage in bad_sectors:
             inode = self.current.inode(damage.path)
@@ -308,7 +308,7 @@ class Namespace:
             if sectors:
                 inode.with_flaws(sector_bytes).bad_sectors.update(sectors)
 
-    def lay_holes(self, sector_bytes: int) -> None:
+    def mark_holes(self, sector_bytes: int) -> None:
         """Turn every page of zeros into a hole, in all files, because an image does not record holes."""
         page_bytes = self._page_bytes
         nothing = bytes(page_bytes)

@@ -57,7 +57,6 @@ class Inode:
         self.readable = _NOTHING_READABLE
         self.pending: list[Write] = []
         self.stale: frozenset[int] = _NO_PAGES
-        """Pages with data that a failed sync dropped."""
         self.synced_upto = -1
         """The last operation that a sync of this file covers."""
         self.changed_at = -1
@@ -158,7 +157,7 @@ class Inode:
             return bytes(durable)  # bytes(durable) is the same object for bytes, so images share unchanged files
         return bytes(durable[:size_bytes].ljust(size_bytes, b"\0"))
 
-    def thaw(self, size_bytes: int) -> bytearray:
+    def writable_cache(self, size_bytes: int) -> bytearray:
         """Return the writable page cache, extended with zeros to size_bytes. Earlier views keep the old bytes."""
         if self._frozen is not None:
             self.cache = bytearray(self._frozen.content)
@@ -183,7 +182,7 @@ class Inode:
     def write(self, number: int, at: int, data: bytes, mtime_ns: int) -> None:
         """Write data to the page cache, inside the file. `SimMappedFile.store` inlines this."""
         assert not self.pending or self.pending[-1][0] < number, (self.pending[-1][0], number)
-        cache = self.thaw(at + len(data))
+        cache = self.writable_cache(at + len(data))
         cache[at : at + len(data)] = data
         self.mtime_ns = mtime_ns
         if self.stale:
@@ -209,7 +208,7 @@ class Inode:
     def _durable_beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
         """Return a new Inode whose visible and durable bytes are the first size_bytes of this file."""
         rest = Inode(identity, self.page_bytes, mtime_ns)
-        rest.cache = bytearray(self.thaw(0)[:size_bytes])
+        rest.cache = bytearray(self.writable_cache(0)[:size_bytes])
         rest.readable = memoryview(rest.cache).toreadonly()
         durable = self._durable if self.loaded is None else self.loaded.content
         rest._durable = bytearray(durable[:size_bytes])
@@ -371,7 +370,7 @@ class Flaws:
         assert before_bytes < after_bytes, (before_bytes, after_bytes)
         self.holes.update(range(-(-before_bytes // self._page_bytes), -(-after_bytes // self._page_bytes)))
 
-    def spoils(self, start: int, end: int) -> bool:
+    def has_bad_page(self, start: int, end: int) -> bool:
         """Return whether a page that overlaps [start, end) has a bad sector."""
         if not self.bad_sectors or start >= end:
             return False
@@ -380,13 +379,13 @@ class Flaws:
         last = -(-end // page_bytes) * page_bytes // self._sector_bytes
         return not self.bad_sectors.isdisjoint(range(first, last))
 
-    def spoils_read(self, start: int, end: int) -> bool:
+    def read_hits_bad_sector(self, start: int, end: int) -> bool:
         """Return whether reading [start, end) through a descriptor reads a bad sector."""
         sector_bytes = self._sector_bytes
         sectors = range(start // sector_bytes, -(-end // sector_bytes))
         return start < end and not self.bad_sectors.isdisjoint(sectors)
 
-    def spoils_write(self, start: int, end: int) -> bool:
+    def write_hits_bad_sector(self, start: int, end: int) -> bool:
         """Return whether writing [start, end) through a descriptor reads a bad sector."""
         sector_bytes = self._sector_bytes
         edges = {at // sector_bytes for at in (start, end) if at % sector_bytes}

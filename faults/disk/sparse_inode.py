@@ -44,7 +44,7 @@ class SparseInode(Inode):
         found.resize(size_bytes)
         return found
 
-    def thaw(self, size_bytes: int) -> bytearray:
+    def writable_cache(self, size_bytes: int) -> bytearray:
         if self._frozen is not None:
             self._keep(SparseBytes.of(self._frozen.held), self._sparse_durable)
             self._frozen = None
@@ -54,7 +54,7 @@ class SparseInode(Inode):
 
     def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
         """Write zeros to the page cache, inside the file. Skips pages that are zero in the cache and on the disk."""
-        self.thaw(0)
+        self.writable_cache(0)
         held = {*self._sparse_cache.pages(), *SparseBytes.of(self.durable_bytes(self.size_bytes)).pages()}
         for _, at, data in self.pending:
             held.update(range(at // PAGE_BYTES, -(-(at + len(data)) // PAGE_BYTES)))
@@ -67,7 +67,7 @@ class SparseInode(Inode):
 
     def _beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> Inode:
         rest = SparseInode(identity, self.page_bytes, mtime_ns)
-        self.thaw(0)
+        self.writable_cache(0)
         cache, durable = self._sparse_cache.copy(), SparseBytes.of(self.durable_bytes(self.size_bytes))
         for content in (cache, durable):
             content.resize(size_bytes)

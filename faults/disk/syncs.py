@@ -107,8 +107,8 @@ class DriveCache:
     _names: Namespace
     _held: list[Callable[[], None]] = field(default_factory=list)
 
-    def hold_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool) -> bool:
-        """Add the data of a lying file sync to the cache. Return whether there is any."""
+    def add_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool) -> bool:
+        """Add the data of a lying file sync. Return whether the sync covers any data."""
         grown = self._names.acknowledge_file(inode, upto)
         if not inode.covered_pages(upto, start, end) and not grown:
             return False
@@ -122,8 +122,8 @@ class DriveCache:
         self._held.append(secure)
         return True
 
-    def hold_directory(self, path: str, upto: int) -> bool:
-        """Add the names of a lying directory sync to the cache. Return whether there are any."""
+    def add_directory(self, path: str, upto: int) -> bool:
+        """Add the names of a lying directory sync. Return whether the sync covers any names."""
         if not self._names.acknowledge_directory(path, upto):
             return False
         self._held.append(lambda: self._names.sync_directory(path, upto))
@@ -167,7 +167,7 @@ class Syncs:
         ):
             self._fail(machine, why, number)
         lies = faults.lying_sync_chance > 0.0 and self._draw_lie(why)
-        if lies and self._drive.hold_file(inode, number, start, end, data_only=why.data_only):
+        if lies and self._drive.add_file(inode, number, start, end, data_only=why.data_only):
             self._note_lie(number)
         else:
             self._drive.flush()  # a true sync sends a cache flush command, which makes all data in the drive durable
@@ -188,7 +188,7 @@ class Syncs:
         if injector.inject_if(FaultKind.FAILED_DIRECTORY_SYNC, why.label):
             self._fail(machine, why, number)
         lies = injector.faults.lying_sync_chance > 0.0 and self._draw_lie(why)
-        if lies and self._drive.hold_directory(why.path, number):
+        if lies and self._drive.add_directory(why.path, number):
             self._note_lie(number)
         else:
             self._drive.flush()
@@ -343,7 +343,7 @@ class Syncs:
             return
         first, at = page * page_bytes, other * page_bytes
         end = min(at + page_bytes, victim.size_bytes)
-        victim.thaw(0)  # readers must see the page cache from now on, not the image
+        victim.writable_cache(0)  # readers must see the page cache from now on, not the image
         damage = []
         if inode.take_back(_BEFORE_ALL, first, before):
             damage.append(DamagedRange(path, first, first + len(before), FaultKind.MISDIRECTED_WRITE))

@@ -84,7 +84,7 @@ class Volume:
         """Raise the OSError of a write to [start, end). EIO: part of a bad sector. ENOSPC: a hole on a full disk."""
         if inode.flaws is None:
             return
-        if inode.flaws.spoils_write(start, end):
+        if inode.flaws.write_hits_bad_sector(start, end):
             self.injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
             raise os_error(errno.EIO, path)
         if not self.fill_holes(inode, start, end):

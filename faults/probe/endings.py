@@ -22,7 +22,7 @@ def exit_text(code: int) -> str:
     return ended_with(code) if code < 0 else f"exit code {code}"
 
 
-def bad_end(what: str, code: int, last_printed: Sequence[str]) -> str:
+def failed_process_text(what: str, code: int, last_printed: Sequence[str]) -> str:
     """Return an error message about a process that failed. It quotes the end of the standard output, if any."""
     said = f"{what} has ended with {ended_with(code)}"
     lines = [line[:_SHOWN_CHARACTERS_MAX] for line in last_printed[-SHOWN_LINES_MAX:]]

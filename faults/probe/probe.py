@@ -90,7 +90,6 @@ class ViolationGroup:
     points: set[int] = field(default_factory=set)
     """Numbers of disk operations before the crashes."""
     disks: dict[str, int] = field(default_factory=dict)
-    """Number of states by disk."""
 
     def joined(self, other: "ViolationGroup", smallest: CrashCase) -> "ViolationGroup":
         """Return a group with the states of both groups."""

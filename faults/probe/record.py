@@ -60,7 +60,6 @@ FAILED_SYNC, LYING_SYNC, FAULT = "failed sync", "lying sync", "fault"
 DATA = "data"
 """Target of a data-only sync. It does not make times durable, and so commits fewer names of other files."""
 INJECTED = (FAILED_SYNC, LYING_SYNC, FAULT)
-"""Faults that were injected into the program's calls."""
 ACKNOWLEDGE = "acknowledge"
 KINDS = (
     *(CREATE, WRITE, STORE, TRUNCATE, ALLOCATE, ZERO_RANGE, RENAME, EXCHANGE, LINK, SYMLINK, UNLINK),

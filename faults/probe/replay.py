@@ -218,7 +218,7 @@ class Replayer:
 
 
 def _cannot_be(number: int, step: Step, error: Exception) -> RecordError:
-    return RecordError(f"step {number}: {step.kind} cannot be: {type(error).__name__}: {error}")
+    return RecordError(f"step {number}: {step.kind} is impossible: {type(error).__name__}: {error}")
 
 
 def piece_ends(at: int, size_bytes: int) -> list[int]:

@@ -117,7 +117,7 @@ class DiskLifecycle:
         """
         assert self._live_disk is None, "the last life's disk was found before this one was left"
         if profile.name == PROCESS_KILL and not disk.is_stopped:  # a stopped file system must be mounted anew
-            disk.note_kill()
+            disk.count_kill()
             self._live_disk = disk
         else:
             self._image = change(disk.crash(profile))

@@ -331,7 +331,7 @@ class WholeCrash(Generic[Setup, Result]):
     def enumerate(self, disk: Disk, limit: int) -> None:
         """Enumerate the crash states of the disk, for each kind of crash."""
         self.has_died = True
-        self.site_offset = 0 if disk.met is None else disk.met.at
+        self.site_offset = 0 if disk.crash_site is None else disk.crash_site.at
         chances = Choices(f"explore/{self._situation.depth}")
         for profile in self._situation.profiles:
             stream = chances.stream(f"{self._moment} {profile}")

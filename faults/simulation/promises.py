@@ -20,7 +20,7 @@ from types import ModuleType
 
 _ALWAYS, _SOMETIMES = "always: ", "sometimes: "
 _CALLS = {"always": (_ALWAYS, 1, "promise"), "sometimes": (_SOMETIMES, 0, "event")}
-"""Prefix of the counter's name, and position and keyword of the argument with the rest, by function."""
+"""For each function: prefix of the counter's name, position and keyword of the argument with the rest."""
 _reached: list[Counter[str]] = []  # counters of the running simulations; the innermost simulation is last
 
 

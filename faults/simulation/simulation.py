@@ -70,7 +70,6 @@ class Crash(NamedTuple):
     profile: str
     """The kind of crash, a name in `profiles`."""
     moment: str
-    """Before, during or after the operation."""
     point: str
     """The operation as the text of a `CrashPoint`. Empty: after the end of the life's function."""
 
@@ -191,16 +190,16 @@ class Simulation:
         if self.on_crash is not None and crash.life in self._armed and crash.life not in self._crashes:
             self.on_crash(crash.life, self._armed[crash.life].disk)
         trigger = self.triggers.get(crash.life)
-        met = None if trigger is None else trigger.met
+        met = None if trigger is None else trigger.selected
         self._crashes.setdefault(crash.life, crash._replace(point="" if met is None else str(met)))
 
     @property
     def crashes(self) -> tuple[Crash, ...]:
         """Return the crashes so far, in order, including a crash that aborted the run before note_crash."""
         met = {
-            life: self._armed[life].crash._replace(point=str(trigger.met))
+            life: self._armed[life].crash._replace(point=str(trigger.selected))
             for life, trigger in self.triggers.items()
-            if trigger.met is not None and life not in self._crashes
+            if trigger.selected is not None and life not in self._crashes
         }
         return (*self._crashes.values(), *met.values())
 

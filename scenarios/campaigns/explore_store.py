@@ -161,7 +161,7 @@ class StoreCrash:
         self.signature = run.violations[0].signature if run.violations else ""
         self.decisions: Sequence[Decision] = run.simulation.choices.decisions()
         self.write_bytes = write_bytes_of(self.decisions, moment.point)
-        met = None if run.disk is None else run.disk.met
+        met = None if run.disk is None else run.disk.crash_site
         self.site_offset = 0 if met is None else met.at
         self._guarantees = run.guarantees
         self._situation = situation

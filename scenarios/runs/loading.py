@@ -49,7 +49,7 @@ def load_judged(
     """
     vouched = scan.vouched(disk, config) if scan.is_to_be_checked(plan) else None
     try:
-        disk.strike_page_ins_of(SERVICES)
+        disk.limit_page_ins_to(SERVICES)
         with disk.with_page_ins():
             store, report = load()
         if report is not None and report.lacks_room is not None and not (awaits_room and allowances.is_only_full(disk)):

@@ -67,7 +67,7 @@ class RunMarks:
         self._note_operation(life, disk, recovered=recovered)
 
     def _note_operation(self, life: Life, disk: Disk, *, recovered: bool) -> None:
-        met = disk.met
+        met = disk.crash_site
         if met is None:
             return
         root, logs = self._config.store_path_root_dir, self._config.commit_log_directories

@@ -112,7 +112,6 @@ _MODULE = "tornlog_probe_check"
 NO_TEXT = "the check has given a text that is empty"
 """Replaces an empty message of a check, because a breach needs a text."""
 VIOLATIONS_MAX = 20
-"""Maximum number of messages of one check."""
 Function = Callable[[Path, list[str]], Iterable[str] | None]
 
 

@@ -66,8 +66,7 @@ class Checkers:
         self._busy: dict[Connection, tuple[int, _CheckWorker, float]] = {}
         """Workers that are judging a state: the number of the question, and the deadline on the monotonic clock."""
         self.judged = 0
-        """Number of states that were judged."""
-        self.asked_again = 0
+        self.repeated = 0
         """Number of checks that were repeated because they exceeded the time limit."""
         self._said = Path(self._scratch.name, "said")
         self._said.touch()
@@ -104,7 +103,7 @@ class Checkers:
             else:
                 yield number, answer
         for number in slow:
-            self.asked_again += 1
+            self.repeated += 1
             yield from self._answers({number: questions[number]}, 1)
 
     def _answers(self, questions: dict[int, Question], jobs: int) -> Iterator[tuple[int, CheckOutcome]]:

@@ -42,7 +42,7 @@ class CommandCheck(Check):
         if not path.is_file():
             raise CheckError(f"{path}: expected a Python file or an executable, found nothing")
         if not os.access(path, os.X_OK):
-            raise CheckError(f"{path}: expected a Python file or an executable; chmod +x makes it one")
+            raise CheckError(f"{path}: expected a Python file or an executable; make it executable with chmod +x")
         self._running: subprocess.Popen[bytes] | None = None
 
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:

@@ -47,7 +47,7 @@ def fork_below_reaper(connection: Connection) -> None:
 
 
 def end_others() -> None:
-    """Kill the processes that a check has left running. The caller must be a childless child of a reaper."""
+    """Kill the processes that a check has left running. The caller must be a child of the reaper, without children."""
     end_children(os.getppid(), spared=os.getpid())
 
 

@@ -70,10 +70,10 @@ class AuditHook:
 
     def _loaded(self, event: str, arguments: tuple[Any, ...]) -> None:
         if arguments[0] is not None:
-            self._recorder.unseen(event, f"{arguments[0]}: a library called past Python")
+            self._recorder.unseen(event, f"{arguments[0]}: a library called without Python")
 
     def _looked_up(self, event: str, arguments: tuple[Any, ...]) -> None:
-        self._recorder.unseen(event, f"{arguments[1]}: a function called past Python")
+        self._recorder.unseen(event, f"{arguments[1]}: a function called without Python")
 
     def _controlled(self, event: str, arguments: tuple[Any, ...]) -> None:
         descriptor = arguments[0] if isinstance(arguments[0], int) else arguments[0].fileno()

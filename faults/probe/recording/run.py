@@ -14,7 +14,7 @@ from ....sim.interruption import present
 from ...disk.content import Content, first_difference
 from ...disk.export import export, load
 from ...disk.image import Image
-from ..endings import SHOWN_LINES_MAX, bad_end
+from ..endings import SHOWN_LINES_MAX, failed_process_text
 from ..record import ACKNOWLEDGE, FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPORARY, ProgramRecord, RecordError
 from ..replay import Replayer
 
@@ -58,10 +58,10 @@ def record_program(
             record = replace(ProgramRecord.from_json(json.loads(file.read_text())), before=tuple(start.files))
         except FileNotFoundError as error:
             raise ProgramError(
-                "the program has ended its process past Python, so there is no record; --record calls makes one"
+                "the program ended its process without Python's exit code, so there is no record; use --record calls"
             ) from error
         if record.exit:
-            raise ProgramError(bad_end("the program", record.exit, _last_lines(output)))
+            raise ProgramError(failed_process_text("the program", record.exit, _last_lines(output)))
         if ignores_special_files:
             remove_special_files(root)
         return record, list(unlike(record, start, root))
@@ -77,7 +77,7 @@ def _run(arguments: list[str], seconds_max: float, output: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"the program has not ended within {seconds_max:g} s") from error
     if done.returncode:
-        raise ProgramError(bad_end("the program's process", done.returncode, _last_lines(output)))
+        raise ProgramError(failed_process_text("the program's process", done.returncode, _last_lines(output)))
 
 
 def _last_lines(output: Path) -> list[str]:

@@ -39,7 +39,7 @@ class ContentCalls:
     # -- writes --------------------------------------------------------------------------------------
 
     def on_write(self, thread: TracedThread, fd: int, buffer: int, *_: int) -> Finish | None:
-        """Record write(2), if to a file, standard output or the pipe for promises."""
+        """Record write(2) to files, standard output and the pipe for promises."""
         state = self._files.state(thread.id, fd)
         if state.output:
             return self._says(state.output, lambda count: ptrace.read_memory(thread.id, buffer, count))

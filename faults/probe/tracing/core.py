@@ -63,7 +63,7 @@ class TracingCore(Protocol):
 def load_core() -> TracingCore | None:
     """Return the core, or None if it is missing or disabled. Without it the recorder is slower.
 
-    A core built from other code, such as before an update of the checkout, counts as missing.
+    A core with another INTERFACE, for example from an older build, counts as missing.
     """
     if os.environ.get(PURE_PYTHON):
         return None

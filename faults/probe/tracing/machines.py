@@ -41,7 +41,6 @@ class Architecture(NamedTuple):
     result: int
     arguments: tuple[int, ...]
     call_bytes: int
-    """Length of the system call instruction."""
     takes_number_apart: bool
     """Whether the number of the current call is in a separate register set, NT_ARM_SYSTEM_CALL."""
     kept: Mapping[int, int]

@@ -117,12 +117,10 @@ class TraceRequest(NamedTuple):
     stores: str
     control: RunControl
     is_quiet: bool
-    """Whether to discard the program's standard error."""
     takes_stacks: bool
-    """Whether to find the stack of each step."""
 
 
-def stand_beside(results: Connection, asked: TraceRequest) -> None:
+def run_recording_process(results: Connection, asked: TraceRequest) -> None:
     """Run the recording process. Sends a TracedProgram, or a text with the reason if there is no record."""
     _drop_inherited_resources(results.fileno(), is_quiet=asked.is_quiet)
     seed, fault = asked.control.seed, asked.control.fault

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from ....sim.interruption import present
 from ...disk.export import export
 from ...disk.image import Image
-from ..endings import bad_end, ended_with
+from ..endings import ended_with, failed_process_text
 from ..record import ProgramRecord
 from ..recording.run import ProgramError, remove_special_files, unlike
 from .control import AS_IT_IS, RunControl
 from .machines import MACHINES, this_machine
-from .process import TracedProgram, TraceRequest, stand_beside
+from .process import TracedProgram, TraceRequest, run_recording_process
 from .shadows import PAGE_BYTES
 from .source_lines import TOOL, is_there, source_lines
 
@@ -63,7 +63,7 @@ def record_traced(
     )
     if run.record.exit:
         asked = "".join(f". The recorder has refused it {what} ({error})" for what, error in run.refused.items())
-        raise ProgramError(bad_end("the program", run.record.exit, run.last_printed) + asked)
+        raise ProgramError(failed_process_text("the program", run.record.exit, run.last_printed) + asked)
     return run.record, run.unlike
 
 
@@ -91,7 +91,7 @@ def run_traced(
     if (page_bytes := os.sysconf("SC_PAGE_SIZE")) != PAGE_BYTES:
         raise ProgramError(f"programs are recorded where pages have {PAGE_BYTES} bytes: here they have {page_bytes}")
     if takes_stacks and not is_there():
-        raise ProgramError(f"places in the source are found by {TOOL}, which is not there: binutils has it")
+        raise ProgramError(f"source lines need {TOOL}, which is not installed: it is in binutils")
     executable = shutil.which(program[0])
     if executable is None:
         raise ProgramError(f"{program[0]}: expected an executable, found none")
@@ -118,7 +118,7 @@ def _trace(asked: TraceRequest) -> TracedProgram:
     The child is forked, as for checks: this process has no other threads.
     """
     ours, theirs = _FORK.Pipe(duplex=False)
-    process = _FORK.Process(target=stand_beside, args=(theirs, asked), daemon=True)
+    process = _FORK.Process(target=run_recording_process, args=(theirs, asked), daemon=True)
     process.start()
     theirs.close()
     seconds_max = asked.seconds_max + _GRACE_SECONDS

@@ -36,7 +36,6 @@ class PlainStore(NamedTuple):
     """A plain store. General registers are given by kernel index, vector registers by number."""
 
     length: int
-    """Length of the instruction in bytes."""
     size: int
     """Size of the stored value in bytes."""
     base: int | None

@@ -102,7 +102,6 @@ class TracedThread:
     """Number of its task in the record; -1: no step yet."""
     call: str = ""
     stack: int = 0
-    """Number of its stack at the current call."""
     finish: Finish | None = None
     """Called when the current call has ended."""
 

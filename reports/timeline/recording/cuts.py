@@ -54,7 +54,7 @@ class Cuts:
         disk = self._disk
         if disk is None:
             return
-        met = disk.met
+        met = disk.crash_site
         cut = self._open = Cut(at, self._machine)
         if met is not None:
             cut.operation, cut.path = met.kind, met.path

@@ -123,7 +123,7 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
     has_records = newest is not None and newest.physical_offset >= max(
         store.log.min_offset, 0
     )  # otherwise all of it may go
-    if following is not None and has_records and not disk.is_named_for_good(following):
+    if following is not None and has_records and not disk.is_name_durable(following):
         yield _broken("a queue may have no file after a crash", following, "name", "durable", "not synced")
     raw = disk.content(path)
     for at in range(0, len(raw), ENTRY_BYTES):

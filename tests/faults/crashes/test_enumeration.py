@@ -67,7 +67,7 @@ def digests(states: CrashStates) -> set[str]:
 
 
 class Odometer(Stream):
-    """A stream that goes through all decisions. Of partial lengths it takes the two that enumeration tries."""
+    """A stream that goes through all decisions. For partial lengths it uses the two that enumeration tries."""
 
     def __init__(self) -> None:
         super().__init__("disk", Random(0))
@@ -217,7 +217,7 @@ def test_a_selection_is_part_of_all_states_and_has_both_extremes(
 
     stood_for = [state.digest for state in states if frozenset(state.lost.items()) not in losses]
     assert set(found) - set(stood_for) <= digests(every)
-    assert len(stood_for) <= DRAWN_STATES  # these may have any length of a partial growth
+    assert len(stood_for) <= DRAWN_STATES  # drawn states may have other lengths of a partial growth
     assert len(found) <= limit
     if states.is_exhaustive:
         assert set(found) == digests(every)

@@ -7,9 +7,9 @@ from tornlog.faults.crashes.page_outcomes import (
     DirtyPage,
     PageOutcome,
     Tears,
+    apply_outcome,
+    apply_version,
     garbage,
-    lay_outcome,
-    lay_version,
 )
 
 SECTOR = 4
@@ -22,7 +22,7 @@ def survive(
 ) -> tuple[bytes, Tears]:
     durable = b"." * size_bytes
     page = bytearray(durable[PAGE : 2 * PAGE])
-    tears = lay_outcome(page, PAGE, writes, page_outcome, SECTOR, durable)
+    tears = apply_outcome(page, PAGE, writes, page_outcome, SECTOR, durable)
     return durable[:PAGE] + bytes(page) + durable[2 * PAGE :], tears
 
 
@@ -69,7 +69,7 @@ def test_a_tear_at_the_first_byte_or_between_equal_bytes_is_no_tear() -> None:
 
 def test_a_tear_after_the_end_of_a_page_has_no_effect() -> None:
     content = bytearray(b"." * 6)
-    tears = lay_outcome(content, 0, [(1, 0, b"aaaaaa")], PageOutcome(1, 0, torn_at=10), SECTOR)
+    tears = apply_outcome(content, 0, [(1, 0, b"aaaaaa")], PageOutcome(1, 0, torn_at=10), SECTOR)
 
     assert (bytes(content), tears) == (b"aaaaaa", WHOLE)
 
@@ -122,7 +122,7 @@ def test_every_sector_has_one_of_the_two_versions(
 
 def test_a_write_beyond_the_surviving_length_is_dropped() -> None:
     content = bytearray(b"abc")
-    lay_version(content, 0, [(1, 1, b"XY"), (2, 5, b"ZZZ")])
+    apply_version(content, 0, [(1, 1, b"XY"), (2, 5, b"ZZZ")])
 
     assert content == b"aXY"
 

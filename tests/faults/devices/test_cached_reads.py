@@ -163,7 +163,7 @@ def test_a_random_read_resets_the_window() -> None:
     assert state.miss(5_000, 2) == range(5_000, 5_002)
     assert state.window == 0
     state.passed(5_001)
-    assert state.miss(5_002, 1) == range(5_002, 5_006)  # small again
+    assert state.miss(5_002, 1) == range(5_002, 5_006)  # the window is small again
 
 
 def test_a_reader_that_skips_less_than_a_window_is_sequential() -> None:

@@ -30,7 +30,7 @@ def test_random_blocks_cost_a_seek_and_half_a_turn_on_average() -> None:
         took.append(done_ns - now_ns)
         now_ns = done_ns
 
-    assert 11e6 < mean(took) < 15e6  # 75 a second, as such drives do
+    assert 11e6 < mean(took) < 15e6  # 75 reads a second, as on real drives
 
 
 def test_longer_seeks_take_more_time() -> None:
@@ -100,7 +100,7 @@ def test_a_spread_goes_through_its_points() -> None:
 
     assert spread.quantile(0.5) == pytest.approx(200, rel=0.01)
     assert spread.quantile(0.25) == pytest.approx(150, rel=0.01)
-    assert spread.quantile(0.99) == pytest.approx(1_000, rel=0.25)  # the step there is steep
+    assert spread.quantile(0.99) == pytest.approx(1_000, rel=0.25)  # the distribution is steep at this point
     assert 4_500 < spread.quantile(1.0) <= 5_000
 
 

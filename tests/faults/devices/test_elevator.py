@@ -14,7 +14,7 @@ FAR = 1_000_000
 def test_waiting_writes_are_sorted_and_merged(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         elevator = timed.system.elevator
-        first = elevator.write([(FAR, 1)])  # is issued alone while the others wait
+        first = elevator.write([(FAR, 1)])  # issued alone; the other writes wait for it
         timed.sleep(0.01)
         rest = [elevator.write([(FAR + block, 1)]) for block in (30, 10, 31, 11, 20)]
         for request in (first, *rest):

@@ -26,7 +26,7 @@ def test_a_hard_disk_continues_to_read_into_its_buffer() -> None:
         now_ns = disk.read(now_ns + 10_000, (at, 32))
 
     assert (32_000 - 32) * BLOCK_BYTES / (now_ns - begun_ns) * 1e9 == pytest.approx(200e6, rel=0.05)
-    assert disk.read(now_ns, (1 << 29, 1)) > now_ns + 5_000_000  # elsewhere it has to seek
+    assert disk.read(now_ns, (1 << 29, 1)) > now_ns + 5_000_000  # a read elsewhere needs a seek
 
 
 def test_reading_at_random_is_two_orders_of_magnitude_slower_than_in_sequence() -> None:
@@ -40,7 +40,7 @@ def test_reading_at_random_is_two_orders_of_magnitude_slower_than_in_sequence() 
     count = 1_000
     anywhere = seconds([random.randrange(1 << 30) for _ in range(count)])
 
-    assert 60 < count / anywhere < 100  # reads per second, as such drives do
+    assert 60 < count / anywhere < 100  # reads per second, as on real drives
     assert 100 < anywhere / seconds(list(range(count))) < 1_000
 
 

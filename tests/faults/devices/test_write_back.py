@@ -26,7 +26,7 @@ def test_only_old_pages_are_written_back(run_timed: RunTimed, notebook: Any) -> 
         assert timed.system.write_back.dirty_bytes == 0
         return found
 
-    assert run_timed(body) == [0, 10, 1, 10]  # at 35 s, when the flusher has looked again; and no second time
+    assert run_timed(body) == [0, 10, 1, 10]  # at 35 s, the flusher's next run, and only once
 
 
 def test_the_age_of_a_page_is_that_of_its_first_write(run_timed: RunTimed, notebook: Any) -> None:
@@ -84,7 +84,7 @@ def test_writers_slow_down_to_the_speed_of_the_device(run_timed: RunTimed, noteb
     took_us = run_timed(body, memory=memory)
 
     assert took_us > (pages - memory.dirty_bytes_max // PAGE) * 1.0  # a block takes 1 us
-    assert took_us < pages * 1.5  # and each batch a command
+    assert took_us < pages * 1.5  # and each batch takes a command
 
 
 def test_a_sync_writes_dirty_pages_of_its_range_and_commits(run_timed: RunTimed, notebook: Any) -> None:

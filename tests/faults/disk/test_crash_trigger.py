@@ -22,7 +22,7 @@ OPERATIONS = [("store", "/a"), ("msync", "/a"), ("store", "/b"), ("store", "/a")
 def test_a_crash_point_selects_the_operation_by_kind_path_and_number() -> None:
     def met(point: CrashPoint) -> list[int]:
         trigger = CrashTrigger(point=point)
-        return next(([number] for number, one in enumerate(OPERATIONS) if trigger.meets(number, *one)), [])
+        return next(([number] for number, one in enumerate(OPERATIONS) if trigger.selects(number, *one)), [])
 
     assert met(CrashPoint("store", "/a", 1)) == [0]
     assert met(CrashPoint("store", "/a", 2)) == [3]
@@ -35,14 +35,14 @@ def test_an_operation_number_leads_to_its_crash_point() -> None:
     for number, point in enumerate(["store /a #1", "msync /a #1", "store /b #1", "store /a #2", "store /a #3"]):
         trigger = CrashTrigger(operation=number)
         for other, one in enumerate(OPERATIONS):
-            assert trigger.met is None
-            if trigger.meets(other, *one):
+            assert trigger.selected is None
+            if trigger.selects(other, *one):
                 break
         assert other == number
-        assert str(trigger.met) == point
+        assert str(trigger.selected) == point
 
 
 def test_a_trigger_without_a_point_counts_all_operations() -> None:
     trigger = CrashTrigger()
-    assert not any(trigger.meets(number, *one) for number, one in enumerate(OPERATIONS))
+    assert not any(trigger.selects(number, *one) for number, one in enumerate(OPERATIONS))
     assert trigger.times == {("store", "/a"): 3, ("msync", "/a"): 1, ("store", "/b"): 1}

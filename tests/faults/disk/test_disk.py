@@ -84,10 +84,10 @@ def test_a_number_or_point_selects_the_operation(make_rig: Callable[..., Any], o
 
     assert rig.injected[f"crash {moment} {KINDS[operation]}"] == 1
     assert rig.disk.operations == operation + 1
-    assert trigger.met is not None
-    assert trigger.met.kind == KINDS[operation]
+    assert trigger.selected is not None
+    assert trigger.selected.kind == KINDS[operation]
     named = make_rig()
-    named.disk.arm(CrashTrigger(point=CrashPoint.parse(str(trigger.met))), moment)
+    named.disk.arm(CrashTrigger(point=CrashPoint.parse(str(trigger.selected))), moment)
     named.run_until_death(every_operation(named))
     assert named.kernel.digest() == rig.kernel.digest()
     assert named.disk.crash(PROFILES["process-kill"]).digest() == image.digest()
@@ -305,7 +305,7 @@ def test_crash_points_count_from_the_arming(rig: Any) -> None:
     trigger = rig.disk.crash_at(rig.disk.operations + 1, "before")
     rig.run_until_death(lambda: [mapped.store(at, b"y") for at in range(3)])
 
-    assert trigger.met == CrashPoint("store", "/a", 2)
+    assert trigger.selected == CrashPoint("store", "/a", 2)
 
 
 def test_a_disarmed_trigger_has_no_effect(rig: Any) -> None:
@@ -330,7 +330,7 @@ def test_a_judge_can_ask_for_the_used_space(rig: Any) -> None:
     used = [rig.disk.used_bytes]
     rig.files.map("/a", 100)
     used.append(rig.disk.used_bytes)
-    rig.disk.capacity_bytes = 60  # less than there is already
+    rig.disk.capacity_bytes = 60  # less than the used space
     used.append(rig.disk.used_bytes)
     rig.disk.capacity_bytes = None
     rig.files.write("/b", b"12345")

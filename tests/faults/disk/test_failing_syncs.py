@@ -162,7 +162,7 @@ def test_names_can_be_lost_after_a_failed_directory_sync(make_rig: Rig, variant:
         rig.files.write("/a", b"")
         fail(rig, lambda rig=rig: rig.files.sync_directory("/"))
         assert rig.injected == {"failed directory sync": 1}
-        rig.files.write("/b", b"")  # the file system goes on
+        rig.files.write("/b", b"")  # the file system still works
         found.add("".join(rig.cut("strict-posix").files))
     assert found == {"", "/a", "/b", "/a/b"}
 

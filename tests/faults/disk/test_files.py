@@ -184,7 +184,7 @@ def test_a_lock_excludes_until_released_or_its_holder_dies(rig: Any) -> None:
 
     lock.release()
     rivals.lock("/lock")
-    lock.release()  # not its lock any more
+    lock.release()  # no effect: the lock belongs to another machine now
     with pytest.raises(BlockingIOError):
         rig.files.lock("/lock")
 

@@ -132,7 +132,7 @@ def test_a_latent_sector_error_keeps_the_bytes_for_judges() -> None:
         ("/small", FaultKind.LATENT_SECTOR_ERROR),
     }
     assert all(0 < end - start <= SECTOR for _, start, end, _ in damage)
-    assert not injected  # no sector has been read yet
+    assert not injected  # counted only when a sector is read
 
 
 def test_most_decay_affects_data() -> None:

@@ -11,7 +11,7 @@ SIZE = 64
 
 def make_inode() -> Inode:
     inode = Inode(0, PAGE, 0)
-    inode.thaw(SIZE)
+    inode.writable_cache(SIZE)
     return inode
 
 
@@ -105,7 +105,7 @@ def test_views_of_a_smaller_map_stay_readable_when_the_file_grows() -> None:
     inode = make_inode()
     inode.write(1, 0, b"old", 0)
     view = inode.readable[0:3]
-    inode.thaw(SIZE * 2)
+    inode.writable_cache(SIZE * 2)
     inode.write(2, 0, b"new", 0)
 
     assert bytes(view) == b"old"
@@ -119,7 +119,7 @@ def test_an_untouched_file_of_an_image_is_never_copied() -> None:
     assert inode.content() is loaded.content
     assert inode.durable_bytes(SIZE) is loaded.content
 
-    inode.thaw(SIZE)
+    inode.writable_cache(SIZE)
 
     assert inode.content() is loaded.content
 
@@ -153,7 +153,7 @@ def test_durable_pages_plus_pending_writes_are_the_cache(steps: list[tuple[str, 
             state = history[-1][1]
             history.append((number, state[:start] + data + state[end:]))
         else:
-            upto = number - value  # submitted a little earlier
+            upto = number - value  # the sync was submitted before the last operations
             inode.make_durable(upto, start, end)
             for page in range(start // PAGE, (end - 1) // PAGE + 1):
                 if upto >= synced_upto[page]:
@@ -229,7 +229,7 @@ def test_covered_pages_are_those_written_before_the_sync_in_its_range() -> None:
 def grown(*sizes: int) -> Inode:
     inode = Inode(1, 4096, 0)
     for number, size_bytes in enumerate(sizes):
-        inode.thaw(size_bytes)[size_bytes - 1] = number + 1
+        inode.writable_cache(size_bytes)[size_bytes - 1] = number + 1
     return inode
 
 
@@ -243,7 +243,7 @@ def test_a_growing_file_is_filled_with_zeros() -> None:
 def test_a_file_without_views_grows_in_place() -> None:
     inode = grown(10)
     before = inode.cache
-    inode.thaw(1_000)
+    inode.writable_cache(1_000)
 
     assert inode.cache is before
 
@@ -261,10 +261,10 @@ def test_a_view_keeps_its_bytes_when_the_file_grows() -> None:
 
 def test_empty_files_do_not_share_a_buffer() -> None:
     one, other = Inode(1, 4096, 0), Inode(2, 4096, 0)
-    one.thaw(3)[0] = 7
+    one.writable_cache(3)[0] = 7
 
     assert other.content() == b""
-    assert other.thaw(3) == b"\0\0\0"
+    assert other.writable_cache(3) == b"\0\0\0"
 
 
 def test_writes_out_of_operation_order_are_refused() -> None:

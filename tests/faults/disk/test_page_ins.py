@@ -90,7 +90,7 @@ def test_never_written_pages_are_read_without_the_device(make_rig: Callable[...,
 @pytest.mark.parametrize("name", ["dispatch", "judge"])
 def test_only_tasks_with_the_given_names_have_page_in_faults(make_rig: Callable[..., Any], name: str) -> None:
     rig = make_rig(image=IMAGE, faults=FAILING)
-    rig.disk.strike_page_ins_of(("dispatch", "retention"))
+    rig.disk.limit_page_ins_to(("dispatch", "retention"))
 
     def body() -> None:
         mapped = rig.files.map("/a", 3 * PAGE)

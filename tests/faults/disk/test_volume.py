@@ -214,7 +214,7 @@ def test_removing_a_lock_file_releases_the_lock(rig: Any) -> None:
     rival = rival_of(rig)
     rival.unlink("/lock")
     rival.lock("/lock")
-    lock.release()  # its own lock, not the rival's
+    lock.release()  # releases its own lock, not that of the rival
 
     with pytest.raises(BlockingIOError):
         rig.files.lock("/lock")

@@ -1,4 +1,4 @@
-"""Checks of states: verdicts are passed on, and failing checks are contained."""
+"""Checks of states: verdicts are returned, and a failing check affects only its state."""
 
 import sys
 from collections.abc import Callable

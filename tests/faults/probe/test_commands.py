@@ -1,4 +1,4 @@
-"""Checks that are programs: verdicts are passed on, and no process is left running."""
+"""Command checks and servers: verdicts are returned, and no process is left running."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def test_a_slow_check_is_repeated_alone(script: Script, tmp_path: Path) -> None:
     check = script(f'read promise; [ "$promise" = odd ] || exit 0; [ -e {seen} ] && exit 0; touch {seen}; sleep 60')
     with Checkers(CommandCheck(check), 2, 0.5) as checkers:
         found = checkers.verdicts([(image(content), [content.decode()]) for content in (b"a", b"odd", b"b")])
-        again = checkers.asked_again
+        again = checkers.repeated
 
     assert (found, again) == ([CheckOutcome(HELD)] * 3, 1)
 
@@ -169,7 +169,7 @@ def test_an_invalid_check_is_refused(tmp_path: Path) -> None:
     plain.write_text("echo")
     for make, message in (
         (lambda: check_of(tmp_path / "none"), "expected a Python file or an executable, found nothing"),
-        (lambda: check_of(plain), "chmod [+]x makes it one"),
+        (lambda: check_of(plain), "executable with chmod [+]x"),
         (lambda: check_of(tmp_path / "none.py"), "expected a Python file"),
         (lambda: CheckServer(""), "expected a command, found nothing"),
         (lambda: CheckServer("java 'Judge"), "No closing quotation"),

@@ -1,4 +1,4 @@
-"""How processes end, in words."""
+"""Texts about the ends of processes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Losses of a crash, in words."""
+"""Texts about the losses of a crash."""
 
 import pytest
 

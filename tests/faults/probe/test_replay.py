@@ -129,7 +129,7 @@ def test_a_store_is_one_operation_and_does_not_extend_the_file() -> None:
     points = list(Replayer(record_of(*MADE, store), EMPTY).points())
 
     assert points[-1] == Point(4, 5, 0, False)
-    with pytest.raises(RecordError, match="step 4: store cannot be: ValueError: /files/log: "):
+    with pytest.raises(RecordError, match="step 4: store is impossible: ValueError: /files/log: "):
         list(Replayer(record_of(*MADE, Step("store", file=0, at=2 * PAGE_BYTES, data=b"a")), EMPTY).points())
 
 
@@ -215,9 +215,9 @@ def test_a_sparse_gibibyte_is_cheap() -> None:
     ],
 )
 def test_an_impossible_step_raises_an_error_with_its_number(steps: list[Step]) -> None:
-    with pytest.raises(RecordError, match=f"step {len(steps) - 1}: {steps[-1].kind} cannot be"):
+    with pytest.raises(RecordError, match=f"step {len(steps) - 1}: {steps[-1].kind} is impossible"):
         list(Replayer(record_of(*steps), EMPTY).points())
-    with pytest.raises(RecordError, match=f"step {len(steps) - 1}: {steps[-1].kind} cannot be"):
+    with pytest.raises(RecordError, match=f"step {len(steps) - 1}: {steps[-1].kind} is impossible"):
         Replayer(record_of(*steps), EMPTY).whole()
 
 

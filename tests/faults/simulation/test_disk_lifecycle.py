@@ -116,7 +116,7 @@ def test_a_power_cut_after_a_stop_loses_unsynced_data(bench: Bench) -> None:
 
     assert b"content" not in bench.found(bench.lasting.find("second", faulty=True)).values()
     assert bench.lasting.injected["power cut after a stop"] == 1
-    assert bench.lasting.injected["crash"] == 0  # no machine has crashed
+    assert bench.lasting.injected["crash"] == 0  # a clean stop is no crash
 
 
 def test_only_disks_with_faults_decay() -> None:

@@ -54,7 +54,7 @@ def racy(run: Simulation) -> None:
 
 
 def lossy_with_a_busy_judge(run: Simulation) -> None:
-    """Do as lossy does, with a judge that makes more file operations than a story has lines."""
+    """As lossy, with a judge that makes more file operations than a story has lines."""
     written = []
 
     def write(world: SimWorld) -> None:

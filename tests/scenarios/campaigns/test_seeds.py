@@ -87,7 +87,7 @@ def test_a_run_that_its_record_does_not_reproduce_is_nondeterministic(monkeypatc
     note_crash = Simulation.note_crash
 
     def forgetting(self: Simulation, crash: Crash) -> None:
-        self.triggers[crash.life].met = None
+        self.triggers[crash.life].selected = None
         note_crash(self, crash)
 
     scenario = Scenario("c", "c", Ranges(endings=("crash in traffic",), lives=(1,)))

@@ -39,7 +39,7 @@ def end() -> Callable[..., Counter[str]]:
         kernel = Kernel(RandomWalk(choices.stream("schedule"), 4))
         for life, met, recovered in ends:
             disk = Disk(kernel, choices.stream("disk"))
-            disk._injector.met = met
+            disk._injector.crash_site = met
             disk.injected["failed sync"] = failed_syncs
             marks.note_end(life, disk, crashed=not life.is_stop, recovered=recovered)
         return +hits

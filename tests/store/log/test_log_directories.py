@@ -347,4 +347,4 @@ def test_a_directory_that_went_while_the_store_runs_is_made_again_with_a_durable
     names = bench.disk._names
 
     assert names.current.inode(made := "/a/log/00000000000000000000") is not None
-    assert [path for path in ("/a", "/a/log", made) if not names.is_named_for_good(path)] == []
+    assert [path for path in ("/a", "/a/log", made) if not names.is_name_durable(path)] == []

@@ -1,4 +1,4 @@
-/* The recorder's core in C: requests about stopped threads, as Python code makes them by ctypes, at less cost each.
+/* The recorder's C core: makes the same requests about stopped threads as the ctypes code, but faster.
    What its functions do: Core in tracing/core.py. What is to be done about a stop is none of its business. */
 
 #define PY_SSIZE_T_CLEAN
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { INTERFACE = 2 }; /* native/__init__.py has the same: what the functions take and return */
+enum { INTERFACE = 2 }; /* version of the functions; must equal the one in native/__init__.py */
 enum { STEP = 9, GET_REGISTERS = 0x4204, SET_REGISTERS = 0x4205, GET_MASK = 0x420A, SET_MASK = 0x420B };
 enum { SIGNAL_INFO = 0x4202, CALL_INFO = 0x420E };
 enum { WORDS_MAX = 128, ALL_CHILDREN = 0x40000000, FACTS_BYTES = 160 };
@@ -26,7 +26,7 @@ static long request(int what, int thread, uintptr_t address, uintptr_t data) {
     return ptrace(what, thread, (void *)address, (void *)data);
 }
 
-/* Raise what a request has come to: OSError, or what the module's `gone` makes of a thread that is no more. */
+/* Raise the error of a request: OSError, or the exception from the module's `gone` if the thread has ended. */
 static PyObject *failed(PyObject *module, int thread) {
     if (errno != ESRCH) return PyErr_SetFromErrno(PyExc_OSError);
     PyObject *gone = PyObject_GetAttrString(module, "gone"), *number = PyLong_FromLong(thread);
@@ -36,7 +36,7 @@ static PyObject *failed(PyObject *module, int thread) {
     return NULL;
 }
 
-/* Wait until a thread stops or ends, while other threads of ours go on; return it, 0 if a signal came to us, or -1. */
+/* Wait without the GIL until a thread stops or ends. Return the thread, 0 after a signal to this process, or -1. */
 static int next_stop(int thread, int *status) {
     int found;
     Py_BEGIN_ALLOW_THREADS
@@ -59,7 +59,7 @@ static PyObject *go_on(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* struct ptrace_syscall_info of linux/ptrace.h, of a call that is about to be made, and of one that was made. */
+/* struct ptrace_syscall_info of linux/ptrace.h: at the entry of a call, and at its exit. */
 typedef struct {
     uint8_t kind, padding[3];
     uint32_t architecture;
@@ -70,7 +70,7 @@ typedef struct {
     } call;
 } CallInfo;
 
-/* Ask for that of the thread which is the only argument. Returns 0, or -1 with an exception. */
+/* Read that structure for a thread, the only argument. Return 0, or -1 with an exception. */
 static int call_info(PyObject *module, PyObject *args, CallInfo *info) {
     int thread;
     if (!PyArg_ParseTuple(args, "i", &thread)) return -1;
@@ -130,7 +130,7 @@ static PyObject *registers(PyObject *module, PyObject *args) {
     return PyBytes_FromStringAndSize((char *)words, (Py_ssize_t)all.iov_len);
 }
 
-/* Copy registers with some of them changed, by index. Returns 0, or -1 with an exception. */
+/* Copy registers and replace some of them by index. Return 0, or -1 with an exception. */
 static int changed_registers(uint64_t *words, const char *before, Py_ssize_t size, PyObject *changed) {
     PyObject *index, *word;
     Py_ssize_t place = 0;
@@ -188,7 +188,7 @@ static PyObject *read_memory(PyObject *module, PyObject *args) {
     return part;
 }
 
-/* Return the number behind a name at the start of a line, -1 if there is no such line. */
+/* Return the number after a name at the start of a line, or -1 if there is no such line. */
 static long long fact(const char *text, const char *name, int base) {
     for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
         line += *line == '\n';

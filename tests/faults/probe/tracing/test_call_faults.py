@@ -1,4 +1,4 @@
-"""A fault at one call: the program sees it, the record has it, and the rest is unchanged."""
+"""A fault at one call: the program gets the error, the record has a step, other calls are unchanged."""
 
 from textwrap import dedent
 

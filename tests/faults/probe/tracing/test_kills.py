@@ -1,4 +1,4 @@
-"""A program killed at a recorded step leaves the files of its record, byte for byte."""
+"""A program killed at a recorded step leaves exactly the files of its record."""
 
 import json
 import subprocess

@@ -41,7 +41,7 @@ def _text(root: Path, name: str, seen: set[str]) -> str:
 def numbers_in(text: str) -> dict[str, int]:
     """Return the numbers of all calls of a 64-bit machine."""
     found = dict(_NUMBER.findall(text))
-    # some names stand for another, some for no call
+    # some names refer to another name, some to no call
     words = {name: found.get(word, word) for name, word in found.items()}
     return {name: int(word) for name, word in words.items() if word.isdigit()}
 
@@ -64,7 +64,7 @@ def test_registers_of_x86_64_are_where_the_kernel_puts_them() -> None:
 
 
 def test_registers_of_aarch64_are_where_the_kernel_puts_them() -> None:
-    """The manual of system calls: the number in x8, arguments in x0 to x5, the result in x0."""
+    """syscall(2): the number is in x8, arguments are in x0 to x5, the result is in x0."""
     text = header(AARCH64, "asm/ptrace.h")
     words = re.findall(r"__u64\s+(\w+)(?:\[(\d+)\])?;", text[text.index("struct user_pt_regs") :].split("}")[0])
     names = [f"x{number}" for number in range(int(words[0][1]))] + [name for name, _ in words[1:]]

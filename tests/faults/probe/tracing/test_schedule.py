@@ -1,4 +1,4 @@
-"""A seed decides the order in which threads take recorded steps."""
+"""A seed determines the order of the recorded steps of threads."""
 
 import pytest
 

@@ -147,7 +147,7 @@ def test_stacks_are_only_taken_on_request(built: Built) -> None:
 
 def test_a_missing_addr2line_is_reported_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_lines, "TOOL", "no-such-tool")
-    with pytest.raises(ProgramError, match="found by addr2line, which is not there: binutils has it"):
+    with pytest.raises(ProgramError, match="need addr2line, which is not installed: it is in binutils"):
         record_traced(["true"], EMPTY, 60.0, takes_stacks=True)
 
 
