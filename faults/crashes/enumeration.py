@@ -297,7 +297,7 @@ class CrashStates:
         return CrashLosses(changes, tuple(zip(state.dirty_pages, state.page_outcomes, strict=True)))
 
     def _variant(self, lost: Lost) -> MetadataVariant:
-        lost = self._profile.closed(self._unsure, lost)
+        lost = self._profile.with_consequences(self._unsure, lost)
         key = frozenset(lost.items())
         variant = self._variants.get(key)
         if variant is None:
@@ -335,7 +335,7 @@ class CrashStates:
     def _with_partial_growths(self, numbers: Iterable[int]) -> Iterator[Lost]:
         """Yield the loss of the given changes: complete, and with each partial growth."""
         whole = dict.fromkeys(sorted(numbers), 0)
-        growths = self._profile.partial(self._unsure, whole)
+        growths = self._profile.partial_growths(self._unsure, whole)
         for parts in product(*(sorted({0, 1, growth.grown_bytes - 1}) for growth in growths)):
             yield whole | {growth.number: part for growth, part in zip(growths, parts, strict=True)}
 

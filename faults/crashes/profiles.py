@@ -139,14 +139,14 @@ class CrashProfile:
         pages = "lost" if self.whole_pages else f"lost or {torn}"
         return f"unsynced pages may be {pages}; of unsynced names and sizes survive {self.metadata.value}"
 
-    def closed(self, unsure: Sequence[Change], lost: Lost) -> Lost:
+    def with_consequences(self, unsure: Sequence[Change], lost: Lost) -> Lost:
         """Return the lost changes plus those that are lost because of them."""
         ordered, others = self.metadata.split(unsure)
         first_lost = next((change.number for change in ordered if change.number in lost), None)
         taken = [one.number for one in others if self.metadata.is_lost_with_ordered(one, first_lost)]
         return {**dict.fromkeys(taken, 0), **lost}
 
-    def partial(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
+    def partial_growths(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
         """Return the lost growths of which a part may survive. unsure: all changes that may be lost."""
         if not self.grows_in_steps:
             return []

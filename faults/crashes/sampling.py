@@ -39,7 +39,7 @@ def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[
         )
         if is_lost:
             lost[change.number] = 0
-    for growth in profile.partial(unsure, lost):
+    for growth in profile.partial_growths(unsure, lost):
         kept_bytes = proposed.get(growth.number, 0)
         lost[growth.number] = stream.record(growth.grown_bytes, f"{growth.label} bytes kept", kept_bytes)
     return lost
@@ -96,7 +96,7 @@ def _propose_lost_changes(chance: Callable[[], float], profile: CrashProfile, un
     if others:
         outcomes = _losses_in_any_combination(chance, len(others))
         lost |= {change.number: 0 for change, taken in zip(others, outcomes, strict=True) if taken}
-    for growth in profile.partial(unsure, lost):
+    for growth in profile.partial_growths(unsure, lost):
         if chance() < 0.5:
             lost[growth.number] = 1 + int(chance() * (growth.grown_bytes - 1))
     return lost

@@ -41,7 +41,7 @@ class ReadAhead:
         self.window = 0
         """Number of pages in the last window; 0 after a random miss."""
 
-    def miss(self, page: int, wanted: int) -> range:
+    def pages_after_miss(self, page: int, wanted: int) -> range:
         """Return the pages to read after a miss. page: the first missing page. wanted: number of requested pages."""
         if page - self._last not in (0, 1):
             self.window, self._marker = 0, -1
@@ -54,7 +54,7 @@ class ReadAhead:
         assert page <= self._marker < self._end, (page, self._marker, self._end)
         return range(page, self._end)
 
-    def hit(self, page: int) -> range:
+    def pages_after_hit(self, page: int) -> range:
         """Return the pages to read ahead after a hit, usually none."""
         if not 0 <= self._marker <= page < self._end:
             return range(0)
@@ -64,7 +64,7 @@ class ReadAhead:
         assert page < begin <= self._end, (page, begin, self._end)
         return range(begin, self._end)
 
-    def passed(self, page: int) -> None:
+    def record_position(self, page: int) -> None:
         """Record the reader's position."""
         self._last = page
 
@@ -100,14 +100,14 @@ class CachedReads:
             request = self._pages.get((file.path, page))
             if request is None:
                 self.misses += 1
-                self._start_reads(file, state.miss(page, last + 1 - page))
+                self._start_reads(file, state.pages_after_miss(page, last + 1 - page))
                 request = self._pages.get((file.path, page))
             else:
                 self._pages.move_to_end((file.path, page))
-                self._start_reads(file, state.hit(page))
+                self._start_reads(file, state.pages_after_hit(page))
             if request is not None:  # None: the page is a hole without a block
                 self._elevator.wait(request)
-            state.passed(page)
+            state.record_position(page)
 
     def _start_reads(self, file: FilePages, pages: Iterable[int]) -> None:
         """Start to read the given pages, except cached pages and holes."""

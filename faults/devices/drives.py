@@ -38,7 +38,7 @@ class Spread:
             raise ValueError("a spread: expected durations of 0 ns or more, at least one")
 
     @classmethod
-    def through(cls, points: Sequence[tuple[float, int]]) -> "Spread":
+    def from_points(cls, points: Sequence[tuple[float, int]]) -> "Spread":
         """Interpolate linearly between points (share of all durations, ns). The shares go from 0 to 1."""
         shares = [share for share, _ in points]
         if shares[0] != 0 or shares[-1] != 1 or shares != sorted(set(shares)):
@@ -180,14 +180,14 @@ class FlashDrive:
 def sata_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
     """Create a consumer SATA drive without capacitors."""
     points = [(0.0, 300 * _US), (0.5, 600 * _US), (0.9, 1_200 * _US), (0.99, 6 * _MS), (1.0, 25 * _MS)]
-    flush = Spread.through(points)
+    flush = Spread.from_points(points)
     return FlashDrive(stream, command_ns=60 * _US, bytes_per_second=500_000_000, flush=flush, depth=depth)
 
 
 def nvme_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
     """Create an NVMe server drive with capacitors."""
     points = [(0.0, 8 * _US), (0.5, 12 * _US), (0.9, 25 * _US), (0.99, 150 * _US), (1.0, 2 * _MS)]
-    flush = Spread.through(points)
+    flush = Spread.from_points(points)
     return FlashDrive(stream, command_ns=12 * _US, bytes_per_second=2_500_000_000, flush=flush, depth=depth)
 
 

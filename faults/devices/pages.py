@@ -57,7 +57,7 @@ class Placement(FreeBlocks):
         assert file.ahead is None, "all pages of a file that was allocated ahead have a block"
         if not file.kept_blocks:
             file.kept_blocks = self._room_blocks
-            file.kept = self.take(self._room_blocks)
+            file.kept = self.reserve(self._room_blocks)
         file.kept += 1
         file.kept_blocks -= 1
         return file.kept - 1

@@ -63,7 +63,7 @@ class FreeBlocks:
         self._blocks = blocks
         self._free = 0
 
-    def take(self, blocks: int) -> int:
+    def reserve(self, blocks: int) -> int:
         """Reserve adjacent free blocks, and return the first. ValueError: the device is full."""
         first = self._free
         self._free += blocks
@@ -76,7 +76,7 @@ class JournalRing:
     """The blocks of a journal, written cyclically."""
 
     def __init__(self, free: FreeBlocks) -> None:
-        self._first = free.take(JOURNAL_BLOCKS)
+        self._first = free.reserve(JOURNAL_BLOCKS)
         self._at = 0
 
     def next(self, blocks: int) -> Run:
@@ -113,7 +113,7 @@ class JournalledStorage:
 
     def place(self, blocks: int) -> int:
         """Reserve adjacent free blocks, and return the first. ValueError: the device is full."""
-        return self._free.take(blocks)
+        return self._free.reserve(blocks)
 
 
 class MeasuredStorage:

@@ -52,7 +52,7 @@ class StorageSystem:
         """Reserve adjacent blocks for a file of this size, unless the file already has blocks."""
         blocks = self.file(path).blocks
         if blocks.ahead is None and not blocks.placed:
-            blocks.ahead = self._placement.take(-(-size_bytes // BLOCK_BYTES))
+            blocks.ahead = self._placement.reserve(-(-size_bytes // BLOCK_BYTES))
 
     def read(self, reader: str, path: str, start: int, end: int) -> None:
         """Wait in the current task until bytes [start, end) of a file are in the page cache."""

@@ -43,7 +43,7 @@ class Journal:
     def commits(self) -> int:
         return self._committed
 
-    def note(self) -> int:
+    def record_change(self) -> int:
         """Record a change, and return the number of its commit."""
         self._is_due = True
         return self.open_number
@@ -216,7 +216,7 @@ class WriteBack:
         file.dirty.difference_update(pages)
         if not file.dirty:
             del self._files[file.path]
-        file.commit_number = self._journal.note()
+        file.commit_number = self._journal.record_change()
         self._dirty -= len(pages)
         self._in_flight += len(pages)
         return self._elevator.write(runs)

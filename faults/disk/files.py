@@ -301,7 +301,7 @@ class SimFiles:
             at += len(chunk)
             # after a short write the loop continues with the rest
             if at < len(data) and len(chunk) == len(fitting):
-                raise self._volume.full(path)
+                raise self._volume.disk_full_error(path)
 
     def open(self, path: str) -> SimDescriptor:
         """Open a file to write, truncate and sync it. A missing file is created."""

@@ -201,7 +201,7 @@ class Inode:
         rest.pending = [(number, at, data[: size_bytes - at]) for number, at, data in left]
         rest.stale = frozenset(page for page in self.stale if page * self.page_bytes < size_bytes)
         rest.synced_upto, rest.in_drive = self.synced_upto, self.in_drive
-        rest.flaws = None if self.flaws is None else self.flaws.beginning(size_bytes)
+        rest.flaws = None if self.flaws is None else self.flaws.truncated(size_bytes)
         rest._wrote_at = self.written_at
         return rest
 
@@ -352,7 +352,7 @@ class Flaws:
         self.bad_sectors: set[int] = set()
         self.holes: set[int] = set()
 
-    def beginning(self, size_bytes: int) -> "Flaws":
+    def truncated(self, size_bytes: int) -> "Flaws":
         """Return a copy for a file that is truncated to size_bytes."""
         rest = Flaws(self._page_bytes, self._sector_bytes)
         rest.bad_sectors = {sector for sector in self.bad_sectors if sector * self._sector_bytes < size_bytes}

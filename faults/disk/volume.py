@@ -64,14 +64,14 @@ class Volume:
     def check_creation(self, path: str) -> None:
         """Raise OSError(ENOSPC) if the disk is full, or by chance. A new file is empty."""
         if self.usable_bytes == 0:
-            raise self.full(path)
+            raise self.disk_full_error(path)
         if self.injector.inject_if(FaultKind.FAILED_CREATION, path):
             raise os_error(errno.ENOSPC, path)
 
     def check_growth(self, path: str, more_bytes: int) -> None:
         """Raise OSError(ENOSPC) if more_bytes do not fit."""
         if not self.has_room(more_bytes):
-            raise self.full(path)
+            raise self.disk_full_error(path)
 
     def check_allocation(self, path: str, more_bytes: int) -> None:
         """Raise OSError(ENOSPC) if more_bytes do not fit, or by the plan's chance for allocations."""
@@ -88,7 +88,7 @@ class Volume:
             self.injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
             raise os_error(errno.EIO, path)
         if not self.fill_holes(inode, start, end):
-            raise self.full(path)
+            raise self.disk_full_error(path)
 
     def fill_holes(self, inode: Inode, start: int, end: int) -> bool:
         """Allocate blocks for a file's holes in [start, end), in order. Return False at the first without a block."""
@@ -99,7 +99,7 @@ class Volume:
             inode.flaws.holes.discard(page)
         return True
 
-    def full(self, path: str) -> OSError:
+    def disk_full_error(self, path: str) -> OSError:
         """Count a disk-full error, and return it."""
         self.injector.injected[FaultKind.DISK_FULL] += 1
         return os_error(errno.ENOSPC, path)

@@ -43,11 +43,11 @@ class HostCosts:
 
 
 REFERENCE = HostCosts(
-    put=Spread.through(
+    put=Spread.from_points(
         [(0.0, 12 * _US), (0.5, 19 * _US), (0.9, 40 * _US), (0.99, 110 * _US), (0.999, 250 * _US), (1.0, 600 * _US)]
     ),
     put_work_ns=14 * _US,
-    handover=Spread.through(
+    handover=Spread.from_points(
         [(0.0, 60 * _US), (0.5, 140 * _US), (0.9, 230 * _US), (0.99, 390 * _US), (1.0, 1_000 * _US)]
     ),
     handover_work_ns=50 * _US,

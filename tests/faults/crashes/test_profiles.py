@@ -91,7 +91,7 @@ def lost_sets(cut: PowerCut, profile: CrashProfile) -> Iterator[Lost]:
     for lost in subsets:
         for kept in range(len(ordered) + 1):
             whole = dict.fromkeys([*lost, *ordered[kept:]], 0)
-            growths = profile.partial(unsure, whole)
+            growths = profile.partial_growths(unsure, whole)
             for parts in product(*(range(growth.grown_bytes) for growth in growths)):
                 yield whole | {growth.number: part for growth, part in zip(growths, parts, strict=True)}
 
@@ -208,10 +208,10 @@ def test_a_surviving_length_on_ext4_implies_earlier_changes() -> None:
     made, grown, later = MakeDirectory(1, "/d1"), Extend(2, "/old", 0, 8, 9, by_write=True), MakeDirectory(3, "/d3")
     unsure = [made, grown, later]
 
-    assert PROFILES["ext4"].closed(unsure, {1: 0, 3: 0}) == {1: 0, 2: 0, 3: 0}
-    assert PROFILES["ext4"].closed(unsure, {3: 0}) == {3: 0}
-    assert PROFILES["xfs"].closed(unsure, {1: 0, 3: 0}) == {1: 0, 3: 0}
-    assert PROFILES["ext4"].closed([made, grown.allocated(), later], {3: 0}) == {3: 0}
+    assert PROFILES["ext4"].with_consequences(unsure, {1: 0, 3: 0}) == {1: 0, 2: 0, 3: 0}
+    assert PROFILES["ext4"].with_consequences(unsure, {3: 0}) == {3: 0}
+    assert PROFILES["xfs"].with_consequences(unsure, {1: 0, 3: 0}) == {1: 0, 3: 0}
+    assert PROFILES["ext4"].with_consequences([made, grown.allocated(), later], {3: 0}) == {3: 0}
 
 
 def test_btrfs_logs_a_synced_files_name_and_directories(disk_after: DiskAfter) -> None:

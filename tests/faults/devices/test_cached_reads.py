@@ -127,8 +127,8 @@ def read(state: ReadAhead, pages: range, cached: set[int]) -> list[range]:
     """Let a reader go through pages; return the pages that are read."""
     found = []
     for page in pages:
-        wanted = state.hit(page) if page in cached else state.miss(page, 1)
-        state.passed(page)
+        wanted = state.pages_after_hit(page) if page in cached else state.pages_after_miss(page, 1)
+        state.record_position(page)
         if wanted:
             found.append(wanted)
             cached.update(wanted)
@@ -160,10 +160,10 @@ def test_a_random_read_resets_the_window() -> None:
     read(state, range(100), cached)
 
     assert state.window == 32
-    assert state.miss(5_000, 2) == range(5_000, 5_002)
+    assert state.pages_after_miss(5_000, 2) == range(5_000, 5_002)
     assert state.window == 0
-    state.passed(5_001)
-    assert state.miss(5_002, 1) == range(5_002, 5_006)  # the window is small again
+    state.record_position(5_001)
+    assert state.pages_after_miss(5_002, 1) == range(5_002, 5_006)  # the window is small again
 
 
 def test_a_reader_that_skips_less_than_a_window_is_sequential() -> None:
@@ -177,11 +177,11 @@ def test_a_reader_that_skips_less_than_a_window_is_sequential() -> None:
 
 def test_a_map_reads_around_a_fault() -> None:
     state = ReadAhead(around=True)
-    state.passed(7)
+    state.record_position(7)
 
-    assert state.miss(1_000, 1) == range(984, 1_016)
-    assert state.miss(5, 1) == range(21)
-    assert ReadAhead(64, around=True).miss(1_000, 1) == range(968, 1_032)
+    assert state.pages_after_miss(1_000, 1) == range(984, 1_016)
+    assert state.pages_after_miss(5, 1) == range(21)
+    assert ReadAhead(64, around=True).pages_after_miss(1_000, 1) == range(968, 1_032)
 
 
 def test_the_read_ahead_window_has_a_limit() -> None:

@@ -96,7 +96,7 @@ def test_the_default_draw_is_the_shortest_duration() -> None:
 
 
 def test_a_spread_goes_through_its_points() -> None:
-    spread = Spread.through([(0.0, 100), (0.5, 200), (0.99, 1_000), (1.0, 5_000)])
+    spread = Spread.from_points([(0.0, 100), (0.5, 200), (0.99, 1_000), (1.0, 5_000)])
 
     assert spread.quantile(0.5) == pytest.approx(200, rel=0.01)
     assert spread.quantile(0.25) == pytest.approx(150, rel=0.01)
@@ -109,7 +109,7 @@ def test_a_spread_goes_through_its_points() -> None:
 )
 def test_points_that_are_no_distribution_are_refused(points: list[tuple[float, int]]) -> None:
     with pytest.raises(ValueError, match="shares"):
-        Spread.through(points)
+        Spread.from_points(points)
 
 
 @pytest.mark.parametrize("durations", [[], [-1, 5]])

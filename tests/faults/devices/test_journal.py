@@ -41,7 +41,7 @@ def test_a_change_is_committed_once(run_timed: RunTimed) -> None:
         journal, found = timed.system.journal, []
         for notes in (0, 3, 0):
             for _ in range(notes):
-                journal.note()
+                journal.record_change()
             journal.commit_if_due()
             found.append(journal.commits)
         return found

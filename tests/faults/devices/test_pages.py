@@ -5,11 +5,11 @@ from tornlog.faults.devices.pages import FileBlocks, Placement
 
 def test_a_file_allocated_ahead_is_contiguous() -> None:
     placement = Placement(1_000)
-    placement.take(10)
-    file = FileBlocks(ahead=placement.take(100))
+    placement.reserve(10)
+    file = FileBlocks(ahead=placement.reserve(100))
 
     assert placement.place(file, [0, 1, 5]) == [(10, 2), (15, 1)]
-    assert placement.take(1) == 110
+    assert placement.reserve(1) == 110
 
 
 def test_pages_written_back_together_get_adjacent_blocks() -> None:
@@ -32,7 +32,7 @@ def test_a_growing_file_with_a_reservation_is_contiguous() -> None:
 
 def test_a_full_device_raises_an_error() -> None:
     placement = Placement(10)
-    placement.take(10)
+    placement.reserve(10)
 
     with pytest.raises(ValueError, match="10 blocks, and 11"):
         placement.place(FileBlocks(), [0])
