@@ -1,4 +1,4 @@
-"""A server on real sockets with test processors, and raw peers."""
+"""Fixtures: a server on real sockets with test processors, raw peers, and broker processes."""
 
 import json
 import signal
@@ -54,7 +54,7 @@ class Peer:
         return self.receive()
 
     def is_ended(self) -> bool:
-        """Wait for the end of the connection. Return False on a timeout."""
+        """Wait until the server closes the connection. Return False on a timeout."""
         try:
             while self.socket.recv(1 << 16):
                 pass
@@ -73,7 +73,10 @@ class Peer:
 
 @dataclass
 class Served:
-    """A running server. Processors: ECHO; FAIL raises; WAIT waits for the gate; SIZED returns `bytes` zeros."""
+    """A running server with test processors.
+
+    FAIL raises an exception, WAIT waits for the gate, SIZED returns as many zeros as its field `bytes` says.
+    """
 
     ECHO: ClassVar[int] = 1000
     FAIL: ClassVar[int] = 1001
@@ -97,7 +100,7 @@ class Served:
         return self.peers[-1]
 
     def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Poll a condition of the server."""
+        """Wait until a condition is true."""
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, self.server.counts.fields()
@@ -138,7 +141,7 @@ class Served:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Served]]:
-    """Start servers. After the test, no connection is open and no byte is held."""
+    """Start servers. After the test, checks that no connection is open and no byte is held."""
     running: list[Served] = []
 
     def start(
@@ -198,13 +201,13 @@ class ServeProcess:
         return text in self.log.read_text()
 
     def end(self, number: int = signal.SIGTERM) -> int:
-        """End the process by a signal. Return its exit status."""
+        """Send a signal to the process, and wait until it ends. Return its exit status."""
         self.process.send_signal(number)
         self.last_line, _ = self.process.communicate(timeout=120)
         return self.process.returncode
 
     def stop(self, number: int = signal.SIGTERM) -> dict[str, Any]:
-        """Stop the process cleanly. Return its last line."""
+        """Stop the process, check that it ends cleanly, and return its last line."""
         assert self.end(number) == 0, (self.last_line, self.log.read_text())
         stopped: dict[str, Any] = json.loads(self.last_line)
         return stopped
@@ -212,7 +215,7 @@ class ServeProcess:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., ServeProcess]]:
-    """Start processes by name and options. They end with the test."""
+    """Start processes by name and options. They are stopped after the test."""
     running: list[ServeProcess] = []
 
     def make(name: str, *options: str) -> ServeProcess:
@@ -229,7 +232,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., ServeProcess]]:
 
 @pytest.fixture
 def run() -> Iterator[Callable[[Callable[[World, World], None]], None]]:
-    """Run a body with two simulated machines: one can listen, the other can connect."""
+    """Run a body with two simulated machines. The first can listen, and the second can connect to it."""
     kernel = Kernel(RandomWalk(Choices("a server's end").stream("schedule"), 8))
     network = SimNetwork(kernel)
     here, there = kernel.machine("here"), kernel.machine("there")
@@ -247,13 +250,13 @@ def run() -> Iterator[Callable[[Callable[[World, World], None]], None]]:
 
 @pytest.fixture
 def here(run: Callable[..., None]) -> Callable[..., None]:
-    """Run the test on the first of two machines. The arguments are the worlds of `run`."""
+    """Run the test on the first of two machines. Its arguments `here` and `there` are the worlds of both."""
     return run
 
 
 @pytest.fixture
 def there() -> None:
-    """Have a place among the arguments; see `here`."""
+    """Placeholder for an argument that `here` sets."""
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_an_owner_s_first_item_can_be_dropped_out_of_turn() -> None:
 
 @given(st.lists(st.one_of(st.sampled_from("abc"), st.none(), st.sampled_from("ABC")), max_size=60))
 def test_no_item_is_lost_and_owners_keep_their_order(steps: list[str | None]) -> None:
-    """A small letter puts an item, a capital drops its owner's first item, None takes."""
+    """A small letter puts an item of this owner, a capital letter drops the owner's first item, None takes an item."""
     queue: FairQueue[str, tuple[str, int]] = FairQueue()
     expected: dict[str, deque[tuple[str, int]]] = {owner: deque() for owner in "abc"}
     for number, step in enumerate(steps):

@@ -34,7 +34,7 @@ SEND_LIMITS = ServerLimits().pools[Pool.SEND_MESSAGE]
 def waited_ms(
     hostile_host: str, honest_host: str, *, pipelines: bool = True, send_limits: PoolLimits = SEND_LIMITS
 ) -> list[float]:
-    """Return the latencies of an honest client's sends. Hostile clients pipeline or wait for each answer."""
+    """Return the latencies of an honest client's sends. The hostile clients pipeline or wait for each answer."""
     choices = Choices("fairness")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     network = SimNetwork(kernel, buffer_bytes=4_096)
@@ -115,7 +115,7 @@ def test_an_honest_client_waits_for_few_pipelined_requests(hostile: str, honest:
 
 @pytest.mark.ci
 def test_an_honest_client_waits_at_most_a_round_of_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting clients of one host have one host's share, not one share each."""
+    """All clients of one host together have one share of the tasks, even if each of them waits for its answers."""
     fair = max(waited_ms("10.0.0.3", "10.0.0.2", pipelines=False))
     put = HostFairQueue.put
     monkeypatch.setattr(HostFairQueue, "put", lambda queue, _, owner, item: put(queue, "all", owner, item))
@@ -135,7 +135,7 @@ def test_the_load_would_overwhelm_a_server_without_fairness(
 
 
 def test_requests_of_one_host_leave_tasks_for_another_host(here: World, there: World) -> None:
-    """Administrators' requests wait for other clients, which may take as long as they like."""
+    """Administrators' requests wait for other clients, which may never answer."""
 
     def wait(command: RemotingCommand, channel: Channel) -> RemotingCommand:
         if not channel.remote_address.startswith("10.0.0.1"):

@@ -144,7 +144,7 @@ def test_a_complete_frame_restarts_the_timeout(serve: Serve) -> None:
     peer = served.connect()
     frame = encode_frame(RemotingCommand(served.ECHO, 1))
 
-    for _ in range(8):  # each chunk ends one frame and begins the next; the whole exceeds the frame timeout
+    for _ in range(8):  # each chunk ends one frame and begins the next; all together take longer than the timeout
         peer.socket.sendall(frame[:10])
         time.sleep(0.5)
         peer.socket.sendall(frame[10:])
@@ -175,7 +175,7 @@ def test_a_client_that_never_reads_is_paused_and_then_closed(serve: Serve) -> No
     request = encode_frame(RemotingCommand(served.SIZED, 1, ext_fields={"bytes": str(1 << 20)}))
 
     with pytest.raises((TimeoutError, ConnectionError)):
-        deaf.socket.sendall(request * 100_000)  # more than the server will read
+        deaf.socket.sendall(request * 100_000)  # more than the server reads before it pauses the client
 
     assert still_answers(served)
     served.until_ended(Ending.NOT_READING)
@@ -242,7 +242,7 @@ def test_when_memory_runs_out_the_slowest_client_is_closed(serve: Serve) -> None
     for hoarder in hoarders:
         hoarder.socket.sendall(half)
         held = served.server.connections.held_bytes
-        assert held <= (1 << 20) + 2 * (1 << 16)  # a turn reads 64 KiB of each, and two may be ready at once
+        assert held <= (1 << 20) + 2 * (1 << 16)  # in one turn the server reads 64 KiB from each of two clients
         assert still_answers(served)
 
     served.until_ended(Ending.TOO_MUCH_HELD, 4)

@@ -1,9 +1,9 @@
 """A broker is killed thirty times under traffic and checked against a ledger of its answers.
 
-SIGKILL keeps the page cache, so this does not test fsync. It detects answers before the log write, data that recovery
-truncated or invented, and progress beyond the data. Two runs prove that it detects loss: with settings under which
-RocketMQ also loses acknowledged messages (no fsync, and a buffer of the process). A recovery that was changed to
-truncate 4,400 bytes too many was detected after four kills.
+SIGKILL keeps the page cache, so the test does not check fsync. It detects an answer before the log write, data that
+recovery truncated or invented, and progress beyond the data. A second test proves that the ledger detects loss: it uses
+settings under which RocketMQ also loses acknowledged messages (no fsync, and a buffer of the process). The test found a
+recovery that was changed to truncate 4,400 bytes too many after four kills.
 """
 
 import random
@@ -35,7 +35,7 @@ KILLS = 30
 QUEUES = 4
 GROUP, TOPIC = "auditors", "Orders"
 PADDING_BYTES = 2_000
-"""Large enough that the log has a new segment every 500 messages."""
+"""Body size with which the log has a new segment every 500 messages."""
 CONF = {
     "mapedFileSizeCommitLog": 1 << 20,
     "mapedFileSizeConsumeQueue": 20_000,
@@ -56,14 +56,14 @@ PULL_FIELDS = {
     "consumerGroup": GROUP,
     "topic": TOPIC,
     "maxMsgNums": "32",
-    "sysFlag": "7",  # commits an offset, may be held, has a subscription
+    "sysFlag": "7",  # the pull commits an offset, may be held, and has a subscription
     "suspendTimeoutMillis": "1000",
     "subscription": "*",
     "subVersion": "0",
     "expressionType": "TAG",
 }
 Place = tuple[int, int]
-"""Queue and offset."""
+"""Queue id and queue offset."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Ledger:
     """Violations seen during the run."""
 
     def breaches(self, stored: dict[Place, str]) -> list[str]:
-        """Return the contradictions between the ledger and the final messages."""
+        """Return all contradictions between the ledger and the messages at the end."""
         found = list(self.faults)
         for name, known in (("answered", self.answered), ("seen", self.seen)):
             found += [
@@ -96,7 +96,7 @@ class Ledger:
 
 
 class Killed:
-    """`tornlog serve`, on another port in each life, and clients that reconnect."""
+    """`tornlog serve` with clients that reconnect. Each life has a new port."""
 
     def __init__(self, place: Path, settings: dict[str, object]) -> None:
         self.ledger = Ledger()
@@ -153,7 +153,7 @@ class Killed:
                     work.begin(ask)
                     while not self._stopping.is_set():
                         work.step(ask)
-            except (TimeoutError, CorruptFileError) as error:  # it is up, but does not answer, or not correctly
+            except (TimeoutError, CorruptFileError) as error:  # the broker runs but its answer is missing or wrong
                 self.ledger.faults.append(f"{error}")
             except OSError:
                 time.sleep(0.02)
@@ -172,7 +172,7 @@ class Killed:
 
 
 class _Producer:
-    """Sends QUEUE-0-0, QUEUE-1-0, …, and repeats each with a new last number until it is acknowledged."""
+    """Sends QUEUE-0-0, QUEUE-1-0, …. Retries an unacknowledged message with a higher last number."""
 
     def __init__(self, ledger: Ledger, queue_id: int) -> None:
         self._ledger = ledger

@@ -1,4 +1,4 @@
-"""Waiting puts occupy no task and are answered on completion, in virtual time."""
+"""Sends that wait for a put occupy no task and are answered when the put completes, in virtual time."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ TIMEOUT_MS = 5_000
 
 
 class Broker:
-    """A server with one task for sends, whose puts the test completes."""
+    """A server with one task for sends. The test completes the puts."""
 
     def __init__(self, here: World, there: World, *, timeout_ms: int = TIMEOUT_MS) -> None:
         self.here = here
@@ -32,9 +32,9 @@ class Broker:
         self.syncs: list[GroupCommitRequest] = []
         """The wait of each send."""
         self.known_before: bool | None = None
-        """Result of a put that does not wait, if set."""
+        """If set, a put completes at once with this result."""
         self.breaks = False
-        """Whether building a response raises."""
+        """Whether building a response raises an exception."""
         self._timeout_ms = timeout_ms
         limits = ServerLimits(pools={pool: PoolLimits(1, 100) for pool in Pool})
         self.server = RemotingServer(here, limits, self.printed.append)
@@ -58,9 +58,9 @@ class Broker:
         return late.to(PutWait(append, sync, None, None))
 
     def ask(self, count: int, ms: int = 60_000) -> list[tuple[int, int]]:
-        """Send one request from each of `count` clients. Return code and latency in ms of each answer.
+        """Send one request from each of `count` clients. Return the code and the latency in ms of each answer.
 
-        A missing answer is -1.
+        The code of a missing answer is -1.
         """
         answers = [(-1, -1)] * count
         begun_ns = self.there.clock.monotonic_ns()
@@ -87,7 +87,7 @@ class Broker:
             self.here.tasks.sleep(1)
 
     def sync(self, which: Iterable[int], *, durable: bool = True) -> None:
-        """Complete sends in this order."""
+        """Complete the puts of the given sends in this order."""
         for number in which:
             self.syncs[number].complete(durable)
 
@@ -149,7 +149,7 @@ def test_each_send_is_answered_at_its_own_timeout(here: World, there: World) -> 
     assert max(ms for _, ms in answers) < TIMEOUT_MS + 100
     assert later.wait(60_000).code == ResponseCode.FLUSH_DISK_TIMEOUT
     assert 1_900 < (there.clock.monotonic_ns() - begun_ns) // 1_000_000 < 2_100
-    broker.sync([0, 2])  # too late: the waits have ended
+    broker.sync([0, 2])  # too late, because the waits have timed out
     assert broker.server.shutdown()
 
 
@@ -202,7 +202,7 @@ def test_a_stop_has_a_timeout_and_then_answers_no_pending_send(here: World, ther
     broker.join()
     assert codes(answers) == [-1] * 3
     assert broker.server.connections.held_bytes == 0
-    broker.sync(range(3))  # the clients have gone
+    broker.sync(range(3))  # the clients have disconnected by now
 
 
 def test_a_disconnected_client_leaves_no_held_bytes(here: World, there: World) -> None:

@@ -1,4 +1,4 @@
-"""Service for honest clients."""
+"""Requests and answers of well-behaved clients."""
 
 import threading
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def test_an_unknown_code_is_answered_not_supported(serve: Serve) -> None:
 
 
 def test_an_exception_is_answered_as_a_system_error(served: Any, peer: Any) -> None:
-    for _ in range(10):  # more than there are tasks
+    for _ in range(10):  # more requests than tasks
         response = peer.ask(RemotingCommand(served.FAIL, 5))
         assert (response.code, response.remark) == (1, "LookupError: no such thing")
 
@@ -83,7 +83,7 @@ def test_a_stray_response_is_dropped(served: Any, peer: Any) -> None:
 
 
 def occupy_the_task(served: Any, peer: Any) -> None:
-    """Send request 0, and wait until it has the only task."""
+    """Send request 0, and wait until it occupies the only task."""
     peer.send(RemotingCommand(served.WAIT, 0))
     served.until(lambda: served.begun == [0])
 

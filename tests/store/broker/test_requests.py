@@ -1,4 +1,4 @@
-"""Request fields are parsed, or refused by name."""
+"""Request fields are parsed, or refused with an error that names the field."""
 
 import pytest
 

@@ -201,7 +201,7 @@ FORMS = {
     "runtime": r"\[ \d+ days, \d+ hours, \d+ minutes, \d+ seconds \]",
     "scheduleMessageOffset_1": r"\d+,\d+",
 }
-"""Runtime figures that RocketMQ's exporter parses, and their form. Blanks: not available yet."""
+"""Runtime figures that RocketMQ's exporter parses, with a regular expression of their values. Blank: no value yet."""
 
 
 def test_runtime_figures_have_the_form_that_rocketmqs_exporter_takes_apart(start: Callable[..., ServeProcess]) -> None:
@@ -237,7 +237,7 @@ def test_settings_that_were_changed_are_in_the_file_and_in_force_in_the_next_lif
     assert broker.ask(RequestCode(327), body=b"").code != 0
     broker.ask(RequestCode.CHECK_TRANSACTION_STATE)
     assert Path(file).read_text() == f"{SMALL}brokerName=alone\nmaxMessageSize=10\ntraceOn=false\n"
-    for line in ("INFO settings changed by 127.0.0.1:", "DEBUG 127.0.0.1:"):  # answers do not wait for the log
+    for line in ("INFO settings changed by 127.0.0.1:", "DEBUG 127.0.0.1:"):  # the log may be written after the answer
         until(partial(broker.has_logged, line))
     assert broker.end(signal.SIGKILL) == -signal.SIGKILL
 

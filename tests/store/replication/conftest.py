@@ -58,7 +58,7 @@ class Node:
         self.runs = True
 
     def stop(self) -> bool:
-        """Stop both. Return whether the shutdown was clean."""
+        """Stop replication and the store. Return whether the shutdown was clean."""
         self.runs = False
         self.ha.shutdown()
         return self.store.shutdown()
@@ -71,7 +71,7 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Callable[..., Node]]:
-    """Start stores with replication by name. They stop after the test."""
+    """Start stores with replication by name. They are stopped after the test."""
     nodes: list[Node] = []
 
     def start(name: str, role: BrokerRole, master: Node | None = None, **settings: object) -> Node:
@@ -107,7 +107,7 @@ def sync_master(node: Callable[..., Node]) -> Node:
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """Connect to a master as a slave would, until the end of the test."""
+    """Connect to a master as a slave does. The connection is closed after the test."""
     made: list[Connection] = []
 
     def to(master: Node) -> Connection:

@@ -177,7 +177,7 @@ def test_a_blank_record_is_sent_only_with_the_next_record(
     back = node("master", BrokerRole.ASYNC_MASTER)
     assert back.store.log.max_offset == end, "recovery cuts the blank"
     assert slave.store.log.max_offset == end, "the slave has never had it"
-    put(back.store, 2)  # where the blank was
+    put(back.store, 2)  # at the position of the blank
     put(back.store, 3, 2000)
     slave.ha.update_master_address(back.ha.address)
     caught_up(slave, back)

@@ -1,4 +1,4 @@
-"""The real RocketMQ 4.9.8 as slave of our master and as master of our slave."""
+"""RocketMQ 4.9.8 as a slave of tornlog's master, and as a master of tornlog's slave."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ Start = Callable[..., Node]
 _STORE = "org.apache.rocketmq:rocketmq-store:4.9.8"
 _PATIENCE_S = 60
 _OPEN = ("--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED")
-"""A current Java needs these so that the real store can unmap its files."""
+"""Options with which RocketMQ's store can unmap its files on a current Java."""
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +29,14 @@ def program(fetched: Callable[[Callable[[], JavaProgram]], JavaProgram]) -> Java
 
 
 class RealNode:
-    """A real store in a process of its own, controlled line by line."""
+    """RocketMQ's store in a separate process, controlled by command lines."""
 
     def __init__(self, program: JavaProgram, root: Path, role: BrokerRole, master: str, port: int) -> None:
         self.root = root
         self.address = f"127.0.0.1:{port}"
         root.mkdir(exist_ok=True)
         arguments = [str(root), role.value, "ASYNC_FLUSH", str(port), master, str(SEGMENT_BYTES)]
-        home = f"-Duser.home={root}"  # where it writes its own log files
+        home = f"-Duser.home={root}"  # RocketMQ writes its own log files there
         command = [program.java, *_OPEN, "-Xmx256m", home, "-cp", program.class_path, "Replica", *arguments]
         self._process = LineProcess(command, root.with_suffix(".stderr"), prefix="= ")
         self.runs = True
@@ -50,7 +50,7 @@ class RealNode:
         return int(self.ask("end"))
 
     def log_bytes(self, end: int) -> bytes:
-        """Return the bytes of its files up to a log offset."""
+        """Return the bytes of its log up to a log offset."""
         paths = sorted((self.root / "commitlog").iterdir())
         first = int(paths[0].name)
         return b"".join(path.read_bytes() for path in paths)[: end - first]

@@ -1,4 +1,4 @@
-"""Pieces that a slave appends to its log, and pieces that it refuses."""
+"""Pieces of a log stream: a slave appends valid pieces and refuses all others."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from .conftest import SEGMENT_BYTES, log_bytes, put
 
 Opened = Callable[[str, BrokerRole], MessageStore]
 EVERYTHING = 1 << 62
-"""Durable end of a slave that needs no fsync."""
+"""Durable end with which a slave never has to request an earlier position."""
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def slave(opened: Opened) -> MessageStore:
 
 
 def ship(log: ReplicaLog, data: bytes, begin: int, end: int, step: int = SEGMENT_BYTES) -> None:
-    """Pass bytes of a log to a slave as a master would: in order, and never of two files at once."""
+    """Pass bytes of a log to a slave as a master does: in order, with bytes of only one file per piece."""
     while begin < end:
         room = SEGMENT_BYTES - begin % SEGMENT_BYTES
         cut = min(begin + min(step, room), end)
@@ -136,7 +136,7 @@ def test_a_record_after_the_compared_one_is_checked_by_file_sectors(
     assert again % 512 != begin % 512
 
     key = data.index(b"k" * 1_200)
-    # The byte before a sector's end, or its place if the record began where the compared one does.
+    # The byte before the end of a sector, and the byte where it would be if sectors began at the compared record.
     data[next(at for at in range(key, len(data)) if (at + 1 + (0 if is_sector_end else again - begin)) % 512 == 0)] = 0
     if is_sector_end:
         with pytest.raises(DivergedError, match="properties"):
@@ -158,7 +158,7 @@ def test_a_different_last_record_is_a_divergence(master: MessageStore, slave: Me
     data = log_bytes(master)
     log, begin = begun(slave, data, len(data))
     other = bytearray(data)
-    other[begin + 56] ^= 1  # the store time
+    other[begin + 56] ^= 1  # a bit of the store time
 
     with pytest.raises(DivergedError, match=f"log offset {begin + 56}: expected 0x.., as in this log, found 0x"):
         ship(log, bytes(other), begin, len(data))
@@ -271,7 +271,7 @@ def test_damage_that_hides_the_last_record_is_a_divergence(master: MessageStore,
     log.begin(EVERYTHING)
     ship(log, data, 0, len(data))
     segment = slave.log.segments[-1]
-    segment.file.store(4, bytes(4))  # the magic of its first record
+    segment.file.store(4, bytes(4))  # clears the magic of the first record
 
     with pytest.raises(DivergedError, match=r"damage here: .*magicCode"):
         ReplicaLog(slave.commit_log).begin(EVERYTHING)

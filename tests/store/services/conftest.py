@@ -60,7 +60,7 @@ class Broker:
         assert self.store.flush.flush_to(self.store.max_phy_offset)
 
     def check(self, after_ms: int = 10_000) -> list[str]:
-        """Sleep, make one pass of the check, and return the messages that it asked about."""
+        """Sleep, make one pass of the check, and return the messages about which the pass asked."""
         self.world.tasks.sleep(after_ms)
         self.settle()
         seen = len(self.asked)
@@ -69,7 +69,7 @@ class Broker:
         return [record.body.decode() for record in self.asked[seen:]]
 
     def last_asked(self) -> EndTransaction:
-        """Return the fields that answer the last question."""
+        """Return the request that decides the half message of the last question."""
         return HalfMessage.of(self.asked[-1]).request
 
     def records(self, topic: str, queue_id: int = 0) -> list[MessageRecord]:
@@ -141,7 +141,7 @@ def consumers(lab: Callable[..., Any]) -> Callable[..., None]:
 
 @pytest.fixture
 def times() -> None:
-    """Have a place among the arguments; see `consumers`."""
+    """Placeholder for an argument that `consumers` sets."""
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:

@@ -1,4 +1,4 @@
-"""Tests that run as one life of a broker or machine, which is among their arguments."""
+"""Tests that run within one life of a broker or machine. An argument of the test is that broker or machine."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 
 def with_settings(**settings: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Set the settings of a test's life, in the form that `live` takes."""
+    """Set the settings for a test's life, as keyword arguments of `live`."""
 
     def decorated(test: Callable[..., None]) -> Callable[..., None]:
         test.life_settings = settings  # type: ignore[attr-defined]
@@ -19,10 +19,10 @@ def with_settings(**settings: Any) -> Callable[[Callable[..., None]], Callable[.
 def call_in_one_life(
     item: pytest.Function, *stories: tuple[str, ...], more: Mapping[str, Callable[[Any], Any]] | None = None
 ) -> bool | None:
-    """Call a test inside a life if it has the arguments of a story; a fixture of the first name returns its runner.
+    """Call a test inside a life if its arguments ask for that. The fixture of the first argument runs the life.
 
-    A fixture cannot yield these arguments, because the test body must run on the simulated machine. `more` makes
-    further arguments of the first one.
+    A fixture cannot yield these arguments, because the test body must run on the simulated machine. `more` derives
+    further arguments from the first.
     """
     names = next((each for each in stories if each[0] in item.funcargs), None)
     if names is None:

@@ -65,7 +65,7 @@ def test_a_consumer_is_forgotten_only_after_a_long_absence(consumers: ConsumerFi
     times.append(2_000)
     consumers.unregister("gone")
     assert gone.dead_timestamp_ms == 1_000
-    assert consumers.of_topic("T") == (back, gone)  # the group may return, and then needs its marks
+    assert consumers.of_topic("T") == (back, gone)  # dispatch must still set the bits, because the group may return
 
     assert consumers.register("T", "back", "a > 1") is back
     assert back.dead_timestamp_ms is None

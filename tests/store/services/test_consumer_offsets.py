@@ -33,7 +33,7 @@ def test_a_query_returns_the_last_commit_or_minus_one(world: World) -> None:
     offsets.commit_offset("g", "T", 0, 7)
     offsets.commit_offset("g", "T", 1, 3)
     offsets.commit_offset("h", "T", 0, 1)
-    offsets.commit_offset("g", "T", 0, 5)  # a consumer that was reset
+    offsets.commit_offset("g", "T", 0, 5)  # lower than before, as after a reset of the consumer
     assert [offsets.query_offset("g", "T", queue_id) for queue_id in range(3)] == [5, 3, -1]
     assert offsets.query_offset("h", "T", 0) == 1
     assert offsets.query_offset("g", "U", 0) == -1

@@ -1,4 +1,4 @@
-"""Memory of decisions: the first decision counts, until it can be forgotten."""
+"""Decisions: only the first decision of a transaction counts. Settled decisions are forgotten."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def half_at(queue_offset: int, first_offset: int | None = None) -> HalfMessage:
 
 
 def decide(decisions: Decisions, half: HalfMessage) -> bool:
-    """Decide a half message with a visible op. Return whether the decision counts."""
+    """Decide a half message whose op is visible at once. Return whether the decision counts."""
     if not decisions.begin(half, VISIBLE_OPS):
         return False
     decisions.conclude(half, dict.fromkeys(half.offsets, VISIBLE_OPS - 1))
@@ -36,7 +36,7 @@ def decide(decisions: Decisions, half: HalfMessage) -> bool:
 
 
 def pass_all(decisions: Decisions, passed: range) -> None:
-    """Let the check pass half messages, and forget their decisions."""
+    """Let the check pass half messages, and let it forget their decisions."""
     with decisions.lock:
         decisions.forget(lambda offset: offset < passed.stop and not decisions.is_put_back(offset), passed)
 
@@ -117,7 +117,7 @@ def test_a_new_half_queue_has_no_decisions(decisions: Decisions) -> None:
 
 
 def test_a_passed_decision_is_not_repeated(broker: Any) -> None:
-    assert broker.check() == []  # later messages belong to this life
+    assert broker.check() == []  # messages that are put after this pass belong to this life
     request = broker.prepare("one")
     broker.commit(request)
     assert broker.check() == []

@@ -90,7 +90,7 @@ def test_a_limit_that_passes_during_a_verdict_skips_no_message(broker: Any) -> N
     readings = [born_ms + 59_999]
 
     class Jumping:
-        """A limit that passes right after its first check."""
+        """A clock that passes the limit after its first reading."""
 
         monotonic_ns = staticmethod(clock.monotonic_ns)
 
@@ -149,7 +149,7 @@ def test_only_one_of_two_concurrent_answers_counts(broker: Any) -> None:
     assert broker.check() == ["one"]
     broker.commit(first)
     broker.settle()
-    broker.prepare("next")  # its own decision prunes visible ones
+    broker.prepare("next")  # its decision removes decisions with visible ops
     broker.commit(broker.prepare("another"))
     assert broker.transactions.commit(broker.last_asked()).status is ALREADY_DECIDED
     assert broker.visible() == ["one", "another"]
@@ -192,7 +192,7 @@ def test_a_message_is_given_up_after_too_many_questions(broker: Any) -> None:
 
 
 def given_up(broker: Any, name: str = "one") -> Any:
-    """Let a message be given up. Return its half message and the record."""
+    """Prepare a message and check it until it is given up. Return its half message and the given-up record."""
     request = broker.prepare(name)
     while broker.check():
         pass
@@ -318,7 +318,7 @@ def test_a_message_that_cannot_be_put_back_is_given_up(broker: Any) -> None:
     broker.prepare("two")
     refusing(
         broker, HALF_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=2
-    )  # also in its old form: the limits have shrunk
+    )  # the unchanged half message is also too long, because the limits are lower
     assert broker.check() == ["two"]
     assert broker.visible(GIVEN_UP_TOPIC, 0) == ["one"]
 
@@ -389,7 +389,7 @@ def test_with_a_pool_questions_wait_until_the_record_is_readable(broker: Any) ->
     broker.transactions.on_check = answer
     broker.prepare("one")
     broker.prepare("two")
-    broker.world.tasks.sleep(7_000)  # so that both can be pulled
+    broker.world.tasks.sleep(7_000)  # until both messages can be pulled
     assert broker.check() == ["one", "two"]
     assert min(readable) >= 0
     broker.world.tasks.sleep(1_000)
@@ -411,7 +411,7 @@ def test_an_op_is_needed_while_its_half_message_may_come_up_again(broker: Any) -
     broker.prepare("filler")
     first = broker.prepare("one", **IMMUNE)
     broker.commit(EndTransaction("sellers", 0, 0))
-    assert broker.check() == []  # "one" is at 2 now
+    assert broker.check() == []  # the newest copy of "one" is now at offset 2
     broker.commit(first)
     broker.flush()
     broker.transactions.checker._ops.read()

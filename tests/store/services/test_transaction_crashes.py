@@ -1,4 +1,4 @@
-"""Crashes of a broker: commits survive, rollbacks stay invisible, open questions return."""
+"""Crashes of a broker: commits survive, rollbacks stay invisible, undecided messages are asked about again."""
 
 from collections.abc import Callable
 from random import Random
@@ -22,14 +22,14 @@ DAY_MS = 86_400_000
 
 
 def killed(lab: Make, live: Live, body: Callable[[Any], Any]) -> tuple[Image, Any]:
-    """Run a life that ends in a kill at rest. Return its disk image and the body's result."""
+    """Run a life that ends in a kill while the broker is idle. Return its disk image and the body's result."""
     bench = lab()
     value = live(body, bench)
     return bench.switch_off(abruptly=True), value
 
 
 def later(lab: Make, image: Image) -> Any:
-    """Return the machine with this disk, some minutes later."""
+    """Return a machine with this disk, whose clock is some minutes later."""
     bench = lab(image)
     bench.machine.wall_offset_ms = 600_000
     return bench
@@ -44,7 +44,7 @@ def test_after_a_kill_before_the_commit_producer_and_check_continue(lab: Make, l
     image, request = killed(lab, live, first)
 
     def second(broker: Any) -> None:
-        broker.commit(request)  # an answer from before the crash
+        broker.commit(request)  # with the position from before the crash
         assert broker.visible() == ["one"]
         assert broker.check() == ["forgotten"]
         broker.rollback(broker.last_asked())
@@ -99,7 +99,7 @@ def test_after_a_kill_before_progress_is_persisted_one_answer_ends_both_records(
 
     def second(broker: Any) -> None:
         assert broker.progress() == (-1, -1)
-        assert broker.check() == ["one", "one"]  # it exists twice, and was put back twice
+        assert broker.check() == ["one", "one"]  # the message has two records, and both were put back
         broker.commit(broker.last_asked())
         other = HalfMessage.of(broker.asked[0]).request
         assert broker.transactions.commit(other).status is EndTransactionStatus.ALREADY_DECIDED
@@ -152,7 +152,7 @@ def test_ops_are_kept_while_an_earlier_life_may_have_copies(lab: Make, live: Liv
         request = broker.prepare("one", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
         broker.world.tasks.sleep(10_000)
         broker.prepare("young")
-        assert broker.check(after_ms=0) == []  # "one" is now after "young", where the pass ended
+        assert broker.check(after_ms=0) == []  # the pass ends at "young", and the copy of "one" is after it
         broker.commit(request)
         broker.flush()
         broker.transactions.checker.finish()
@@ -181,7 +181,7 @@ def test_a_power_cut_after_the_check_loses_no_copy(lab: Make, live: Live) -> Non
         broker.prepare("one")
         broker.flush()
         broker.store.flush_queues.hurry()
-        broker.store.flush.shutdown()  # further put-backs are in the page cache only
+        broker.store.flush.shutdown()  # so that later put-backs are only in the page cache
         assert broker.check() == ["one"]
         broker.offsets.persist()
 
@@ -205,13 +205,13 @@ class Lives:
         self.live = live
         self.image: Image | None = None
         self.meant: dict[str, str] = {}
-        """Decision by message: commit, rollback, or "late" for a commit at the end."""
+        """Message -> decision: commit, rollback, or "late" for a commit at the end."""
         self.prepared: list[str] = []
-        """Messages with an answered preparation."""
+        """Messages whose half message was acknowledged."""
         self.asked = 0
 
     def run(self, life: int) -> None:
-        """Run until the machine dies, during traffic or at the end."""
+        """Run one life, until the machine crashes during traffic or at the end."""
         random = self.random
         bench = self.lab(self.image)
         bench.machine.wall_offset_ms = life * DAY_MS // 8
@@ -251,7 +251,7 @@ class Lives:
             getattr(broker.transactions, meant)(HalfMessage.of(record).request)
 
     def heal(self, life: int) -> None:
-        """Run undisturbed, and answer all questions."""
+        """Run one life without a crash, and answer all questions."""
         bench = self.lab(self.image)
         bench.machine.wall_offset_ms = life * DAY_MS // 8
         self.live(self.judge, bench)

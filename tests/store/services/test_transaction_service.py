@@ -103,7 +103,7 @@ def test_the_first_of_two_decisions_counts(broker: Any) -> None:
 def test_a_second_decision_does_not_count_whether_the_check_has_passed_the_first_or_not(broker: Any) -> None:
     request = broker.prepare("one")
     broker.commit(request)
-    broker.settle()  # the op is visible now
+    broker.settle()  # afterwards the op is visible
     assert broker.transactions.rollback(request).status is ALREADY_DECIDED
     assert broker.transactions.commit(request).status is ALREADY_DECIDED
     assert broker.visible() == ["one"]
@@ -157,7 +157,7 @@ def test_the_next_check_stores_a_missing_op(broker: Any) -> None:
     refusing(broker.store, OP_TOPIC, times=2)
     result = broker.transactions.commit(request)
     assert (result.status, result.op_is_stored) == (DECIDED, False)
-    assert broker.check() == []  # refused twice: it waits
+    assert broker.check() == []  # the put of the op was refused twice
     assert broker.transactions.rollback(request).status is ALREADY_DECIDED
     assert broker.records(OP_TOPIC) == []
     assert broker.check() == []
@@ -304,6 +304,6 @@ def test_half_messages_and_commits_are_the_bytes_that_rocketmq_wrote(
         made = store.look_message_by_offset(result.put.append.wrote_offset)
         assert made is not None
         assert made.prepared_transaction_offset == append.wrote_offset
-        # The golden writer took the time of the commit for the born time of the message; RocketMQ's broker does not.
+        # The golden file has the time of the commit as born time. RocketMQ's broker does not store that time.
         assert placeless(replace(made, born_timestamp_ms=commit.born_timestamp_ms)) == placeless(commit)
     assert (len(halves), committed) == (5, 2)

@@ -22,7 +22,7 @@ def judged(age_ms: int, **properties: str) -> HalfMessageVerdict:
 @pytest.mark.parametrize(
     ("age_ms", "expected"),
     [
-        (-1, HalfMessageVerdict.DUE),  # otherwise a client with a fast clock would never be asked
+        (-1, HalfMessageVerdict.DUE),  # otherwise a client whose clock is ahead would never be asked
         (0, HalfMessageVerdict.TOO_YOUNG),
         (5_999, HalfMessageVerdict.TOO_YOUNG),
         (6_000, HalfMessageVerdict.DUE),
@@ -51,7 +51,7 @@ def test_too_many_questions_count_more_than_a_young_age() -> None:
 @pytest.mark.parametrize(
     ("age_ms", "expected"),
     [
-        (-30_001, HalfMessageVerdict.DUE),  # as after a bit flip: it would be put back forever
+        (-30_001, HalfMessageVerdict.DUE),  # otherwise a message with a corrupt born time would be put back forever
         (-30_000, HalfMessageVerdict.IMMUNE),
         (0, HalfMessageVerdict.IMMUNE),
         (29_999, HalfMessageVerdict.IMMUNE),

@@ -98,7 +98,7 @@ def test_white_addresses_need_no_key_and_those_of_an_account_no_signature() -> N
         request(310, a="groupB", b="%RETRY%groupB"),
         heartbeat("groupB", "topicB", "%RETRY%groupB"),
         request(310, a="any", b="RMQ_SYS_TRACE_TOPIC"),
-        request(105, topic="topicA"),  # a name server request: a signature is enough
+        request(105, topic="topicA"),  # a name server request, which needs only a signature
         request(35, clientID="c"),
     ],
 )
@@ -157,6 +157,6 @@ def test_a_secret_key_is_not_shown() -> None:
 
 
 def test_route_queries_need_no_key() -> None:
-    """A denied client would report a missing route, and hide the real cause."""
+    """A client without a key would report a missing route instead of the missing key."""
     assert why_denied(request(105, topic="topicA"), None) is None
     assert why_denied(request(105, topic="topicA"), "nobody") is None

@@ -18,7 +18,7 @@ def test_signed_are_the_values_in_order_of_their_names_then_the_body() -> None:
 
     signed = signer("RocketMQ", "12345678")(COMMAND)
 
-    assert signed.ext_fields["AccessKey"] == "RocketMQ"  # upper case comes first
+    assert signed.ext_fields["AccessKey"] == "RocketMQ"  # upper case letters are sorted before lower case letters
     assert signed.ext_fields["Signature"] == base64.b64encode(expected.digest()).decode()
     assert is_signed(signed, "12345678")
 

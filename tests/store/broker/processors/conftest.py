@@ -40,7 +40,7 @@ def pull_fields(offset: int, topic: str = "Orders", **given: Any) -> dict[str, A
 
 
 class Client:
-    """A client's connection. It keeps the commands that were sent to it."""
+    """A client's connection. It records the commands that the broker sends."""
 
     def __init__(self, bench: "Bench", number: int) -> None:
         self.remote_address = f"10.0.0.{number}:50000"
@@ -48,7 +48,7 @@ class Client:
         self.client_id = f"10.0.0.{number}@{number}"
         self.is_open = True
         self.got: list[RemotingCommand] = []
-        """Commands of the broker, and answers to held pulls."""
+        """Requests from the broker, and answers to held pulls."""
         self._bench = bench
 
     def send(self, command: RemotingCommand) -> bool:
@@ -66,17 +66,17 @@ class Client:
         return [command.code for command in self.got if not command.is_response]
 
     def ask(self, code: int, body: bytes = b"", version: int = VERSION, **fields: object) -> RemotingCommand | None:
-        """Return the answer, or None if it comes later."""
+        """Send a request. Return the answer, or None if the broker answers later."""
         return self._bench.ask(self, code, body, version, {name: str(value) for name, value in fields.items()})
 
     def answer(self, code: int, body: bytes = b"", **fields: object) -> RemotingCommand:
-        """Return the immediate answer."""
+        """Send a request, check that the broker answers at once, and return the answer."""
         answer = self.ask(code, body, **dict[str, Any](fields))
         assert answer is not None
         return answer
 
     def send_message(self, body: bytes, topic: str = "Orders", **given: Any) -> RemotingCommand:
-        """Send as current clients do. `given` has fields by letter, and properties."""
+        """Send a message as current clients do. `given` has request fields by letter, and message properties."""
         properties = encode_properties(given.pop("properties", {}))
         fields: dict[str, Any] = {
             "a": "sellers",
@@ -185,7 +185,7 @@ class Bench:
 def live(lab: Callable[..., Any], small: Callable[..., StoreConfig]) -> Callable[..., Any]:
     """Run a body within one life of a broker, and return its result.
 
-    `store` has settings of the store, `settings` those of the broker.
+    `store` has settings of the store, `settings` has settings of the broker.
     """
 
     def run(

@@ -80,7 +80,7 @@ def test_a_push_larger_than_a_frame_is_not_sent(bench: Any, client: Any) -> None
 
 
 def test_a_producer_group_may_have_255_characters(bench: Any) -> None:
-    """A tracing client adds a producer group, with a prefix before the name of the first one."""
+    """A client with tracing adds a second producer group, whose name is that of the first group after a prefix."""
     group = "_INNER_TRACE_PRODUCER-" + "g" * 233
     said = {"clientID": "c", "producerDataSet": [{"groupName": group}]}
     client = bench.client()

@@ -104,7 +104,7 @@ def test_answered_pulls_and_sent_back_messages_are_observed(bench: Any) -> None:
     assert pulled.body_length == record.size_bytes
     fields = {"group": "billing", "offset": record.physical_offset, "delayLevel": 3}
     client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)
-    assert watch.moments == ["send before", "send after", "consume before"]  # the client does not name the message
+    assert watch.moments == ["send before", "send after", "consume before"]  # the request has no originMsgId
     client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **fields, originMsgId="ID", originTopic="Orders")
     moment, back = watch.seen[-1]
     assert (moment, back.topic, back.message_id) == ("consume after", "Orders", "ID")

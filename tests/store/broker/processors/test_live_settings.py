@@ -20,7 +20,7 @@ HANDED_ON = {
     "transaction_check_max",
     "transaction_check_interval_ms",
 }
-"""Settings with copies, which are updated on a change."""
+"""Settings of which parts have copies. A change updates the copies."""
 
 
 def change(client: Any, text: str) -> Any:
@@ -131,7 +131,7 @@ def test_a_change_is_written_to_the_file_before_it_applies(bench: Any) -> None:
         ("a : 1\na=2\n", {"a": "3"}, "a=3\n"),
         ("a=1\r\nb=2\r\n", {"b": "3"}, "a=1\r\nb=3\n"),
         ("path=x\n", {"path": "c:\\d"}, "path=c:\\\\d\n"),
-        (  # a form feed, U+2028 and U+0085 end no line in Java
+        (  # in Java a form feed, U+2028 and U+0085 do not end a line
             "# page\x0c one\u2028 two\x85\nfirst=1\n# kept\nsecond=2\r\nthird=3\r",
             {"first": "10", "third": "30", "fourth": "4"},
             "# page\x0c one\u2028 two\x85\nfirst=10\n# kept\nsecond=2\r\nthird=30\nfourth=4\n",
