@@ -37,7 +37,7 @@ COMMANDS_MAX = 16
 """Commands processed per connection and turn."""
 DRAINED_MS = 5_000
 """Time limit for the current turn in `drain`, far above the longest turn."""
-_STRANGERS = {
+_FOREIGN_PROTOCOLS = {
     b"PRI ": "a client that speaks HTTP/2, as RocketMQ's gRPC clients of 5.x do: this broker speaks remoting",
     **dict.fromkeys((b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"), "a client that speaks HTTP"),
 }
@@ -162,7 +162,7 @@ class Connections(Service):
         held_bytes = self._held_bytes.add(size_bytes)
         assert held_bytes >= 0, (held_bytes, size_bytes)
 
-    def look_after(self, session: Session) -> None:
+    def review_later(self, session: Session) -> None:
         """Update the timeouts and watched events of a session in the next turn."""
         self._attention.append(session)
         self._poller.wake()
@@ -171,22 +171,22 @@ class Connections(Service):
         self._counts.ended(ending)
         self._poller.forget(session.connection)
         session.connection.close()
-        self.look_after(session)
+        self.review_later(session)
 
     def step(self) -> None:
         """Wait for events and handle them. Clients with one request at a time come before pipelining clients."""
         ready = self._poller.wait(self._wait_ms())
         now_ns = self.world.clock.monotonic_ns()
         self._turn += 1
-        first, doors, pipelining = self._in_turns(ready)
+        first, ready_listeners, pipelining = self._choose_ready(ready)
         for begin in range(0, len(first), READY_MAX):
             for what, receives, sends in first[begin : begin + READY_MAX]:
-                self._attend(what, now_ns, receives=receives, sends=sends)
+                self._handle_events(what, now_ns, receives=receives, sends=sends)
             self._turn_due_ns = self._on_turn(now_ns)
         for listener in self._paused.pop_due(now_ns, len(self._listeners)):
             self._poller.watch(listener, receives=True, sends=False)
-        for what, receives, sends in (*doors, *pipelining):
-            self._attend(what, now_ns, receives=receives, sends=sends)
+        for what, receives, sends in (*ready_listeners, *pipelining):
+            self._handle_events(what, now_ns, receives=receives, sends=sends)
         if not self.is_listening and not self._has_drained:  # requests of this turn arrived before the drain
             self._has_drained = True
             self._close_listeners()
@@ -196,14 +196,14 @@ class Connections(Service):
         for _ in range(min(len(self._attention), ENDS_MAX)):
             session = self._attention.popleft()
             left -= session.is_open
-            self._look_at(session, now_ns)
+            self._review(session, now_ns)
             if not left:
                 break
         self._patience.expire(now_ns, ENDS_MAX)
         self.make_room()
         self._turn_due_ns = self._on_turn(now_ns)
 
-    def _in_turns(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:
+    def _choose_ready(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:
         """Choose the ready connections of this turn: clients that wait for answers, listeners, pipelining clients.
 
         The clients that wait are in round robin by host. All other ready connections stay ready for the next turn.
@@ -211,29 +211,29 @@ class Connections(Service):
         if len(ready) == 1:
             return [*ready], [], []
         first: HostFairQueue[Session, Ready] = HostFairQueue()
-        doors: list[Ready] = []
+        ready_listeners: list[Ready] = []
         pipelining: list[tuple[int, Ready]] = []
         for each in ready:
             session = self._sessions.get(each[0])
             if session is None:
-                doors.append(each)
+                ready_listeners.append(each)
             elif session.is_pipelining:
                 pipelining.append((session.heard_turn, each))
             else:
                 first.put(session.host.name, session, each)
         turns = nsmallest(PIPELINING_MAX, pipelining, key=itemgetter(0))
         count = max(READY_MAX, len(first) // TURNS_MAX)
-        return [first.take() for _ in range(min(count, len(first)))], doors, [each for _, each in turns]
+        return [first.take() for _ in range(min(count, len(first)))], ready_listeners, [each for _, each in turns]
 
-    def _attend(self, what: Connection | Listener, now_ns: int, *, receives: bool, sends: bool) -> None:
+    def _handle_events(self, what: Connection | Listener, now_ns: int, *, receives: bool, sends: bool) -> None:
         if (session := self._sessions.get(what)) is not None:
             session.heard_turn = self._turn
             if sends:
                 session.send_waiting()
             if receives and session.is_open:
                 self._receive(session, now_ns)
-            if sends or not (session.is_open and session.is_listened_to):
-                self._look_at(session, now_ns)
+            if sends or not (session.is_open and session.may_receive):
+                self._review(session, now_ns)
         elif (listener := self._listeners.get(what)) is not None:
             self._accept(listener, now_ns)
 
@@ -256,11 +256,11 @@ class Connections(Service):
                 self._counts.accept_failures += 1
                 self._emit(failure(f"cannot accept: {error}"))
                 continue
-            self._welcome(connection, now_ns)
+            self._add_session(connection, now_ns)
         self._poller.watch(listener, receives=False, sends=False)
         self._paused.set(listener, self.world.clock.monotonic_ns())  # later than now_ns by the time of the batch
 
-    def _welcome(self, connection: Connection, now_ns: int) -> None:
+    def _add_session(self, connection: Connection, now_ns: int) -> None:
         name = connection.remote_address.rpartition(":")[0]
         host = self._hosts.get(name) or ClientHost(self.world, name)
         refusal = None
@@ -282,7 +282,7 @@ class Connections(Service):
 
     def _receive(self, session: Session, now_ns: int) -> None:
         if session.reader.has_more:
-            self._hand_on(session, now_ns)
+            self._process_commands(session, now_ns)
             return
         try:
             data = session.connection.receive(RECEIVE_BYTES, 0)
@@ -297,14 +297,14 @@ class Connections(Service):
         session.active_ns = now_ns
         self.hold(len(data))  # until these bytes become a request, which counts its own bytes
         session.reader.add(data)
-        self._hand_on(session, now_ns)
+        self._process_commands(session, now_ns)
 
-    def _hand_on(self, session: Session, now_ns: int) -> None:
+    def _process_commands(self, session: Session, now_ns: int) -> None:
         """Process up to COMMANDS_MAX received commands, while the session may receive."""
         reader = session.reader
         try:
             for _ in range(COMMANDS_MAX):
-                if not (reader.has_more and session.is_open and session.is_listened_to):
+                if not (reader.has_more and session.is_open and session.may_receive):
                     break
                 if (taken := reader.take()) is None:
                     break
@@ -316,7 +316,7 @@ class Connections(Service):
                 if reader.has_more:
                     self._attention.append(session)
         except CorruptFileError as error:
-            self._emit(warning(f"{error}{_who_begins_with(error.found)}; connection closed"))
+            self._emit(warning(f"{error}{_protocol_hint(error.found)}; connection closed"))
             session.end(Ending.BAD_LENGTH if error.field == LENGTH_FIELD else Ending.BAD_FRAME)
         except Exception as error:  # a failed request must end only its own connection
             self._emit(failure(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed"))
@@ -324,14 +324,14 @@ class Connections(Service):
         if session.is_open:
             self._patience.look_at(session, now_ns)
 
-    def _look_at(self, session: Session, now_ns: int) -> None:
-        if session.is_open and session.reader.held_bytes and session.is_listened_to:
-            self._hand_on(session, now_ns)
+    def _review(self, session: Session, now_ns: int) -> None:
+        if session.is_open and session.reader.held_bytes and session.may_receive:
+            self._process_commands(session, now_ns)
         if not session.is_open:
             self._remove(session)
             return
         self._patience.look_at(session, now_ns)
-        wanted = (session.is_listened_to, session.output_bytes > 0)
+        wanted = (session.may_receive, session.output_bytes > 0)
         if wanted != session.watched_for:
             session.watched_for = wanted
             self._watch(session, receives=wanted[0], sends=wanted[1])
@@ -364,7 +364,7 @@ class Connections(Service):
         self._listeners.clear()
 
 
-def _who_begins_with(length: str) -> str:
+def _protocol_hint(length: str) -> str:
     """Return a hint on a client's protocol if its first bytes, read as a length, are known. Else return ""."""
-    who = {str(int.from_bytes(begin)): who for begin, who in _STRANGERS.items()}.get(length)
+    who = {str(int.from_bytes(begin)): who for begin, who in _FOREIGN_PROTOCOLS.items()}.get(length)
     return "" if who is None else f" ({who})"

@@ -14,7 +14,7 @@ from .session import Session
 
 _Who = TypeVar("_Who")
 
-LOOKS = 8
+CHECKS_PER_TIMEOUT = 8
 """Checks per timeout period of idle time and output. These timeouts restart at each activity."""
 
 
@@ -77,8 +77,8 @@ class Patience:
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._frames: Deadlines[Session] = Deadlines(limits.frame_ms_max)
-        self._idle: Deadlines[Session] = Deadlines(limits.idle_ms_max // LOOKS)
-        self._outputs: Deadlines[Session] = Deadlines(limits.output_ms_max // LOOKS)
+        self._idle: Deadlines[Session] = Deadlines(limits.idle_ms_max // CHECKS_PER_TIMEOUT)
+        self._outputs: Deadlines[Session] = Deadlines(limits.output_ms_max // CHECKS_PER_TIMEOUT)
 
     def came(self, session: Session, now_ns: int) -> None:
         """Start the timeouts of a new session."""
@@ -111,7 +111,7 @@ class Patience:
         A session is slow while a frame is incomplete or answers are unread. It is not slow while the server pauses its
         input.
         """
-        frame = next((session for session in self._frames if session.is_listened_to), None)
+        frame = next((session for session in self._frames if session.may_receive), None)
         output = min(self._outputs, key=lambda session: session.taken_ns, default=None)
         if frame is None or output is None:
             return frame or output
@@ -126,7 +126,7 @@ class Patience:
     def expire(self, now_ns: int, count_max: int) -> None:
         """Close the sessions that timed out, at most `count_max` per kind of timeout."""
         for session in self._frames.pop_due(now_ns, count_max):
-            if session.is_listened_to:
+            if session.may_receive:
                 session.end(Ending.HALF_FRAME)
             else:
                 self._frames.set(session, now_ns)  # paused by the server, not slow

@@ -115,10 +115,10 @@ class StoreWatch:
         """Log each problem that has begun or ended since the last call."""
         with self._lock:
             line = self._full_disk() if self._store.flags.bits & Refusal.DISK_FULL else None
-            self._note("disk full", line, "the disk has room again: messages are taken")
+            self._log_change("disk full", line, "the disk has room again: messages are taken")
             failure = self._store.allocate.failure
             line = None if failure is None else self._no_segment(*failure)
-            self._note("no segment", line, "the commit log has a new segment: messages are taken")
+            self._log_change("no segment", line, "the commit log has a new segment: messages are taken")
 
     def report_slow_puts(self) -> None:
         """Log the number of slow puts since the last report. A line per put would flood the log if a disk is slow."""
@@ -130,7 +130,7 @@ class StoreWatch:
             if count:
                 self.emit(warning(f"slow puts: {count} {what} {SLOW_MS} ms, the longest {longest_ms:,} ms"))
 
-    def _note(self, matter: str, line: str | None, over: str) -> None:
+    def _log_change(self, matter: str, line: str | None, over: str) -> None:
         if line is not None and matter not in self._reported:
             self._reported[matter] = over
             self.emit(failure(line))

@@ -93,14 +93,14 @@ class LateAnswers(Service):
         with self._lock:
             self._wake_ns = wake_ns = self._due[0][0] if self._due else _NEVER_NS
         self.signal.wait(None if wake_ns == _NEVER_NS else ms_until(wake_ns, self.world.clock))
-        self._answer_known()
+        self._answer_completed()
         if self._ending.get() and not self._waiting:
             self._ended.notify()
 
-    def _answer_known(self) -> None:
+    def _answer_completed(self) -> None:
         now_ns = self.world.clock.monotonic_ns()
         known: list[tuple[int, PutMessageResult]] = []
-        for number in self._take_looks(now_ns):
+        for number in self._take_numbers_to_check(now_ns):
             _, late = self._waiting[number]
             result = late.look(now_ns)
             if result is not None:
@@ -115,7 +115,7 @@ class LateAnswers(Service):
         for each in done:
             self._answer(*each)
 
-    def _take_looks(self, now_ns: int) -> list[int]:
+    def _take_numbers_to_check(self, now_ns: int) -> list[int]:
         with self._lock:
             looks, self._notified = dict.fromkeys(self._notified), []
             while self._due and self._due[0][0] <= now_ns:

@@ -11,7 +11,7 @@ from dataclasses import Field, fields, replace
 from typing import Any
 
 from ..config import ConfigError, StoreConfig
-from ..settings.broker_conf import BROKER_KEYS, UNUSED_DEFAULTS, one_spelling, value_of
+from ..settings.broker_conf import BROKER_KEYS, UNUSED_DEFAULTS, canonical_key, value_of
 from ..settings.conf_file import ConfFile
 from ..settings.describe_config import describe, spelled
 from ..world import World
@@ -85,14 +85,14 @@ class LiveSettings:
         """
         with self._lock:
             table = self.table
-            spelled_right = {_SPELLINGS.get(one_spelling(key), key): text for key, text in wanted.items()}
+            spelled_right = {_SPELLINGS.get(canonical_key(key), key): text for key, text in wanted.items()}
             changes = {key: text for key, text in spelled_right.items() if table.get(key) != text}
-            store, config = self._checked(changes, table)
+            store, config = self._parsed_changes(changes, table)
             assert len(store) + len(config) == len(changes), (changes, store, config)
             if changes and self.file is not None:
                 self.file.write(changes)  # before the settings change: if the write fails, none has changed
-            _take_over(self._store, store)
-            _take_over(self._config, config)
+            _apply(self._store, store)
+            _apply(self._config, config)
             if changes:
                 self.version = DataVersion(self._clock.now_ms(), self.version.counter + 1)
         if changes:
@@ -101,7 +101,9 @@ class LiveSettings:
             self.emit(f"settings changed by {who}, {kept}: {said}")
             self.on_changed(frozenset((*store, *config)))
 
-    def _checked(self, changes: Mapping[str, str], table: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _parsed_changes(
+        self, changes: Mapping[str, str], table: Mapping[str, str]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         store: dict[str, Any] = {}
         config: dict[str, Any] = {}
         for key, text in changes.items():
@@ -125,7 +127,7 @@ class LiveSettings:
 
 
 _STORE_KEYS: Mapping[str, Field[Any]] = {one.metadata["key"].name: one for one in fields(StoreConfig)}
-_SPELLINGS = {one_spelling(key): key for key in _STORE_KEYS}
+_SPELLINGS = {canonical_key(key): key for key in _STORE_KEYS}
 _STORE_NAMES = {one.name: key for key, one in _STORE_KEYS.items()}
 _BROKER_FIELDS: Mapping[str, Field[Any]] = {one.metadata["key"].name: one for one in fields(BrokerConfig)}
 LIVE_KEYS = frozenset(
@@ -144,7 +146,7 @@ def _value(one: Field[Any], key: str, text: str) -> Any:
         raise SettingChangeError(str(error)) from error
 
 
-def _take_over(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
+def _apply(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
     """Change fields of a frozen config that all parts of the broker share. No other code changes a config."""
     assert changed.keys() <= _STORE_LIVE | _BROKER_LIVE, changed
     for name, value in changed.items():

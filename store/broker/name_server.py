@@ -72,7 +72,7 @@ class NameServer:
     def register(self, broker: RegisteredBroker) -> RegisteredBroker | None:
         """Register a broker. Return the master with the same name, or None. Refuses more than BROKERS_MAX brokers."""
         with self._lock:
-            self._forget_expired()
+            self._drop_expired()
             key = broker.name, broker.broker_id
             if key not in self._others and len(self._others) >= BROKERS_MAX:
                 raise RequestRefusedError(f"brokers: expected {BROKERS_MAX} or fewer, found one more")
@@ -83,20 +83,20 @@ class NameServer:
     def unregister(self, name: str, broker_id: int) -> None:
         with self._lock:
             self._others.pop((name, broker_id), None)
-            self._forget_read_only()
+            self._drop_unused_read_only()
 
     def channel_closed(self, channel: Channel) -> None:
         """Remove the broker of an ended connection, unless it has registered again over another connection."""
         with self._lock:
             self._others = {key: each for key, each in self._others.items() if each.channel is not channel}
-            self._forget_read_only()
+            self._drop_unused_read_only()
 
-    def _forget_expired(self) -> None:
+    def _drop_expired(self) -> None:
         silent_ns = self._clock.monotonic_ns() - BROKER_EXPIRED_MS * _NS_PER_MS
         self._others = {key: each for key, each in self._others.items() if each.heard_ns > silent_ns}
-        self._forget_read_only()
+        self._drop_unused_read_only()
 
-    def _forget_read_only(self) -> None:
+    def _drop_unused_read_only(self) -> None:
         if self._read_only:
             own = () if self._config is None else (self._config.broker_name,)
             self._read_only &= {*own, *(name for name, _ in self._others)}
@@ -109,17 +109,17 @@ class NameServer:
         """
         with self._lock:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
-            self._forget_read_only()  # no broker of this name may be registered any more
+            self._drop_unused_read_only()  # no broker of this name may be registered any more
         return len({topic for broker in self._brokers() if broker.name == name for topic in broker.topics})
 
     def _brokers(self) -> list[RegisteredBroker]:
-        own = self._own()
+        own = self._own_broker()
         with self._lock:
-            self._forget_expired()
+            self._drop_expired()
             brokers = dict(self._others) if own is None else {**self._others, (own.name, own.broker_id): own}
         return [brokers[key] for key in sorted(brokers)]
 
-    def _own(self) -> RegisteredBroker | None:
+    def _own_broker(self) -> RegisteredBroker | None:
         config, topics = self._config, self._topics
         if config is None or topics is None:
             return None

@@ -156,15 +156,15 @@ class SlaveSynchronize(Service):
     def synchronize(self) -> None:
         """Copy the state of the master. Raises OSError if no answer arrives, StoreError for an error response."""
         parts = self._parts
-        parts.topics.replace(decode_json_body(self._asked(RequestCode.GET_ALL_TOPIC_CONFIG)))
-        parts.offsets.replace(self._asked(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
+        parts.topics.replace(decode_json_body(self._requested_body(RequestCode.GET_ALL_TOPIC_CONFIG)))
+        parts.offsets.replace(self._requested_body(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
         parts.offsets.persist()  # now, because consumers continue from these offsets after a crash of the master
-        delays = decoded_offsets(self._asked(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
+        delays = decoded_offsets(self._requested_body(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
         parts.own_store.schedule.take_over(delays)
-        parts.groups.replace(decode_json_body(self._asked(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
+        parts.groups.replace(decode_json_body(self._requested_body(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
         self.synchronized += 1
 
-    def _asked(self, code: RequestCode) -> bytes:
+    def _requested_body(self, code: RequestCode) -> bytes:
         client = self._client
         if client is None or client.address != self.master_address:
             if client is not None:

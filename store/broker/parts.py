@@ -79,10 +79,10 @@ class BrokerParts:
         self.consumers.on_gone = self._unregister_filters
         self.transactions.on_check = self.pushes.check_transaction
         self.store.on_arriving.append(self.held_pulls.on_arriving, self.held_pulls.awaits)
-        self.settings.on_changed = self._use_changed
+        self.settings.on_changed = self._apply_changed_settings
         self._queue_turn = world.tasks.cell("queue turn")
 
-    def _use_changed(self, names: frozenset[str]) -> None:
+    def _apply_changed_settings(self, names: frozenset[str]) -> None:
         """Pass changed settings to the parts that have copies of them."""
         self.transactions.use(_transaction_config(self.config))
         self.offsets.flush_interval_ms = self.config.flush_consumer_offset_interval_ms

@@ -91,7 +91,7 @@ class RemotingClient:
 
     def begin(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> Invocation:
         """Send a request without waiting for the response. Raises the errors of `invoke`, except TimeoutError."""
-        link = self._connected()
+        link = self._open_link()
         opaque = self._opaques.add(1) & _OPAQUE_MASK
         invocation = link.expect(opaque)  # before the send: the response may arrive at once
         try:
@@ -103,7 +103,7 @@ class RemotingClient:
 
     def send_one_way(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> None:
         """Send a one-way request. Raises OSError if sending fails."""
-        link = self._connected()
+        link = self._open_link()
         link.send(self._frame(command, self._opaques.add(1) & _OPAQUE_MASK, ONE_WAY_FLAG), timeout_ms)
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class RemotingClient:
         signed = command if self._sign is None else self._sign(command)
         return self._encode(replace(signed, opaque=opaque, flag=signed.flag | flag))
 
-    def _connected(self) -> "_Link":
+    def _open_link(self) -> "_Link":
         with self._lock:
             if self._closed:
                 raise ConnectionError(f"{self.address}: the client is closed")
@@ -179,7 +179,7 @@ class _Link:
         try:
             while data := self._connection.receive(_RECEIVE_BYTES, None):
                 for command, _ in reader.commands(data):
-                    self._hand_out(command)
+                    self._dispatch(command)
         except (OSError, CorruptFileError):
             pass  # the waiting invocations raise ConnectionError
         finally:
@@ -195,7 +195,7 @@ class _Link:
         for invocation in left:  # each ends once, because a late response finds no entry
             invocation.end(None)
 
-    def _hand_out(self, command: RemotingCommand) -> None:
+    def _dispatch(self, command: RemotingCommand) -> None:
         if not command.is_response:
             if self._on_request is not None:
                 self._on_request(command)

@@ -131,7 +131,7 @@ class RequestPool:
 
     def wake(self) -> None:
         """Wake one task. Call this once per turn: with a wake-up per request the tasks would compete."""
-        if self._may_go_on:
+        if self._can_start_one:
             self._signal.notify()
 
     @property
@@ -205,11 +205,11 @@ class RequestPool:
         """Finish the request `done` and wait for the next one. Return None after the end of the pool."""
         if done is not None:
             with self._lock:
-                self._done(done)
+                self._count_done(done)
         while True:
             with self._lock:
-                request = self._next()
-                may_go_on = self._may_go_on
+                request = self._take_next()
+                may_go_on = self._can_start_one
             if request is None:
                 if self._ending.get():
                     self._signal.notify()  # the next task must end, too
@@ -221,12 +221,12 @@ class RequestPool:
             return request
 
     @property
-    def _may_go_on(self) -> bool:
+    def _can_start_one(self) -> bool:
         """Return whether a queued request may start now."""
         has_task = self._pipelined_tasks < self.limits.pipelined_tasks_max
         return self._awaited.has_turn or (self._pipelined.has_turn and has_task)
 
-    def _next(self) -> PooledRequest | None:
+    def _take_next(self) -> PooledRequest | None:
         """Take the next request, or return None if none may start."""
         may_be_pipelined = self._pipelined.has_turn and self._pipelined_tasks < self.limits.pipelined_tasks_max
         if may_be_pipelined and (not self._awaited.has_turn or self._passed >= _PASSED_MAX):
@@ -241,10 +241,10 @@ class RequestPool:
             return None
         if self._ages is not None:
             self._ages.drop(request)  # under the same lock, because `refuse_old` must not find the request
-        self._began(request)
+        self._count_started(request)
         return request
 
-    def _began(self, request: PooledRequest) -> None:
+    def _count_started(self, request: PooledRequest) -> None:
         most, host = self.limits.of_one_host_tasks, request.session.host.name
         if most is None:
             return
@@ -254,7 +254,7 @@ class RequestPool:
             self._awaited.pause(host)
             self._pipelined.pause(host)
 
-    def _done(self, request: PooledRequest) -> None:
+    def _count_done(self, request: PooledRequest) -> None:
         if request.is_pipelined:
             self._pipelined_tasks -= 1
             assert self._pipelined_tasks >= 0, self._pipelined_tasks

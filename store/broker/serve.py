@@ -80,7 +80,7 @@ class ServedBroker:
         try:
             self.addresses = self.server.listen(addresses)
             for address in optional:
-                self._listen_as_well(address)
+                self._listen_optionally(address)
             self._warn_of_few_descriptors()
             port = int(self.addresses[0].rpartition(":")[2])
             broker = Broker(self._world, self._store, replace(self._config, listen_port=port))
@@ -95,16 +95,16 @@ class ServedBroker:
             broker.watch.emit = broker.hooks.emit = self._emit
             for registration in broker.registrations:
                 registration.emit = self._emit
-            self._note_failures(broker)
+            self._handle_failures(broker)
             if broker.ha is not None:
-                self._note_slaves(broker.ha)
+                self._log_slaves(broker.ha)
             broker.start()
         except BaseException:
             self.server.shutdown()
             raise
         self._broker = broker
-        broker.server_info = self._info
-        self._complete(broker.settings)
+        broker.server_info = self._server_info
+        self._add_server_settings(broker.settings)
         broker.name_server.settings.know(**settings_of_sockets(self._limits.sockets))
         check = None
         if self._access is not None:
@@ -113,7 +113,7 @@ class ServedBroker:
         closed, answered = broker.channel_closed, broker.calls.answered
         self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
 
-    def _note_slaves(self, ha: HAService) -> None:
+    def _log_slaves(self, ha: HAService) -> None:
         """Log each slave whose connection ends. On a slave, log divergence from the master."""
 
         def gone(slave: HAConnection) -> None:
@@ -128,7 +128,7 @@ class ServedBroker:
         if ha.client is not None:
             ha.client.on_diverged = diverged
 
-    def _note_failures(self, broker: Broker) -> None:
+    def _handle_failures(self, broker: Broker) -> None:
         """Log each service that fails. End the process if clients depend on the failed service.
 
         They depend on three services: access control, which revokes accounts after a change of its file; held pulls;
@@ -141,7 +141,7 @@ class ServedBroker:
             if service is not None:
                 service.on_failure = self.server.fail
 
-    def _complete(self, settings: LiveSettings) -> None:
+    def _add_server_settings(self, settings: LiveSettings) -> None:
         """Add the settings of the server to those of a broker."""
         settings.emit = self._emit
         is_controlled = str(self._access is not None).lower()
@@ -151,7 +151,7 @@ class ServedBroker:
         if self._conf_path is not None:
             settings.file = ConfFile(self._world.files, self._conf_path)
 
-    def _listen_as_well(self, address: str) -> None:
+    def _listen_optionally(self, address: str) -> None:
         try:
             self.addresses += self.server.listen([address])
         except OSError as error:
@@ -167,7 +167,7 @@ class ServedBroker:
             why = f"the process may have no more descriptors (ulimit -n), and serverConnectionsMax is {wanted}"
             self._emit(warning(f"only {most} clients can be connected at once: {why}"))
 
-    def _info(self) -> dict[str, str]:
+    def _server_info(self) -> dict[str, str]:
         connections, counts = self.server.connections, self.server.counts
         now_ns = self._world.clock.monotonic_ns()
         info = {key: value for pool in self.server.pools for key, value in pool.fields(now_ns).items()}

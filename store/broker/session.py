@@ -29,7 +29,7 @@ class SessionKeeper(Protocol):
     def hold(self, size_bytes: int) -> None:
         """Add to the count of bytes that are held for clients. A negative number subtracts released bytes."""
 
-    def look_after(self, session: "Session") -> None:
+    def review_later(self, session: "Session") -> None:
         """Update the timeouts and watched events of a session in the next turn."""
 
     def ended(self, session: "Session", ending: Ending) -> None:
@@ -125,12 +125,12 @@ class Session:
         with self._lock:
             if self.ending is not None:
                 return False
-            waits, ending = self._take_over(frame)
+            waits, ending = self._send_or_buffer(frame)
         if ending is not None:
             self.end(ending)
             return False
         if waits:
-            self._keeper.look_after(self)
+            self._keeper.review_later(self)
         return True
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ class Session:
             output = self._output
             while output and ending is None:
                 piece = output[0]
-                left, ending = self._hand_over(piece)
+                left, ending = self._send_now(piece)
                 taken = len(piece) - len(left)
                 assert 0 <= taken <= self.output_bytes, (taken, self.output_bytes)
                 self.output_bytes -= taken
@@ -167,21 +167,21 @@ class Session:
         if ending is not None:
             self.end(ending)
 
-    def _take_over(self, frame: memoryview) -> tuple[bool, Ending | None]:
+    def _send_or_buffer(self, frame: memoryview) -> tuple[bool, Ending | None]:
         """Send a frame and buffer the unsent rest.
 
         Return whether output is buffered, and a reason if the connection must end.
         """
         if not self.output_bytes:
-            frame, ending = self._hand_over(frame)
+            frame, ending = self._send_now(frame)
             if ending is not None or not frame:
                 return False, ending
         elif self.output_bytes > self._keeper.limits.output_bytes_max:
             return False, Ending.NOT_READING  # this frame is not counted, because one large answer is allowed
-        self._keep(frame)
+        self._buffer(frame)
         return True, None
 
-    def _hand_over(self, data: memoryview) -> tuple[memoryview, Ending | None]:
+    def _send_now(self, data: memoryview) -> tuple[memoryview, Ending | None]:
         """Send data without blocking. Return the unsent rest, and a reason if the connection must end."""
         try:
             while data:  # the timeout is 0, because a client that does not read must not block the others
@@ -193,7 +193,7 @@ class Session:
             return data, Ending.BROKEN
         return data, None
 
-    def _keep(self, data: memoryview) -> None:
+    def _buffer(self, data: memoryview) -> None:
         if not self.output_bytes:
             self.taken_ns = self._now_ns()
         assert data, "nothing to keep"
@@ -220,7 +220,7 @@ class Session:
             self.host.done()
         if self._is_paused and left_bytes * 2 <= self.host.share(limits):  # at half of the limit, for fewer wake-ups
             self._is_paused = False
-            self._keeper.look_after(self)
+            self._keeper.review_later(self)
 
     @property
     def is_pipelining(self) -> bool:
@@ -228,17 +228,17 @@ class Session:
         return self.reader.held_bytes > 0 or self.output_bytes > 0 or self._requests_bytes.get() > 0
 
     @property
-    def is_listened_to(self) -> bool:
+    def may_receive(self) -> bool:
         """Return whether the poller task may receive more input: not too much output is unread or requests pending.
 
         Only for the poller task. If the answer is False, the session wakes that task when the answer changes.
         """
-        if self._is_heard():
+        if self._is_within_limits():
             return True
         self._is_paused = True  # set before the second check, which then includes a request that has just ended
-        return self._is_heard()
+        return self._is_within_limits()
 
-    def _is_heard(self) -> bool:
+    def _is_within_limits(self) -> bool:
         limits = self._keeper.limits
         under_way_bytes = self._requests_bytes.get()
         return (

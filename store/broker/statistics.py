@@ -95,13 +95,13 @@ class BrokerStatistics:
             return put.size_bytes, put.messages
 
         self._sources: Mapping[str, Callable[[str], tuple[int, int]]] = {
-            "TOPIC_PUT_NUMS": lambda key: _twice(stats.put_totals(key).messages),
+            "TOPIC_PUT_NUMS": lambda key: _total_as_both(stats.put_totals(key).messages),
             "TOPIC_PUT_SIZE": bytes_of_topic,
             "GROUP_GET_NUMS": lambda key: (self._gets[key].total, self._gets[key].times),
             "GROUP_GET_SIZE": lambda key: (self._gets[key].size_bytes, self._gets[key].times),
             "SNDBCK_PUT_NUMS": lambda key: (self._sent_back[key].total, self._sent_back[key].times),
-            "BROKER_PUT_NUMS": lambda _: _twice(stats.put_messages_total),
-            "BROKER_GET_NUMS": lambda _: _twice(stats.messages_transferred),
+            "BROKER_PUT_NUMS": lambda _: _total_as_both(stats.put_messages_total),
+            "BROKER_GET_NUMS": lambda _: _total_as_both(stats.messages_transferred),
         }
         """By name: a function that returns the total and the number of calls of a key."""
 
@@ -166,5 +166,5 @@ def _count_of(counts: dict[str, _Count], key: str) -> _Count | None:
     return count
 
 
-def _twice(total: int) -> tuple[int, int]:
+def _total_as_both(total: int) -> tuple[int, int]:
     return total, total

@@ -116,7 +116,7 @@ class HAClient(Service):
         try:
             # `shutdown` or a new master may have come before `_connection` was set. Then nobody else closes it.
             if not self.is_stopping and address == self.master_address:
-                self._take_all(connection, replica)
+                self._receive_stream(connection, replica)
         except DivergedError as error:
             hit("slave diverged")
             with self._lock:
@@ -131,7 +131,7 @@ class HAClient(Service):
         connection.close()
         self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # flush the last, unreported records
 
-    def _take_all(self, connection: Connection, replica: ReplicaLog) -> None:
+    def _receive_stream(self, connection: Connection, replica: ReplicaLog) -> None:
         """Receive the master's stream until it ends with OSError, CorruptFileError or DivergedError."""
         stream = f"log from {connection.remote_address}"
         frames = FrameReader(self._config.mapped_file_size_commit_log, stream)
@@ -161,11 +161,11 @@ class HAClient(Service):
 
     def _report_progress(self, connection: Connection, replica: ReplicaLog) -> None:
         """Report a higher offset, or repeat the last report when it is due. An unverified log is not reported."""
-        offset = self._kept_offset() if replica.is_verified else self._reported
+        offset = self._guaranteed_offset() if replica.is_verified else self._reported
         if offset > self._reported or self._now_ns() >= self._due_ns:
             self._report(connection, max(offset, self._reported))
 
-    def _kept_offset(self) -> int:
+    def _guaranteed_offset(self) -> int:
         """Return the offset up to which this slave guarantees its log."""
         log = self._store.log
         end_offset = log.max_offset

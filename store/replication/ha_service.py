@@ -107,9 +107,9 @@ class HAConnection:
                     report = decode_report(received[:REPORT_BYTES], stream=stream, position=position)
                     del received[:REPORT_BYTES]
                     position += REPORT_BYTES
-                    if not self._take_report(report):
+                    if not self._process_report(report):
                         return
-            self.close(f"the slave ended it{self._doubt}")
+            self.close(f"the slave ended it{self._divergence_hint}")
         except TimeoutError:
             self.close(f"no report for {self._config.ha_housekeeping_interval_ms} ms")
         except (OSError, CorruptFileError) as error:
@@ -119,16 +119,16 @@ class HAConnection:
             raise
 
     @property
-    def _doubt(self) -> str:
+    def _divergence_hint(self) -> str:
         """Return a hint for the close reason. A slave whose log differs disconnects without an error message."""
         began = self._began.get()
         took_nothing = began != _UNKNOWN and began == self._reported.get() < self._sent.get()
         return ", and took nothing: its log may have diverged" if took_nothing else ""
 
-    def _take_report(self, report: int) -> bool:
+    def _process_report(self, report: int) -> bool:
         """Process a report. Return False, with the connection closed, if the report is impossible."""
         if self._reported.get() == _UNKNOWN:
-            return self._take_first_report(report)
+            return self._process_first_report(report)
         if report > self._sent.get():
             self.close(f"reported {report}, and was sent nothing behind {self._sent.get()}")
             return False
@@ -140,7 +140,7 @@ class HAConnection:
             self._group_transfer.reported(self)
         return True
 
-    def _take_first_report(self, report: int) -> bool:
+    def _process_first_report(self, report: int) -> bool:
         """Start to send. If the log lacks the requested offset, close the connection and return False.
 
         An empty slave receives the log from the start of the segment with the last byte. The segment after that one may

@@ -66,7 +66,7 @@ class ReplicaLog:
         self._expected = max(min(last, kept_offset), first) if end else 0
         self._begun = False
         self._heartbeats = 0
-        self._forget_pending(end)
+        self._reset_pending(end)
         return self._expected
 
     @property
@@ -87,10 +87,10 @@ class ReplicaLog:
             found = f"that it goes on at {piece.log_offset}"
             raise DivergedError(self._expected, "the master's log to go on here", found)
         if piece.is_heartbeat:  # its offset was checked above, as that of a piece with data
-            self._note_heartbeat()
+            self._count_heartbeat()
             return False
         self._heartbeats = 0
-        new = piece.data[self._compared(piece.data) :]
+        new = piece.data[self._compare_known_bytes(piece.data) :]
         self._expected += len(piece.data)
         if not new:
             return False
@@ -102,17 +102,17 @@ class ReplicaLog:
             expected = f"files of {self._log.segment_bytes} bytes"
             raise DivergedError(piece.log_offset, expected, "a file that begins here")
         self._expected = piece.log_offset
-        self._forget_pending(piece.log_offset)
+        self._reset_pending(piece.log_offset)
         hit("slave begins empty")
 
-    def _note_heartbeat(self) -> None:
+    def _count_heartbeat(self) -> None:
         self._heartbeats += 1
         if not self.is_verified and self._heartbeats >= _IDLE_HEARTBEATS:
             expected = f"the master to have the bytes up to {self._log.max_offset}, as this log does"
             found = "that it has nothing here: its log is shorter, or begins behind"
             raise DivergedError(self._expected, expected, found)
 
-    def _compared(self, data: memoryview) -> int:
+    def _compare_known_bytes(self, data: memoryview) -> int:
         at = self._expected
         size_bytes = min(len(data), max(self._log.max_offset - at, 0))
         if not size_bytes:
@@ -136,7 +136,7 @@ class ReplicaLog:
             return False
         assert begin < end <= min(len(self._pending), begin + room), (begin, end, len(self._pending), room)
         whole = memoryview(self._pending)[:end].toreadonly()
-        last = self._checked(whole, base)
+        last = self._verified_last_record(whole, base)
         store_timestamp_ms = self._commit_log.last_store_timestamp_ms
         if last is not None:
             store_timestamp_ms = last.store_timestamp_ms
@@ -146,7 +146,7 @@ class ReplicaLog:
             self._last_record = last.physical_offset
         rest = bytes(self._pending[end:])
         assert base + end - begin <= self._expected, (base, begin, end, self._expected)
-        self._forget_pending(base + end - begin)
+        self._reset_pending(base + end - begin)
         self._pending += rest
         return True
 
@@ -169,7 +169,7 @@ class ReplicaLog:
         assert at <= len(pending), (at, len(pending))
         return at
 
-    def _checked(self, whole: memoryview, base: int) -> ScannedRecord | None:
+    def _verified_last_record(self, whole: memoryview, base: int) -> ScannedRecord | None:
         """Verify records. Return the last record, or None if there is only a blank record."""
         begin, end, base_offset = self._padding, len(whole), base - self._padding
         try:
@@ -179,7 +179,7 @@ class ReplicaLog:
             expected, found = f"{error.field} {error.expected}", f"{error.field} {error.found}"
             raise DivergedError(base_offset + error.offset, expected, found) from error
 
-    def _forget_pending(self, end_offset: int) -> None:
+    def _reset_pending(self, end_offset: int) -> None:
         """Drop the pending bytes. Start again with padding from the sector's start to the log's end."""
         self._padding = end_offset % self._log.segment_bytes % SECTOR_BYTES
         self._pending = bytearray(self._padding)

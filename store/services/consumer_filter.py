@@ -59,7 +59,7 @@ def murmur3_64(data: bytes) -> int:
     h2 ^= _mix_second(k2) ^ len(data)
     h1 = (h1 + h2) & _MASK
     h2 = (h2 + h1) & _MASK
-    return (_finished(h1) + _finished(h2)) & _MASK
+    return (_final_mix(h1) + _final_mix(h2)) & _MASK
 
 
 def _rotated(value: int, bits: int) -> int:
@@ -74,7 +74,7 @@ def _mix_second(k2: int) -> int:
     return _rotated(k2 * _C2 & _MASK, 33) * _C1 & _MASK
 
 
-def _finished(value: int) -> int:
+def _final_mix(value: int) -> int:
     for factor in (0xFF51_AFD7_ED55_8CCD, 0xC4CE_B9FE_1A85_EC53):
         value = (value ^ value >> 33) * factor & _MASK
     return value ^ value >> 33
@@ -172,9 +172,9 @@ class ConsumerFilterManager:
         """
         parsed = SqlExpression.parse(expression)
         with self._lock:
-            self._forget_the_dead()
+            self._drop_expired()
             known = self.find(topic, group)
-            if known is not None and self._goes_on(known, parsed, client_version):
+            if known is not None and self._keeps_registration(known, parsed, client_version):
                 return known
             bits = (self.bloom_filter.positions(f"{group}#{topic}"), self.bloom_filter.map_bytes)
             made = ConsumerFilterData(topic, group, parsed, client_version, *bits)
@@ -185,7 +185,7 @@ class ConsumerFilterManager:
             made.born_timestamp_ms = self._now_ms()  # after the publication: dispatch evaluates it from now on
         return made
 
-    def _goes_on(self, known: ConsumerFilterData, expression: SqlExpression, client_version: int) -> bool:
+    def _keeps_registration(self, known: ConsumerFilterData, expression: SqlExpression, client_version: int) -> bool:
         if client_version < known.client_version:
             return True
         if client_version == known.client_version or expression == known.expression:
@@ -203,7 +203,7 @@ class ConsumerFilterManager:
                 if known is not None and known.dead_timestamp_ms is None:
                     known.dead_timestamp_ms = now_ms
 
-    def _forget_the_dead(self) -> None:
+    def _drop_expired(self) -> None:
         forgotten_ms = self._now_ms() - FORGOTTEN_AFTER_MS
         for topic, known in sorted(self._by_topic.items()):
             ends_ms = ((each, each.dead_timestamp_ms) for each in known)

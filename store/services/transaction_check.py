@@ -45,7 +45,7 @@ CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 _PASS_MS_MAX = 60_000  # RocketMQ TransactionalMessageServiceImpl.MAX_PROCESS_TIME_LIMIT
 _COMMIT_MS_MAX = 5_000
 """How long a pass waits until buffered records are written to the log, before it asks about them."""
-_LOOK_MS = 20
+_POLL_MS = 20
 _HOUR_MS = 3_600_000
 
 
@@ -146,8 +146,8 @@ class TransactionalMessageCheckService(Service):
         self._publish()  # the log may have become durable since the last pass
         ops = self._ops
         if ops is None:
-            ops = self._ops = self._begin()
-        self._pay_owed()
+            ops = self._ops = self._continue_from_progress()
+        self._store_missing_ops()
         end = self._half_end()
         if end < self._half_offset:  # the half queue was removed and created again
             self._half_offset, self._own_from = end, min(self._own_from, end)
@@ -158,28 +158,28 @@ class TransactionalMessageCheckService(Service):
         try:
             for at, record in pull_from(self._store, HALF_TOPIC, self._half_offset, end):
                 assert at < end, (at, end)  # records after `end` were put back by this pass
-                if record is not None and not self._deal_with(HalfMessage.of(record), ops):
+                if record is not None and not self._check_half_message(HalfMessage.of(record), ops):
                     break
                 self._half_offset = at + 1
                 if self.is_stopping or clock.monotonic_ns() - begin_ns > _PASS_MS_MAX * 1_000_000:
                     break
         except (StoreError, OSError):
-            self._ask_the_rest()
-            self._note_progress(ops)  # otherwise the next life would repeat the questions of this pass
+            self._ask_buffered_questions()
+            self._record_progress(ops)  # otherwise the next life would repeat the questions of this pass
             raise
-        self._ask_the_rest()
+        self._ask_buffered_questions()
         if self._half_offset >= self._own_from:
             with self._decisions.lock:
                 ops.forget(self._is_settled)
                 self._decisions.forget(self._is_settled, range(self._own_from, self._half_offset))
-        self._note_progress(ops)
+        self._record_progress(ops)
 
-    def _note_progress(self, ops: OpQueue) -> None:
-        rests_on = max(self._store.max_phy_offset, self._put_end)
-        self._unpublished = _Progress(self._half_offset, ops.needed_from, rests_on)
+    def _record_progress(self, ops: OpQueue) -> None:
+        required_log_offset = max(self._store.max_phy_offset, self._put_end)
+        self._unpublished = _Progress(self._half_offset, ops.needed_from, required_log_offset)
         self._publish()
 
-    def _begin(self) -> OpQueue:
+    def _continue_from_progress(self) -> OpQueue:
         """Continue at the progress of earlier lives. Return the op queue."""
         self._half_offset = self._progress_in(HALF_TOPIC)
         if self._own_from < 0:
@@ -207,7 +207,7 @@ class TransactionalMessageCheckService(Service):
             if self._progress_in(topic) != offset:
                 self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
 
-    def _pay_owed(self) -> None:
+    def _store_missing_ops(self) -> None:
         for half_offset in self._decisions.owed():
             hit("op owed")
             message = decision(half_offset, self.world.clock.now_ms(), self.config.store_host)
@@ -215,7 +215,7 @@ class TransactionalMessageCheckService(Service):
             if append is not None:
                 self._decisions.op_stored(half_offset, append.queue_offset)
 
-    def _deal_with(self, half: HalfMessage, ops: OpQueue) -> bool:
+    def _check_half_message(self, half: HalfMessage, ops: OpQueue) -> bool:
         """Handle a half message. Return whether the pass may continue."""
         asked: MessageRecord | None = None
         decisions = self._decisions
@@ -234,7 +234,7 @@ class TransactionalMessageCheckService(Service):
             if judged is HalfMessageVerdict.HOPELESS:
                 return self._give_up(half)
             message = put_back(half, asked=judged is HalfMessageVerdict.DUE)
-            result = self._put_again(message, again(half, HALF_TOPIC, {}))
+            result = self._put_or_unchanged(message, again(half, HALF_TOPIC, {}))
             if result.status.is_final:
                 return self._give_up(half)
             append = result.append
@@ -243,7 +243,7 @@ class TransactionalMessageCheckService(Service):
             hit("half message put back")
             decisions.was_put_back(half, append.queue_offset)
             if judged is HalfMessageVerdict.DUE:
-                asked = _placed(half.record, message, append)
+                asked = _as_stored(half.record, message, append)
         if asked is not None:
             self._ask(asked)
         return True
@@ -262,7 +262,7 @@ class TransactionalMessageCheckService(Service):
         self._decisions.was_given_up(half)
         return True
 
-    def _put_again(self, message: Message, unchanged: Message) -> PutMessageResult:
+    def _put_or_unchanged(self, message: Message, unchanged: Message) -> PutMessageResult:
         """Put a message. If it is too long, put the unchanged half message instead.
 
         The message can be too long after limits were reduced. It can also be too long because of corrupt bytes that are
@@ -289,20 +289,20 @@ class TransactionalMessageCheckService(Service):
         else:
             self._questions.append(record)
 
-    def _ask_the_rest(self) -> None:
+    def _ask_buffered_questions(self) -> None:
         clock = self.world.clock
         due_ns = clock.monotonic_ns() + _COMMIT_MS_MAX * 1_000_000
         questions, self._questions = self._questions, []
         for record in questions:
             while not self._is_in_file(record) and not self.is_stopping and clock.monotonic_ns() < due_ns:
-                self.signal.wait(_LOOK_MS)
+                self.signal.wait(_POLL_MS)
             self._put_question(record)
 
     def _wait_committed(self, log_offset: int) -> None:
         clock = self.world.clock
         due_ns = clock.monotonic_ns() + _COMMIT_MS_MAX * 1_000_000
         while self._store.max_phy_offset < log_offset and clock.monotonic_ns() < due_ns:
-            self.signal.wait(_LOOK_MS)
+            self.signal.wait(_POLL_MS)
 
     def _is_in_file(self, record: MessageRecord) -> bool:
         return self._store.commit is None or self._store.max_phy_offset >= _end_of(record)
@@ -318,7 +318,7 @@ def _end_of(record: MessageRecord) -> int:
     return record.physical_offset + record.size_bytes
 
 
-def _placed(record: MessageRecord, message: Message, append: AppendMessageResult) -> MessageRecord:
+def _as_stored(record: MessageRecord, message: Message, append: AppendMessageResult) -> MessageRecord:
     return replace(
         record,
         size_bytes=append.wrote_bytes,

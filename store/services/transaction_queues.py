@@ -127,20 +127,20 @@ class Decisions:
         `visible_ops` is the end of the op queue.
         """
         with self.lock:
-            self._prune(visible_ops)
-            if self._is_past(half.first_offset):
+            self._drop_visible(visible_ops)
+            if self._was_decided_and_passed(half.first_offset):
                 return False
             if half.first_offset in self._decided or any(offset in self._ops for offset in half.offsets):
                 return False
             self._ops |= dict.fromkeys(half.offsets, _IN_FLIGHT)
             return True
 
-    def _is_past(self, first_offset: int) -> bool:
+    def _was_decided_and_passed(self, first_offset: int) -> bool:
         """Return whether a half message of this life was decided and the check has passed it."""
         is_kept = first_offset in self._put_back or first_offset in self._given_up
         return first_offset in self._passed and not is_kept
 
-    def _prune(self, visible_ops: int) -> None:
+    def _drop_visible(self, visible_ops: int) -> None:
         while self._ops:
             half_offset, op_offset = next(iter(self._ops.items()))
             if not 0 <= op_offset < visible_ops:
@@ -207,7 +207,9 @@ class Decisions:
 
     def is_given_up(self, first_offset: int) -> bool:
         """Return whether a half message may be undecided although the check has no copy left to read."""
-        is_decided = self._is_past(first_offset) or first_offset in self._decided or first_offset in self._ops
+        is_decided = (
+            self._was_decided_and_passed(first_offset) or first_offset in self._decided or first_offset in self._ops
+        )
         return not is_decided and first_offset not in self._put_back
 
     def was_resumed(self, half: HalfMessage) -> None:

@@ -117,10 +117,10 @@ def read_broker_conf(text: str, root: str) -> BrokerConf:
     lines: dict[str, int] = {}
     seen: dict[str, int] = {}
     for each in _properties(text):
-        spelling = one_spelling(each.key)
+        spelling = canonical_key(each.key)
         if spelling in seen:
             expected = f"one value, that of line {seen[spelling]}"
-            raise ConfigError(each.key, expected, _shown(each.value), line=each.line)
+            raise ConfigError(each.key, expected, _shortened(each.value), line=each.line)
         seen[spelling] = each.line
         setting = _SETTINGS.get(spelling)
         if setting is not None:
@@ -129,7 +129,7 @@ def read_broker_conf(text: str, root: str) -> BrokerConf:
         elif each.key in BROKER_KEYS:
             others[each.key] = each.value
         else:
-            raise ConfigError("key", _a_known_key(each.key), _shown(each.key), line=each.line)
+            raise ConfigError("key", _expected_key(each.key), _shortened(each.key), line=each.line)
     return BrokerConf(_config_of({"store_path_root_dir": root} | values, lines), others, lines)
 
 
@@ -144,38 +144,38 @@ def _config_of(values: dict[str, Any], lines: Mapping[str, int]) -> StoreConfig:
     try:
         return StoreConfig(**values)
     except ConfigError as error:
-        found = _shown(error.found) if isinstance(error.found, str) else error.found
+        found = _shortened(error.found) if isinstance(error.found, str) else error.found
         raise ConfigError(_KEYS[error.name], error.expected, found, line=lines.get(error.name)) from error
 
 
-def one_spelling(key: str) -> str:
+def canonical_key(key: str) -> str:
     """Return a key with `maped` in place of `mapped`."""
     return key.replace("apped", "aped")
 
 
-_SETTINGS = {one_spelling(one.metadata["key"].name): one for one in fields(StoreConfig)}
+_SETTINGS = {canonical_key(one.metadata["key"].name): one for one in fields(StoreConfig)}
 assert len(_SETTINGS) == len(_KEYS), "two settings with one key"
 
 
-def _a_known_key(key: str) -> str:
+def _expected_key(key: str) -> str:
     near = get_close_matches(key[:_SHOWN_CHARACTERS], sorted([*_KEYS.values(), *BROKER_KEYS]), n=1)
     return f"one of RocketMQ's, perhaps {near[0]}" if near else "one of RocketMQ's"
 
 
-def _shown(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
 def value_of(setting: Field[Any], key: str, text: str, line: int | None = None) -> Any:
     """Convert the text of a key to the type of its setting. Raises ConfigError."""
-    expected, read = _reader_of(setting)
+    expected, read = _parser_of(setting)
     value = read(text)
     if value is None:
-        raise ConfigError(key, expected, _shown(text), line=line)
+        raise ConfigError(key, expected, _shortened(text), line=line)
     return value
 
 
-def _reader_of(setting: Field[Any]) -> tuple[str, Callable[[str], Any]]:
+def _parser_of(setting: Field[Any]) -> tuple[str, Callable[[str], Any]]:
     """Return the expected form of a setting's text, and its parser, which returns None on an error."""
     kind = setting.type
     if kind is bool:

@@ -27,23 +27,23 @@ def changed_text(text: str, settings: Mapping[str, str]) -> str:
         if each.key in settings:
             at, end = each.line - 1, each.line
             assert end <= count, (each.line, count)
-            while end < count and _goes_on(lines[end - 1]):
+            while end < count and _continues(lines[end - 1]):
                 end += 1
-            written = _line(each.key, left.pop(each.key)) if each.key in left else ""
+            written = _setting_line(each.key, left.pop(each.key)) if each.key in left else ""
             # The first line of a key gets the new value. Further lines become empty, so that line numbers stay valid.
             lines[at:end] = [written, *[""] * (end - at - 1)]
             assert len(lines) == count, (len(lines), count)
     if left and lines and not lines[-1].endswith(("\n", "\r")):
         lines.append("\n")
-    return "".join([*lines, *(_line(key, value) for key, value in left.items())])
+    return "".join([*lines, *(_setting_line(key, value) for key, value in left.items())])
 
 
-def _line(key: str, value: str) -> str:
+def _setting_line(key: str, value: str) -> str:
     escaped = value.replace("\\", "\\\\")
     return f"{key}={escaped}\n"
 
 
-def _goes_on(line: str) -> bool:
+def _continues(line: str) -> bool:
     r"""Return whether the line ends in an unescaped backslash."""
     bare = line.rstrip("\r\n")
     return (len(bare) - len(bare.rstrip("\\"))) % 2 == 1

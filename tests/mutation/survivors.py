@@ -208,7 +208,7 @@ UNREACHED: dict[str, str] = {
     "skip-advance:index_file.IndexFile._write_built#1": _NO_CORE,
     "drop-step:index_service.IndexService._make_file#2": "no disk of its component's runs refuses to make a file",
     "drop-step:segment_queue.SegmentQueue.remove_in_use#1": "no queue is removed that has two files",
-    "drop-step:transaction_check.TransactionalMessageCheckService._pay_owed#1": (
+    "drop-step:transaction_check.TransactionalMessageCheckService._store_missing_ops#1": (
         "no put of an op fails in its component's runs"
     ),
     "drop-write:allocate.AllocateMappedFileService.make#1": "no file is in the place of a new segment",

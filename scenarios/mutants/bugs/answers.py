@@ -76,7 +76,7 @@ def committed_without_port(half: HalfMessage) -> Message | None:
 
 
 # Without an increasing count, the message is redelivered forever.
-@bug("sent-back-uncounted", SendMessageProcessor, "_again", found_by=("PREFIX",))
+@bug("sent-back-uncounted", SendMessageProcessor, "_retry_message", found_by=("PREFIX",))
 @needs(_SENT_BACK)
 def again_uncounted(self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
     """A message that is sent back keeps its reconsumeTimes."""
@@ -84,7 +84,7 @@ def again_uncounted(self: SendMessageProcessor, record: MessageRecord, topic: To
     return replace(again_uncounted.original(self, record, topic, level), reconsume_times=record.reconsume_times)
 
 
-@bug("sent-back-born-anew", SendMessageProcessor, "_again", found_by=("PREFIX",))
+@bug("sent-back-born-anew", SendMessageProcessor, "_retry_message", found_by=("PREFIX",))
 @needs(_SENT_BACK)
 def again_born_now(self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
     """A message that is sent back gets a new born time."""

@@ -76,12 +76,12 @@ def fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
     self.failure = f"{name} has ended: {error}"
 
 
-@bug("flush-answers-all", LateAnswers, "_answer_known", found_by=("STATUS", "DUR"))
+@bug("flush-answers-all", LateAnswers, "_answer_completed", found_by=("STATUS", "DUR"))
 @needs(_LIVELY, sync_flush=(True,), producers=(3,))
 def answer_all_that_wait(self: LateAnswers) -> None:
     """A sync answers every waiting send, including sends whose messages the sync did not cover."""
     now_ns = self.world.clock.monotonic_ns()
-    found = {number: self._waiting[number][1].look(now_ns) for number in self._take_looks(now_ns)}
+    found = {number: self._waiting[number][1].look(now_ns) for number in self._take_numbers_to_check(now_ns)}
     with self._lock:
         if any(result is not None and result.status is PutMessageStatus.PUT_OK for result in found.values()):
             for number, (_, late) in self._waiting.items():

@@ -153,7 +153,9 @@ _HELD_UP_MS = 20
 
 # The clock is read twice. Virtual time stands still while a task runs, so the mutant sleeps in between, as garbage
 # collection can stop any thread.
-@bug("half-msg-immunity-double-clock", TransactionalMessageCheckService, "_deal_with", found_by=("TX", "QUIET"))
+@bug(
+    "half-msg-immunity-double-clock", TransactionalMessageCheckService, "_check_half_message", found_by=("TX", "QUIET")
+)
 @needs(transactions={"chance": (1.0,)}, messages_each=(8, 16))
 def deal_with_two_clocks(self: TransactionalMessageCheckService, half: HalfMessage, ops: OpQueue) -> bool:
     """The check skips a half message if its immunity ends during the check."""

@@ -60,10 +60,12 @@ def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, 
 def synchronize_without_progress(self: SlaveSynchronize) -> None:
     """A slave never copies the offsets of its master's groups."""
     parts = self._parts
-    parts.topics.replace(decode_json_body(self._asked(RequestCode.GET_ALL_TOPIC_CONFIG)))
+    parts.topics.replace(decode_json_body(self._requested_body(RequestCode.GET_ALL_TOPIC_CONFIG)))
     bit()
-    parts.own_store.schedule.take_over(decoded_offsets(self._asked(RequestCode.GET_ALL_DELAY_OFFSET), "the master"))
-    parts.groups.replace(decode_json_body(self._asked(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
+    parts.own_store.schedule.take_over(
+        decoded_offsets(self._requested_body(RequestCode.GET_ALL_DELAY_OFFSET), "the master")
+    )
+    parts.groups.replace(decode_json_body(self._requested_body(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
     self.synchronized += 1
 
 

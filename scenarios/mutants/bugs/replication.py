@@ -15,7 +15,7 @@ from ..mutant import bit, bug, needs
 
 
 # The master acknowledges new puts before it has sent them to a slave.
-@bug("ha-ack-beyond-master", HAConnection, "_take_first_report", found_by=("REP", "DUR"))
+@bug("ha-ack-beyond-master", HAConnection, "_process_first_report", found_by=("REP", "DUR"))
 @needs(
     CLUSTER,
     sync_flush=(False,),
@@ -77,7 +77,7 @@ def send_what_is_written(self: HAConnection) -> bool:
     return True
 
 
-@bug("slave-reports-undurable", HAClient, "_kept_offset", found_by=("REP", "DUR"))
+@bug("slave-reports-undurable", HAClient, "_guaranteed_offset", found_by=("REP", "DUR"))
 @needs(CLUSTER, cluster={"slave_sync_flush": (True,)})
 def written_offset(self: HAClient) -> int:
     """A slave with sync flush reports data that is only in its page cache."""

@@ -133,11 +133,11 @@ def needs_of(command: RemotingCommand) -> list[Need]:
     """Return the permissions that a request needs. Raises CorruptFileError for an invalid heartbeat."""
     fields, code = command.ext_fields, command.code
     if code in _SEND_LONG:
-        return _to_send(fields.get("topic"))
+        return _needs_to_send(fields.get("topic"))
     if code in _SEND_SHORT:
-        return _to_send(fields.get("b"))
+        return _needs_to_send(fields.get("b"))
     if code == RequestCode.HEART_BEAT:
-        return list(_to_subscribe(command))
+        return list(_needs_to_subscribe(command))
     topic_field, group_field = _SUBSCRIBED.get(code, (None, None))
     needs = []
     if topic_field is not None and (topic := fields.get(topic_field)):
@@ -147,7 +147,7 @@ def needs_of(command: RemotingCommand) -> list[Need]:
     return needs
 
 
-def _to_send(topic: str | None) -> list[Need]:
+def _needs_to_send(topic: str | None) -> list[Need]:
     """Return the permissions for a send.
 
     SUB is enough for a retry topic, because a consumer sends a message there to receive it again.
@@ -158,7 +158,7 @@ def _to_send(topic: str | None) -> list[Need]:
     return [Need(topic, permission)]
 
 
-def _to_subscribe(heartbeat: RemotingCommand) -> Iterator[Need]:
+def _needs_to_subscribe(heartbeat: RemotingCommand) -> Iterator[Need]:
     for consumer in decode_json_body(heartbeat.body).objects("consumerDataSet", GROUPS_MAX):
         yield Need(group_resource(consumer.text("groupName")), Permission.SUB)
         for subscription in consumer.objects("subscriptionDataSet", TOPICS_MAX):
@@ -229,7 +229,7 @@ def _row(one: str, pattern: str) -> tuple[Container[int], ...]:
         if len(parts) != 4:
             raise AddressPatternError(pattern, "four parts")
     last = len(parts) - 1
-    row = tuple(_allowed(part, base, most, pattern, is_last=n == last) for n, part in enumerate(parts))
+    row = tuple(_allowed_values(part, base, most, pattern, is_last=n == last) for n, part in enumerate(parts))
     assert len(row) in (4, 8), row
     first_range = next((n for n, part in enumerate(parts) if part == "*" or "-" in part), len(parts))
     if any(part != "*" for part in parts[first_range + 1 :]):
@@ -248,7 +248,7 @@ def _ipv6_parts(one: str, pattern: str) -> Sequence[str]:
     return parts
 
 
-def _allowed(part: str, base: int, most: int, pattern: str, *, is_last: bool) -> Container[int]:
+def _allowed_values(part: str, base: int, most: int, pattern: str, *, is_last: bool) -> Container[int]:
     if part == "*":
         return range(most + 1)
     if part.startswith("{") and part.endswith("}") and is_last:

@@ -41,23 +41,23 @@ class BrokerAdminProcessor:
     def update_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Create or change a topic."""
         fields = ExtFields(request.ext_fields)
-        topic = self._changeable(fields)
+        topic = self._changeable_topic(fields)
         perm, filter_type = fields.int32("perm"), fields.text("topicFilterType", SINGLE_TAG)
         if not 0 <= perm <= _PERM_MAX:
             refuse_field("perm", f"0 to {_PERM_MAX}", str(perm))
         if filter_type not in (SINGLE_TAG, MULTI_TAG):
             refuse_field("topicFilterType", f"{SINGLE_TAG} or {MULTI_TAG}", filter_type)
-        queues = _queues(fields, "readQueueNums"), _queues(fields, "writeQueueNums")
+        queues = _queue_count(fields, "readQueueNums"), _queue_count(fields, "writeQueueNums")
         sys_flag, order = fields.int32("topicSysFlag", 0), fields.boolean("order", False)
         self._parts.topics.put(topic, TopicConfig(topic, *queues, perm, filter_type, sys_flag, order))
         return success(request)
 
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Remove a topic. Its messages stay until they expire; a topic created again has them."""
-        self._parts.topics.remove(self._changeable(ExtFields(request.ext_fields)))
+        self._parts.topics.remove(self._changeable_topic(ExtFields(request.ext_fields)))
         return success(request)
 
-    def _changeable(self, fields: ExtFields) -> str:
+    def _changeable_topic(self, fields: ExtFields) -> str:
         """Return the topic that a request names. Refuses topics that operators may not change."""
         topic, config = fields.text("topic"), self._parts.config
         refuse_if(topic_fault(topic))
@@ -112,8 +112,8 @@ class BrokerAdminProcessor:
             "startAcceptSendRequestTimeStamp": str(config.start_accept_send_request_time_stamp_ms),
             "dispatchBehindBytes": str(parts.store.dispatch_behind_bytes),
             "remainHowManyDataToFlush": f"{store.max_phy_offset - store.log.flushed_where.get()} B",
-            "pageCacheLockTimeMills": str(_held_ms(parts)),
-            "earliestMessageTimeStamp": str(_earliest_ms(parts)),
+            "pageCacheLockTimeMills": str(_lock_held_ms(parts)),
+            "earliestMessageTimeStamp": str(_first_store_time_ms(parts)),
             **_capacity(parts),
             "remainTransientStoreBufferNumbs": str(buffers_left),
             "heldPulls": str(parts.held_pulls.held_count),
@@ -141,20 +141,20 @@ class BrokerAdminProcessor:
         return success(request)
 
 
-def _queues(fields: ExtFields, name: str) -> int:
+def _queue_count(fields: ExtFields, name: str) -> int:
     queues = fields.int32(name)
     if not 0 < queues <= QUEUES_MAX:
         refuse_field(name, f"1 to {QUEUES_MAX}", str(queues))
     return queues
 
 
-def _held_ms(parts: BrokerParts) -> int:
+def _lock_held_ms(parts: BrokerParts) -> int:
     """Return how long the current put has held the log's lock, or 0."""
     begin_ms = parts.own_store.commit_log.begin_time_in_lock_ms
     return max(0, parts.world.clock.now_ms() - begin_ms) if begin_ms else 0
 
 
-def _earliest_ms(parts: BrokerParts) -> int:
+def _first_store_time_ms(parts: BrokerParts) -> int:
     """Return the store time of the first message in the log, or -1.
 
     RocketMQ returns -1 while the log is shorter than twice the largest message; tools show that as 50 years of age.

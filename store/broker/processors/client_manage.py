@@ -68,9 +68,9 @@ class ClientManageProcessor:
         if group is not None:
             flag = unit_flag(has_unit_sub=consumer.unit_mode)
             parts.topics.create(retry_topic(consumer.group), group.retry_queue_nums, PERM_READ_WRITE, flag)
-        parts.consumers.register(consumer, client, notify=self._notifies(group))
+        parts.consumers.register(consumer, client, notify=self._notifies_members(group))
 
-    def _notifies(self, group: SubscriptionGroupConfig | None) -> bool:
+    def _notifies_members(self, group: SubscriptionGroupConfig | None) -> bool:
         """Return whether members of a group are notified when the membership changes."""
         of_group = group is None or group.notify_consumer_ids_changed_enable
         return of_group and self._parts.config.notify_consumer_ids_changed_enable
@@ -83,7 +83,7 @@ class ClientManageProcessor:
             parts.producers.unregister(producer_group, channel)
         consumer_group = fields.text("consumerGroup", "")
         if consumer_group:
-            notify = self._notifies(parts.groups.get(consumer_group))
+            notify = self._notifies_members(parts.groups.get(consumer_group))
             parts.consumers.unregister(consumer_group, channel, notify=notify)
         return success(request)
 
@@ -111,12 +111,12 @@ class ClientManageProcessor:
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id = fields.int32("queueId")
         offset = self._parts.offsets.query_offset(group, topic, queue_id)
-        if offset < 0 and not self._has_all_at_hand(topic, queue_id):
+        if offset < 0 and not self._begins_at_zero_in_memory(topic, queue_id):
             remark = f"group {group[:255]!r}: it has no offset in {topic[:255]!r}"
             raise RequestRefusedError(remark, ResponseCode.QUERY_NOT_FOUND)
         return success(request, offset=max(0, offset))
 
-    def _has_all_at_hand(self, topic: str, queue_id: int) -> bool:
+    def _begins_at_zero_in_memory(self, topic: str, queue_id: int) -> bool:
         """Return whether a queue still begins at 0 and its first message counts as in memory."""
         parts = self._parts
         if not parts.has_queue(topic, queue_id):

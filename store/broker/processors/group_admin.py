@@ -68,7 +68,7 @@ class GroupAdminProcessor:
 
     def consumer_connections(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the members and subscriptions of a consumer group."""
-        info = self._online(ExtFields(request.ext_fields).text("consumerGroup"))
+        info = self._group_with_members(ExtFields(request.ext_fields).text("consumerGroup"))
         body = {
             "connectionSet": [client.members for client in info.clients.values()],
             "consumeFromWhere": info.said.consume_from_where,
@@ -78,7 +78,7 @@ class GroupAdminProcessor:
         }
         return success(request, body)
 
-    def _online(self, group: str) -> ConsumerGroupInfo:
+    def _group_with_members(self, group: str) -> ConsumerGroupInfo:
         """Return a group that has members. Refuses the request if there is none."""
         info = self._parts.consumers.group(group)
         if info is None:
@@ -150,7 +150,7 @@ class GroupAdminProcessor:
             offsets[queue] = wanted if is_forced or wanted < own or own < 0 else own
         pushed = {"topic": topic, "group": group, "timestamp": str(timestamp_ms), "isForce": "false"}
         body = encode_json_body({"offsetTable": offsets})
-        for each in self._online(group).clients:
+        for each in self._group_with_members(group).clients:
             parts.pushes.send(each, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, pushed, body)
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
@@ -172,7 +172,7 @@ class GroupAdminProcessor:
         """Ask the members of a group for their offsets. The answer leaves out members that do not respond."""
         fields = ExtFields(request.ext_fields)
         topic, group, only = fields.text("topic"), fields.text("group"), java_trim(fields.text("clientAddr", ""))
-        clients = {each.channel: each.client_id for each in self._online(group).clients.values()}
+        clients = {each.channel: each.client_id for each in self._group_with_members(group).clients.values()}
         wanted = [each for each, client_id in clients.items() if only in ("", client_id)]
         asked = {"topic": topic, "group": group}
         answers = self._parts.calls.call_each(wanted, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, asked)

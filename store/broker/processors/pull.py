@@ -51,14 +51,14 @@ class PullMessageProcessor:
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
-        self._again = answering(lambda request, channel: self._watched(request, channel, may_hold=False))
+        self._again = answering(lambda request, channel: self._pull_with_hooks(request, channel, may_hold=False))
         parts.held_pulls.answer = self._answer_held
 
     def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
         """Answer a pull, or hold it and return None."""
-        return self._watched(request, channel, may_hold=True)
+        return self._pull_with_hooks(request, channel, may_hold=True)
 
-    def _watched(self, request: RemotingCommand, channel: Channel, *, may_hold: bool) -> RemotingCommand | None:
+    def _pull_with_hooks(self, request: RemotingCommand, channel: Channel, *, may_hold: bool) -> RemotingCommand | None:
         response = self._pull(request, channel, may_hold=may_hold)
         if response is not None:
             self._parts.hooks.before_consume(request, channel, response)
@@ -79,7 +79,7 @@ class PullMessageProcessor:
         self._check_queue(topic, queue_id)
         wanted = self._filter(fields, group, topic, sys_flag)
         if parts.is_slave and not parts.config.slave_read_enable:
-            return self._sent_to_master(request, (topic, queue_id), offset)
+            return self._redirect_to_master(request, (topic, queue_id), offset)
         most = min(max(1, most), MESSAGES_MAX)
         result = parts.store.get_message(topic, queue_id, offset, most, wanted=wanted)
         # A held pull must not commit again, because its client may have committed a later offset since then.
@@ -99,7 +99,7 @@ class PullMessageProcessor:
         if code is ResponseCode.PULL_OFFSET_MOVED:
             if parts.is_slave and not parts.store.config.offset_check_in_slave:
                 return _answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, group.broker_id, result)
-            self._note_moved(group_name, (topic, queue_id), offset, result)
+            self._store_moved_event(group_name, (topic, queue_id), offset, result)
         return _answer(request, code, self._suggested_broker(result, group), result)
 
     def _due_ns(self, suspend_ms: int) -> int:
@@ -154,7 +154,7 @@ class PullMessageProcessor:
             raise RequestRefusedError(remark, ResponseCode.SUBSCRIPTION_NOT_LATEST)
         return found
 
-    def _sent_to_master(self, request: RemotingCommand, queue: Queue, offset: int) -> RemotingCommand:
+    def _redirect_to_master(self, request: RemotingCommand, queue: Queue, offset: int) -> RemotingCommand:
         """Return a slave's answer while slaveReadEnable is false: the consumer must pull from the master.
 
         The consumer continues at the offset of its request. RocketMQ's answer skips the messages that the slave found
@@ -170,7 +170,7 @@ class PullMessageProcessor:
         is_slow = result.suggest_pulling_from_slave
         return group.which_broker_when_consume_slowly if is_slow else group.broker_id
 
-    def _note_moved(self, group: str, queue: Queue, offset: int, result: GetMessageResult) -> None:
+    def _store_moved_event(self, group: str, queue: Queue, offset: int, result: GetMessageResult) -> None:
         """Store an event about a pull whose offset was out of range. A failed put does not affect the answer."""
         topic, queue_id = queue
         event = {

@@ -73,15 +73,15 @@ class SendMessageProcessor:
 
     def send(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Store one message or a batch."""
-        return self._watched(request, channel, self._send)
+        return self._with_hooks(request, channel, self._send)
 
-    def _watched(self, request: RemotingCommand, channel: Channel, put: _Put) -> RemotingCommand | LateResponse:
+    def _with_hooks(self, request: RemotingCommand, channel: Channel, put: _Put) -> RemotingCommand | LateResponse:
         """Run a send between the hooks before and after it."""
         self._checks.check_writeable()
         send, hooks = SendRequest.of(request), self._parts.hooks
         if not hooks.send:
             return put(request, send, channel)
-        context = self._context(request, send, channel)
+        context = self._hook_context(request, send, channel)
         hooks.before_send(context)
         try:
             response = put(request, send._replace(properties=context.properties), channel)
@@ -94,7 +94,7 @@ class SendMessageProcessor:
         response.respond = lambda result: hooks.after_send(context, respond(result))
         return response
 
-    def _context(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> SendMessageContext:
+    def _hook_context(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> SendMessageContext:
         return SendMessageContext(
             send.producer_group,
             send.topic,
@@ -117,7 +117,7 @@ class SendMessageProcessor:
             late = LateResponse(partial(self._answer, request, message.queue_id))
             return late.to(self._put_batch(message, properties, late))
         if send.topic.startswith(RETRY_GROUP_PREFIX):
-            message = self._retried(request, send, message)
+            message = self._retry_or_dead_letter(request, send, message)
         late = LateResponse(partial(self._answer, request, message.queue_id))
         return late.to(self._put_one(message, properties, late))
 
@@ -144,7 +144,7 @@ class SendMessageProcessor:
         batch = MessageBatch(replace(message, body=b""), message.body)
         return self._parts.store.begin_put(batch, late.notify)
 
-    def _retried(self, request: RemotingCommand, send: SendRequest, message: Message) -> Message:
+    def _retry_or_dead_letter(self, request: RemotingCommand, send: SendRequest, message: Message) -> Message:
         """Return the message unchanged, or readdressed to the dead letter topic after too many retries."""
         group = send.topic.removeprefix(RETRY_GROUP_PREFIX)
         most = self._parts.group(group).retry_max_times
@@ -185,11 +185,11 @@ class SendMessageProcessor:
         if request.version >= MAX_RECONSUME_TIMES_VERSION:
             most = fields.int32("maxReconsumeTimes", most)
         if level < 0 or record.reconsume_times >= most:
-            message = self._again(record, self._topic(dlq_topic(group.group), 1, 0), 0)
+            message = self._retry_message(record, self._topic(dlq_topic(group.group), 1, 0), 0)
         else:
             unit = unit_flag(has_unit_sub=fields.boolean("unitMode", False))
             topic = self._topic(retry_topic(group.group), group.retry_queue_nums, unit)
-            message = self._again(record, topic, level or FIRST_DELAY_LEVEL + record.reconsume_times)
+            message = self._retry_message(record, topic, level or FIRST_DELAY_LEVEL + record.reconsume_times)
         late = LateResponse(partial(self._answer_back, request, record.topic, group.group))
         return late.to(self._parts.store.begin_put(message, late.notify))
 
@@ -214,7 +214,7 @@ class SendMessageProcessor:
         self._checks.check_queues(topic)
         return topic
 
-    def _again(self, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
+    def _retry_message(self, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
         """Convert a record to a message for another topic. Delay level 0 means no delay."""
         assert level >= 0, level
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
@@ -261,7 +261,7 @@ class SendMessageProcessor:
 
     def reply(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Push a reply to its producer, and store it."""
-        return self._watched(request, channel, self._reply)
+        return self._with_hooks(request, channel, self._reply)
 
     def _reply(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> RemotingCommand:
         topic = self._checks.topic(send)

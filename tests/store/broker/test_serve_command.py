@@ -295,7 +295,7 @@ def failing(self, *given, **named):
 main()
 """
 ENDS = {
-    "connections": ("connections", "Connections", "_attend", "True"),
+    "connections": ("connections", "Connections", "_handle_events", "True"),
     "late answers": ("late_answers", "LateAnswers", "step", "True"),
     "closed channels": ("server", "ClosedChannels", "finish", "True"),
     "send message": ("request_pool", "RequestPool", "_take", "self._pool.name == 'SEND_MESSAGE'"),

@@ -351,11 +351,11 @@ def test_divergence_from_an_old_master_does_not_affect_the_new_one(
         client.update_master_address("new:1")
         raise DivergedError(1, "this", "that")
 
-    monkeypatch.setattr(client, "_take_all", changed_meanwhile)
+    monkeypatch.setattr(client, "_receive_stream", changed_meanwhile)
     client._follow(OldConnection(), None, "old:1")
     assert client.diverged is None
 
     client.update_master_address("old:1")
-    monkeypatch.setattr(client, "_take_all", lambda *_: (_ for _ in ()).throw(DivergedError(1, "this", "that")))
+    monkeypatch.setattr(client, "_receive_stream", lambda *_: (_ for _ in ()).throw(DivergedError(1, "this", "that")))
     client._follow(OldConnection(), None, "old:1")
     assert client.diverged is not None

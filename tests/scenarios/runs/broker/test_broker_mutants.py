@@ -155,7 +155,7 @@ BUGS = {
     ),
     "answers that the time is up before it is": Bug(PutWait, "look", says_that_the_time_is_up, ("STATUS",), POWER),
     "leaves those that wait without an answer": Bug(
-        LateAnswers, "_take_looks", looks_at_nobody, ("LIVE",), POWER.replace(endings=("stop",))
+        LateAnswers, "_take_numbers_to_check", looks_at_nobody, ("LIVE",), POWER.replace(endings=("stop",))
     ),
     "carries a request out twice": Bug(RemotingServer, "_response", carries_a_request_out_twice, ("PREFIX", "QOFF")),
     "answers with what another request was answered": Bug(

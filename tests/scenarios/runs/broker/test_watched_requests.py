@@ -51,13 +51,13 @@ def test_an_error_that_no_processor_foresaw_is_no_answer(monkeypatch: pytest.Mon
 
 
 def test_a_send_is_answered_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = LateAnswers._take_looks
+    original = LateAnswers._take_numbers_to_check
 
     def looks_at_none(self: LateAnswers, now_ns: int) -> list[int]:
         original(self, now_ns)
         return []
 
-    monkeypatch.setattr(LateAnswers, "_take_looks", looks_at_none)
+    monkeypatch.setattr(LateAnswers, "_take_numbers_to_check", looks_at_none)
     broken = first_broken(SENDING)
 
     assert (broken.invariant, broken.summary) == ("LIVE", "a send is not answered")

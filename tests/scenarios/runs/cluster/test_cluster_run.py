@@ -166,7 +166,7 @@ def test_a_report_in_front_of_the_sync_is_found(monkeypatch: pytest.MonkeyPatch)
     def kept_offset(self: HAClient) -> int:
         return self._store.log.max_offset
 
-    monkeypatch.setattr(HAClient, "_kept_offset", kept_offset)
+    monkeypatch.setattr(HAClient, "_guaranteed_offset", kept_offset)
 
     assert summaries(_claim(slave_sync_flush=(True,)), 40) == {"report"}
 
@@ -175,7 +175,7 @@ def test_a_report_of_what_is_not_there_is_found(monkeypatch: pytest.MonkeyPatch)
     def kept_offset(self: HAClient) -> int:
         return self._store.log.max_offset + 1
 
-    monkeypatch.setattr(HAClient, "_kept_offset", kept_offset)
+    monkeypatch.setattr(HAClient, "_guaranteed_offset", kept_offset)
 
     assert summaries(_claim(slave_sync_flush=(False,)), 40) == {"report"}
 
@@ -184,7 +184,7 @@ def test_a_slave_that_does_not_compare_is_found(monkeypatch: pytest.MonkeyPatch)
     def trusting(self: ReplicaLog, data: memoryview) -> int:
         return min(len(data), max(self._log.max_offset - self._expected, 0))
 
-    monkeypatch.setattr(ReplicaLog, "_compared", trusting)
+    monkeypatch.setattr(ReplicaLog, "_compare_known_bytes", trusting)
 
     assert summaries(_claim(), 400) <= {"divergence", "prefix", "replication"}
 
