@@ -59,7 +59,7 @@ MIB = 1 << 20
         ({"stopped": {"clean": False}}, ["the broker stops cleanly"]),
     ],
 )
-def test_each_bad_finding_breaks_its_own_verdict(changes: dict[str, Any], found: list[str]) -> None:
+def test_each_bad_measurement_fails_its_own_verdict(changes: dict[str, Any], found: list[str]) -> None:
     verdicts = replace(soak(), **changes).verdicts()
     assert [verdict.name for verdict in verdicts if not verdict.held] == found
 

@@ -69,7 +69,7 @@ def test_missing_or_wrong_keys_are_refused(client: Any) -> None:
     refused(client, "both")
 
 
-def test_a_topic_is_written_and_read_only_as_permitted(client: Any) -> None:
+def test_topics_can_be_written_and_read_only_with_permission(client: Any) -> None:
     client.producer(**USER).send("written", "yes")
     refused(client, "read", **USER)
     refused(client, "closed", **USER)

@@ -27,7 +27,7 @@ def test_a_topic_that_is_deleted_has_no_route(client: Any, topic: str) -> None:
     assert topic not in admin("topicSettings")["topicConfigTable"]
 
 
-def test_the_cluster_is_this_broker(client: Any) -> None:
+def test_the_cluster_consists_of_this_broker(client: Any) -> None:
     cluster = client.admin()("cluster")
     assert cluster["brokerAddrTable"][BROKER]["brokerAddrs"] == {"0": client.broker.address}
     assert [BROKER] in cluster["clusterAddrTable"].values()
@@ -71,7 +71,7 @@ def test_connections_are_listed(client: Any, topic: str, group: str) -> None:
     assert connection["clientId"].endswith(producer.name)
 
 
-def test_a_group_is_set_up(client: Any, group: str) -> None:
+def test_an_administrator_can_create_a_group(client: Any, group: str) -> None:
     admin = client.admin()
     admin("createGroup", group=group, retryMaxTimes=3)
     assert admin("groups")["subscriptionGroupTable"][group]["retryMaxTimes"] == 3

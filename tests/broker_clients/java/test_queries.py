@@ -30,7 +30,7 @@ def test_messages_are_found_by_each_of_their_keys(client: Any, topic: str, event
     assert len(producer.ask("query", topic=topic, key="all", max=2)) == 2
 
 
-def test_a_key_that_no_message_has_is_not_found(client: Any, topic: str) -> None:
+def test_a_query_by_a_key_of_no_message_finds_nothing(client: Any, topic: str) -> None:
     producer = client.producer()
     producer.send(topic, "keyed", keys="K")
     with pytest.raises(RuntimeError, match=r"MQClientException") as missed:
@@ -50,7 +50,7 @@ def test_a_message_is_found_by_its_unique_id_and_its_offset_id(client: Any, topi
     assert by_place["commitLogOffset"] == found["commitLogOffset"]
 
 
-def test_an_offset_id_between_messages_finds_none(client: Any, topic: str) -> None:
+def test_an_offset_id_between_two_messages_finds_nothing(client: Any, topic: str) -> None:
     producer = client.producer()
     sent = producer.send(topic, "here")
     beside = f"{int(sent['offsetMsgId'], 16) + 1:032X}"

@@ -161,7 +161,7 @@ def test_an_invalid_ha_host_releases_the_directory(tmp_path: Path) -> None:
     assert begun(real_world(), config).shutdown()
 
 
-def test_plug_ins_stand_between_clients_and_the_store(world: World, small: Make) -> None:
+def test_plug_ins_wrap_the_store_of_a_broker(world: World, small: Make) -> None:
     broker = begun(world, small(), message_store_plug_in=f"{__name__}:Refusing")
     status = broker.store.put_message(Message.of("Orders", b"m")).status
     assert status is PutMessageStatus.SERVICE_NOT_AVAILABLE

@@ -126,7 +126,7 @@ def test_an_honest_client_waits_at_most_a_round_of_another_host(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("hostile", "honest"), HOSTS, ids=["same host", "another host"])
-def test_the_load_would_overwhelm_a_server_without_fairness(
+def test_without_fairness_the_same_load_overwhelms_the_server(
     monkeypatch: pytest.MonkeyPatch, hostile: str, honest: str
 ) -> None:
     monkeypatch.setattr(Session, "is_pipelining", False)
@@ -166,7 +166,7 @@ def test_requests_of_one_host_leave_tasks_for_another_host(here: World, there: W
     assert len(done) == 8
 
 
-def test_a_crowd_that_connects_is_accepted_with_pauses(run: Run) -> None:
+def test_a_burst_of_connections_is_accepted_with_pauses(run: Run) -> None:
     crowd = 64
 
     def body(here: World, there: World) -> None:

@@ -202,7 +202,7 @@ def test_pushes_to_a_client_that_never_reads_end_it_at_the_limit_and_never_wait(
     served.until(lambda: served.server.connections.held_bytes == 0)
 
 
-def test_a_slow_reader_gets_everything(serve: Serve) -> None:
+def test_a_slow_reader_receives_all_answers(serve: Serve) -> None:
     served = serve(ServerLimits(output_pause_bytes=1 << 16))
     slow = served.connect()
     slow.send(*(RemotingCommand(served.SIZED, n, ext_fields={"bytes": "400000"}) for n in range(20)))

@@ -96,7 +96,7 @@ def codes(answers: list[tuple[int, int]]) -> list[int]:
     return [code for code, _ in answers]
 
 
-def test_sends_that_wait_hold_no_task_and_are_answered_by_one_sync(here: World, there: World) -> None:
+def test_sends_that_wait_occupy_no_task_and_are_answered_by_one_fsync(here: World, there: World) -> None:
     broker = Broker(here, there)
     answers = broker.ask(20)
     broker.until_taken(20)
@@ -110,7 +110,7 @@ def test_sends_that_wait_hold_no_task_and_are_answered_by_one_sync(here: World, 
     assert broker.server.connections.held_bytes == 0
 
 
-def test_a_sync_answers_only_its_own_sends(here: World, there: World) -> None:
+def test_an_fsync_completes_only_its_own_sends(here: World, there: World) -> None:
     broker = Broker(here, there)
     broker.ask(3)
     broker.until_taken(3)
@@ -124,7 +124,7 @@ def test_a_sync_answers_only_its_own_sends(here: World, there: World) -> None:
 
 
 @pytest.mark.parametrize("is_durable", [False, True])
-def test_a_known_result_is_answered_at_once(here: World, there: World, is_durable: bool) -> None:
+def test_a_put_that_completes_at_once_is_answered_at_once(here: World, there: World, is_durable: bool) -> None:
     broker = Broker(here, there)
     broker.known_before = is_durable
     answers = broker.ask(3)
@@ -153,7 +153,7 @@ def test_each_send_is_answered_at_its_own_timeout(here: World, there: World) -> 
     assert broker.server.shutdown()
 
 
-def test_a_shorter_timeout_than_earlier_ones_is_kept(here: World, there: World) -> None:
+def test_a_shorter_timeout_than_earlier_ones_is_respected(here: World, there: World) -> None:
     broker = Broker(here, there)
     first = broker.client.begin(RemotingCommand(SEND, 0))
     broker.until_taken(1)
@@ -229,7 +229,7 @@ def test_a_one_way_send_is_pending_until_its_put_completes(here: World, there: W
     assert broker.server.shutdown()
 
 
-def test_a_failed_response_is_an_error_of_its_client_only(here: World, there: World) -> None:
+def test_a_response_that_fails_affects_only_its_client(here: World, there: World) -> None:
     broker = Broker(here, there)
     broker.breaks = True
     first = broker.client.begin(RemotingCommand(SEND, 0))

@@ -59,7 +59,7 @@ def usage_error(*arguments: str) -> str:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_a_signal_and_leaves_a_clean_directory(
+def test_serve_runs_until_a_signal_and_leaves_a_clean_directory(
     serve_store: Callable[..., ServeProcess], tmp_path: Path, number: int
 ) -> None:
     broker = serve_store()
@@ -76,7 +76,7 @@ def test_it_serves_until_a_signal_and_leaves_a_clean_directory(
     assert not marker.exists()
 
 
-def test_all_of_its_threads_are_pinned_to_one_processor_unless_they_may_run_on_any(
+def test_all_threads_are_pinned_to_one_processor_by_default(
     serve_store: Callable[..., ServeProcess],
 ) -> None:
     def processors(broker: ServeProcess) -> set[frozenset[int]]:
@@ -132,7 +132,7 @@ def test_access_control_is_enforced(serve_store: Callable[..., ServeProcess], tm
 
 
 @pytest.mark.ci
-def test_tls_and_plain_text_are_spoken_on_one_port_unless_tls_is_required(
+def test_one_port_accepts_tls_and_plain_text_unless_tls_is_required(
     serve_store: Callable[..., ServeProcess], certificates: Path
 ) -> None:
     files = ("--tls-cert", str(certificates / "server.pem"), "--tls-key", str(certificates / "server.key"))
@@ -161,7 +161,7 @@ def test_a_garbage_client_is_logged(serve_store: Callable[..., ServeProcess]) ->
     assert broker.has_logged("length: expected 4 to 16777212")
 
 
-def test_other_ports_lead_to_the_same_broker(serve_store: Callable[..., ServeProcess]) -> None:
+def test_further_ports_serve_the_same_broker(serve_store: Callable[..., ServeProcess]) -> None:
     broker = serve_store("--namesrv-port", "0")
     assert len(broker.ready["addresses"]) == 2
 

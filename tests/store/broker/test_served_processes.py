@@ -204,7 +204,7 @@ FORMS = {
 """Runtime figures that RocketMQ's exporter parses, with a regular expression of their values. Blank: no value yet."""
 
 
-def test_runtime_figures_have_the_form_that_rocketmqs_exporter_takes_apart(start: Callable[..., ServeProcess]) -> None:
+def test_runtime_figures_have_the_format_that_rocketmqs_exporter_parses(start: Callable[..., ServeProcess]) -> None:
     broker = start("store", "--port", "0")
     make_topic(broker, "Orders")
     send(broker, "Orders", 3)
@@ -226,7 +226,7 @@ def test_runtime_figures_have_the_form_that_rocketmqs_exporter_takes_apart(start
     assert sum(map(int, re.findall(r":(\d+)", figures["putMessageDistributeTime"]))) == 5
 
 
-def test_settings_that_were_changed_are_in_the_file_and_in_force_in_the_next_life(
+def test_changed_settings_are_in_the_file_and_apply_after_a_restart(
     start: Callable[..., ServeProcess], conf: Callable[..., str]
 ) -> None:
     file = conf(brokerName="alone")

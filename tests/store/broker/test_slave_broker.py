@@ -145,7 +145,7 @@ def test_an_invalid_master_address_is_an_error_and_does_not_end_the_service(
     assert isinstance(wrong.last_error, ValueError)
 
 
-def test_a_new_topic_has_a_route_at_another_name_server_at_once_and_a_storm_of_them_few_registrations(
+def test_a_new_topic_is_registered_at_once_and_many_new_topics_together(
     serve: Callable[..., Served],
 ) -> None:
     other = serve("names", BrokerRole.ASYNC_MASTER, broker_name="names")
@@ -169,7 +169,7 @@ def test_a_new_topic_has_a_route_at_another_name_server_at_once_and_a_storm_of_t
     until(lambda: other.broker.name_server.route("Orders-99", quoted_keys=True) is None)
 
 
-def test_a_slave_needs_a_number_of_its_own(tmp_path: Path) -> None:
+def test_a_slave_needs_a_broker_id_above_0(tmp_path: Path) -> None:
     store = StoreConfig(str(tmp_path), broker_role=BrokerRole.SLAVE)
     with pytest.raises(ConfigError, match="brokerId: expected more than 0 on a slave, found 0"):
         Broker(real_world(), store, BrokerConfig())

@@ -184,7 +184,7 @@ def test_a_blank_record_is_sent_only_with_the_next_record(
     assert log_bytes(slave.store) == log_bytes(back.store)
 
 
-def test_the_batch_size_may_cut_records_anywhere(node: Start) -> None:
+def test_the_batch_size_may_split_records_anywhere(node: Start) -> None:
     master = node("master", BrokerRole.SYNC_MASTER, ha_transfer_batch_size=7)
     slave = following(node, master)
     statuses = {put(master.store, number).status for number in range(30)}

@@ -75,7 +75,7 @@ def test_bytes_in_pieces_of_any_size_become_the_same_log(master: MessageStore, s
     assert log.is_verified
 
 
-def test_a_record_counts_when_complete(master: MessageStore, slave: MessageStore) -> None:
+def test_only_complete_records_are_appended(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     first_bytes = int.from_bytes(data[:4], "big")
     log.begin(EVERYTHING)
@@ -245,7 +245,7 @@ def without_segments(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("records", [1, 3])
-def test_a_slave_without_room_continues_after_its_last_record(
+def test_a_slave_that_cannot_create_a_segment_continues_after_its_last_record(
     master: MessageStore, slave: MessageStore, monkeypatch: pytest.MonkeyPatch, records: int
 ) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
@@ -266,7 +266,7 @@ def test_a_slave_without_room_continues_after_its_last_record(
     assert log_bytes(slave) == data
 
 
-def test_damage_that_hides_the_last_record_is_a_divergence(master: MessageStore, slave: MessageStore) -> None:
+def test_a_corrupt_record_before_the_last_record_is_a_divergence(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
     ship(log, data, 0, len(data))

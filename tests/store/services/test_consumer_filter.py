@@ -108,7 +108,7 @@ def record(properties: bytes) -> bytes:
     )
 
 
-def test_a_map_without_the_consumers_bits_rules_a_message_out() -> None:
+def test_a_bit_map_without_the_consumers_bits_excludes_a_message() -> None:
     wanted = SqlMessageFilter.of_consumer(consumer())
 
     assert wanted.reads_records
@@ -117,7 +117,7 @@ def test_a_map_without_the_consumers_bits_rules_a_message_out() -> None:
     assert not wanted.matches_queue(0, unit(BORN_MS + 1, "h#T"))
 
 
-def test_an_old_missing_or_differently_sized_map_is_ignored() -> None:
+def test_an_old_missing_or_differently_sized_bit_map_is_ignored() -> None:
     wanted = SqlMessageFilter.of_consumer(consumer())
 
     assert wanted.matches_queue(0, unit(BORN_MS))

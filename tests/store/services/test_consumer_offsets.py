@@ -191,7 +191,7 @@ def load_from(lab: Make, content: bytes, backup: bytes | None = None) -> Any:
 
 
 @pytest.mark.parametrize("content", [b"{}", b'{"offsetTable":null}', b'{"dataVersion":{"counter":1}}'])
-def test_a_file_without_offsets_is_an_empty_one(lab: Make, content: bytes) -> None:
+def test_a_file_without_offsets_counts_as_empty(lab: Make, content: bytes) -> None:
     bench, body = load_from(lab, content)
     bench.run(lambda world: body(world).query_offset("g", "T", 0) == -1 or pytest.fail("not empty"))
 

@@ -58,7 +58,7 @@ def test_an_undecided_transaction_is_asked_about_in_every_pass_until_it_is_decid
     assert broker.check() == []
 
 
-def test_the_question_holds_the_record_as_it_was_put_back(broker: Any) -> None:
+def test_the_question_contains_the_record_that_was_put_back(broker: Any) -> None:
     broker.prepare("one")
     broker.check()
     _, again = broker.records(HALF_TOPIC)
@@ -83,7 +83,7 @@ def test_a_young_message_ends_the_pass(broker: Any) -> None:
     assert broker.check(after_ms=6_000) == ["young", "old"]
 
 
-def test_a_limit_that_passes_during_a_verdict_skips_no_message(broker: Any) -> None:
+def test_a_timeout_that_ends_during_a_verdict_skips_no_message(broker: Any) -> None:
     broker.prepare("one", **IMMUNE)
     born_ms = broker.records(HALF_TOPIC)[0].born_timestamp_ms
     checker, clock = broker.transactions.checker, broker.world.clock
@@ -116,7 +116,7 @@ def test_an_immune_message_is_put_back_without_a_question(broker: Any) -> None:
 
 
 @with_settings(transaction_check_max=2)
-def test_immunity_uses_up_no_questions(broker: Any) -> None:
+def test_a_put_back_during_immunity_does_not_count_as_a_question(broker: Any) -> None:
     broker.prepare("immune", **IMMUNE)
     for _ in range(5):
         assert broker.check() == []
@@ -290,7 +290,7 @@ def test_a_temporarily_refused_put_is_retried(broker: Any, topic: str) -> None:
         assert found == ["one", "two"]
 
 
-def test_a_full_message_is_put_back_unchanged(broker: Any) -> None:
+def test_a_message_of_maximum_size_is_put_back_unchanged(broker: Any) -> None:
     full = {"PGROUP": "g", "REAL_TOPIC": "Orders", "REAL_QID": "1", "X": "x"}
     message = Message.of(HALF_TOPIC, b"full", properties=full)
     message.body = bytes(16_384 - 8 - 91 - len(HALF_TOPIC) - len(message.properties))
@@ -397,7 +397,7 @@ def test_with_a_pool_questions_wait_until_the_record_is_readable(broker: Any) ->
 
 
 @pytest.mark.parametrize("config", [POOLED])
-def test_a_pass_waits_only_some_time_for_a_buffer(broker: Any) -> None:
+def test_a_pass_waits_a_limited_time_for_a_buffer(broker: Any) -> None:
     broker.prepare("one")
     broker.world.tasks.sleep(7_000)
     broker.store.commit.shutdown()

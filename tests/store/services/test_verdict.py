@@ -40,11 +40,11 @@ def test_a_half_message_is_due_between_the_timeout_and_the_time_messages_are_kep
     ("times", "expected"),
     [("2", HalfMessageVerdict.DUE), ("3", HalfMessageVerdict.HOPELESS), ("?", HalfMessageVerdict.DUE)],
 )
-def test_too_many_questions_are_hopeless(times: str, expected: HalfMessageVerdict) -> None:
+def test_a_half_message_with_too_many_questions_is_given_up(times: str, expected: HalfMessageVerdict) -> None:
     assert judged(7_000, TRANSACTION_CHECK_TIMES=times) is expected
 
 
-def test_too_many_questions_count_more_than_a_young_age() -> None:
+def test_a_young_half_message_with_too_many_questions_is_given_up() -> None:
     assert judged(10, TRANSACTION_CHECK_TIMES="3") is HalfMessageVerdict.HOPELESS
 
 

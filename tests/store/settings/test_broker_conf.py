@@ -131,14 +131,14 @@ def test_an_error_truncates_a_long_value() -> None:
         assert len(str(caught.value)) < 250
 
 
-def test_an_invalid_combination_has_a_line_only_if_one_sets_it() -> None:
+def test_the_error_of_an_invalid_combination_has_a_line_only_if_a_line_sets_the_key() -> None:
     with pytest.raises(ConfigError, match=r"^maxIndexNum: expected an index file") as caught:
         read_broker_conf("maxHashSlotNum=2000000000", "/store")
 
     assert caught.value.line is None
 
 
-def test_no_key_is_the_stores_and_the_brokers() -> None:
+def test_no_key_belongs_to_both_store_and_broker() -> None:
     keys = [one.metadata["key"].name for one in fields(StoreConfig)]
 
     assert len({key.replace("apped", "aped") for key in keys}) == len(keys)
@@ -190,7 +190,7 @@ VALUES = st.one_of(
         ),
     )
 )
-def test_any_text_gives_settings_or_a_config_error(text: str) -> None:
+def test_any_text_is_parsed_or_raises_a_config_error(text: str) -> None:
     try:
         conf = read_broker_conf(text, "/store")
     except ConfigError:

@@ -24,7 +24,7 @@ from tornlog.store.broker.acl.rules import AddressPatternError, address_parts, p
         ("2001:db8:0-ff:*:*:*:*:*", ["2001:db8:ff::1"], ["2001:db8:100::1"]),
     ],
 )
-def test_a_pattern_means_these_addresses_and_no_others(pattern: str, matching: list[str], others: list[str]) -> None:
+def test_a_pattern_matches_only_the_expected_addresses(pattern: str, matching: list[str], others: list[str]) -> None:
     parsed = parse_address_pattern(pattern)
 
     assert all(parsed.matches(address_parts(one)) for one in matching)
@@ -63,5 +63,5 @@ def test_a_host_that_is_not_an_address_matches_only_the_wildcard() -> None:
     assert not parse_address_pattern("10.*.*.*").matches(None)
 
 
-def test_brackets_around_an_ipv6_host_do_not_count() -> None:
+def test_brackets_around_an_ipv6_host_are_ignored() -> None:
     assert address_parts("[::1]") == address_parts("::1") == (0, 0, 0, 0, 0, 0, 0, 1)

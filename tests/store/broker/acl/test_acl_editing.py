@@ -50,7 +50,7 @@ def ask(access: AccessControl | None, do: str, **fields: str) -> RemotingCommand
     return answer
 
 
-def test_an_account_is_made_and_changed_in_the_file_and_in_force_at_once(access: AccessControl) -> None:
+def test_a_new_or_changed_account_is_in_the_file_and_applies_at_once(access: AccessControl) -> None:
     made = {"accessKey": "order-service", "secretKey": "0987654321", "topicPerms": "Orders=PUB|SUB, Other=DENY"}
     ask(access, "update", **made, groupPerms="billing=SUB", admin="false", whiteRemoteAddress="10.0.0.7")
     account = access.rules.accounts["order-service"]
@@ -66,7 +66,7 @@ def test_an_account_is_made_and_changed_in_the_file_and_in_force_at_once(access:
     assert Path(f"{access.path}.bak").exists()
 
 
-def test_an_account_is_removed_and_the_white_list_set(access: AccessControl) -> None:
+def test_accounts_can_be_removed_and_the_white_list_replaced(access: AccessControl) -> None:
     ask(access, "update_white_addresses", globalWhiteAddrs="10.0.0.1,10.0.0.2")
     assert len(access.rules.global_white_remote_addresses) == 2
     ask(access, "delete", accessKey="RocketMQ")

@@ -13,7 +13,7 @@ from tornlog.store.formats.remoting.command import RemotingCommand
 COMMAND = RemotingCommand(310, 1, ext_fields={"b": "TopicB", "a": "groupA", "e": "0"}, body=b"\xffbody")
 
 
-def test_signed_are_the_values_in_order_of_their_names_then_the_body() -> None:
+def test_the_signature_covers_the_values_by_field_name_and_then_the_body() -> None:
     expected = hmac.new(b"12345678", b"RocketMQ" + b"groupA" + b"TopicB" + b"0" + b"\xffbody", hashlib.sha1)
 
     signed = signer("RocketMQ", "12345678")(COMMAND)
@@ -49,7 +49,7 @@ def test_any_change_breaks_the_signature(changed: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("signature", ["", "AAAA", "\u00e9" * 28, "x" * 100_000])
-def test_no_signature_of_any_kind_is_right_by_chance(signature: str) -> None:
+def test_a_wrong_or_malformed_signature_is_invalid(signature: str) -> None:
     fields = {**COMMAND.ext_fields, "Signature": signature}
 
     assert not is_signed(replace(COMMAND, ext_fields=fields), "12345678")

@@ -20,7 +20,7 @@ def members(client: Any, group: str = GROUP) -> list[str]:
     return json.loads(answer.body)["consumerIdList"] if answer.code == ResponseCode.SUCCESS else []
 
 
-def test_a_heartbeat_makes_a_member_and_the_groups_retry_topic(bench: Any, client: Any) -> None:
+def test_a_heartbeat_registers_a_member_and_creates_the_retry_topic(bench: Any, client: Any) -> None:
     assert client.heartbeat().code == ResponseCode.SUCCESS
     assert members(client) == [client.client_id]
     assert bench.broker.topics.get(f"%RETRY%{GROUP}").read_queue_nums == 1
@@ -44,7 +44,7 @@ def test_members_are_notified_only_when_one_joins_or_leaves(bench: Any) -> None:
     assert len(bench.broker.producers.clients("sellers")) == 1
 
 
-def test_a_closed_connection_takes_its_client_out_of_every_group(bench: Any) -> None:
+def test_a_closed_connection_removes_its_client_from_every_group(bench: Any) -> None:
     first, second = bench.client(), bench.client()
     for group in (GROUP, "audit"):
         first.heartbeat(group)
@@ -56,7 +56,7 @@ def test_a_closed_connection_takes_its_client_out_of_every_group(bench: Any) -> 
     assert bench.broker.producers.groups == {}
 
 
-def test_a_heartbeat_over_a_connection_that_has_ended_leaves_no_member(bench: Any, client: Any) -> None:
+def test_a_heartbeat_on_an_ended_connection_leaves_no_member(bench: Any, client: Any) -> None:
     client.is_open = False
     client.heartbeat()
     assert members(bench.client()) == []
@@ -152,7 +152,7 @@ def test_a_new_group_starts_at_0_in_a_complete_queue(client: Any) -> None:
 
 
 @with_settings(store={"physical_memory_bytes": 2048})
-def test_a_new_group_does_not_start_at_0_outside_of_memory(client: Any) -> None:
+def test_a_new_group_does_not_start_at_0_if_the_first_message_is_not_in_memory(client: Any) -> None:
     for _ in range(20):
         client.send_message(b"x" * 100)
     query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}

@@ -26,7 +26,7 @@ def answers_with(bench: Any, consumer: Any, code: int, body: bytes) -> list[Any]
     return asked
 
 
-def test_a_consumers_answer_is_passed_on(bench: Any) -> None:
+def test_a_consumers_answer_is_returned_to_the_operator(bench: Any) -> None:
     operator, consumer = bench.client(), bench.client()
     consumer.heartbeat()
     asked = answers_with(bench, consumer, 5, b"{}")
@@ -35,7 +35,7 @@ def test_a_consumers_answer_is_passed_on(bench: Any) -> None:
     assert asked[0].ext_fields["jstackEnable"] == "false"
 
 
-def test_a_consumer_can_be_given_one_message(bench: Any) -> None:
+def test_a_consumer_can_be_asked_to_process_one_message(bench: Any) -> None:
     operator, consumer = bench.client(), bench.client()
     consumer.heartbeat()
     message_id = operator.send_message(b"this one").ext_fields["msgId"]

@@ -175,7 +175,7 @@ def test_a_topic_is_ordered_while_it_has_a_value_in_the_order_configuration(benc
     assert not topics.table["Orders"].order
 
 
-def test_fixed_settings_of_the_name_server_are_shown_and_refused_by_name(client: Any) -> None:
+def test_a_change_of_a_fixed_name_server_setting_is_refused(client: Any) -> None:
     told = client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
     assert "listenPort=10911\n" in told
     assert "orderMessageEnable=false\n" in told

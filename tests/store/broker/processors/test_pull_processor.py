@@ -267,7 +267,7 @@ def test_a_held_pull_keeps_no_body_and_a_large_one_is_not_held(bench: Any, clien
 
 
 @pytest.mark.parametrize("may_be_read", [True, False])
-def test_an_unreadable_slave_sends_consumers_to_the_master_at_their_offset(
+def test_a_slave_that_may_not_be_read_redirects_consumers_to_the_master_at_their_offset(
     live: Live, monkeypatch: pytest.MonkeyPatch, may_be_read: bool
 ) -> None:
     def found(topic: str, queue_id: int, offset: int, *_: object, **__: object) -> GetMessageResult:

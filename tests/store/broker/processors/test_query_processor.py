@@ -10,7 +10,7 @@ from .conftest import records_of
 EVER = {"beginTimestamp": 0, "endTimestamp": (1 << 63) - 1}
 
 
-def test_a_key_leads_to_its_messages(client: Any) -> None:
+def test_a_query_by_key_returns_the_messages_with_that_key(client: Any) -> None:
     for number in range(3):
         client.send_message(b"%d" % number, properties={"KEYS": "k1" if number else "k0"})
     found = client.answer(RequestCode.QUERY_MESSAGE, topic="Orders", key="k1", maxNum=10, **EVER)

@@ -52,7 +52,7 @@ def test_the_default_delay_grows_with_each_retry(live: Live) -> None:
     assert live(body) == ["3", "4", "5"]
 
 
-def test_a_negative_level_or_no_retries_means_dead_letters(bench: Any, client: Any) -> None:
+def test_a_negative_level_or_no_retries_left_sends_to_the_dead_letter_topic(bench: Any, client: Any) -> None:
     client.send_message(b"hopeless")
     client.send_message(b"too often")
     back = RequestCode.CONSUMER_SEND_MSG_BACK

@@ -144,12 +144,12 @@ def test_a_malformed_batch_is_illegal(bench: Any) -> None:
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
 
 
-def test_transaction_bits_of_a_client_hide_no_message(client: Any) -> None:
+def test_transaction_flags_from_a_client_are_ignored(client: Any) -> None:
     client.send_message(b"seen", f=12)
     assert [record.body for record in client.pulled()] == [b"seen"]
 
 
-def test_too_many_retries_lead_to_the_dead_letters(client: Any) -> None:
+def test_a_message_with_too_many_retries_goes_to_the_dead_letter_topic(client: Any) -> None:
     topic = "%RETRY%billing"
     assert client.send_message(b"again", topic, j=2, l=3).code == ResponseCode.SUCCESS
     assert client.send_message(b"dead", topic, j=3, l=3).code == ResponseCode.SUCCESS
@@ -170,11 +170,11 @@ def test_a_read_only_broker_refuses_ordered_topics_and_retries(client: Any) -> N
 
 
 @with_settings(start_accept_send_request_time_stamp_ms=1 << 62)
-def test_no_message_is_accepted_before_the_configured_time(bench: Any) -> None:
+def test_no_message_is_accepted_before_the_configured_start_time(bench: Any) -> None:
     assert bench.client().send_message(b"m").code == ResponseCode.SYSTEM_ERROR
 
 
-def test_topics_outlive_the_broker(live: Live, lab: Callable[..., Any]) -> None:
+def test_topics_survive_a_restart_of_the_broker(live: Live, lab: Callable[..., Any]) -> None:
     first = lab()
     live(lambda bench: bench.client().send_message(b"m", "Kept", d=2), first)
     image = first.switch_off()
