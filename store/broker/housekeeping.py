@@ -115,10 +115,10 @@ class StoreWatch:
         """Log each problem that has begun or ended since the last call."""
         with self._lock:
             line = self._full_disk() if self._store.flags.bits & Refusal.DISK_FULL else None
-            self._log_change("disk full", line, "the disk has room again: messages are taken")
+            self._log_change("disk full", line, "the disk has space again: messages are accepted")
             failure = self._store.allocate.failure
             line = None if failure is None else self._no_segment(*failure)
-            self._log_change("no segment", line, "the commit log has a new segment: messages are taken")
+            self._log_change("no segment", line, "the commit log has a new segment: messages are accepted")
 
     def report_slow_puts(self) -> None:
         """Log the number of slow puts since the last report. A line per put would flood the log if a disk is slow."""
@@ -142,8 +142,8 @@ class StoreWatch:
         paths = (*config.commit_log_directories, config.consume_queue_directory)
         shares = ", ".join(f"{path} {self._share(path)}" for path in paths)
         return (
-            f"the disk is full ({shares} used): messages are refused until no more than"
-            f" {config.disk_space_clean_forcibly_ratio:.0%} is (diskSpaceCleanForciblyRatio)"
+            f"the disk is full ({shares} used): messages are refused until at most"
+            f" {config.disk_space_clean_forcibly_ratio:.0%} is used (diskSpaceCleanForciblyRatio)"
         )
 
     def _share(self, path: str) -> str:
@@ -154,8 +154,8 @@ class StoreWatch:
 
     def _no_segment(self, path: str, size_bytes: int, error: OSError) -> str:
         return (
-            f"{path}: a segment of {size_bytes:,} bytes cannot be made: {error.strerror}: messages are refused until"
-            " one can be; a volume too small for one needs a smaller mapedFileSizeCommitLog"
+            f"{path}: a segment of {size_bytes:,} bytes cannot be created: {error.strerror}: messages are refused until"
+            " a segment can be created; if the volume is too small for one, reduce mapedFileSizeCommitLog"
         )
 
 

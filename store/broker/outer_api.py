@@ -77,7 +77,7 @@ class BrokerRegistration(Service):
             self.last_error = None
         except _FAILURES as error:
             if self.last_error is None:
-                self.emit(warning(f"name server {self.address}: cannot register, and goes on trying: {error}"))
+                self.emit(warning(f"name server {self.address}: cannot register, will retry: {error}"))
             self.last_error = error
         self.pause(APART_MS)
         # Compare with the version before the registration, so that topics created during it are registered next.

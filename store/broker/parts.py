@@ -90,7 +90,7 @@ class BrokerParts:
             try:
                 self.topics.touch()
             except OSError as error:  # the change itself is applied and in the broker.conf
-                text = f"name servers hear of brokerPermission with the next change of a topic, for now: {error}"
+                text = f"name servers get the new brokerPermission only with the next change of a topic: {error}"
                 self.settings.emit(warning(text))
 
     @property

@@ -90,7 +90,7 @@ class ServedBroker:
                 self._emit(warning(f"damage in the store: {finding}"))
             recovery = broker.own_store.last_recovery
             if recovery is not None and recovery.lacks_room is not None:
-                why = "queues and index lack messages, and no more are taken, until the disk has room"
+                why = "until the disk has space, queues and index lack messages, and new messages are refused"
                 self._emit(failure(f"{recovery.lacks_room}: {why}"))
             broker.watch.emit = broker.hooks.emit = self._emit
             for registration in broker.registrations:
@@ -135,7 +135,7 @@ class ServedBroker:
         and registrations, through which clients find the broker.
         """
         flags = broker.own_store.flags
-        over = "no more is put until a restart"
+        over = "messages are refused until a restart"
         flags.on_service_failed = lambda name: self._emit(failure(f"{name} has ended: {flags.failures[name]}; {over}"))
         for service in (self._access, broker.held_pulls, *broker.registrations):
             if service is not None:
@@ -156,15 +156,15 @@ class ServedBroker:
             self.addresses += self.server.listen([address])
         except OSError as error:
             line = (
-                f"cannot listen at {address} (the broker's port - 2, where RocketMQ's slaves and clients before 4.5 "
-                f"ask): {error.strerror}; --no-vip-port does without"
+                f"cannot listen at {address} (the broker's port - 2, to which RocketMQ's slaves and clients before 4.5 "
+                f"connect): {error.strerror}; --no-vip-port disables this port"
             )
             self._emit(warning(line))
 
     def _warn_of_few_descriptors(self) -> None:
         most, wanted = self._limits.connections_max, server_limits_of(self._others).connections_max
         if most < wanted:
-            why = f"the process may have no more descriptors (ulimit -n), and serverConnectionsMax is {wanted}"
+            why = f"the descriptor limit (ulimit -n) is too low for serverConnectionsMax={wanted}"
             self._emit(warning(f"only {most} clients can be connected at once: {why}"))
 
     def _server_info(self) -> dict[str, str]:

@@ -72,7 +72,7 @@ class RemotingServer:
         """Record that a necessary task has failed, so that the process ends. Thread-safe."""
         reason = f"{name} has ended: {type(error).__name__}: {error}"
         self.failure = self.failure or reason  # the first failure often causes the later ones
-        self._emit(failure(f"{reason}; clients cannot be served without it, so the process ends"))
+        self._emit(failure(f"{reason}; the server cannot work without it, so the process ends"))
         self.on_failure()
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
@@ -119,7 +119,7 @@ class RemotingServer:
         late = [pool for pool in self._pools.values() if not pool.await_end(until_ns)]
         all_done = self._late.await_end(until_ns) and not late
         if not all_done:
-            line = f"requests are not done {DRAIN_MS // 1_000} s after the stop: those under way are waited for"
+            line = f"requests are still running {DRAIN_MS // 1_000} s after the stop: waiting for them"
             self._emit(warning(line))
         for pool in late:
             pool.refuse_rest()
@@ -273,4 +273,8 @@ class ClosedChannels(Service):
             try:
                 self.on_closed(session)
             except Exception as error:
-                self._emit(failure(f"{session.remote_address}: its end: {type(error).__name__}: {error}"))
+                self._emit(
+                    failure(
+                        f"{session.remote_address}: after the end of its connection: {type(error).__name__}: {error}"
+                    )
+                )

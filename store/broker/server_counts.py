@@ -11,14 +11,14 @@ class Ending(Enum):
     BY_CLIENT = "closed by the client"
     BROKEN = "broken"
     BAD_LENGTH = "a frame of an impossible length"
-    BAD_FRAME = "a frame that is none"
-    HALF_FRAME = "a frame that never became whole"
+    BAD_FRAME = "a frame without a valid command"
+    HALF_FRAME = "a frame that was not completed in time"
     IDLE = "idle"
-    NOT_READING = "answers that nobody took"
-    TOO_MUCH_HELD = "slowest when memory ran out"
+    NOT_READING = "answers that the client did not read"
+    TOO_MUCH_HELD = "slowest client when memory ran out"
     TOO_MANY = "too many connections"
     TOO_MANY_OF_HOST = "too many connections of one host"
-    FAILED = "an error of the server's own"
+    FAILED = "an internal error of the server"
     BY_PROCESSOR = "closed by the broker"
     SHUTDOWN = "shut down"
 
@@ -33,7 +33,7 @@ class RequestRefusal(Enum):
     TOO_LARGE = "its body was too large"
     ACCESS = "access was denied"
     FAILED = "its processor failed"
-    STRAY_RESPONSE = "it answered nothing that was asked"
+    STRAY_RESPONSE = "it was a response to no request"
 
 
 class ServerCounts:

@@ -332,7 +332,7 @@ def _as_stored(record: MessageRecord, message: Message, append: AppendMessageRes
 class HalfMessageVerdict(Enum):
     """Action for an undecided half message."""
 
-    TOO_YOUNG = "leave it, and all behind it, to a later pass"
+    TOO_YOUNG = "leave it and all later half messages to a later pass"
     IMMUNE = "put it back without asking"
     DUE = "put it back and ask"
     HOPELESS = "give it up"

@@ -73,7 +73,7 @@ def read_plain_acl(text: str) -> AccessRules:
     for node in _items(members.get("accounts"), "accounts"):
         account = _account(node)
         if account.access_key in accounts:
-            raise PlainAclError(_line(node), "accessKey", "one that is there once", repr(account.access_key))
+            raise PlainAclError(_line(node), "accessKey", "each access key once", repr(account.access_key))
         accounts[account.access_key] = account
     white = _items(members.get("globalWhiteRemoteAddresses"), "globalWhiteRemoteAddresses")
     return AccessRules(accounts, tuple(_address(node, "globalWhiteRemoteAddresses") for node in white))
@@ -83,7 +83,7 @@ def _compose(text: str) -> _Node:
     try:
         import yaml
     except ModuleNotFoundError as error:
-        missing = f"a plain_acl.yml is read with PyYAML, which is not installed: {brings('acl')} has it"
+        missing = f"a plain_acl.yml needs PyYAML, which is not installed: {brings('acl')} has it"
         raise ModuleNotFoundError(missing, name=error.name) from error
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)

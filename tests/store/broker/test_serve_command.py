@@ -333,5 +333,5 @@ def test_a_process_that_loses_a_necessary_task_exits_with_the_reason(
         stopped = json.loads(process.stdout.readline())
     assert process.returncode == 1
     assert stopped["event"] == "stopped"
-    reason = f"{name} has ended: RuntimeError: planted; clients cannot be served without it, so the process ends"
+    reason = f"{name} has ended: RuntimeError: planted; the server cannot work without it, so the process ends"
     assert f"ERROR {reason}" in complaints.read_text()

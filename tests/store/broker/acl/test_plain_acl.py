@@ -40,7 +40,7 @@ def test_the_version_written_by_tools_is_ignored() -> None:
         (ACCOUNT + "  secretKey: 12345679\n", 4, "once"),
         ("accounts:\n- accessKey: RocketMQ\n", 2, "secretKey: expected 7"),
         ("accounts:\n- accessKey: short\n  secretKey: 12345678\n", 2, "accessKey: expected 7"),
-        (ACCOUNT + "- accessKey: RocketMQ\n  secretKey: 12345678\n", 4, "there once"),
+        (ACCOUNT + "- accessKey: RocketMQ\n  secretKey: 12345678\n", 4, "access key once"),
         (ACCOUNT + "  admin: perhaps\n", 4, "true, false"),
         (ACCOUNT + "  defaultTopicPerm: ALL\n", 4, "PUB|SUB"),
         (ACCOUNT + "  topicPerms:\n  - topicA\n", 5, "'topicA'"),

@@ -345,8 +345,8 @@ def test_a_full_disk_and_a_missing_segment_are_logged_once_and_when_they_end(liv
 
     full, room, missing, made = live(body)
     assert "the disk is full" in full
-    assert "messages are taken" in room
-    assert "a segment of 32,768 bytes cannot be made: No space left on device" in missing
+    assert "messages are accepted" in room
+    assert "a segment of 32,768 bytes cannot be created: No space left on device" in missing
     assert "commitlog/" in missing
     assert "mapedFileSizeCommitLog" in missing
     assert "a new segment" in made
