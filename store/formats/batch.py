@@ -8,9 +8,9 @@
     16       4      bodyLength B      then B bytes
     20+B     2      propertiesLength  then P bytes, stored as they stand, the batch's own appended
 
-The store writes one record per unit. There is no checksum. RocketMQ ignores totalSize; here it must be correct.
-`encode_batch_records` is the fast path: it decodes, joins and encodes units in place, without an object for each.
-Source: RocketMQ MessageDecoder.encodeMessage, MessageExtEncoder.encode(MessageExtBatch).
+The store writes one record per unit. There is no checksum. RocketMQ ignores totalSize; tornlog requires a correct
+value. The store uses `encode_batch_records`, which is fast because it creates no object per unit. Source: RocketMQ
+MessageDecoder.encodeMessage, MessageExtEncoder.encode(MessageExtBatch).
 """
 
 from collections.abc import Callable, Iterable
@@ -24,14 +24,14 @@ from .host import Host
 from .message import CRC_MASK, MAX_PROPERTIES_BYTES, MESSAGE_MAGIC, head_layout, tail_layout
 
 UNIT_BYTES_MIN = 22
-BATCH_FILE = "batch body"  # name for error messages; there is no such file
+BATCH_FILE = "batch body"  # the file name in error messages
 _HEAD = Struct(">i8xii")
 _PROPERTIES_LENGTH = Struct(">h")
 assert _HEAD.size + _PROPERTIES_LENGTH.size == UNIT_BYTES_MIN
 
 
 class BatchUnit(NamedTuple):
-    """One message of a batch: the fields that its messages do not share."""
+    """One message of a batch, with the fields that differ between the messages."""
 
     flag: int
     body: bytes
@@ -60,7 +60,7 @@ def decode_batch(body: bytes) -> list[BatchUnit]:
 
 
 def decode_unit(body: bytes, at: int) -> tuple[int, int, int, int, int]:
-    """Return flag, body begin, body end, properties begin and properties end of the unit at `at`.
+    """Return the flag of the unit at `at`, and the positions of begin and end of its body and of its properties.
 
     The next unit begins at the end of the properties. Raises CorruptFileError at the first wrong length.
     """
@@ -86,7 +86,7 @@ def decode_unit(body: bytes, at: int) -> tuple[int, int, int, int, int]:
 
 
 def join_properties(unit: bytes, batch: bytes) -> bytes:
-    """Join the properties of a unit and of its batch, with one separator if needed."""
+    """Append the properties of the batch to those of a unit, with a separator if needed."""
     if unit and batch and not unit.endswith(b"\x02"):
         return unit + b"\x02" + batch
     return unit + batch
@@ -107,9 +107,9 @@ def encode_batch_records(
 ) -> tuple[bytearray, tuple[int, ...]]:
     """Encode a batch body as adjacent records. Returns the bytes and the start of each record.
 
-    `place_records` fills in offsets and times later. The topic has 1 to 127 bytes, and the IPv6 bits of sys_flag match
-    the hosts. `clean` removes properties that only the store may set. Raises CorruptFileError if the body does not
-    decode, and InvalidMessageError for properties that a record cannot hold.
+    `place_records` must then write offsets and times into the records. The topic must have 1 to 127 bytes, and the IPv6
+    bits of sys_flag must match the hosts. `clean` removes properties that only the store may set. Raises
+    CorruptFileError for an invalid body, and InvalidMessageError for properties that do not fit into a record.
     """
     head = head_layout(sys_flag)
     pack_head, fixed_bytes, topic_bytes = head.pack, head.size + 3 + len(topic), len(topic)

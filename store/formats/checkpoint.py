@@ -18,14 +18,16 @@ from ..errors import CorruptFileError
 CHECKPOINT_FILE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE
 CHECKPOINT_BYTES = 24
 SAFETY_MARGIN_MS = 3_000  # RocketMQ StoreCheckpoint.getMinTimestamp
-"""Subtracted from the recovery time: one sync may split records of the same ms, and clocks are imprecise."""
+"""Subtracted from the checkpoint time in recovery: a sync can end between records of the same ms, and clocks are
+imprecise.
+"""
 _LAYOUT = Struct(">qqq")
 assert _LAYOUT.size == CHECKPOINT_BYTES
 _FIELDS = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
 
 
 class CheckpointValues(NamedTuple):
-    """Store times of the newest messages known to be flushed, in ms. 0 means unknown."""
+    """Store times in ms up to which log, queues and index are flushed. 0 means unknown."""
 
     physic_msg_timestamp_ms: int
     logics_msg_timestamp_ms: int
@@ -42,7 +44,7 @@ def encode_checkpoint_file(values: CheckpointValues) -> bytes:
 
 
 def is_unborn(raw: bytes) -> bool:
-    """Return whether a file is zeros and shorter than three times: a crash interrupted its creation."""
+    """Return whether a crash interrupted the creation of the file: it is all zero and too short for three times."""
     return len(raw) < CHECKPOINT_BYTES and not any(raw)
 
 
@@ -61,10 +63,10 @@ def decode_checkpoint(raw: bytes, *, file: str) -> CheckpointValues:
 def claims_beyond(
     values: CheckpointValues, last_store_timestamp_ms: int, *, unclean_exit: bool, file: str
 ) -> Iterator[CorruptFileError]:
-    """Yield an error for each time that is later than the last record of the log.
+    """Yield an error for each time that is later than the store time of the last record in the log.
 
-    After an unclean exit, recovery uses only the smaller of the first two times, minus the margin, so only that is
-    checked.
+    After an unclean exit only the time that recovery uses is checked: the smaller of the first two, minus
+    SAFETY_MARGIN_MS.
     """
     expected = f"at most {last_store_timestamp_ms}, the last record's store time"
     if unclean_exit:

@@ -1,11 +1,11 @@
 """Columns: tables of plain records that the C core reads from the log.
 
-If the core was built, it replaces a Python loop over `scan_records`. It stops before each record that is not plain
-(defined in native/scan.c). `scan_records` then decodes that one record or reports its error, and the core continues
-after it. The same records are found with and without the core.
+If the C core was built, it replaces a Python loop over `scan_records`. The core stops before each record that is not
+plain, as defined in native/scan.c. `scan_records` then decodes that record or reports its error, and the core continues
+after it. Both ways find the same records.
 
-A table stores its columns one after the other, as native 64-bit integers, with equal room for each column. numpy can
-use it without a copy: `numpy.frombuffer(table, numpy.int64).reshape(len(COLUMNS), -1)`.
+A table contains equally long columns of native 64-bit integers, one column after the other. numpy can read it without a
+copy: `numpy.frombuffer(table, numpy.int64).reshape(len(COLUMNS), -1)`.
 """
 
 from typing import Protocol
@@ -14,24 +14,26 @@ from .delay_level import SCHEDULE_TOPIC
 from .host import Host
 
 COLUMNS = ("physical_offset", "size_bytes", "queue", "queue_offset", "store_timestamp_ms", "tags_code")
-"""Columns of a record. `queue` is a number from `PlainRecords.know`, or -1 if the record enters no queue."""
+"""Columns of a record. `queue` is a number from `PlainRecords.know`, or -1 if the record is added to no queue."""
 KEY_COLUMNS = ("key_hash", "physical_offset", "store_timestamp_ms")
 """Columns of an index key."""
 
 ROWS_MAX = 8192
-"""Rows of a table: few enough to stay in the CPU cache until they are used."""
+"""Number of rows of a table: few enough to stay in the CPU cache until they are used."""
 _INT64_BYTES = 8
 NEVER_MS = (1 << 63) - 1
-"""Later than the store time of any record."""
+"""A time later than the store time of any record."""
 
 
 Run = tuple[int, int, bytes, bytes]
-"""Records of one queue with consecutive queueOffsets: queue number, first queueOffset, their queue entries, and their
-store times as native 64-bit integers."""
+"""A run: records of one queue with consecutive queueOffsets. It has the queue number, the first queueOffset, the
+encoded queue entries, and the store times as native 64-bit integers.
+"""
 
 Pulled = tuple[list[bytes], list[int], list[int], int, int, int]
-"""Records, their log offsets, and the numbers of their entries; then the number of entries examined, the size of the
-records in bytes, and the log offset in the last examined entry."""
+"""The records, their log offsets and the numbers of their entries; then the number of examined entries, the total size
+of the records, and the log offset in the last examined entry.
+"""
 
 
 class Core(Protocol):
@@ -49,22 +51,22 @@ class Core(Protocol):
         keys: bytearray,
         /,
     ) -> tuple[int, int, int]:
-        """Write plain records from `start` on into the table `rows`, and their keys into `keys`.
+        """Write the plain records from `start` on into the table `rows`, and their keys into the table `keys`.
 
-        Stops before a record that is not plain, has an unknown queue, is newer than stored_ms_max or does not fit.
-        Returns the number of records, the number of keys, and the position after the last record.
+        Stops before a record that is not plain, has an unknown queue, is newer than stored_ms_max or does not fit into
+        a table. Returns the number of records, the number of keys, and the position after the last record.
         """
 
     def with_key(
         self, log: memoryview, physical_offset: int, topic: bytes, key: bytes, stored_ms_min: int, /
     ) -> bytes | None:
-        """Return the first record of `log` if it has this topic and key and is not older than stored_ms_min.
+        """Return the first record in `log` if it has this topic and key and is not older than stored_ms_min.
 
-        Returns empty bytes if it does not match, and None if it is not plain.
+        Returns empty bytes if the record does not match, and None if it is not plain.
         """
 
     def runs(self, rows: bytearray, count: int, queues: int, /) -> list[Run]:
-        """Group the first `count` rows into the longest possible runs, by queue and, within a queue, in log order."""
+        """Group the first `count` rows into runs that are as long as possible, by queue and then in log order."""
 
     def link(
         self,
@@ -78,11 +80,11 @@ class Core(Protocol):
         begin_ms: int,
         /,
     ) -> tuple[bytes, int]:
-        """Return index entries for the keys in rows begin to end, and how many of them are the first in their slot.
+        """Return the encoded index entries of the keys in rows begin to end, and how many are the first of their slot.
 
-        Entries are numbered from `number` on. Each links to the previous entry of its slot, taken from `newest` or else
-        from the file; `newest` maps a slot's position in the file to its newest entry and is updated. begin_ms is the
-        begin time in the file's header.
+        Entries are numbered from `number` on. Each entry refers to the previous entry of its slot, which is read from
+        `newest` or else from the file. `newest` maps the position of a slot in the file to its newest entry, and is
+        updated. begin_ms is the begin time in the file's header.
         """
 
     def pull(
@@ -96,11 +98,11 @@ class Core(Protocol):
         bytes_max: int,
         /,
     ) -> Pulled:
-        """Return the records that entries of one queue point to, within one segment and below the readable end.
+        """Return the records to which the entries of one queue point. `log` is the readable part of one segment.
 
-        `codes` filters by tag hash; None takes all. Stops before an entry that is not plain, whose record is outside
-        `log` or before log offset `begin`, or that would exceed count_max or bytes_max. The first record is taken at
-        any size.
+        `codes` are the tag hashes to return; None returns all records. Stops before an entry that is not plain, whose
+        record is outside `log` or before log offset `begin`, or with which the result would exceed count_max or
+        bytes_max. The first record may exceed bytes_max.
         """
 
     def encode(
@@ -118,7 +120,7 @@ class Core(Protocol):
         prepared_transaction_offset: int,
         /,
     ) -> bytearray | None:
-        """Encode a record like `encode_record`, to be placed later. Returns None where that would raise an error."""
+        """Encode a record like `encode_record`. Returns None if `encode_record` would raise an error."""
 
     def encode_batch(
         self,
@@ -133,7 +135,7 @@ class Core(Protocol):
         reconsume_times: int,
         /,
     ) -> tuple[bytearray, tuple[int, ...]] | None:
-        """Encode records like `encode_batch_records`. Returns None where that would raise an error or find no unit."""
+        """Encode records like `encode_batch_records`. Returns None if that would raise an error or find no unit."""
 
     def place(
         self,
@@ -145,11 +147,11 @@ class Core(Protocol):
         born_host_v6: bool,
         /,
     ) -> None:
-        """Fill in offsets and times like `place_records`."""
+        """Write offsets and times into records like `place_records`."""
 
 
 class PlainRecords:
-    """A batch of plain log records in columns. Each scan overwrites the previous batch."""
+    """A batch of plain records, as tables. Each scan overwrites the previous batch."""
 
     def __init__(self, core: Core) -> None:
         self.end = 0
@@ -159,15 +161,15 @@ class PlainRecords:
         self._core = core
         self._runs: list[Run] | None = None
         self.queues: list[tuple[str, int]] = []
-        """The known queues. The position in this list is the queue's number."""
+        """The known queues. The number of a queue is its index in this list."""
         self._numbers: dict[bytes, int] = {}
         self._rows = bytearray(_INT64_BYTES * len(COLUMNS) * ROWS_MAX)
         self._keys = bytearray(_INT64_BYTES * len(KEY_COLUMNS) * ROWS_MAX)
 
     def know(self, topic: str, queue_id: int) -> int | None:
-        """Include the records of a queue in later scans, and return its number.
+        """Let later scans include the records of a queue, and return the number of the queue.
 
-        Returns None and does nothing for queues of delayed messages, because their tagsCode is not a hash.
+        Returns None and does nothing for a queue of delayed messages, because its tagsCode is not a hash.
         """
         if topic == SCHEDULE_TOPIC:
             return None
@@ -186,7 +188,8 @@ class PlainRecords:
     ) -> bool:
         """Scan plain records until the table is full. Returns whether any were found.
 
-        base_offset is the log offset of the view's first byte. The scan stops at a record stored after stored_ms_max.
+        base_offset is the log offset of the first byte of the view. The scan stops before a record that was stored
+        after stored_ms_max.
         """
         self._runs = None
         count, key_count, end = self._core.scan(

@@ -7,7 +7,7 @@ Big-endian. Entry n of a queue is at logic offset 20 * n.
     8       4      size       i32  the whole record, not its body alone
     12      8      tagsCode   i64  hash of the tag; in the schedule topic the delivery time, ms; or an address
 
-There is no checksum: an entry is valid only if the record that it points to matches. An all-zero entry means the end.
+There is no checksum: an entry is valid only if the record to which it points matches. An all-zero entry marks the end.
 (0, 2^31 - 1, 0) is a blank entry; blank entries fill a rebuilt queue up to its first real entry.
 
 A unit of the extension holds data that does not fit into an entry:
@@ -51,12 +51,14 @@ END_BYTES = 4  # RocketMQ ConsumeQueueExt.END_BLANK_DATA_LENGTH
 """Bytes at the end of a file that are reserved for the end mark."""
 END_MARK = b"\xff\xff"
 NO_ADDRESS = 1
-"""RocketMQ's return value if a unit cannot be stored."""
+"""The value that RocketMQ returns if it cannot store a unit."""
 ADDRESS_MAX = -0x8000_0001  # RocketMQ ConsumeQueueExt.MAX_ADDR: just below the least 32-bit hash
 ADDRESS_TOP = 0x80
-"""First byte of the address of every offset below 2^56, which no extension reaches. No hash begins with it."""
+"""First byte of every address of an offset below 2^56. Extensions are never that long, and no hash begins with this
+byte.
+"""
 OFFSET_MAX = (1 << 56) - 1
-"""RocketMQ allows 2^63 - 2^31 - 1."""
+"""Maximum offset of a unit. RocketMQ allows 2^63 - 2^31 - 1."""
 
 _HEAD = Struct(">hqqh")
 _SIZE = Struct(">h")
@@ -64,7 +66,7 @@ assert _HEAD.size == UNIT_BYTES_MIN
 
 
 class QueueEntry(NamedTuple):
-    """Position and length of a message's record, and its filter code."""
+    """Log offset and size of a record, and its tags code."""
 
     physical_offset: int
     size_bytes: int
@@ -78,22 +80,22 @@ BLANK_ENTRY_BYTES = _LAYOUT.pack(*BLANK_ENTRY)
 
 
 def decode_entry(view: memoryview | bytes, at: int) -> QueueEntry:
-    """Decode the 20 bytes at `at`, which must exist. Any bytes decode; check with is_valid."""
+    """Decode the 20 bytes at `at`, which must exist. The result is not checked; see is_valid."""
     return QueueEntry._make(_LAYOUT.unpack_from(view, at))
 
 
 def is_blank(entry: QueueEntry) -> bool:
-    """Return whether the entry only fills the space before a queue's first real entry."""
+    """Return whether this is a blank entry."""
     return entry == BLANK_ENTRY
 
 
 def is_valid(entry: QueueEntry) -> bool:
-    """Return whether the entry can point to a record."""
+    """Return whether the entry may point to a record: offset and size are possible."""
     return entry.physical_offset >= 0 and entry.size_bytes > 0 and not is_blank(entry)
 
 
 def tags_code(tags: str) -> int:
-    """Return the code of a TAGS value: its Java hash, 0 for an empty tag. It is sign-extended when written.
+    """Return the code of a TAGS value: its Java hash, or 0 for an empty tag. An entry contains it sign-extended.
 
     >>> encode_entry(0, 91, tags_code("polygenelubricants"))[12:].hex()
     'ffffffff80000000'
@@ -102,7 +104,7 @@ def tags_code(tags: str) -> int:
 
 
 def queue_id_of(name: str) -> int | None:
-    """Parse the name of a queue's directory. Returns None if it is not a canonical queue id."""
+    """Parse the name of a queue's directory. Returns None if it is not a queue id in canonical form."""
     if not (name.isascii() and name.isdecimal() and len(name) <= len(str(_QUEUE_ID_MAX))):
         return None
     queue_id = int(name)
@@ -110,7 +112,7 @@ def queue_id_of(name: str) -> int | None:
 
 
 class ExtUnit(NamedTuple):
-    """Data about a record that its queue entry has no room for."""
+    """Data about a record that does not fit into its queue entry."""
 
     tags_code: int
     store_timestamp_ms: int
@@ -143,15 +145,15 @@ def encode_unit(unit: ExtUnit) -> bytes:
     """Encode a unit of at most UNIT_BYTES_MAX."""
     tags_code, store_timestamp_ms, bit_map = unit
     size_bytes = UNIT_BYTES_MIN + len(bit_map)
-    # A longer unit would have a negative size, which readers take for the end mark.
+    # A longer unit would get a negative size, which readers would take for the end mark.
     assert size_bytes <= UNIT_BYTES_MAX, size_bytes
     return _HEAD.pack(size_bytes, tags_code, store_timestamp_ms, len(bit_map)) + bit_map
 
 
 def unit_bytes_at(view: memoryview | bytes, at: int, end: int, *, file: str) -> int:
-    """Return the length of the unit at `at`, or 0 at an end mark or zeros, where the units end.
+    """Return the length of the unit at `at`, or 0 if an end mark or zeros are there instead.
 
-    Raises CorruptFileError for anything else, and for a unit that extends beyond `end`.
+    Raises CorruptFileError for any other contents, and for a unit that does not end by `end`.
     """
     if end - at < _SIZE.size:
         return 0

@@ -1,7 +1,7 @@
-"""Delay levels: parses their list and computes the tags code of a delayed entry.
+"""Delay levels: parses the list of levels and computes the tags codes of queue entries.
 
-Levels are numbered from 1 in the order of `messageDelayLevel`. Level n waits in queue n - 1 of the schedule topic. The
-tagsCode of an entry there is the delivery time in ms instead of a hash. Source: RocketMQ
+Levels are numbered from 1 in the order of `messageDelayLevel`. Messages of level n are in queue n - 1 of the schedule
+topic. There the tagsCode of an entry is the delivery time in ms instead of a hash. Source: RocketMQ
 ScheduleMessageService.parseDelayLevel and computeDeliverTimestamp, CommitLog.checkMessageAndReturnSize.
 """
 
@@ -32,7 +32,7 @@ _codes: dict[bytes, int] = {}  # cache: tag -> code
 
 @lru_cache(maxsize=64)
 def parse_delay_levels(text: str) -> Mapping[int, int]:
-    """Parse a list like DEFAULT_DELAY_LEVELS into level -> delay in ms. ValueError names the bad item.
+    """Parse a list like DEFAULT_DELAY_LEVELS into delays in ms by level. Raises ValueError with the wrong item.
 
     >>> parse_delay_levels("1s 2h")
     {1: 1000, 2: 7200000}
@@ -49,14 +49,14 @@ def parse_delay_levels(text: str) -> Mapping[int, int]:
 def delivery_tags_code(delay: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int | None:
     """Return the delivery time in ms for a DELAY value, or None if the value is not a level.
 
-    A level above the highest counts as the highest. RocketMQ treats a value that is not a number as a corrupt record
-    and ends its log there; here the value is ignored.
+    A level above the highest counts as the highest. A value that is not a number is ignored; RocketMQ takes its record
+    for corrupt and ends the log there.
     """
     level = min(_java_int(delay), max(delays, default=0))
     if level <= 0:
         return None
     deliver_at_ms = store_timestamp_ms + delays.get(level, UNKNOWN_LEVEL_DELAY_MS)
-    # Clamped even for absurd store times: a negative code would be read as an address in the extension.
+    # Clamped even for impossible store times, because readers take a negative code for an address in the extension.
     return min(max(deliver_at_ms, 0), _LONG_MAX)
 
 
@@ -67,13 +67,13 @@ def delay_level(properties: bytes) -> int:
 
 
 def record_tags_code(record: ScannedRecord, delays: Mapping[int, int]) -> int:
-    """Return the tagsCode of a record's queue entry. `delays` comes from parse_delay_levels."""
+    """Return the tagsCode for the queue entry of a record. `delays` is the result of parse_delay_levels."""
     return entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, delays)
 
 
 def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
-    """Return `record_tags_code` of a record in parts. Recovery calls this for every record of a log."""
-    # The common case, one plain TAGS property, is parsed inline; find_property implements the full rule.
+    """Return `record_tags_code`, but from the fields of a record, which is faster."""
+    # The common case, a single TAGS property, is parsed here; find_property handles all cases.
     if topic == SCHEDULE_TOPIC:
         delay = find_property(properties, _DELAY)
         if delay is not None:
@@ -97,12 +97,12 @@ def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, dela
 
 
 def _remember_code(tags: bytes) -> int:
-    if len(_codes) >= _CODES_MAX:  # clients choose tags, so the cache must be bounded
+    if len(_codes) >= _CODES_MAX:  # the number of different tags is not limited
         _codes.clear()
     code = _codes[tags] = tags_code(tags.decode(errors="surrogateescape"))
     return code
 
 
 def _java_int(text: bytes) -> int:
-    """Parse like Java's Integer.parseInt; 0 where that throws."""
+    """Parse like Java's Integer.parseInt. Returns 0 if that throws an exception."""
     return java_integer(text.decode(errors="replace"), 32) or 0

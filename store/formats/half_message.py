@@ -1,10 +1,10 @@
-"""Half message: converts a transactional message from prepared to its outcome.
+"""Half message: builds the records of a transactional message from prepare to outcome.
 
     prepared   RMQ_SYS_TRANS_HALF_TOPIC / 0, the message with REAL_TOPIC and REAL_QID, its transaction bits cleared
     put back   stored again at the end of that queue, with TRANSACTION_CHECK_TIMES, the number of checks sent to the
                producer group, and TRAN_PREPARED_QUEUE_OFFSET, the queue offset of the first of these records
     committed  topic and queue from REAL_TOPIC and REAL_QID, transaction bits 8, preparedTransactionOffset of the
-               half message; REAL_TOPIC, REAL_QID and TRAN_MSG remain, without meaning
+               half message; REAL_TOPIC, REAL_QID and TRAN_MSG stay in it, unused
     decided    RMQ_SYS_TRANS_OP_HALF_TOPIC / 0, TAGS=d, the body is the half message's queue offset in decimal digits
     given up   TRANS_CHECK_MAX_TIME_TOPIC / 0, the half message unchanged
     resumed    stored again at the end of the half queue, with TRANSACTION_CHECK_TIMES 0
@@ -39,51 +39,51 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 QUEUE_ID = 0
-"""Each of the three topics has this one queue."""
+"""The only queue id of the three topics."""
 DECIDED_TAG = "d"
 
 _WIDEST = {PROPERTY_TRANSACTION_CHECK_TIMES: "9" * 10, PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: "9" * 19}
-"""Longest values of the properties that a put-back adds."""
+"""Longest values of the properties that `put_back` adds."""
 
 
 class EndTransaction(NamedTuple):
-    """The half message that a decision refers to, with RocketMQ's END_TRANSACTION names."""
+    """Identifies the half message of a commit or rollback. Field names as in RocketMQ's END_TRANSACTION."""
 
     producer_group: str
     tran_state_table_offset: int
-    """Its queue offset."""
+    """Queue offset of the half message."""
     commit_log_offset: int
 
 
 class HalfMessage(NamedTuple):
-    """A decoded record of the half topic."""
+    """A half message, decoded from a record of the half topic."""
 
     record: MessageRecord
     properties: dict[str, str]
     first_offset: int
-    """Queue offset of the first record of this half message. It differs from its own after a put-back."""
+    """Queue offset of the first record of this half message. After a put-back it differs from that of `record`."""
 
     @classmethod
     def of(cls, record: MessageRecord) -> "HalfMessage":
-        """Decode a record. Property bytes that are not UTF-8 are replaced, as Java does."""
+        """Decode a record. As in Java, property bytes that are not UTF-8 are replaced."""
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         if text != record.properties:
             record = replace(record, properties=text)
         properties = decode_properties(text)
         first = whole_number(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
         own = record.queue_offset
-        # The first record cannot come later than this one: a larger value is corrupt or was set by the producer.
+        # A value larger than its own offset is impossible: it is corrupt or was set by the producer.
         return cls(record, properties, own if first is None or first > own else first)
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Return the queue offsets that a decision may refer to: its own, and the first one if it differs."""
+        """Return the queue offsets that an op message can contain: its own, and the first one if that differs."""
         own = self.record.queue_offset
         return (own,) if own == self.first_offset else (own, self.first_offset)
 
     @property
     def request(self) -> EndTransaction:
-        """Return the decision key of this record."""
+        """Return the fields that identify this half message in a commit or rollback."""
         group = self.properties.get(PROPERTY_PGROUP, "")
         return EndTransaction(group, self.record.queue_offset, self.record.physical_offset)
 
@@ -94,21 +94,21 @@ class HalfMessage(NamedTuple):
 
     @property
     def immunity_ms(self) -> int | None:
-        """Return the producer's minimum time before the first check, or None if unset."""
+        """Return the minimum time before the first check that the producer set, or None."""
         seconds = whole_number(self.properties.get(PROPERTY_CHECK_IMMUNITY_TIME_IN_SECONDS))
         return None if seconds is None else seconds * 1000
 
 
 def whole_number(text: str | None) -> int | None:
-    """Parse like `Long.parseLong`. Returns None where that throws, and for negative numbers."""
+    """Parse like `Long.parseLong`. Returns None if that throws an exception, and for negative numbers."""
     number = None if text is None else java_integer(text, 64)
     return number if number is not None and number >= 0 else None
 
 
 def prepared(message: Message) -> Message | None:
-    """Return the half message to store for a transactional message, or None if a property cannot hold its topic.
+    """Return the half message to store for a transactional message. None if its topic does not fit into a property.
 
-    Properties of an earlier transaction are dropped.
+    Properties of an earlier transaction are removed.
     """
     if ENTRY_SEPARATOR in message.topic:
         return None
@@ -123,12 +123,12 @@ def prepared(message: Message) -> Message | None:
         queue_id=QUEUE_ID,
         properties=rebuild_properties(properties, map_buckets(list(given))),
         sys_flag=message.sys_flag & ~TRANSACTION_MASK,
-        honour_delay=False,  # the delay starts at the commit
+        honour_delay=False,  # the delay begins at the commit
     )
 
 
 def widest_forms(message: Message, half: Message) -> tuple[Message, Message]:
-    """Return the longest records that a prepared message can need later: given up, and committed."""
+    """Return the longest messages that can later be stored for a prepared message: given up, and committed."""
     widened = rebuild_properties(decode_properties(half.properties) | _WIDEST)
     given_up = replace(half, topic=GIVEN_UP_TOPIC, properties=widened)
     committed = replace(half, topic=message.topic, queue_id=message.queue_id, properties=widened)
@@ -165,7 +165,9 @@ def decision(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Mess
 
 
 def put_back(half: HalfMessage, *, asked: bool) -> Message:
-    """Return the record that keeps a half message undecided. `asked`: a check is sent to the producer group now."""
+    """Return the message that stores a half message again, undecided. `asked`: a check is being sent to the producer
+    group.
+    """
     added = {PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: str(half.first_offset)}
     if asked:
         added[PROPERTY_TRANSACTION_CHECK_TIMES] = str(half.check_times + 1)
@@ -173,19 +175,21 @@ def put_back(half: HalfMessage, *, asked: bool) -> Message:
 
 
 def resumed(given_up: MessageRecord) -> Message:
-    """Return the record that restarts the checks of a given-up half message."""
+    """Return the message that restarts the checks of a half message that was given up."""
     half = HalfMessage.of(given_up)
     return again(half, HALF_TOPIC, {PROPERTY_TRANSACTION_CHECK_TIMES: "0"})
 
 
 def first_offset_of(given_up: MessageRecord) -> int | None:
-    """Return the first queue offset of a given-up half message, or None if it was never put back."""
+    """Return the first queue offset of a half message that was given up, or None if it was never put back."""
     properties = HalfMessage.of(given_up).properties
     return whole_number(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
 
 
 def again(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
-    """Return a copy of a half message for a topic, with added properties. Its put does not wait for the disk."""
+    """Return a copy of a half message for a topic, with added properties. The put of the copy does not wait for the
+    disk.
+    """
     return copy_of(half.record, topic, QUEUE_ID, _rebuilt(half, added))
 
 

@@ -1,16 +1,16 @@
 """Host: encodes the socket address of a record, and the offset message id.
 
-    address: 4 or 16 address bytes, then an i32 port. Its text is `address|port`.
+    address: 4 or 16 address bytes, then an i32 port; as text `address|port`.
 
     offset  bytes  field of an id, upper-case hex of big-endian bytes
     0       a      address of the storeHost, 4 or 16 bytes
-    a       4      its port
+    a       4      port of the storeHost
     a+4     8      physicalOffset of the record, where a put stored the message
 
-IPv6 text follows Java's InetAddress, eight unpadded groups without `::`, so that it equals the output of RocketMQ's
-tools. An id has 32 characters for IPv4 and 56 for IPv6. The id of a batch is the ids of its messages joined by `,`.
-Source: RocketMQ MessageExt.socketAddress2ByteBuffer, Java Inet6Address.getHostAddress; MessageDecoder.createMessageId
-and decodeMessageId.
+IPv6 text is as in Java's InetAddress: eight unpadded groups without `::`. So it equals the output of RocketMQ's tools.
+An id has 32 characters for IPv4 and 56 for IPv6. The id of a batch consists of the ids of its messages, separated by
+`,`. Source: RocketMQ MessageExt.socketAddress2ByteBuffer, Java Inet6Address.getHostAddress;
+MessageDecoder.createMessageId and decodeMessageId.
 """
 
 import re
@@ -35,7 +35,7 @@ class Host(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Host":
-        """Parse `address|port`, with any common spelling of the address. ValueError names the bad part.
+        """Parse `address|port`, with the address in any usual form. Raises ValueError with the wrong part.
 
         >>> Host.parse("127.0.0.1|10911")
         Host(address=b'\\x7f\\x00\\x00\\x01', port=10911)
@@ -51,7 +51,7 @@ class Host(NamedTuple):
 
     @classmethod
     def of_address(cls, address: str) -> "Host":
-        """Parse `host:port`, with an IPv6 host in brackets. ValueError names the bad part."""
+        """Parse `host:port`, with an IPv6 host in brackets. Raises ValueError with the wrong part."""
         host, colon, port = address.rpartition(":")
         if not colon:
             raise ValueError(f"address {address!r}: expected host:port")
@@ -59,7 +59,7 @@ class Host(NamedTuple):
 
     @property
     def is_ipv6(self) -> bool:
-        """Return whether the address is IPv6. The record's sysFlag must agree."""
+        """Return whether the address is IPv6. The sysFlag of a record must match."""
         return len(self.address) == IPV6_BYTES
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ def encode_message_id(store_host: Host, physical_offset: int) -> str:
 
 
 def decode_message_id(text: str) -> tuple[Host, int]:
-    """Return store host and physical offset of an id. Raises ValueError unless it is 32 or 56 hex digits."""
+    """Return store host and physical offset of an id. Raises ValueError if it is not 32 or 56 hex digits."""
     address_bytes = _ADDRESS_BYTES.get(len(text))
     if address_bytes is None:
         raise ValueError(f"message id {text!r}: expected 32 or 56 hex digits, found {len(text)} characters")

@@ -17,14 +17,14 @@
     12              4      timeDiff        i32, s      store time minus beginTimestamp, whole seconds
     16              4      previous        i32         number of the slot's next older entry, 0 for none
 
-All integers are signed. S is `maxHashSlotNum` and N is `maxIndexNum`. The file does not contain them; its length is 40
-+ 4 S + 20 N bytes, and `slots_of` derives S. A file that follows a full one starts with both times and both offsets
-equal to the end of that file. Its first entry replaces them, but the timeDiff of that entry is still counted from the
-old time. There is no checksum: an entry is valid only if the record that it points to matches.
+All integers are signed. S is `maxHashSlotNum` and N is `maxIndexNum`. The file does not contain S and N, but its length
+is 40 + 4 S + 20 N bytes, and `slots_of` derives S. In a new file after a full file, both times and both offsets equal
+the end time and end offset of the full file. The first entry replaces these values, but its timeDiff is counted from
+the old time. There is no checksum: an entry is valid only if the record to which it points matches.
 
-A file's name is the local time of its creation, yyyyMMddHHmmssSSS. Local times are counted in ms as if the time zone
-were UTC. Source: RocketMQ IndexHeader.java, IndexFile.putKey, UtilAll.timeMillisToHumanString. Calendar arithmetic
-after Howard Hinnant, "chrono-compatible low-level date algorithms".
+The name of a file is the local time of its creation, yyyyMMddHHmmssSSS. Here a local time is a number of ms, computed
+as if the time zone were UTC. Source: RocketMQ IndexHeader.java, IndexFile.putKey, UtilAll.timeMillisToHumanString.
+Calendar arithmetic after Howard Hinnant, "chrono-compatible low-level date algorithms".
 """
 
 from calendar import timegm
@@ -59,17 +59,17 @@ _SLOTS_APART = ENTRY_BYTES // SLOT_BYTES
 _CHUNK_BYTES = 1 << 20
 
 _NAME_CHARACTERS = (17, 18)
-"""Years have four digits, or five from 10000 on, as in Java."""
+"""As in Java, a year has four digits, or five from 10000 on."""
 _DAY_MS = 86_400_000
 _ERA_DAYS = 146_097  # 400 years
-_EPOCH_DAYS = 719_468  # from 0000-03-01, where eras begin, to 1970-01-01
+_EPOCH_DAYS = 719_468  # from 0000-03-01, the start of an era, to 1970-01-01
 _ERA_YEARS = 400
 _FIRST_ERA = 2000
 LOCAL_MS_MAX = 3_093_527_980_799_999  # the last ms of the year 99999
 
 
 class IndexHeader(NamedTuple):
-    """Header of a file. Times are in ms, offsets are log offsets."""
+    """Header of an index file. Times are in ms, offsets are log offsets."""
 
     begin_timestamp_ms: int
     end_timestamp_ms: int
@@ -77,7 +77,7 @@ class IndexHeader(NamedTuple):
     end_physical_offset: int
     used_slots: int
     next_entry: int
-    """Number of the next entry, 1 in an empty file."""
+    """Number of the next entry, which is 1 in an empty file."""
 
 
 class IndexEntry(NamedTuple):
@@ -90,14 +90,14 @@ class IndexEntry(NamedTuple):
 
 
 def decode_header(view: memoryview) -> IndexHeader:
-    """Decode the first 40 bytes. Any bytes decode; check with index.structure."""
+    """Decode the first 40 bytes. The values are not checked; see header_defects."""
     header = IndexHeader._make(HEADER.unpack_from(view))
-    # RocketMQ writes 0 into a new file and counts it as 1, because entry number 0 means an empty slot.
+    # RocketMQ writes 0 into a new file and treats it as 1, because number 0 in a slot means that the slot is empty.
     return header._replace(next_entry=1) if header.next_entry <= 0 else header
 
 
 def decode_entry(view: memoryview, at: int) -> IndexEntry:
-    """Decode the 20 bytes at `at`, which must exist. Any bytes decode."""
+    """Decode the 20 bytes at `at`, which must exist. The values are not checked."""
     return IndexEntry._make(ENTRY.unpack_from(view, at))
 
 
@@ -136,7 +136,7 @@ def header_defects(header: IndexHeader, path: str, entries_max: int) -> Iterator
 
 
 def used_slots_defects(header: IndexHeader, used_slots: int, path: str) -> Iterator[CorruptFileError]:
-    """Yield an error if hashSlotCount is not the number of used slots. Up to 4.7.0 it counts entries, which is
+    """Yield an error if hashSlotCount is wrong. RocketMQ up to 4.7.0 counts entries instead of slots, which is
     accepted.
     """
     if header.used_slots not in (used_slots, header.next_entry - 1):
@@ -165,7 +165,7 @@ def slots_of(view: memoryview) -> int | None:
 def _last_byte_at(view: memoryview) -> int:
     start = (len(view) - 1) // _CHUNK_BYTES * _CHUNK_BYTES
     while not (kept := len(bytes(view[start : start + _CHUNK_BYTES]).rstrip(b"\0"))):
-        assert start > 0, "a file with a header has a byte that is not zero"
+        assert start > 0, "the header is not all zero"
         start -= _CHUNK_BYTES
     return start + kept - 1
 
@@ -186,7 +186,7 @@ def index_file_name(local_ms: int) -> str:
 
 
 def parse_index_file_name(name: str) -> int | None:
-    """Return the local time in a file name, or None if it is not the name of an index file.
+    """Return the local time in the name of an index file, or None for any other name.
 
     >>> parse_index_file_name("20200913122640123"), parse_index_file_name("20200931000000000")
     (1600000000123, None)
@@ -196,14 +196,14 @@ def parse_index_file_name(name: str) -> int | None:
     year, month, *rest = int(name[:-13]), *(int(name[at : at + 2]) for at in range(len(name) - 13, len(name) - 3, 2))
     if year < 1970 or not 1 <= month <= 12:
         return None
-    eras, year_of_era = divmod(year - _FIRST_ERA, _ERA_YEARS)  # timegm stops at the year 9999
+    eras, year_of_era = divmod(year - _FIRST_ERA, _ERA_YEARS)  # timegm accepts years up to 9999
     local_ms = eras * _ERA_DAYS * _DAY_MS + timegm((_FIRST_ERA + year_of_era, month, *rest)) * 1000 + int(name[-3:])
-    # Invalid days and hours overflow into the next unit and then produce a different name.
+    # An invalid day or hour overflows into the next unit, so the resulting time has a different name.
     return local_ms if 0 <= local_ms <= LOCAL_MS_MAX and index_file_name(local_ms) == name else None
 
 
 def index_names_in_order(names: Iterable[str]) -> list[str]:
-    """Sort file names by time. Years with five digits come last."""
+    """Sort file names by time. Names with five-digit years are last."""
     return sorted(names, key=lambda name: (len(name) == _NAME_CHARACTERS[-1], name))
 
 

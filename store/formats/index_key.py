@@ -1,8 +1,8 @@
 """Index keys: extracts the keys of a message and hashes them.
 
-A message is indexed by the value of UNIQ_KEY and by each non-empty part of KEYS between single spaces. The hash is the
-absolute value of Java's hash of `topic#key`, and 0 for -2^31, which has no positive counterpart in 32 bits. Source:
-RocketMQ IndexService.buildIndex and buildKey, IndexFile.indexKeyHashMethod.
+The keys of a message are the value of UNIQ_KEY and the non-empty parts of KEYS, split at each space. The hash of a key
+is the absolute value of Java's hash of `topic#key`, or 0 if Java's hash is -2^31, whose absolute value does not fit
+into 32 bits. Source: RocketMQ IndexService.buildIndex and buildKey, IndexFile.indexKeyHashMethod.
 """
 
 from operator import mul
@@ -13,7 +13,7 @@ from .properties import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_UNIQ_KEY, find_pr
 from .scan import ScannedRecord
 
 MAYBE_KEYED = b"KEY"
-"""Properties without these bytes have no key. This cheap test runs first, on every record of a log."""
+"""Properties without these bytes have no key. This fast test is done first for every record."""
 
 _KEYS = PROPERTY_KEYS.encode()
 _UNIQ_KEY = PROPERTY_UNIQ_KEY.encode()
@@ -23,13 +23,13 @@ _TOPICS_MAX = 10_000
 _PLAIN_KEY_BYTES_MAX = 128
 _POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_PLAIN_KEY_BYTES_MAX + 1)]
 _WEIGHTS = [tuple(reversed(_POWERS[:length])) for length in range(_PLAIN_KEY_BYTES_MAX + 1)]
-"""For each key length, the factor of each character in the hash."""
+"""For each key length, the factors of the characters in the hash."""
 
 _topics: dict[str, int] = {}  # cache: topic -> hash of `topic#`
 
 
 def may_have_keys(record: ScannedRecord) -> bool:
-    """Return whether a record can be in the index. Rollback records never are."""
+    """Return whether a record may have keys to index. Rollback records are never indexed."""
     return MAYBE_KEYED in record.properties and record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
 
 
@@ -40,7 +40,7 @@ def keys_of(properties: bytes) -> list[bytes]:
         unique = find_property(properties, _UNIQ_KEY)
         if unique is not None:
             keys.append(unique)
-    # The common case, KEYS once and in first place, is parsed inline; find_property implements the full rule.
+    # The common case, a single KEYS property in first place, is parsed here; find_property handles all cases.
     user: bytes | None = None
     at = properties.rfind(_KEYS_MARK)
     if at == 0:
@@ -72,7 +72,7 @@ def key_hash(topic: str, key: bytes) -> int:
     h: int = (prefix * _POWERS[length] + sum(map(mul, key, _WEIGHTS[length]))) & 0xFFFFFFFF
     if h < 0x8000_0000:
         return h
-    # Math.abs(Integer.MIN_VALUE) is negative, and indexKeyHashMethod makes it 0.
+    # Math.abs(Integer.MIN_VALUE) is negative, and indexKeyHashMethod replaces it by 0.
     return 0x1_0000_0000 - h if h > 0x8000_0000 else 0
 
 
@@ -83,7 +83,7 @@ def key_hashes(topic: str, properties: bytes) -> tuple[int, ...]:
 
 def _remember_topic(topic: str) -> int:
     h = java_hash(f"{topic}#")
-    if len(topic) <= MAX_TOPIC_BYTES:  # longer topics appear only in queries
+    if len(topic) <= MAX_TOPIC_BYTES:  # longer topics occur only in queries
         if len(_topics) >= _TOPICS_MAX:
             _topics.clear()
         _topics[topic] = h

@@ -8,9 +8,11 @@ Source: Java SE, String.hashCode; RocketMQ IndexFile.indexKeyHashMethod for the 
 from struct import Struct
 
 _CHUNK_UNITS = 32
-"""Characters between two reductions to 32 bits: growing by a few machine words is cheaper than reducing each time."""
+"""Number of characters between two reductions to 32 bits. Fewer reductions are faster, although the number grows to a
+few machine words.
+"""
 KNOWN_CHARACTERS_MAX = 256
-"""Longer texts are not cached, because clients may send texts as long as messages."""
+"""Longer texts are not cached, because clients can send texts of any length."""
 _KNOWN_MAX = 16_384
 
 _known: dict[str, int] = {}  # cache: text -> hash
@@ -26,7 +28,7 @@ def java_length(text: str) -> int:
 
 
 def java_hash(text: str) -> int:
-    """Hash a text like Java, as a signed 32-bit integer. A lone surrogate counts as itself.
+    """Return Java's hash of a text, a signed 32-bit integer. A lone surrogate counts as one code unit.
 
     >>> java_hash("TagA"), java_hash("polygenelubricants")
     (2598919, -2147483648)
@@ -58,7 +60,7 @@ def _hash(text: str) -> int:
 
 
 def index_hash(key: str) -> int:
-    """Hash an index key `topic#key`: the absolute value, and 0 for -2^31.
+    """Return the hash of an index key `topic#key`: the absolute value of `java_hash`, or 0 if it is -2^31.
 
     >>> index_hash("polygenelubricants")
     0

@@ -1,6 +1,6 @@
 """Java text functions: trim, split and parse numbers like RocketMQ.
 
-Python's own functions differ outside of ASCII:
+Python's own functions differ for characters outside of ASCII:
 
     String.trim            removes characters up to U+0020 at both ends; U+00A0, U+2003 and U+3000 stay
     String.split           drops empty pieces at the end, and no others
@@ -17,7 +17,7 @@ from unicodedata import category
 _UP_TO_SPACE = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?\d+")
 _DIGITS_MAX = 4_000
-"""Python limits the digits that it parses; Java allows any number of leading zeros."""
+"""Python limits the number of digits that it parses. Java allows any number of leading zeros."""
 _LAST_OF_BMP = "\uffff"
 _SEPARATORS = ("Zs", "Zl", "Zp")
 _NO_BREAK = "\u00a0\u2007\u202f"
@@ -34,7 +34,7 @@ def java_trim(text: str) -> str:
 
 
 def java_split(text: str, separator: str) -> list[str]:
-    """Split like `String.split`, for a separator that is not a pattern.
+    """Split like `String.split`, but the separator is plain text, not a pattern.
 
     >>> java_split("a,,b,,", ","), java_split("", ","), java_split(",", ",")
     (['a', '', 'b'], [''], [])
@@ -46,7 +46,7 @@ def java_split(text: str, separator: str) -> list[str]:
 
 
 def java_integer(text: str, bits: int) -> int | None:
-    """Parse like `Integer.parseInt` (32 bits) or `Long.parseLong` (64 bits). Returns None where they throw.
+    """Parse like `Integer.parseInt` (32 bits) or `Long.parseLong` (64 bits). Returns None if they throw an exception.
 
     >>> java_integer("+٣", 32), java_integer("1_0", 32), java_integer(" 1", 64), java_integer("2147483648", 32)
     (3, None, None, None)

@@ -1,10 +1,11 @@
-"""Light queues: additional queues that a message enters without an extra record.
+"""Light queues: additional queues that contain a message without another record.
 
-The property INNER_MULTI_DISPATCH lists their names, separated by `,`. INNER_MULTI_QUEUE_OFFSET lists the message's
-queue offset in each, in the same order. These offsets are assigned inside the put lock, from the counters of all
-queues. With `enable_lmq` a queue with the prefix %LMQ% has queue id 0; any other has the message's queue id.
+The property INNER_MULTI_DISPATCH contains the names of a message's light queues, separated by `,`.
+INNER_MULTI_QUEUE_OFFSET contains the message's offset in each light queue, in the same order. These offsets are
+assigned under the put lock, from the same table of counters as for other queues. With `enable_lmq`, a queue with the
+prefix %LMQ% has queue id 0; any other light queue has the queue id of the message.
 
-A delayed or transactional message enters light queues only when it is delivered or committed. Source: RocketMQ
+A delayed or transactional message is added to its light queues only when it is delivered or committed. Source: RocketMQ
 MultiDispatch, ConsumeQueue.multiDispatchLmqQueue, MixAll.isLmq.
 """
 
@@ -48,10 +49,10 @@ QueueKey = tuple[str, int]
 
 
 def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
-    """Return one copy of a record per light queue, with its topic, queueId and queueOffset there.
+    """Return a copy of a record for each of its light queues, with topic, queueId and queueOffset of that queue.
 
-    The result is empty if names and offsets do not match, for example if light queues were off at the put. lmq:
-    `enable_lmq`.
+    The result is empty if there are not as many offsets as names, for example because light queues were disabled when
+    the message was put. lmq: `enable_lmq`.
     """
     names, offsets = find_property(record.properties, _NAMES), find_property(record.properties, _OFFSETS)
     if names is None or offsets is None:
@@ -69,7 +70,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
 
 
 def _split(text: str) -> list[str]:
-    """Split names like Java: trailing empty names are dropped, and a blank text has no names."""
+    """Split names like Java: empty names at the end are dropped, and a blank text has no names."""
     return [] if is_java_blank(text) else java_split(text, _SPLITTER)
 
 
@@ -89,30 +90,30 @@ def _queue_id(name: str, queue_id: int, *, lmq: bool) -> int:
 
 
 def without_offsets(properties: bytes) -> bytes:
-    """Remove light-queue offsets from properties. Only the store may set them."""
+    """Remove light-queue offsets from properties, because only the store may set them."""
     separator, dropped = ENTRY_SEPARATOR.encode(), _OFFSETS + NAME_SEPARATOR.encode()
     return separator.join(piece for piece in properties.split(separator) if not piece.startswith(dropped))
 
 
 @dataclass(slots=True)
 class LightPut:
-    """A message for light queues. It is encoded inside the put lock, once its queue offsets are known."""
+    """A message for light queues. It is encoded under the put lock, after its queue offsets are assigned."""
 
     keys: tuple[QueueKey, ...]
-    """In the order of the property; a queue may occur twice."""
+    """The light queues in the order of the property. A queue may occur twice."""
     properties: dict[str, str]
     encode: Callable[[bytes], bytearray]
     """Encodes the record from its properties."""
     offsets: tuple[int, ...] = ()
 
     def widest_properties(self) -> bytes:
-        """Return the properties at their maximum length, to check before the put that a record can hold them."""
+        """Return the properties with the longest possible offsets, to check that they fit into a record."""
         return self._properties_with(_OFFSET_MAX for _ in self.keys)
 
     def take_places(self, table: dict[QueueKey, int]) -> bytearray:
-        """Assign the next offset in each queue, and return the encoded record."""
-        # The put lock is held from here to `count`. With one lock per queue, two producers that share a light queue
-        # would get the same offset in it.
+        """Assign the next offset of each light queue, and return the encoded record."""
+        # The caller holds the put lock until after `count`. With a lock per queue instead, two producers could be
+        # assigned the same offset in a light queue.
         self.offsets = tuple(table.get(key, 0) for key in self.keys)
         return self.encode(self._properties_with(self.offsets))
 
@@ -121,7 +122,7 @@ class LightPut:
         return rebuild_properties(named).encode()
 
     def count(self, table: dict[QueueKey, int]) -> None:
-        """Advance the counters past the assigned offsets."""
+        """Advance the counters of the light queues after the assigned offsets."""
         for key, offset in zip(self.keys, self.offsets, strict=True):
             table[key] = offset + 1
 
@@ -136,9 +137,9 @@ class LightPut:
 def light_put(
     topic: str, queue_id: int, properties: bytes, encode: Callable[[bytes], bytearray], *, lmq: bool
 ) -> LightPut | None:
-    """Prepare a message for its light queues. Returns None if it enters none now.
+    """Prepare a message for its light queues. Returns None if this put adds it to no light queue.
 
-    Raises InvalidMessageError if a queue's name cannot be a directory name.
+    Raises InvalidMessageError if the name of a light queue cannot be a directory name.
     """
     if topic in _WAITING_TOPICS:
         return None

@@ -1,6 +1,6 @@
 """Message record: the unit of the commit log. Big-endian, signed.
 
-b and s are the sizes of a host, 8 bytes or 20 (IPv6).
+b and s are the sizes of the two hosts: 8 bytes each, or 20 for IPv6.
 
     offset   bytes  field
     0        4      totalSize                  the whole record, this field included
@@ -23,10 +23,10 @@ b and s are the sizes of a host, 8 bytes or 20 (IPv6).
 
     blank: totalSize = all bytes left in the file, magicCode; the rest is unspecified
 
-totalSize = 91 + B + T + P, 12 more for each IPv6 host, 1 more for V2. A blank record closes each file, so 8 bytes are
-always left for it. bodyCRC protects the body; no checksum covers header, topic and properties. Source: RocketMQ
-CommitLog.calMsgLength, MessageExtEncoder and checkMessageAndReturnSize, MessageSysFlag; V2 from RocketMQ 5
-MessageVersion.
+totalSize is 91 + B + T + P, plus 12 for each IPv6 host, plus 1 for V2. A blank record closes each full file, so at
+least 8 bytes of a file are left for it. bodyCRC protects the body; no checksum protects header, topic and properties.
+Source: RocketMQ CommitLog.calMsgLength, MessageExtEncoder and checkMessageAndReturnSize, MessageSysFlag; V2 from
+RocketMQ 5 MessageVersion.
 """
 
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ Raw = bytes | bytearray | memoryview
 
 
 def records_in(log_bytes: int) -> int:
-    """Return the maximum number of records in so many bytes of log."""
+    """Return the maximum number of records that fit into log_bytes of the log."""
     return log_bytes // RECORD_BYTES_MIN
 
 
@@ -142,7 +142,7 @@ def head_layout(sys_flag: int) -> Struct:
 
 @lru_cache(maxsize=4096)
 def tail_layout(topic_bytes: int, properties_bytes: int, length: str = "B") -> Struct:
-    """Return the layout of fields 16 and 17 of a record. The topic's length has format B in V1 and H in V2."""
+    """Return the layout of fields 16 and 17 of a record. `length` is the format of topicLength: B in V1, H in V2."""
     return Struct(f">{length}{topic_bytes}sH{properties_bytes}s")
 
 
@@ -163,7 +163,7 @@ def encode_record(
     queue_offset: int = 0,
     physical_offset: int = 0,
 ) -> bytearray:
-    """Encode a V1 record without its place; see place_records. The IPv6 bits of sys_flag match the hosts.
+    """Encode a V1 record without offsets; see place_records. The IPv6 bits of sys_flag must match the hosts.
 
     Raises InvalidMessageError for a topic of 0 or more than 127 bytes, or properties of more than 32767.
     """
@@ -215,9 +215,10 @@ def place_records(
     store_timestamp_ms: int,
     born_host_v6: bool,
 ) -> None:
-    """Write offsets and store time, known only inside the put lock, into adjacent encoded records.
+    """Write offsets and store time, which are known only under the put lock, into adjacent encoded records.
 
-    queue_offset is that of the first record, physical_offset that of the buffer. `starts` are positions in the buffer.
+    queue_offset belongs to the first record, and physical_offset to the start of the buffer. `starts` are the positions
+    of the records in the buffer.
     """
     assert physical_offset >= 0, physical_offset
     place, stamp = _OFFSETS.pack_into, _I64.pack_into
@@ -229,7 +230,7 @@ def place_records(
 
 
 def encode_message_record(record: MessageRecord) -> bytes:
-    """Re-encode a decoded V1 or V2 record exactly. CRC and sizes are copied, not computed."""
+    """Encode a decoded V1 or V2 record to the same bytes. CRC and sizes are copied, not computed."""
     topic = record.topic.encode()
     properties = record.properties.encode(errors="surrogateescape")
     head = _HEADS[record.sys_flag & HOST_V6_MASK].pack(
@@ -259,11 +260,11 @@ def encode_message_record(record: MessageRecord) -> bytes:
 def decode_record(view: Raw, at: int, *, file: str, file_offset: int = 0) -> MessageRecord:
     """Decode the record at `at` and check its CRC. file_offset is the view's position in the file.
 
-    Raises CorruptFileError at the first wrong field, before reading any byte whose length depends on it.
+    Raises CorruptFileError at the first wrong field. Bytes whose length depends on that field are not read.
     """
     bounds = check_record(view, at, len(view), file=file, file_offset=file_offset, check_crc=True)
     (sys_flag,) = _I32.unpack_from(view, at + _SYS_FLAG_AT)
-    head = _HEADS[sys_flag & HOST_V6_MASK].unpack_from(view, at)  # fields 1 to 15, each host two of them
+    head = _HEADS[sys_flag & HOST_V6_MASK].unpack_from(view, at)  # fields 1 to 15; a host is two values
     body = bytes(view[bounds.body_at : bounds.body_end])
     topic = decode_topic(view, bounds, file=file, file_offset=file_offset)
     properties = bytes(view[bounds.properties_at : bounds.end]).decode(errors="surrogateescape")
@@ -273,9 +274,7 @@ def decode_record(view: Raw, at: int, *, file: str, file_offset: int = 0) -> Mes
 
 
 def decode_topic(view: Raw, bounds: RecordBounds, *, file: str, file_offset: int) -> str:
-    """Return the topic of a checked record. Raises CorruptFileError if it is not UTF-8, because no queue can be named
-    so.
-    """
+    """Return the topic of a checked record. Raises CorruptFileError if the topic is not UTF-8."""
     raw = bytes(view[bounds.topic_at : bounds.topic_end])
     try:
         return raw.decode()
@@ -286,7 +285,7 @@ def decode_topic(view: Raw, bounds: RecordBounds, *, file: str, file_offset: int
 def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, check_crc: bool) -> RecordBounds:
     """Check the sizes of the record at `at`, which must end by `end`, and optionally its CRC.
 
-    Raises CorruptFileError at the first wrong field. A blank record has a wrong magicCode here.
+    Raises CorruptFileError at the first wrong field. The magicCode of a blank record counts as wrong.
     """
 
     def corrupt(position: int, field: str, expected: object, found: object) -> CorruptFileError:
@@ -297,7 +296,8 @@ def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, c
     size_bytes, magic = _BLANK.unpack_from(view, at)
     if magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2):
         raise corrupt(at + MAGIC_AT, "magicCode", "daa320a7 or daa320ab", f"{magic & 0xFFFFFFFF:08x}")
-    # A wrong length must not be used: 0 would loop forever, and a long one would read beyond the file.
+    # A wrong length must not be used: with 0 a scan would never end, and a large value would be after the end of the
+    # file.
     if not RECORD_BYTES_MIN <= size_bytes <= end - at:
         raise corrupt(at, "totalSize", f"{RECORD_BYTES_MIN} to {end - at}", size_bytes)
 

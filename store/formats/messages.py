@@ -15,7 +15,7 @@ LOOPBACK_CLIENT = Host(b"\x7f\0\0\1", 0)
 
 @dataclass(slots=True)
 class Message:
-    """One message for one queue. `properties` is the encoded string, stored unchanged."""
+    """One message for one queue. `properties` is the encoded property string, which is stored unchanged."""
 
     topic: str
     body: bytes = b""
@@ -31,7 +31,7 @@ class Message:
     wait_store_ok: bool = True
     """Whether the answer waits for the disk under SYNC_FLUSH (RocketMQ's WAIT)."""
     honour_delay: bool = True
-    """Whether a DELAY property counts. False for a delivered copy, whose properties still contain it."""
+    """Whether a DELAY property is used. False for a delivered copy, whose properties still contain DELAY."""
 
     @classmethod
     def of(
@@ -57,7 +57,7 @@ class Message:
 class MessageBatch:
     """Messages for one queue that are stored next to each other, in one segment.
 
-    `head` has topic, queue, hosts, times and the properties that each unit inherits. `units` is the batch body
+    `head` contains topic, queue, hosts, times, and properties that are added to each message. `units` is the batch body
     (`formats.batch`).
     """
 
@@ -67,12 +67,12 @@ class MessageBatch:
 
 @lru_cache(maxsize=4096)
 def is_storable_topic(topic: str) -> bool:
-    """Return whether a topic can be a directory name, which its queues need."""
+    """Return whether a topic can be the name of a directory for its queues."""
     return bool(topic) and "/" not in topic and "\0" not in topic and topic not in (".", "..")
 
 
 class PutMessageStatus(Enum):
-    """The answer to a put. With the first four the message is in the log."""
+    """Status of a put. With the first four values the message is in the log."""
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -88,12 +88,12 @@ class PutMessageStatus(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Return whether a retry under the same settings is refused again, because of the message itself."""
+        """Return whether a retry with the same settings would be refused again, because of the message itself."""
         return self in (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class AppendMessageResult(NamedTuple):
-    """Position of the records of a put: adjacent, in one segment, with consecutive queue offsets."""
+    """Position of the records of a put, which are adjacent in one segment and have consecutive queue offsets."""
 
     wrote_offset: int
     wrote_bytes: int
@@ -105,12 +105,11 @@ class AppendMessageResult(NamedTuple):
 
     @property
     def message_count(self) -> int:
-        """Return the number of records."""
         return len(self.record_starts)
 
     @property
     def message_id(self) -> str:
-        """Return the offset message ids, joined by commas for a batch."""
+        """Return the offset message ids, separated by commas."""
         host, begin = self.store_host, self.wrote_offset
         return ",".join(encode_message_id(host, begin + start) for start in self.record_starts)
 
@@ -123,12 +122,12 @@ class PutMessageResult(NamedTuple):
 
     @property
     def is_stored(self) -> bool:
-        """Return whether the message is in the log, durable or not."""
+        """Return whether the message is in the log, whether durable or not."""
         return self.append is not None
 
 
 class GetMessageStatus(Enum):
-    """The answer to a pull."""
+    """Status of a pull."""
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
@@ -142,7 +141,7 @@ class GetMessageStatus(Enum):
 
 @dataclass(slots=True)
 class GetMessageResult:
-    """The answer to a pull. All offsets except physical_offsets are queue offsets."""
+    """The result of a pull. All offsets except physical_offsets are queue offsets."""
 
     status: GetMessageStatus
     next_begin_offset: int
@@ -153,7 +152,7 @@ class GetMessageResult:
     physical_offsets: list[int] = field(default_factory=list)
     suggest_pulling_from_slave: bool = False
     fall_behind_bytes: int = -1
-    """Distance from the last examined message to the end of the log, -1 if none was examined."""
+    """Bytes of log from the last examined message to the end of the log, or -1 if no message was examined."""
 
     @property
     def buffer_total_bytes(self) -> int:

@@ -2,10 +2,10 @@
 
     name 0x01 value 0x02 name 0x01 value ...
 
-4.9.1 to 4.9.8 write 0x02 only between entries, all other versions also after the last one; readers accept both. Readers
-drop an entry without a name or a value. The first 0x01 of an entry is its separator, so a value may contain more of
-them. Of two equal names the later one wins. 0x01 and 0x02 never occur inside a longer UTF-8 sequence, so the rules are
-the same for bytes and text. No checksum covers properties on disk. Source: RocketMQ
+RocketMQ 4.9.1 to 4.9.8 writes 0x02 only between entries, and all other versions also after the last entry. Readers
+accept both forms, and drop entries without a name or a value. The first 0x01 of an entry ends the name, so a value may
+contain 0x01. If a name occurs twice, the later value counts. The bytes 0x01 and 0x02 never occur inside a longer UTF-8
+sequence, so these rules are the same for bytes and text. No checksum protects properties on disk. Source: RocketMQ
 MessageDecoder.messageProperties2String and string2messageProperties.
 """
 
@@ -46,9 +46,9 @@ _MAP_BUCKETS_SEEN = (_MAP_BUCKETS, 8, 32, 64, 128)
 
 
 def encode_properties(properties: Mapping[str, str], *, trailing_separator: bool = False) -> str:
-    """Join properties in the mapping's order. trailing_separator: as 5.x and <= 4.9.0 write it.
+    """Encode properties in the order of the mapping. trailing_separator: end with 0x02, like 5.x and <= 4.9.0.
 
-    Like RocketMQ, it escapes nothing, and also writes entries that readers drop.
+    As in RocketMQ, nothing is escaped, and entries that readers drop are written too.
 
     >>> encode_properties({"TAGS": "A", "KEYS": "k1"})
     'TAGS\\x01A\\x02KEYS\\x01k1'
@@ -58,10 +58,10 @@ def encode_properties(properties: Mapping[str, str], *, trailing_separator: bool
 
 
 def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKETS) -> str:
-    """Join properties in the order of a Java HashMap, as RocketMQ does when it rewrites a property string.
+    """Encode properties in the order of a Java HashMap, like RocketMQ when it encodes a changed property string again.
 
-    The map starts with `buckets` buckets and doubles them while more than three quarters are used. Entries are ordered
-    by bucket, then by insertion. Source: Java SE, HashMap.hash and resize.
+    The map starts with `buckets` buckets, and doubles their number while there are more than 3/4 as many entries.
+    Entries are ordered by bucket, then by insertion. Source: Java SE, HashMap.hash and resize.
     """
     while 4 * len(properties) > 3 * buckets:
         buckets *= 2
@@ -71,7 +71,7 @@ def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKET
 
 
 def map_buckets(names: Sequence[str]) -> int:
-    """Return the bucket count of the Java map that produced this order of names, or Java's default if none fits."""
+    """Return the bucket count of a Java map with this order of names, or Java's default if there is no such count."""
     for buckets in _MAP_BUCKETS_SEEN:
         order = [_bucket(name, buckets) for name in names]
         if 4 * len(names) <= 3 * buckets and order == sorted(order):
@@ -85,7 +85,7 @@ def _bucket(name: str, buckets: int) -> int:
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    """Parse a properties string of either dialect. Entries that readers drop are not in the result."""
+    """Decode a property string of any version. Entries without a name or a value are dropped."""
     properties = {}
     for piece in text.split(ENTRY_SEPARATOR):
         name, _, value = piece.partition(NAME_SEPARATOR)
@@ -95,9 +95,9 @@ def decode_properties(text: str) -> dict[str, str]:
 
 
 def find_property(raw: bytes, name: bytes) -> bytes | None:
-    """Return one value as decode_properties would, or None, without decoding the rest.
+    """Return the same value as decode_properties for one name, or None, without decoding the other entries.
 
-    `name` is not empty and contains no separator.
+    `name` must not be empty or contain a separator.
     """
     key = name + b"\x01"
     at = raw.rfind(key)

@@ -1,12 +1,12 @@
-"""Redirection: moves a delayed message to its level's queue, and back when due.
+"""Redirection: moves a delayed message to the queue of its level, and back when due.
 
     topic, queue id   SCHEDULE_TOPIC_XXXX, level - 1
     DELAY             the level, at most the highest one
-    REAL_TOPIC        the original topic, to which it is delivered
+    REAL_TOPIC        the original topic, to which the message is delivered
     REAL_QID          the original queue id
 
-All three properties remain in the delivered copy, without meaning. Source: RocketMQ CommitLog.asyncPutMessage,
-ScheduleMessageService.messageTimeup.
+The delivered copy still contains the three properties, but they are not used. Source: RocketMQ
+CommitLog.asyncPutMessage, ScheduleMessageService.messageTimeup.
 """
 
 from dataclasses import replace
@@ -30,11 +30,11 @@ from .properties import (
 )
 
 DELAY_MARK = PROPERTY_DELAY + NAME_SEPARATOR
-"""Occurs in the properties of every delayed message, and rarely in others."""
+"""Occurs in the properties of every delayed message, and rarely in those of other messages."""
 
 
 class Redirection(NamedTuple):
-    """The stored form of a delayed message, and the message to deliver. The stored form is at least as large."""
+    """The stored form of a delayed message, and the message to deliver, which is not larger."""
 
     waiting: Message
     due: Message
@@ -44,9 +44,10 @@ _DELAYABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def redirection(message: Message, levels: int) -> Redirection | None:
-    """Return both forms of a delayed message, or None if it is not delayed. `levels` is their number.
+    """Return both forms of a delayed message, or None if it is not delayed. `levels` is the number of levels.
 
-    Raises InvalidMessageError if the properties cannot hold its topic, or if it was put to the schedule topic itself.
+    Raises InvalidMessageError if its topic does not fit into the properties, or if it was put to the schedule topic
+    itself.
     """
     level = min(delay_level(message.properties.encode()), levels)
     if level <= 0 or not message.honour_delay or message.sys_flag & TRANSACTION_MASK not in _DELAYABLE:
@@ -65,7 +66,7 @@ def redirection(message: Message, levels: int) -> Redirection | None:
 
 
 def delivered(record: MessageRecord) -> Message | None:
-    """Return the message to deliver for a record of the schedule topic, or None if the record has no valid target."""
+    """Return the message to deliver for a record of the schedule topic, or None if its target is not valid."""
     text = record.properties.encode(errors="surrogateescape").decode(errors="replace")  # as Java decodes it
     properties = decode_properties(text)
     topic = properties.get(PROPERTY_REAL_TOPIC)
@@ -76,7 +77,7 @@ def delivered(record: MessageRecord) -> Message | None:
 
 
 def copy_of(record: MessageRecord, topic: str, queue_id: int, properties: str) -> Message:
-    """Return a record's message for another queue. Its put does not wait for the disk and ignores DELAY."""
+    """Return the message of a record for another queue. Its put does not wait for the disk and ignores DELAY."""
     return Message(
         topic,
         record.body,

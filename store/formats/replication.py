@@ -2,16 +2,16 @@
 
     slave to master: reports
     offset  bytes  field
-    0       8      slave_offset   end of the slave's log; the first report is the start offset, 0: the last file
+    0       8      slave_offset   end of the slave's log; in the first report its start offset, or 0 for the last file
 
     master to slave: frames
     offset  bytes  field
-    0       8      log_offset     log offset of the data; in a heartbeat that of the next frame
+    0       8      log_offset     log offset of the data; in a heartbeat, that of the next frame
     8       4      size_bytes     of the data; 0 is a heartbeat
-    12      n      log bytes, never from two files; may be split anywhere, also inside a record
+    12      n      log bytes of one file; they may begin and end inside a record
 
-Big-endian. The streams have no greeting, sequence number or checksum; a receiver that needs more than TCP's checksum
-checks the records. Source: RocketMQ HAConnection, DefaultHAService (HAService before 5.0).
+Big-endian. The streams have no greeting, sequence number or checksum. A receiver can check the records if TCP's
+checksum is not enough. Source: RocketMQ HAConnection, DefaultHAService (HAService before 5.0).
 """
 
 from collections.abc import Iterator
@@ -39,13 +39,13 @@ class FrameHeader(NamedTuple):
 
 
 def encode_report(slave_offset: int) -> bytes:
-    """Encode the end of a slave's log."""
+    """Encode a report of the end of a slave's log."""
     assert slave_offset >= 0, slave_offset
     return _REPORT.pack(slave_offset)
 
 
 def decode_report(raw: bytes | bytearray | memoryview, *, stream: str, position: int) -> int:
-    """Decode one report. Raises CorruptFileError, located by stream and position, if it is negative."""
+    """Decode one report. If it is negative, raises CorruptFileError with stream and position."""
     (slave_offset,) = _REPORT.unpack(raw)
     if slave_offset < 0:
         raise CorruptFileError(stream, position, "slave_offset", "0 or more", slave_offset)
@@ -61,9 +61,9 @@ def encode_frame_header(log_offset: int, size_bytes: int) -> bytes:
 def decode_frame_header(
     raw: bytes | bytearray | memoryview, segment_bytes: int, *, stream: str, position: int
 ) -> FrameHeader:
-    """Decode a frame's first 12 bytes. Its data may not extend over two files of segment_bytes.
+    """Decode the 12-byte header of a frame. Its data must be in one file of segment_bytes.
 
-    Raises CorruptFileError at the wrong field, located by stream and position.
+    Raises CorruptFileError with stream and position of the wrong field.
     """
     header = FrameHeader._make(_FRAME.unpack(raw))
     if header.log_offset < 0:
@@ -75,7 +75,7 @@ def decode_frame_header(
 
 
 class TransferPiece(NamedTuple):
-    """A piece of log, or a heartbeat."""
+    """Some bytes of the log, or a heartbeat."""
 
     log_offset: int
     data: memoryview
@@ -86,19 +86,19 @@ class TransferPiece(NamedTuple):
 
 
 class FrameReader:
-    """Splits a stream into pieces. It buffers only incomplete headers; data is passed on as received."""
+    """Splits a stream into pieces. Only incomplete headers are buffered; data is passed on as received."""
 
     def __init__(self, segment_bytes: int, stream: str) -> None:
         self._segment_bytes = segment_bytes
         self._stream = stream
         self._position = 0
-        """Stream position of the next byte."""
+        """Position of the next byte in the stream."""
         self._head = bytearray()
         self._frame = FrameHeader(0, 0)
         """Remaining part of the current frame."""
 
     def feed(self, received: bytes) -> Iterator[TransferPiece]:
-        """Yield the pieces in `received`; they are views of it. Raises CorruptFileError at an invalid header."""
+        """Yield the pieces in `received`, as views of it. Raises CorruptFileError at an invalid header."""
         view = memoryview(received)
         while view:
             if self._frame.size_bytes:

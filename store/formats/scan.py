@@ -1,17 +1,17 @@
-"""Record scanner: iterates over a log file with full checks and little decoding.
+"""Record scanner: iterates over the records of a log file and checks all of them.
 
 A record is valid if all of these hold: its sizes are consistent and fit, its magic is that of a message, its
 physicalOffset is its position, the body matches its CRC, and topic and properties are not torn.
 
-No checksum covers topic and properties. But unwritten bytes are zero, and disks lose whole sectors, or a sector from
-some byte on. So they are torn if the topic contains a NUL, or if the part of the properties in some 512-byte sector
-ends with one. Any other NUL in properties is user data. RocketMQ checks neither this nor physicalOffset. Undetected:
-bit flips outside the body, sectors with older bytes, a time or host that is zero. Source: RocketMQ
-CommitLog.checkMessageAndReturnSize.
+No checksum protects topic and properties. But unwritten bytes are zero, and a disk loses a whole sector or the end of a
+sector. So the write was torn if the topic contains a NUL, or if the part of the properties in a 512-byte sector ends
+with a NUL. Any other NUL in properties is user data. RocketMQ checks neither torn writes nor physicalOffset. These
+checks do not detect bit flips outside the body, sectors with older bytes, or a time or host that is zero. Source:
+RocketMQ CommitLog.checkMessageAndReturnSize.
 
-Record boundaries follow from a chain: a file begins with a record, and each record's size gives the start of the next.
-After damage the next start must be searched. A body may contain a copy of a record, including its position, so a search
-can find a false start.
+A file begins with a record, and the size of each record gives the start of the next one. After damage, the start of the
+next record must be searched. A body may contain a copy of a record, including its offset, so a search can find a wrong
+start.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ _CHAINED = Struct(">ii20xq")  # totalSize, magicCode, physicalOffset
 _MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2))
 _BLANK_MAGIC = BLANK_MAGIC.to_bytes(4, "big", signed=True)
 _SEARCH_BYTES = 1 << 14
-"""Size of the first search chunk. Each chunk is twice as long as the one before, up to the maximum."""
+"""Size of the first chunk of a search. Each chunk is twice as long as the previous one, up to a maximum."""
 _SEARCH_BYTES_MAX = 1 << 20
 _ZEROS = bytes(_SEARCH_BYTES_MAX + RECORD_BYTES_MIN)
 _RECORD_MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
@@ -52,7 +52,7 @@ _RECORD_MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 SECTOR_BYTES = 512
 _TOPICS_MAX = 10_000
 _PLAIN_TAIL_BYTES_MIN = 1 + 1 + 2
-_PLAIN_TAIL_BYTES_MAX = 1 + 1 + 2 + MAX_PROPERTIES_BYTES  # properties stay within their limit for any topic
+_PLAIN_TAIL_BYTES_MAX = 1 + 1 + 2 + MAX_PROPERTIES_BYTES  # so that properties are not too long with any topic
 
 _PLAIN = Struct(">iiii4xqqi16xq20xi")  # a record with IPv4 hosts, from totalSize to bodyLength
 _FIXED = Struct(">i8xi4xqqi")  # any record, from totalSize to sysFlag
@@ -63,16 +63,16 @@ assert _PLAIN.size == _BODY_AT
 
 _TAILS_MAX = 4096
 
-_topics: dict[bytes, str] = {}  # interned topics, so that equal topics share one string
+_topics: dict[bytes, str] = {}  # known topics, so that equal topics share one string
 _tails: dict[int, Callable[[memoryview, int], tuple[Any, ...]]] = {}
-"""Unpackers of fields 16 and 17 of V1 records, by their total size << 8 | topicLength."""
+"""Unpackers of fields 16 and 17 of V1 records. The key is their total size << 8 | topicLength."""
 
 
 def chain(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[int]:
-    """Yield the start of each record after the one at `start`, computed from the sizes of the records before it.
+    """Yield the start of each record after the record at `start`, computed from the sizes of the records before it.
 
-    `start` must be a record; base_offset is the log offset of the view's first byte. Stops at the first record that
-    does not fit before `end`, or has a wrong magic or physicalOffset. Checks no other field.
+    A record must begin at `start`. base_offset is the log offset of the first byte of the view. Stops at the first
+    record that does not end by `end`, or has a wrong magic or physicalOffset. No other field is checked.
     """
     assert 0 <= start <= end <= len(view), (start, end, len(view))
     unpack, at, last = _CHAINED.unpack_from, start, end - RECORD_BYTES_MIN
@@ -97,7 +97,7 @@ def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: i
     chunk_at, search_bytes = start, _SEARCH_BYTES
     while chunk_at < len(view):
         chunk = bytes(view[chunk_at : chunk_at + search_bytes + overlap_bytes])
-        if chunk != _ZEROS[: len(chunk)]:  # as in the unused end of most logs
+        if chunk != _ZEROS[: len(chunk)]:  # most logs end with zeros
             places = [
                 chunk_at + at
                 for magic in (*_MAGICS, _BLANK_MAGIC)
@@ -112,7 +112,7 @@ def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: i
 
 
 def is_closed_at(view: memoryview, at: int, segment_bytes: int) -> bool:
-    """Return whether the blank record that closes the segment is at `at`. It takes all remaining bytes."""
+    """Return whether there is a blank record at `at` that fills the rest of the segment."""
     if len(view) - at < BLANK_BYTES:
         return False
     size_bytes, magic = _BLANK.unpack_from(view, at)
@@ -139,7 +139,7 @@ def _begins_record(view: memoryview, at: int, base_offset: int, segment_bytes: i
 
 
 class ScannedRecord(NamedTuple):
-    """The fields of a record that dispatch needs. `properties` are the raw bytes."""
+    """The fields of a record that dispatch needs. `properties` is not decoded."""
 
     physical_offset: int
     size_bytes: int
@@ -154,12 +154,12 @@ class ScannedRecord(NamedTuple):
 def scan_records(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
 ) -> Iterator[ScannedRecord]:
-    """Yield the records of the file in `view`, from position `start`. base_offset is the file's log offset.
+    """Yield the records of the file in `view` from position `start` on. base_offset is the log offset of the file.
 
-    Stops at a blank record or exactly at `end`. Anything else raises CorruptFileError at the wrong field.
+    Ends at a blank record, or at `end` if a record ends there. Otherwise raises CorruptFileError at the wrong field.
     """
-    # A plain record (V1, IPv4 hosts, a topic seen before, no NUL in its properties) is checked inline. Other records,
-    # and records that fail here, go to _scan_carefully, which implements the full rule and names the wrong field.
+    # A plain record (V1, IPv4 hosts, a known topic, no NUL in its properties) is checked here. Any other record, and a
+    # record that fails this check, is passed to _scan_carefully, which does all checks and names the wrong field.
     assert 0 <= start <= end <= len(view), (start, end, len(view))
     unpack_plain = _PLAIN.unpack_from
     new = tuple.__new__
@@ -176,7 +176,8 @@ def scan_records(
             if (
                 magic == MESSAGE_MAGIC
                 and not sys_flag & HOST_V6_MASK
-                and offset == base_offset + at  # a disk may hold whole records of older files after the log's end
+                and offset
+                == base_offset + at  # whole records of older files may be on the disk after the end of the log
                 and body_at <= body_end < next_at <= end
                 and _PLAIN_TAIL_BYTES_MIN <= next_at - body_end <= _PLAIN_TAIL_BYTES_MAX
                 and (not check_crc or crc32(view[body_at:body_end]) & CRC_MASK == crc)
@@ -195,7 +196,7 @@ def scan_records(
                     yield new(ScannedRecord, row)
                     at = next_at
                     continue
-        if _is_blank(view, at, end):  # only size and magic count: a blank record has no offset
+        if _is_blank(view, at, end):  # only size and magic are checked, because a blank record has no offset
             return
         scanned = _scan_carefully(view, at, end, file, base_offset, check_crc)
         yield scanned
@@ -203,11 +204,10 @@ def scan_records(
 
 
 def after_damage(view: memoryview, at: int, base_offset: int) -> int | None:
-    """Return where a segment continues after a corrupt record at `at`, or None. base_offset is the segment's log
-    offset.
+    """Return the position of the next record after a corrupt record at `at`, or None. base_offset is as in `chain`.
 
-    If only the body's CRC is wrong, the record's own size gives the position. Otherwise it is the next position with a
-    magic and matching physicalOffset. The record found there is not checked.
+    If only the CRC is wrong, the size of the corrupt record gives the position. Otherwise the result is the next
+    position with a magic and a matching physicalOffset. The record there is not checked.
     """
     records = scan_records(view, at, len(view), file="", base_offset=base_offset, check_crc=False)
     try:
@@ -217,7 +217,7 @@ def after_damage(view: memoryview, at: int, base_offset: int) -> int | None:
     if record is not None:
         assert record.size_bytes > 0, record
         return at + record.size_bytes
-    return find_record(view, at + 1, base_offset, len(view))  # at + 1: the corrupt record itself may match
+    return find_record(view, at + 1, base_offset, len(view))  # at + 1, because the corrupt record itself may match
 
 
 def _is_blank(view: memoryview, at: int, end: int) -> bool:
@@ -252,9 +252,9 @@ def store_timestamp_ms_at(view: memoryview, at: int) -> int:
 
 
 def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str | None:
-    """Return "topic" or "properties" if that field shows a torn write, else None.
+    """Return the name of the field that contains a torn write, "topic" or "properties", else None.
 
-    properties_at is their position in the file, because sectors are counted from its start.
+    properties_at is the position of the properties in the file, which determines their sectors.
     """
     if 0 in topic:
         return "topic"
@@ -267,9 +267,7 @@ def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str 
 
 
 def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
-    """Cache and return the unpacker of a record's tail: topicLength, topic, propertiesLength, properties. It stays
-    inside.
-    """
+    """Cache and return the unpacker of topicLength, topic, propertiesLength and properties of a record."""
     if len(_tails) >= _TAILS_MAX:
         _tails.clear()
     room_bytes = (shape >> 8) - 3
@@ -280,7 +278,7 @@ def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
 
 
 def _remember(topic: bytes, name: str) -> str:
-    """Intern a topic. The plain path then accepts it without further checks."""
+    """Add a topic to the known topics, which are not checked again."""
     if 0 in topic or len(topic) > MAX_TOPIC_BYTES:
         return name
     if len(_topics) >= _TOPICS_MAX:

@@ -1,4 +1,4 @@
-"""Side JSON: RocketMQ's JSON files, whose integer map keys may be unquoted.
+"""Side JSON: encodes and decodes RocketMQ's JSON files, with unquoted integer keys.
 
     {
     <tab>"offsetTable":{
@@ -7,9 +7,9 @@
     <tab>}
     }
 
-is `consumerOffset.json` of 4.9: each entry with a string key starts a line, entries with integer keys share one, and a
-line break precedes the closing brace of a map that is not empty. Readers accept quoted and unquoted keys and ignore
-unknown fields, which 5.x adds. There is no checksum, but a truncated file does not parse. Source: RocketMQ
+This is `consumerOffset.json` of 4.9. Each entry with a string key starts a new line; entries with integer keys share a
+line. There is a line break before the closing brace of a map that is not empty. Readers accept quoted and unquoted keys
+and ignore unknown fields, which 5.x adds. There is no checksum, but a truncated file cannot be parsed. Source: RocketMQ
 RemotingSerializable.toJson and fastjson's pretty format, seen in the golden stores.
 """
 
@@ -26,8 +26,8 @@ DEPTH_MAX = 32
 _INTEGER_DIGITS_MAX = 19
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
-# A string is one match, so its contents are never taken for a key or a brace. An unterminated string matches by its
-# first quote, and the walk stops there: otherwise each later quote would be tried up to the end of the text.
+# A whole string is one match, so its contents are never taken for a key or a brace. If a string has no end, only its
+# first quote matches, and the search stops there: otherwise each later quote would be tried up to the end of the text.
 _TOKEN = re.compile(
     r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?P<before>[{,][ \t\r\n]*)(?P<key>-?[0-9]+)(?=[ \t\r\n]*:)|[{\[}\]]|"', re.S
 )
@@ -40,16 +40,16 @@ _MAY_HAVE_BARE_KEY = re.compile(r"[{,][ \t\r\n]*-?[0-9]")
 
 Table = Mapping[Any, "int | str | Table"]
 _encode_plain = json.JSONEncoder(ensure_ascii=False).encode
-"""Encodes texts, numbers, booleans and null. `json.dumps` would create an encoder for each."""
+"""Encodes strings, numbers, booleans and null. `json.dumps` would create a new encoder for each call."""
 
 
 def encode_scalar(value: str | float | None) -> str:
-    """Encode a text, number, boolean or null like `json.dumps`, but faster."""
+    """Encode a string, number, boolean or null like `json.dumps`, but faster."""
     return str(value) if type(value) is int else _encode_plain(value)
 
 
 class EncodedValue(str):
-    """A value that is encoded already."""
+    """A value that is already encoded."""
 
     __slots__ = ()
 
@@ -58,17 +58,17 @@ _Value = TypeVar("_Value")
 
 
 class TableEncoder(Generic[_Value]):
-    """Encodes a table repeatedly and caches each value. Values are replaced, never modified."""
+    """Encodes a table repeatedly and caches each encoded value. Values must be replaced, not modified."""
 
     def __init__(self, members_of: Callable[[_Value], Table], depth: int) -> None:
-        """members_of: converts a value to an object. depth: number of enclosing braces in the file."""
+        """members_of converts a value to a JSON object. depth is the number of braces around the value in the file."""
         self._members_of = members_of
         self._depth = depth
         self._known: dict[str, tuple[_Value, EncodedValue]] = {}
-        """Last encoded value, by name."""
+        """The last value and its encoded form, by name."""
 
     def encoded(self, table: Mapping[str, _Value]) -> dict[str, EncodedValue]:
-        """Return the table for `encode_side_json`, sorted by name. Not safe for concurrent tasks."""
+        """Return the encoded table for `encode_side_json`, sorted by name. Only one task at a time may call it."""
         known = self._known
         self._known = {}
         for name, value in sorted(table.items()):
@@ -80,7 +80,7 @@ class TableEncoder(Generic[_Value]):
 
 
 def encode_side_json(fields: Mapping[str, Table]) -> bytes:
-    r"""Encode an object in RocketMQ's layout. The keys of one table are all integers or all strings.
+    r"""Encode an object in RocketMQ's layout. In each table, the keys must be all integers or all strings.
 
     >>> encode_side_json({"offsetTable": {1: 6, 2: 6}})
     b'{\n\t"offsetTable":{1:6,2:6\n\t}\n}'
@@ -106,9 +106,9 @@ def _encode(value: "int | str | Table", depth: int) -> str:
 
 
 def decode_side_json(raw: bytes, *, file: str, file_offset: int = 0) -> dict[str, Any]:
-    """Decode a side file's object; all keys become strings. Raises CorruptFileError at the offending byte.
+    """Decode the object in a JSON file. All keys become strings. Raises CorruptFileError at the first wrong byte.
 
-    `raw` begins at file_offset of file.
+    `raw` begins at file_offset of the file.
     """
     if len(raw) > SIDE_JSON_BYTES_MAX:
         raise CorruptFileError(file, file_offset, "file size", f"{SIDE_JSON_BYTES_MAX} or less", len(raw))
@@ -135,7 +135,7 @@ def decode_side_json(raw: bytes, *, file: str, file_offset: int = 0) -> dict[str
 
 
 def _check_surrogates(text: str, file: str, file_offset: int) -> None:
-    """Raise CorruptFileError at an unpaired surrogate, because such a text cannot be written again."""
+    """Raise CorruptFileError at an unpaired surrogate, because such a string could not be written again."""
     for escape in _ESCAPES.finditer(text):
         if escape["half"] is not None:
             offset = file_offset + len(text[: escape.start()].encode())
@@ -143,7 +143,9 @@ def _check_surrogates(text: str, file: str, file_offset: int) -> None:
 
 
 def _with_quoted_keys(text: str, file: str, file_offset: int) -> tuple[str, list[int]]:
-    """Return text as JSON, and the positions of inserted quotes. Raises CorruptFileError if it is nested too deeply."""
+    """Return the text with all keys quoted, and the positions of added quotes. Raises CorruptFileError if it is nested
+    too deeply.
+    """
     if text.count("{") + text.count("[") <= DEPTH_MAX and _MAY_HAVE_BARE_KEY.search(text) is None:
         return text, []  # the common case
     pieces: list[str] = []
@@ -179,7 +181,9 @@ def _integer(digits: str) -> int:
 
 
 def decimal_of(digits: str) -> Decimal:
-    """Return a non-integer number with all its digits. Raises ValueError if its exponent has about 20 digits."""
+    """Return a number that is not an integer, with all its digits. Raises ValueError for an exponent of about 20
+    digits.
+    """
     try:
         return Decimal(digits)
     except InvalidOperation:
@@ -194,7 +198,7 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=decimal_of, parse_co
 
 
 def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, Any]:
-    """Return the table in a field, empty if the field is missing or null."""
+    """Return the table in a field, or an empty table if the field is missing or null."""
     found = fields.get(name)
     if found is None:
         return {}
@@ -204,7 +208,7 @@ def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, An
 
 
 def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict[int, int]:
-    """Return a table's entries as number -> offset, sorted by number. Raises CorruptFileError for any other entry."""
+    """Return the offsets in a table by number, sorted. Raises CorruptFileError for an entry that is not two numbers."""
     offsets = {}
     for key, value in table.items():
         if not re.fullmatch("-?[0-9]{1,10}", key):
