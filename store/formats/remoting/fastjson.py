@@ -10,10 +10,10 @@ r"""Fastjson dialect: reads the JSON of RocketMQ headers and bodies.
     commas      any number between members and items; items need none
     blanks      \f, \b and comments count as blanks; one byte order mark may come first
 
-Of two members with one name the last counts. Fastjson also converts between types, for example a number to a text or a
-text to an integer. Clients in C++, PHP and Python rely on that for numbers and booleans. Fastjson further accepts `new
-Date(1)`, `Set[1]`, hex strings, and floats with a suffix. No client writes them, and they are refused here, as are
-unpaired surrogates, bytes that are not UTF-8, integers out of range, and nesting deeper than DEPTH_MAX. Source:
+If a name occurs twice in an object, the last member counts. Fastjson also converts values between types, for example a
+number to a string. Clients in C++, PHP and Python need this for numbers and booleans. Fastjson also accepts `new
+Date(1)`, `Set[1]`, hex strings, and floats with a suffix. No client writes these, and this reader refuses them. It also
+refuses unpaired surrogates, bytes that are not UTF-8, integers out of range, and nesting deeper than DEPTH_MAX. Source:
 fastjson 1.2.69 JSONScanner, DefaultJSONParser, TypeUtils; `tests/golden/fastjson` has its own answers.
 """
 
@@ -26,7 +26,7 @@ from ...errors import CorruptFileError
 from ..side_json import DEPTH_MAX, decimal_of, decode_side_json
 
 DIALECT_BYTES_MAX = 256 << 10
-"""Size limit of a text outside plain JSON: this reader is 30 times slower than the plain one."""
+"""Size limit of a text that is not plain JSON: this reader is 30 times slower than the reader of plain JSON."""
 
 _BLANK = re.compile(r"(?:[ \t\r\n\f\b]|//[^\n]*|/\*.*?\*/)*+", re.S)
 _SEPARATOR = re.compile(r"(?:[ \t\r\n\f\b,]|//[^\n]*|/\*.*?\*/)*+", re.S)
@@ -41,15 +41,15 @@ _ESCAPES = (
 )
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "Y": True, "N": False, "T": True, "F": False}
 _NO_VALUE = ("", "null", "NULL")
-"""Texts that fastjson reads as a missing number or boolean."""
+"""Strings that fastjson reads as a missing number or boolean."""
 _DIGITS_MAX = 20
-"""No 64-bit integer has more digits. Checked first, so that a huge exponent is never expanded."""
+"""A 64-bit integer has fewer digits. This limit is checked before a huge exponent would be expanded."""
 
 
 def decode_fastjson(raw: bytes, *, file: str, offset: int = 0) -> dict[str, Any]:
-    """Decode an object at `offset` of file. CorruptFileError names the byte where parsing stops.
+    """Decode an object at `offset` of the file. Raises CorruptFileError at the byte where parsing stops.
 
-    Numbers that are not 64-bit integers become Decimal, which keeps all digits.
+    A number that is not a 64-bit integer becomes a Decimal with all its digits.
     """
     try:
         return decode_side_json(raw, file=file, file_offset=offset)  # the common case, in C
@@ -159,7 +159,7 @@ class _DialectReader:
     # -- reading -----------------------------------------------------------------------------------
 
     def _next(self, passed_over: re.Pattern[str]) -> str:
-        """Skip blanks or separators, and return the next character, empty at the end."""
+        """Skip blanks or separators, and return the next character, or an empty string at the end."""
         blank = passed_over.match(self._text, self._at)
         assert blank is not None, "it matches nothing, too"
         self._at = blank.end()
@@ -186,7 +186,7 @@ def _escaped(escape: re.Match[str]) -> str:
 
 
 def integer_of(value: Any) -> int | None:
-    """Convert to an integer, None for no value. Raises ValueError where fastjson fails."""
+    """Convert a value to an integer, or None if it counts as missing. Raises ValueError if fastjson would fail."""
     if isinstance(value, str):
         if value in _NO_VALUE:
             return None
@@ -202,7 +202,7 @@ def integer_of(value: Any) -> int | None:
 
 
 def boolean_of(value: Any) -> bool | None:
-    """Convert to a boolean, None for no value. Raises ValueError where fastjson fails."""
+    """Convert a value to a boolean, or None if it counts as missing. Raises ValueError if fastjson would fail."""
     if isinstance(value, str) and value not in _NO_VALUE:
         found = _BOOLEANS.get(value, _BOOLEANS.get(value.lower()))
         if found is None:

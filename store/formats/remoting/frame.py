@@ -7,11 +7,11 @@
     8       H      header             see command
     8+H     B      body
 
-A frame has at most FRAME_BYTES_MAX bytes, its length field included, and its header at most HEADER_BYTES_MAX; RocketMQ
-accepts headers of 16 MiB. A longer frame is refused by its length, before any of it is buffered. No checksum. A binary
-header has one encoding, so decoding and encoding its frame reproduces the bytes; a JSON header does not keep its member
-order and layout. `CommandReader` splits a stream into commands. Source: RocketMQ RemotingCommand.encode and decode,
-NettyDecoder.
+A frame has at most FRAME_BYTES_MAX bytes, including its length field, and a header of at most HEADER_BYTES_MAX bytes;
+RocketMQ accepts headers of 16 MiB. If the length of a frame is too large, the frame is refused before any of it is
+buffered. There is no checksum. A binary header has only one encoding, so a frame that is decoded and encoded again has
+the same bytes. A JSON header can change its member order and layout. `CommandReader` splits a stream into commands.
+Source: RocketMQ RemotingCommand.encode and decode, NettyDecoder.
 """
 
 from collections.abc import Iterator
@@ -43,10 +43,10 @@ LENGTH_FIELD = "length"
 
 
 def frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0) -> int:
-    """Return the size of the frame at `at`, from its first LENGTH_BYTES, which must exist.
+    """Return the size of the frame at `at`. Its first LENGTH_BYTES bytes must exist.
 
-    The view begins at `offset` of file. Raises CorruptFileError for an impossible length of the frame, or of its header
-    if those bytes exist.
+    The view begins at `offset` of the file. Raises CorruptFileError for an impossible length of the frame, or of its
+    header if the view contains that length.
     """
     (length,) = _LENGTH.unpack_from(view, at)
     least, most = _HEADER_AT - LENGTH_BYTES, FRAME_BYTES_MAX - LENGTH_BYTES
@@ -67,7 +67,7 @@ def decode_frame(
 ) -> tuple[RemotingCommand, int]:
     """Decode the frame at `at`, which must end by `end`. Returns its command and its end.
 
-    The view begins at `offset` of file. Raises CorruptFileError at the first wrong field.
+    The view begins at `offset` of the file. Raises CorruptFileError at the first wrong field.
     """
     if end - at < _HEADER_AT:
         raise CorruptFileError(
@@ -89,7 +89,7 @@ def decode_frame(
 
 
 def encode_frame(command: RemotingCommand) -> bytes:
-    """Encode a command in its header form. ValueError names a part that does not fit."""
+    """Encode a command in its header form. Raises ValueError if header or frame are too long."""
     is_binary = command.form is HeaderForm.ROCKETMQ
     header = encode_binary_header(command) if is_binary else encode_json_header(command)
     size_bytes = _HEADER_AT + len(header) + len(command.body)
@@ -102,10 +102,10 @@ def encode_frame(command: RemotingCommand) -> bytes:
 
 
 class CommandReader:
-    """Splits a stream into commands. `name` is the stream's name in errors.
+    """Splits a stream into commands. `name` is the name of the stream in errors.
 
-    Invariant: at most one buffer holds bytes. `_data` from `_at` on is not yet searched for frames. `_part` is the
-    start of one frame and grows in place, so that small pieces do not cost repeated copies.
+    Invariant: at most one of the two buffers contains bytes. `_data` from `_at` on is not searched for frames yet.
+    `_part` is the start of one frame; received bytes are appended to it without a copy.
     """
 
     __slots__ = ("_at", "_data", "_offset", "_part", "name")
@@ -141,8 +141,8 @@ class CommandReader:
     def take(self) -> tuple[RemotingCommand, int] | None:
         """Return the next command and the size of its frame, or None if no frame is complete.
 
-        Raises CorruptFileError with the stream offset; the stream is unusable afterwards. An impossible length is
-        reported before any of its frame is buffered.
+        Raises CorruptFileError with the offset in the stream, which cannot be used afterwards. An impossible frame
+        length is reported before the frame is buffered.
         """
         data, at, end = self._data, self._at, len(self._data)
         assert at <= end, (at, end)
@@ -168,7 +168,7 @@ class CommandReader:
             yield taken
 
     def _is_whole(self, part: bytearray) -> bool:
-        """Return whether a part is a complete frame, or can never become one."""
+        """Return whether `part` is a complete frame, or has an impossible length."""
         if len(part) < LENGTH_BYTES:
             return False
         try:

@@ -5,10 +5,10 @@ No blanks; members are sorted by name.
     {"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a","cluster":"C"}}}
     {"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:{"maxOffset":3,"minOffset":0}}}
 
-Map keys are texts or, outside the JSON standard, unquoted integers and message queues as objects. Only
-`decode_queue_offsets` reads the latter, because no request contains one. Members without a value are left out.
-`fastjson` reads the rest of the dialect. Source: RocketMQ RemotingSerializable, fastjson's JSON.toJSONString; seen in
-the answers of a 4.9 broker.
+Map keys are strings or, unlike in standard JSON, unquoted integers or message queues as objects. Only
+`decode_queue_offsets` reads message queues as keys, because no request contains them. Members without a value are
+omitted. `fastjson` reads all other deviations from JSON. Source: RocketMQ RemotingSerializable, fastjson's
+JSON.toJSONString, and answers of a 4.9 broker.
 """
 
 import json
@@ -22,19 +22,19 @@ from ..side_json import encode_scalar
 from .fastjson import boolean_of, decode_fastjson, integer_of
 
 BODY = "body"
-"""Name for error messages; there is no such file."""
+"""The file name in error messages."""
 _SHOWN_CHARACTERS = 80
 _MEMBERS_MAX = 64
-"""Larger objects are not searched for other spellings of a name. Every RocketMQ class has fewer members."""
+"""An object with more members is not searched for other spellings of a name. Every RocketMQ class has fewer members."""
 _QUEUE_KEY = re.compile(r"([{,]\s*+)(\{[^{}]*+\})(?=\s*+:)")
-"""A queue as a map key. No topic or broker name contains braces."""
+"""A message queue as a map key. No topic or broker name contains braces."""
 
 
 _Value = TypeVar("_Value", str, int, bool)
 
 
 class MessageQueue(NamedTuple):
-    """One queue of one broker, with the clients' member names."""
+    """One queue of one broker."""
 
     topic: str
     broker_name: str
@@ -46,7 +46,7 @@ class MessageQueue(NamedTuple):
 
 
 def encode_json_body(value: Any) -> bytes:
-    """Encode mappings, sequences, texts, numbers, booleans and MessageQueues. None members are left out.
+    """Encode mappings, sequences, strings, numbers, booleans and MessageQueues. Members that are None are omitted.
 
     >>> encode_json_body({"table": {1: "a"}, "remark": None})
     b'{"table":{1:"a"}}'
@@ -91,15 +91,15 @@ def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
 
 
 class Members:
-    """The members of one object, converted like fastjson. Errors are CorruptFileErrors with the member's path.
+    """The members of one object, converted like in fastjson. Errors are CorruptFileErrors with the path of the member.
 
-    An exact name has priority. Otherwise case, `_` and `-` are ignored.
+    If no member has exactly the requested name, names are compared without case, `_` and `-`.
     """
 
     __slots__ = ("_file", "_members", "_offset", "_path")
 
     def __init__(self, members: Mapping[str, Any], path: str, file: str = BODY, offset: int = 0) -> None:
-        """`offset` is the position of the outermost object in file."""
+        """`offset` is the position of the outermost object in the file."""
         self._members = members
         self._path = path
         self._file = file
@@ -110,11 +110,11 @@ class Members:
         return list(self._members)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a text. Numbers and booleans become their literals, objects and lists JSON."""
+        """Return a member as a string. Numbers and booleans become their literals; objects and lists become JSON."""
         return self._converted(name, _text_of, "a text", default)
 
     def optional_text(self, name: str) -> str | None:
-        """Return a text, None if missing."""
+        """Return a member as a string, or None if it is missing."""
         return _text_of(self._found(name))
 
     def texts(self) -> dict[str, str]:
@@ -122,7 +122,7 @@ class Members:
         return {name: text for name, text in texts.items() if text is not None}
 
     def integer(self, name: str, default: int | None = None, *, bits: int = 64) -> int:
-        """Return an integer of so many bits. Fractions are truncated; true is 1 and false is 0."""
+        """Return a member as an integer of at most `bits` bits. Fractions are truncated; true is 1 and false is 0."""
         expected = f"an integer of {bits} bits"
         value = self._converted(name, integer_of, expected, default)
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -130,13 +130,13 @@ class Members:
         return value
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
-        """Return a boolean. Of the numbers, 1 is true."""
+        """Return a member as a boolean. The number 1 is true, and any other number is false."""
         return self._converted(name, boolean_of, "true or false", default)
 
     def choice(self, name: str, choices: Sequence[str], default: str, other: str | None = None) -> str:
-        """Return one of some names. C++ clients write its number instead.
+        """Return a member that is one of `choices`, or its index in `choices`, as C++ clients write it.
 
-        `default` replaces a missing member, `other` an unknown name; without `other` that is `default` too.
+        Returns `default` for a missing member and `other` for an unknown name, or `default` if `other` is None.
         """
         found = self._found(name)
         if found is None:
@@ -149,11 +149,11 @@ class Members:
         return named if named in choices else default if other is None else other
 
     def inner(self, name: str) -> "Members":
-        """Return an object, an empty one if missing."""
+        """Return a member that is an object, or an empty object if it is missing."""
         return self._sub(name, self._of_type(name, dict, "an object", {}))
 
     def objects(self, name: str, most: int) -> Iterator["Members"]:
-        """Yield the objects of a list with at most `most` items, none if missing. A single object counts as a list."""
+        """Yield the objects in a member that is a list of at most `most` objects, or a single object, or missing."""
         found = self._found(name)
         values = [found] if isinstance(found, dict) else self._of_type(name, list, "a list", [])
         if len(values) > most:
@@ -164,7 +164,7 @@ class Members:
             yield self._sub(f"{name}[{at}]", value)
 
     def table(self) -> Iterator[tuple[str, "Members"]]:
-        """Yield each member, which must be an object, with its name."""
+        """Yield the name and the object of each member. All members must be objects."""
         for name, value in self._members.items():
             if not isinstance(value, dict):
                 raise self._error(name, "an object", value)
