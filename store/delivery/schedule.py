@@ -273,10 +273,10 @@ class ScheduleMessageService(Service):
         detect a failure that was not reported yet; this may raise OSError. If no sync has failed, the disk lost the
         entry, and no load can restore it.
         """
-        row = queue.queue
-        if row.sync_error is None and not self._log_has_failed():
-            row.sync_page(offset * ENTRY_BYTES)
-        if row.sync_error is not None or self._log_has_failed():
+        segment_queue = queue.queue
+        if segment_queue.sync_error is None and not self._log_has_failed():
+            segment_queue.sync_page(offset * ENTRY_BYTES)
+        if segment_queue.sync_error is not None or self._log_has_failed():
             return _RETRY_MS
         self.passed_over += 1
         return 0

@@ -66,14 +66,14 @@ class WarmUp:
         try:
             file.mlock()
         except OSError as refusal:
-            self._note(refusal)
+            self._count_refusal(refusal)
         else:
             with self._lock:
                 self._locked[base_offset] = file
         try:
             file.advise_will_need()
         except OSError as refusal:
-            self._note(refusal)
+            self._count_refusal(refusal)
 
     def forget(self, base_offset: int) -> None:
         """Forget a segment before its file is unmapped, which also unlocks it."""
@@ -100,12 +100,12 @@ class WarmUp:
             try:
                 file.munlock()
             except OSError as refusal:
-                self._note(refusal)
+                self._count_refusal(refusal)
             except ValueError:
                 pass  # already removed and unmapped, which unlocked it
         return None
 
-    def _note(self, refusal: OSError) -> None:
+    def _count_refusal(self, refusal: OSError) -> None:
         self.refusals += 1
         self.last_refusal = refusal
 

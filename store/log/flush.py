@@ -53,7 +53,7 @@ class FlushCommitLogService(Service):
         Several flushes may be needed, because one flush covers only one segment.
         """
         if self.queue.flushed_where.get() >= end_offset:
-            self._vouch_for_last()
+            self._cover_last_record()
             return True
         with self._flush_lock:
             # All segments, not only the newest: the end of a full segment may still be unsynced.
@@ -62,7 +62,7 @@ class FlushCommitLogService(Service):
                     return False
         return True
 
-    def _vouch_for_last(self) -> None:
+    def _cover_last_record(self) -> None:
         """Advance the checkpoint to the store time of the last record if that record is durable.
 
         `_flush_once` alone misses this time if it syncs a record before the record's store time is set.
@@ -232,9 +232,9 @@ class GroupCommitService(FlushCommitLogService):
         # of a segment needs both flushes, so RocketMQ answers it with a timeout.
         durable_to = self.queue.flushed_where.get()
         for request in requests:
-            request.complete(durable_to >= request.end_offset or self._flush_again(request))
+            request.complete(durable_to >= request.end_offset or self._flush_for_request(request))
 
-    def _flush_again(self, request: GroupCommitRequest) -> bool:
+    def _flush_for_request(self, request: GroupCommitRequest) -> bool:
         hit("group commit again")
         return self.flush_to(request.end_offset)
 

@@ -87,7 +87,7 @@ def name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _number_in(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
+def _segment_index(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
     """Return the index of the last segment that begins at or before `offset`, or 0 if every segment begins after it."""
     number = min(max(offset - segments[0].base_offset, 0) // segment_bytes, len(segments) - 1)
     if segments[number].base_offset > offset:  # a gap before it, so fewer segments begin before the offset
@@ -129,12 +129,12 @@ class SegmentQueue:
         self.lost_data = False
         """Whether the last load removed files with data, or extended short files."""
         self.extended: list[CorruptFileError] = []
-        self._row_lock = world.tasks.lock(f"{label} row")
+        self._segments_lock = world.tasks.lock(f"{label} row")
         """Locked while `segments` is replaced to add a segment or to remove the oldest one."""
         self.directory_is_durable = False
         """Whether the directory entries of all created segments are durable. Set by the task that syncs the directory.
         """
-        self._leaving: tuple[Segment, ...] = ()
+        self._segments_to_remove: tuple[Segment, ...] = ()
         """Unused segments whose files are being removed. The removal may not be durable yet."""
         self._world = world
         self._label = label
@@ -145,20 +145,20 @@ class SegmentQueue:
         segments = self.segments
         if not segments or offset < segments[0].base_offset:
             return None
-        segment = segments[_number_in(segments, offset, self.segment_bytes)]
+        segment = segments[_segment_index(segments, offset, self.segment_bytes)]
         return segment if offset < segment.end_offset else None
 
     def number_of(self, offset: int) -> int:
         """Return the index of the segment that contains `offset`, else of the last segment before it, else 0."""
         segments = self.segments
-        return _number_in(segments, offset, self.segment_bytes) if segments else 0
+        return _segment_index(segments, offset, self.segment_bytes) if segments else 0
 
     def at_or_after(self, offset: int) -> Segment | None:
         """Return the segment that contains `offset`, else the first segment after `offset`."""
         segments = self.segments
         if not segments:
             return None
-        number = _number_in(segments, offset, self.segment_bytes)
+        number = _segment_index(segments, offset, self.segment_bytes)
         return next((one for one in segments[number : number + 2] if offset < one.end_offset), None)
 
     def last(self) -> Segment | None:
@@ -203,7 +203,7 @@ class SegmentQueue:
     def add(self, segment: Segment) -> Segment:
         assert segment.size_bytes == self.segment_bytes, (segment.size_bytes, self.segment_bytes)
         assert segment.base_offset % self.segment_bytes == 0, (segment.base_offset, self.segment_bytes)
-        with self._row_lock:
+        with self._segments_lock:
             if not self.segments:
                 self.flushed_where.set(segment.base_offset)
             else:
@@ -228,7 +228,7 @@ class SegmentQueue:
         """
         if not self.first_is_removable:
             return False
-        self._remove_front()
+        self._remove_first_segment()
         return True
 
     def make_second_durable(self) -> None:
@@ -249,17 +249,17 @@ class SegmentQueue:
         Otherwise later data could be written into a file without a name.
         """
         while len(self.segments) > 1:
-            self._remove_front()
+            self._remove_first_segment()
         for segment in self.segments:
             self._world.files.unlink(segment.file.path)
-            with self._row_lock:
+            with self._segments_lock:
                 self.segments = ()
             self._world.files.sync_directory(directory_of(segment.file.path))
 
-    def _remove_front(self) -> None:
+    def _remove_first_segment(self) -> None:
         path = self.segments[0].file.path
         self._remove(path)
-        with self._row_lock:
+        with self._segments_lock:
             assert self.segments[0].file.path == path, (self.segments[0].file.path, path)
             self.segments = self.segments[1:]
 
@@ -337,7 +337,7 @@ class SegmentQueue:
         files = self._world.files
         self.strays, self.gaps = [], []
         bases = self._find_bases()
-        for index, error in self._irregular(bases):
+        for index, error in self._find_irregular_files(bases):
             if all(self.is_expendable(base) for base in bases[index:]):
                 hit("half-made files removed")
                 self.lost_data = not all(self._holds_nothing(self.path(base)) for base in bases[index:])
@@ -395,7 +395,7 @@ class SegmentQueue:
                 return other
         raise CorruptFileError(second, 0, "file name", "a name that no other directory has", f"{first} too")
 
-    def _irregular(self, bases: list[int]) -> Iterator[tuple[int, CorruptFileError]]:
+    def _find_irregular_files(self, bases: list[int]) -> Iterator[tuple[int, CorruptFileError]]:
         """Yield the index and the error of each file that has a wrong size or comes after a gap."""
         for index, base in enumerate(bases):
             path = self.path(base)
@@ -486,16 +486,16 @@ class SegmentQueue:
         Raises OSError if a removal fails or may not be durable; the next call retries it. `segments` is empty even
         after an error: otherwise later data could be written into a file without a name.
         """
-        self._leaving += self.segments
+        self._segments_to_remove += self.segments
         self.segments = ()  # first, because other tasks read `segments` during the removal
-        for segment in reversed(self._leaving):
+        for segment in reversed(self._segments_to_remove):
             self._remove(segment.file.path)
         self.flushed_where.set(0)
-        for segment in self._leaving:
+        for segment in self._segments_to_remove:
             segment.file.close()
-        self._leaving = ()
+        self._segments_to_remove = ()
 
     def close(self) -> None:
         """Unmap all segment files."""
-        for segment in (*self._leaving, *self.segments):
+        for segment in (*self._segments_to_remove, *self.segments):
             segment.file.close()

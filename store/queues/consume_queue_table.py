@@ -74,14 +74,14 @@ class ConsumeQueueTable:
         queue's directory, and for the errors of `SegmentQueue.load`.
         """
         strays: list[CorruptFileError] = []
-        rows = [self.find_or_create(*named).queue for named in self._named_in(self.directory, strays)]
-        for row in rows:
-            row.require_fit()  # all queues first, so that a wrong file size is reported before any file is changed
-        for row in rows:
-            row.load(before_loss=before_loss)
-            strays += row.strays
-            self.extended += row.extended
-            self.lost_entries |= row.lost_data
+        segment_queues = [self.find_or_create(*named).queue for named in self._named_in(self.directory, strays)]
+        for segment_queue in segment_queues:
+            segment_queue.require_fit()  # before any file is changed
+        for segment_queue in segment_queues:
+            segment_queue.load(before_loss=before_loss)
+            strays += segment_queue.strays
+            self.extended += segment_queue.extended
+            self.lost_entries |= segment_queue.lost_data
         if self.ext_directory is not None:
             for topic, queue_id in self._named_in(self.ext_directory, strays):
                 ext = self.find_or_create(topic, queue_id).ext
@@ -122,20 +122,31 @@ class ConsumeQueueTable:
         """Flush all queues, and sync the directories that contain new files."""
         with self.names_lock:
             files, queues = self._world.files, self.all()
-            new = [row for row in _rows(queues) if row.segments and not row.directory_is_durable]
+            new = [
+                segment_queue
+                for segment_queue in _segment_queues(queues)
+                if segment_queue.segments and not segment_queue.directory_is_durable
+            ]
             for queue in queues:
                 queue.flush(0)
-            for row in new:
-                row.directory_is_durable = True
-                files.sync_directory(row.directory)
-            topics = sorted({directory_of(row.directory) for row in new})
+            for segment_queue in new:
+                segment_queue.directory_is_durable = True
+                files.sync_directory(segment_queue.directory)
+            topics = sorted({directory_of(segment_queue.directory) for segment_queue in new})
             for directory in (*topics, *sorted({directory_of(topic) for topic in topics})):
                 files.sync_directory(directory)
 
     @property
     def sync_error(self) -> OSError | None:
         """Return the error of the first queue that has had a failed sync since the start, or None."""
-        return next((row.sync_error for row in _rows(self.all()) if row.sync_error is not None), None)
+        return next(
+            (
+                segment_queue.sync_error
+                for segment_queue in _segment_queues(self.all())
+                if segment_queue.sync_error is not None
+            ),
+            None,
+        )
 
     def forget(self, queue: ConsumeQueue) -> None:
         """Remove a queue from the table after its files were removed."""
@@ -148,7 +159,7 @@ class ConsumeQueueTable:
         Raises OSError at the first directory that is not empty.
         """
         with self.names_lock:
-            directories = [row.directory for row in _rows([queue])]
+            directories = [segment_queue.directory for segment_queue in _segment_queues([queue])]
             for directory in directories:
                 if self._world.files.status(directory) is not None:
                     self._world.files.remove_directory(directory)
@@ -156,10 +167,10 @@ class ConsumeQueueTable:
                 self._world.files.remove_directory(directory_of(directory))
 
     def close(self) -> None:
-        for row in _rows(self.all()):
-            row.close()
+        for segment_queue in _segment_queues(self.all()):
+            segment_queue.close()
 
 
-def _rows(queues: list[ConsumeQueue]) -> list[SegmentQueue]:
+def _segment_queues(queues: list[ConsumeQueue]) -> list[SegmentQueue]:
     """Return the segment queues of the entries, then the segment queues of the extensions."""
     return [*(queue.queue for queue in queues), *(queue.ext.queue for queue in queues if queue.ext is not None)]

@@ -175,10 +175,10 @@ class DispatchService(Service):
             for found in read(segment, start - segment.base_offset, end):
                 if isinstance(found, ScannedRecord):
                     assert found.physical_offset == at, (found.physical_offset, at)
-                    self._take_record(segment, found, dispatchers, on_arriving)
+                    self._dispatch_record(segment, found, dispatchers, on_arriving)
                     at += found.size_bytes
                 else:
-                    self._take_run(segment, at - segment.base_offset, found)
+                    self._dispatch_batch(segment, at - segment.base_offset, found)
                     at = segment.base_offset + found.end
                     # Set last: after an error the batch is dispatched again, and queues ignore records that they
                     # already contain.
@@ -220,7 +220,7 @@ class DispatchService(Service):
             check_crc=False,
         )
 
-    def _take_record(
+    def _dispatch_record(
         self,
         segment: Segment,
         record: ScannedRecord,
@@ -242,12 +242,12 @@ class DispatchService(Service):
         if self.passed_over is None:  # otherwise the checkpoint would cover a record that is not in its queue
             self.dispatched_store_timestamp_ms = record.store_timestamp_ms
 
-    def _take_run(self, segment: Segment, begin: int, run: PlainRecords) -> None:
+    def _dispatch_batch(self, segment: Segment, begin: int, run: PlainRecords) -> None:
         """Call each dispatcher with a batch that begins at position `begin`, or with each of its records."""
         for dispatch in self.dispatchers:
-            take_columns = self.plain_dispatchers.get(dispatch)
-            if take_columns is not None:
-                take_columns(run)
+            dispatch_batch = self.plain_dispatchers.get(dispatch)
+            if dispatch_batch is not None:
+                dispatch_batch(run)
                 continue
             for record in self._records(segment, begin, run.end):
                 try:
@@ -255,11 +255,11 @@ class DispatchService(Service):
                 except MisplacedRecordError as error:
                     self._skip(record, segment, error)
         if self.on_arriving:
-            self._announce(segment, begin, run)
+            self._call_listeners(segment, begin, run)
         if self.passed_over is None:
             self.dispatched_store_timestamp_ms = run.column("store_timestamp_ms")[-1]
 
-    def _announce(self, segment: Segment, begin: int, run: PlainRecords) -> None:
+    def _call_listeners(self, segment: Segment, begin: int, run: PlainRecords) -> None:
         """Call the listeners with the records of a batch that are in a queue for which `awaits` is true."""
         awaited = {place for one in self._run_queues if self.awaits(*(place := (one.topic, one.queue_id)))}
         for record in self._records(segment, begin, run.end) if awaited else ():

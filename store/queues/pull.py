@@ -90,7 +90,7 @@ class Puller:
         entries of records before it are skipped without reading the log.
         """
         in_memory_bytes = self._config.access_message_in_memory_max_bytes
-        row, unsure_from = queue.queue, _FAR
+        unsure_from = _FAR
         if has_failed:
             unsure_from = log_limit = min(log_limit, self._commit_log.queue.flushed_where.get())
         begin, removed_to, total_bytes, last = result.next_begin_offset, 0, 0, 0
@@ -98,14 +98,16 @@ class Puller:
         scan_bytes = min(len(raw), max(_SCAN_BYTES_MIN, ENTRY_BYTES * max_messages))
         scanned = 0
         if self._core is not None and isinstance(wanted, TagFilter):
-            scanned, total_bytes, last = self._take_plain(result, raw[:scan_bytes], max_messages, wanted, log_limit)
+            scanned, total_bytes, last = self._read_plain_entries(
+                result, raw[:scan_bytes], max_messages, wanted, log_limit
+            )
         for at in range(scanned * ENTRY_BYTES, scan_bytes, ENTRY_BYTES):
             physical_offset, size_bytes, tags_code = decode_entry(raw, at)
             is_real = 0 < size_bytes < BLANK_ENTRY.size_bytes
             if (
                 physical_offset + size_bytes > unsure_from
                 if is_real
-                else size_bytes <= 0 and row.sync_error is not None
+                else size_bytes <= 0 and queue.queue.sync_error is not None
             ):
                 if not scanned:
                     place = f"{queue.topic}/{queue.queue_id} @ {begin}"
@@ -150,7 +152,7 @@ class Puller:
         result.fall_behind_bytes = log_limit - last
         result.suggest_pulling_from_slave = result.fall_behind_bytes > in_memory_bytes
 
-    def _take_plain(
+    def _read_plain_entries(
         self, result: GetMessageResult, raw: memoryview, max_messages: int, wanted: TagFilter, log_limit: int
     ) -> tuple[int, int, int]:
         """Let the C core read the records of the first entries, as long as they are plain and in one log segment.

@@ -86,7 +86,7 @@ def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
     if queue is None or queue_offset < 0:
         return False
     before = queue.entry(queue_offset - 1)
-    reaches_it = before is not None and _is_there(before) and before.physical_offset < record.physical_offset
+    reaches_it = before is not None and _is_valid_or_blank(before) and before.physical_offset < record.physical_offset
     return reaches_it or _matches(queue.entry(queue_offset), record)
 
 
@@ -149,7 +149,7 @@ class QueueReplay:
         if not whole_log and (not is_continued or self._is_taken(first)):
             raise EarlierEntriesMissing
         if not is_continued:
-            self._bridge_to_first(first)
+            self._blank_up_to_first(first)
         self._blank_before_first(first.queue_offset, whole_log=whole_log)
         self.first = first.queue_offset
         self.next = first.queue_offset
@@ -176,13 +176,13 @@ class QueueReplay:
         before = self.queue.entry(first.queue_offset - 1)
         return before is not None and is_valid(before) and before.physical_offset < first.physical_offset
 
-    def _bridge_to_first(self, first: ScannedRecord) -> None:
+    def _blank_up_to_first(self, first: ScannedRecord) -> None:
         """Write blank entries before the entry of the first record. Entries that point into damage are kept.
 
         All other earlier entries belong to expired records. If the queue's files do not contain the index of the first
         record, the queue restarts in a new file that contains it.
         """
-        queue_offset, row = first.queue_offset, self.queue.queue
+        queue_offset, segment_queue = first.queue_offset, self.queue.queue
         begin, end = self._file_bounds()
         last = self._last_in_damage(min(queue_offset, end))
         if (
@@ -192,11 +192,11 @@ class QueueReplay:
         ):
             raise RecordMisplaced
         if last is None and not begin <= queue_offset < end:
-            row.remove_all()
-            hole = queue_offset - queue_offset % (row.segment_bytes // ENTRY_BYTES)
+            segment_queue.remove_all()
+            hole = queue_offset - queue_offset % (segment_queue.segment_bytes // ENTRY_BYTES)
         else:
             hole = min(queue_offset, end)
-            while hole > begin and not _is_there(self.queue.entry(hole - 1)):
+            while hole > begin and not _is_valid_or_blank(self.queue.entry(hole - 1)):
                 hole -= 1
         hit("hole in a queue")
         for start in range(hole, queue_offset, _CHUNK_ENTRIES):
@@ -275,7 +275,7 @@ class QueueReplay:
             expected = self.next if place is None else place
             self.misplaced.append(Misplaced(doubted.physical_offset, expected, doubted.queue_offset))
         if place is not None:
-            self._bridge(place)
+            self._skip_to(place)
             self._pending += encode_entry(doubted.physical_offset, doubted.size_bytes, doubted.tags_code)
             self.next = place + 1
 
@@ -292,7 +292,7 @@ class QueueReplay:
         self.next -= 1
         self.misplaced.append(Misplaced(entry.physical_offset, place, self.next))
         del self._pending[-ENTRY_BYTES:]
-        self._bridge(place)
+        self._skip_to(place)
         self._pending += encode_entry(*entry)
         self.next = place + 1
 
@@ -309,9 +309,9 @@ class QueueReplay:
         return any(_matches(each, one) for each in in_front for one in known)
 
     def _has_data_after_last(self) -> bool:
-        row, begin = self.queue.queue, self.next * ENTRY_BYTES
-        segment = row.find(begin)
-        if segment is None or segment is not row.last():
+        segment_queue, begin = self.queue.queue, self.next * ENTRY_BYTES
+        segment = segment_queue.find(begin)
+        if segment is None or segment is not segment_queue.last():
             return segment is not None
         position = begin - segment.base_offset
         end = min(segment.size_bytes, position + GAP_ENTRIES_MAX * ENTRY_BYTES)
@@ -319,29 +319,29 @@ class QueueReplay:
 
     def _place_of(self, doubted: _Doubted, following: int | None) -> int | None:
         """Return the index for a doubted record. None if it is already used, too far away or unknown."""
-        said = doubted.queue_offset
-        if said == self.next:
-            return said  # no longer unexpected, because the previous record has been moved
-        is_ahead = said > self.next
+        recorded = doubted.queue_offset
+        if recorded == self.next:
+            return recorded  # no longer unexpected, because the previous record has been moved
+        is_ahead = recorded > self.next
         if following is not None and _matches(self.queue.entry(self.next), doubted):
             return self.next  # the entry decides, because a following gap can make a wrong queueOffset look right
-        if is_ahead and following == said + 1 and said - self.next <= GAP_ENTRIES_MAX:
-            return said
-        if is_ahead and _matches(self.queue.entry(said), doubted):
-            return said  # the next record's queueOffset is wrong: it does not count the gap before this record
+        if is_ahead and following == recorded + 1 and recorded - self.next <= GAP_ENTRIES_MAX:
+            return recorded
+        if is_ahead and _matches(self.queue.entry(recorded), doubted):
+            return recorded  # the next record's queueOffset is wrong: it does not count the gap before this record
         if following == self.next + 1:
             return self.next
-        for place in (said, self.next, self.queue.index_of(doubted.physical_offset)):
+        for place in (recorded, self.next, self.queue.index_of(doubted.physical_offset)):
             if place is not None and place >= self.next and _matches(self.queue.entry(place), doubted):
                 return place
-        if following is None and 0 < said - self.next <= GAP_ENTRIES_MAX:
-            return said  # last record of the queue: new records continue after it, whether there is a gap or not
-        if is_ahead and following is not None and said < following <= self.next + GAP_ENTRIES_MAX:
-            return said  # alone between two gaps, which two restarts can leave
-        if following != self.next and ((said ^ self.next) & _NUMBER_MASK).bit_count() == 1:
+        if following is None and 0 < recorded - self.next <= GAP_ENTRIES_MAX:
+            return recorded  # last record of the queue: new records continue after it, whether there is a gap or not
+        if is_ahead and following is not None and recorded < following <= self.next + GAP_ENTRIES_MAX:
+            return recorded  # alone between two gaps, which two restarts can leave
+        if following != self.next and ((recorded ^ self.next) & _NUMBER_MASK).bit_count() == 1:
             return self.next
-        is_passed_by = following is not None and self.next <= following <= said
-        return said if is_ahead and not is_passed_by and self._has_room(doubted) else None
+        is_passed_by = following is not None and self.next <= following <= recorded
+        return recorded if is_ahead and not is_passed_by and self._has_room(doubted) else None
 
     def _has_room(self, doubted: _Doubted) -> bool:
         """Return whether as many records as are missing in the queue fit into the log before this record."""
@@ -353,7 +353,7 @@ class QueueReplay:
         entry, stored_ms = QueueEntry(*record[:2], tags_code), record.store_timestamp_ms
         return self.queue.kept_code(record.queue_offset, entry, stored_ms, vouched=not self.write_again)
 
-    def _bridge(self, queue_offset: int) -> None:
+    def _skip_to(self, queue_offset: int) -> None:
         """Skip the indexes up to queue_offset. Entries that point into damage are kept, and others are blanked."""
         self._write()
         begin = self.next
@@ -438,7 +438,7 @@ def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedR
 
 
 def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRanges) -> bool:
-    if entry is None or not _is_there(entry):
+    if entry is None or not _is_valid_or_blank(entry):
         return False
     if is_blank(entry):
         return log_offset > 0
@@ -450,5 +450,5 @@ def _matches(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _Dou
     return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
 
 
-def _is_there(entry: QueueEntry | None) -> bool:
+def _is_valid_or_blank(entry: QueueEntry | None) -> bool:
     return entry is not None and (is_valid(entry) or is_blank(entry))

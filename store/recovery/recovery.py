@@ -265,20 +265,20 @@ class Recovery:
         Raises CorruptFileError at the first invalid record.
         """
         if self._plain is None:
-            self._take_records(segment, start, None, whole_log=whole_log)
+            self._replay_records(segment, start, None, whole_log=whole_log)
             return
         report, at, more = self._report, start, True
         while more:
-            at = self._take_plain(self._plain, segment, at)
+            at = self._replay_plain(self._plain, segment, at)
             before = report.records
             # Then one record that is not plain, or that is the first of its queue. Plain scans include the queue
             # afterwards.
-            self._take_records(segment, at, 1, whole_log=whole_log)
+            self._replay_records(segment, at, 1, whole_log=whole_log)
             at = report.end_offset - segment.base_offset
             more = report.records > before
 
-    def _take_plain(self, plain: PlainRecords, segment: Segment, start: int) -> int:
-        """Replay plain records from position `start` in batches, with the same effect as `_take_records`.
+    def _replay_plain(self, plain: PlainRecords, segment: Segment, start: int) -> int:
+        """Replay plain records from position `start` in batches, with the same effect as `_replay_records`.
 
         Returns the position after them.
         """
@@ -297,7 +297,7 @@ class Recovery:
             start = plain.end
         return start
 
-    def _take_records(self, segment: Segment, start: int, limit: int | None, *, whole_log: bool) -> None:
+    def _replay_records(self, segment: Segment, start: int, limit: int | None, *, whole_log: bool) -> None:
         report, replays = self._report, self._replays
         delays_ms, vouched_ms = self._delays_ms, self._vouched_ms
         extended, light = self._queues.ext_directory is not None, self._light
@@ -312,7 +312,7 @@ class Recovery:
             for record in islice(self._records(segment, start), limit):
                 offset, size_bytes, topic, queue_id, queue_offset, sys_flag, stored_ms, properties = record
                 if stored_ms > vouched_ms:
-                    self._end_vouching(offset)
+                    self._durability_ends_at(offset)
                     vouched_ms = NEVER_MS
                 if offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
@@ -345,7 +345,7 @@ class Recovery:
                 code = replay.kept_code(seen, tags_code)
                 replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code)
 
-    def _end_vouching(self, physical_offset: int) -> None:
+    def _durability_ends_at(self, physical_offset: int) -> None:
         """Record that the log is not known to be durable from physical_offset on."""
         self._unvouched_offset = physical_offset
         for replay in self._replays.values():
@@ -433,13 +433,13 @@ class Recovery:
                 replay.end(syncs_zeros=syncs_zeros)
                 misplaced += replay.misplaced
                 if replay.lacks_room is not None:
-                    self._note_queue_without_room(replay, replay.lacks_room)
+                    self._leave_to_dispatch(replay, replay.lacks_room)
                 report.changed_entries += replay.changed
             queue.correct_min_offset(max(self._log.min_offset, 0))  # min_offset is -1 if the log has no segment
         for one in sorted(misplaced):
             self._report_misplaced(*one)
 
-    def _note_queue_without_room(self, replay: QueueReplay, error: OSError) -> None:
+    def _leave_to_dispatch(self, replay: QueueReplay, error: OSError) -> None:
         """Let dispatch add the missing entries of a queue after a full disk. Its counter continues after them."""
         report, queue = self._report, replay.queue
         self._checkpoint.queues_begin_again()  # first, because the checkpoint must not cover missing entries

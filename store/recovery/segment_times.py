@@ -16,9 +16,9 @@ from ..world import Files
 class SegmentTimes:
     """The mtimes that segment files had when this object was created."""
 
-    def __init__(self, files: Files, rows: Iterable[SegmentQueue]) -> None:
+    def __init__(self, files: Files, segment_queues: Iterable[SegmentQueue]) -> None:
         self._files = files
-        segments = [segment for row in rows for segment in row.segments]
+        segments = [segment for segment_queue in segment_queues for segment in segment_queue.segments]
         self._before_ms = {segment.file.path: self._mtime_ms(segment) for segment in segments}
 
     def put_back(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:

@@ -307,7 +307,7 @@ def as_it_reads(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -
         return first
 
     monkeypatch.setattr(CommitLog, "record_bytes", happening(CommitLog.record_bytes))
-    monkeypatch.setattr(Puller, "_take_plain", happening(Puller._take_plain))
+    monkeypatch.setattr(Puller, "_read_plain_entries", happening(Puller._read_plain_entries))
     monkeypatch.setattr(KeyQuerier, "_plain_record", happening(KeyQuerier._plain_record))
 
 

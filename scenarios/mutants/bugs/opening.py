@@ -177,7 +177,7 @@ def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) 
 @bug(
     "counts-by-short-queue",
     Recovery,
-    "_note_queue_without_room",
+    "_leave_to_dispatch",
     found_by=("STATUS", "QOFF", "CQ-COMPLETE", "QUIET", "READ", "LIVE"),
 )
 @needs(SCENARIOS["full-disk-space-returns"].ranges)

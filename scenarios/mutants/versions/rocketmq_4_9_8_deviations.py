@@ -105,12 +105,12 @@ def remove(self: SegmentQueue, path: str) -> None:
     self._world.files.unlink(path)
 
 
-@remove.also(SegmentQueue, "_remove_front")
-def _remove_front(self: SegmentQueue) -> None:
+@remove.also(SegmentQueue, "_remove_first_segment")
+def _remove_first_segment(self: SegmentQueue) -> None:
     path = self.segments[0].file.path
     if self._world.files.status(path) is not None:
         self._world.files.unlink(path)
-    with self._row_lock:
+    with self._segments_lock:
         self.segments = self.segments[1:]
 
 
