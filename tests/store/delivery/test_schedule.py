@@ -134,7 +134,7 @@ def test_a_copy_counts_as_stored_after_a_sync_timeout(world: World, config: Stor
 
 
 @simulated()
-def test_after_an_error_delivery_goes_on_where_it_was(world: World, config: StoreConfig) -> None:
+def test_after_an_error_delivery_continues_at_the_same_entry(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     put, errors = store.schedule._put, [OSError("no disk")]
 
@@ -182,7 +182,7 @@ def test_a_stop_in_the_midst_of_deliveries_leaves_the_rest_for_the_next_start(la
 
 
 @simulated()
-def test_entries_that_lead_to_no_message_are_passed_over(world: World, config: StoreConfig) -> None:
+def test_entries_without_a_message_are_skipped(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     store.put_message(Message.of(SCHEDULE_TOPIC, b"nowhere to go"))
     queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
@@ -216,7 +216,7 @@ def test_a_corrupt_message_that_no_record_can_hold_is_skipped(rotten: bytes, wor
 
 
 @simulated()
-def test_a_body_beyond_the_configured_size_waits_for_other_settings(world: World, config: StoreConfig) -> None:
+def test_a_body_larger_than_the_limit_is_retried_until_the_limit_is_raised(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     store.put_message(delayed(1, b"long" * 100))
     assert store.shutdown()
@@ -347,7 +347,7 @@ def test_a_half_message_is_not_delivered(world: World, config: StoreConfig) -> N
 
 
 @simulated()
-def test_a_level_that_became_shorter_counts_for_those_that_wait_already(
+def test_a_shorter_delay_of_a_level_also_applies_to_waiting_messages(
     world: World, small: Make, config: StoreConfig
 ) -> None:
     store = started(world, small(message_delay_level="1h", mapped_file_size_commit_log=1 << 16))
@@ -360,7 +360,7 @@ def test_a_level_that_became_shorter_counts_for_those_that_wait_already(
 
 
 @simulated()
-def test_a_time_that_no_message_of_the_level_can_have_is_not_waited_for(world: World, config: StoreConfig) -> None:
+def test_a_message_with_an_impossible_delivery_time_is_delivered_immediately(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     put = store.put_message(delayed(3)).append
     assert put is not None
@@ -396,7 +396,7 @@ def test_clock_steps_cause_no_early_or_late_delivery(world: World, bench: Any, c
 
 
 @simulated()
-def test_a_record_that_was_stored_in_the_future_holds_no_level_back(
+def test_a_record_with_a_future_store_time_does_not_block_its_level(
     world: World, bench: Any, config: StoreConfig
 ) -> None:
     bench.machine.wall_offset_ms = 49 * 86_400_000
@@ -498,7 +498,7 @@ def three_due(lab: Make, config: StoreConfig) -> Image:
 
 
 @pytest.mark.parametrize(("offset", "delivered"), [(0, 3), (2, 1), (3, 0), (9, 0), (-5, 3), ((1 << 63) - 1, 0)])
-def test_progress_is_brought_into_the_queue_before_anything_is_put(
+def test_progress_is_limited_to_the_queue_before_the_first_put(
     lab: Make, config: StoreConfig, offset: int, delivered: int
 ) -> None:
     image = with_progress(three_due(lab, config), encoded_offsets({1: offset, 2: 4, 18: 0}))
@@ -521,7 +521,7 @@ def test_progress_is_brought_into_the_queue_before_anything_is_put(
     bench.run(body)
 
 
-def test_damaged_progress_gives_way_to_the_one_before_or_delivers_everything_again(
+def test_damaged_progress_is_replaced_by_the_backup_or_all_messages_are_delivered_again(
     lab: Make, config: StoreConfig
 ) -> None:
     image = with_progress(three_due(lab, config), b'{"offsetTable":{1:2')
@@ -543,7 +543,7 @@ def test_damaged_progress_gives_way_to_the_one_before_or_delivers_everything_aga
         offsets_in(Image({**image.files, f"{PATH}.bak": backup}, image.directories))
 
 
-def test_inspect_reports_progress_that_it_passed_over(golden: Make) -> None:
+def test_inspect_reports_progress_that_it_ignored(golden: Make) -> None:
     root = golden("05-delay").after
     (root / "config/delayOffset.json").write_bytes(b'{"offsetTable":{1:6,')
     found = inspect_directory(overlay_world(), str(root), Geometry()).summary()

@@ -5,7 +5,7 @@ from tornlog.store.formats.consume_queue import tags_code
 
 
 @pytest.mark.parametrize("expression", [None, "", "*", "  ", " * ", "||", " || "])
-def test_an_expression_without_a_tag_lets_everything_pass(expression: str | None) -> None:
+def test_an_expression_without_a_tag_matches_every_message(expression: str | None) -> None:
     wanted = TagFilter.parse(expression)
 
     assert wanted.matches_queue(0)
@@ -22,7 +22,7 @@ def test_a_tag_filter_matches_hashes_of_either_sign() -> None:
     assert not wanted.matches_queue(0)
 
 
-def test_the_entry_of_a_message_is_all_that_is_looked_at_and_unknown_tags_pass() -> None:
+def test_a_tag_filter_reads_only_the_entry_and_matches_unknown_tags() -> None:
     wanted = TagFilter.parse("TagA")
 
     assert not wanted.reads_records
@@ -30,7 +30,7 @@ def test_the_entry_of_a_message_is_all_that_is_looked_at_and_unknown_tags_pass()
     assert wanted.matches_queue(None)
 
 
-def test_two_tags_with_one_hash_both_pass() -> None:
+def test_two_tags_with_the_same_hash_both_match() -> None:
     assert TagFilter.parse("Aa").matches_queue(tags_code("BB"))
 
 

@@ -160,12 +160,12 @@ def test_an_invalid_expression_is_refused_with_its_position(expression: str, mes
         "a" + " IS NULL" * (DEPTH_MAX + 1),
     ],
 )
-def test_nesting_has_an_end(expression: str) -> None:
+def test_the_nesting_depth_is_limited(expression: str) -> None:
     with pytest.raises(FilterExpressionError, match=f"nested at most {DEPTH_MAX} deep"):
         SqlExpression.parse(expression)
 
 
-def test_a_long_row_of_conditions_is_not_nested() -> None:
+def test_a_long_chain_of_conditions_is_not_nested() -> None:
     many = SqlExpression.parse(" OR ".join(f"a = '{number}'" for number in range(3_000)))
 
     assert many.matches({"a": "2999"})
@@ -173,12 +173,12 @@ def test_a_long_row_of_conditions_is_not_nested() -> None:
     assert wants(" AND ".join(["TRUE"] * 3_000))
 
 
-def test_an_expression_has_a_greatest_length() -> None:
+def test_the_length_of_an_expression_is_limited() -> None:
     with pytest.raises(FilterExpressionError, match="characters, found"):
         SqlExpression.parse("a" * (EXPRESSION_CHARACTERS_MAX + 1))
 
 
-def test_where_an_error_is_can_be_asked() -> None:
+def test_an_error_contains_its_position() -> None:
     with pytest.raises(FilterExpressionError) as caught:
         SqlExpression.parse("a = 1 b")
 

@@ -45,7 +45,7 @@ def test_magic_and_checksum_of_a_unit_are_ignored() -> None:
     assert decode_batch(RAW[:4] + b"\xff" * 8 + RAW[12:]) == decode_batch(RAW)
 
 
-def test_a_cut_batch_is_corrupt_unless_the_cut_is_between_units() -> None:
+def test_a_truncated_batch_is_corrupt_unless_it_ends_between_units() -> None:
     for kept in range(1, len(RAW)):
         if kept != 32:
             with pytest.raises(CorruptFileError):
@@ -109,7 +109,7 @@ PROPERTIES = st.binary(max_size=40).map(lambda raw: raw.replace(b"\0", b"."))
 
 
 @given(st.lists(st.builds(BatchUnit, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=60), PROPERTIES)), PROPERTIES)
-def test_a_batch_becomes_the_records_its_units_become_alone(units: list[BatchUnit], shared: bytes) -> None:
+def test_a_batch_becomes_the_same_records_as_its_messages_alone(units: list[BatchUnit], shared: bytes) -> None:
     raw = encode_batch(units)
     records, starts = records_of(raw, shared)
 
@@ -144,7 +144,7 @@ def test_placing_a_batch_counts_queue_offsets_up_and_gives_each_record_its_own_p
 
 
 @pytest.mark.parametrize("properties", [b"a\1\0b", b"p" * 32768])
-def test_properties_that_no_record_can_hold_are_refused(properties: bytes) -> None:
+def test_properties_that_do_not_fit_into_a_record_are_refused(properties: bytes) -> None:
     whole = properties[:-1] if len(properties) > 32767 else properties
     units = encode_batch([BatchUnit(0, b"", b""), BatchUnit(0, b"", whole)])
     with pytest.raises(InvalidMessageError, match="the unit at 22"):

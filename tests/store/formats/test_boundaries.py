@@ -26,7 +26,7 @@ def boundaries(raw: bytes, start: int = 0, end: int | None = None) -> list[int]:
     return list(chain(memoryview(raw), start, len(raw) if end is None else end, BASE))
 
 
-def test_the_chain_leads_to_each_beginning_from_any_known_one(segment: tuple[bytes, list[int]]) -> None:
+def test_the_chain_finds_every_later_record_from_any_record(segment: tuple[bytes, list[int]]) -> None:
     raw, starts = segment
     assert boundaries(raw) == starts[1:]
     for number, start in enumerate(starts):

@@ -13,7 +13,7 @@ from tornlog.store.formats.checkpoint import (
 TIMES = st.integers(0, 2**63 - 1)
 
 
-def test_three_times_stand_at_the_beginning_of_the_file() -> None:
+def test_a_checkpoint_file_begins_with_three_times() -> None:
     assert encode_checkpoint(CheckpointValues(1, 2, 3)).hex() == "0" * 15 + "1" + "0" * 15 + "2" + "0" * 15 + "3"
 
 

@@ -253,7 +253,7 @@ def three(make_record: MakeRecord) -> bytes:
     return b"".join(bytes(make_record(**change)) for change in changes)
 
 
-def test_a_flipped_bit_anywhere_is_seen_alike(core: Core, three: bytes) -> None:
+def test_a_flipped_bit_anywhere_has_the_same_effect_on_both_scanners(core: Core, three: bytes) -> None:
     left = 0
     for at in range(112, len(three)):
         for bit in range(8):
@@ -269,7 +269,7 @@ def test_a_flipped_bit_anywhere_is_seen_alike(core: Core, three: bytes) -> None:
 
 @pytest.mark.parametrize("topic_bytes", [0, 128, 255])
 @pytest.mark.parametrize("transaction", [0, TRANSACTION_PREPARED])
-def test_a_topic_that_no_topic_can_be_is_left_to_python(core: Core, topic_bytes: int, transaction: int) -> None:
+def test_an_invalid_topic_is_left_to_python(core: Core, topic_bytes: int, transaction: int) -> None:
     first, both = log_of([{}]), log_of([{}, {"topic": b"T", "sys_flag": transaction}])
     second = bytearray(both[len(first) :])
     second[-4:] = bytes([topic_bytes]) + b"t" * topic_bytes + bytes(2)  # topicLength, topic, no properties
@@ -281,7 +281,7 @@ def test_a_topic_that_no_topic_can_be_is_left_to_python(core: Core, topic_bytes:
     assert "topicLength" in found.error
 
 
-def test_a_log_that_ends_anywhere_is_seen_alike(core: Core, three: bytes) -> None:
+def test_both_scanners_agree_on_a_log_truncated_anywhere(core: Core, three: bytes) -> None:
     for end in range(len(three)):
         assert by_core(core, three[:end]).found == by_python(three[:end]).found, end
 
@@ -295,7 +295,7 @@ def test_bodies_of_every_length_have_the_checksum_that_python_finds(core: Core) 
 
 
 @pytest.mark.parametrize("size", [1, 17, 63, 64, 65, 200])
-def test_a_bit_that_is_wrong_in_a_body_is_seen(core: Core, size: int) -> None:
+def test_a_wrong_bit_in_a_body_is_detected(core: Core, size: int) -> None:
     log = log_of([{"body": bytes(size)}] * 2)
     body_at = len(log) // 2 + 88
     for bit in range(8 * size):
@@ -326,7 +326,7 @@ def test_records_that_are_not_plain_are_left_to_python(core: Core, changes: dict
     assert found == Scanned(by_python(log).taken, None, by_core=1)
 
 
-def test_more_than_a_table_holds_takes_several(core: Core) -> None:
+def test_records_beyond_one_table_are_scanned_in_several_batches(core: Core) -> None:
     keyed = {"properties": b"KEYS\x01" + b" ".join(b"k%d" % number for number in range(100))}
     log = log_of([{}] * (ROWS_MAX + 10) + [keyed] * 200)
 
@@ -439,7 +439,7 @@ def test_index_entries_are_linked_as_the_format_says(
     assert (found, newest) == (expected, expected_newest)
 
 
-def test_tables_that_make_no_sense_are_refused(core: Core) -> None:
+def test_invalid_tables_are_refused(core: Core) -> None:
     keys, index = bytearray(8 * len(KEY_COLUMNS) * 4), memoryview(bytes(HEADER_BYTES + 5 * SLOT_BYTES))
     for begin, end, slots, number in [
         (-1, 1, 5, 1),

@@ -31,7 +31,7 @@ from tornlog.store.formats.consume_queue import (
 I64 = st.integers(-(2**63), 2**63 - 1)
 
 
-def test_the_entry_of_the_specification_comes_out_byte_for_byte() -> None:
+def test_an_encoded_entry_equals_the_specification() -> None:
     assert encode_entry(4096, 112, tags_code("A")).hex() == "0000000000001000000000700000000000000041"
 
 
@@ -39,7 +39,7 @@ def test_a_tags_code_is_sign_extended() -> None:
     assert encode_entry(0, 91, tags_code("polygenelubricants"))[12:].hex() == "ffffffff80000000"
 
 
-def test_the_blank_entry_is_known_by_its_bytes() -> None:
+def test_a_blank_entry_is_recognised() -> None:
     assert BLANK_ENTRY_BYTES.hex() == "00000000000000007fffffff0000000000000000"
     assert is_blank(decode_entry(BLANK_ENTRY_BYTES, 0))
     assert not is_blank(BLANK_ENTRY._replace(physical_offset=1))
@@ -97,13 +97,13 @@ def test_an_address_is_an_offset_less_2_to_the_63_and_no_hash_can_be_one() -> No
 
 
 @pytest.mark.parametrize("raw", [b"", b"\0", b"\0\0", END_MARK, END_MARK + b"anything"])
-def test_zeros_an_end_mark_and_the_end_of_the_file_are_no_units(raw: bytes) -> None:
+def test_zeros_an_end_mark_and_the_end_of_the_file_are_not_units(raw: bytes) -> None:
     assert unit_bytes_at(raw, 0, len(raw), file="ext") == 0
     with pytest.raises(CorruptFileError, match="ext @ 0: size"):
         decode_unit(raw, 0, len(raw), file="ext")
 
 
-def test_damage_is_placed_at_the_field_that_is_wrong() -> None:
+def test_the_error_of_a_damaged_unit_names_the_wrong_field() -> None:
     raw = encode_unit(UNIT)
     for size, found in ((b"\0\x13", 19), (b"\x80\0", -32768), (b"\x7f\xff", 32767), (b"\0\x17", 23)):
         with pytest.raises(CorruptFileError, match=rf"ext @ 1: size: expected 20 to 22, found {found}"):

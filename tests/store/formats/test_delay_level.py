@@ -22,7 +22,7 @@ def test_all_four_units_are_read() -> None:
 
 
 @pytest.mark.parametrize("bad", ["5", "s", "5x", "-5s", "5 s", "1.5h", "5S", "2s\u30003s"])
-def test_a_level_that_cannot_be_read_is_named(bad: str) -> None:
+def test_an_invalid_level_is_named_in_the_error(bad: str) -> None:
     with pytest.raises(ValueError, match=r"delay level 2: .*" + bad.split()[0]):
         parse_delay_levels(f"1s {bad}")
 
@@ -31,7 +31,7 @@ def test_a_level_that_cannot_be_read_is_named(bad: str) -> None:
     ("properties", "code"),
     [(b"", 0), (b"TAGS\x01", 0), (b"TAGS\x01A", 65), (b"DELAY\x013\x02TAGS\x01A", 65), (b"KEYS\x01A", 0)],
 )
-def test_an_ordinary_record_carries_the_hash_of_its_tag(properties: bytes, code: int) -> None:
+def test_the_code_of_an_ordinary_record_is_the_hash_of_its_tag(properties: bytes, code: int) -> None:
     assert record_tags_code(scanned(properties, topic="T1"), DELAYS) == code
 
 
@@ -43,12 +43,12 @@ def test_a_tag_is_hashed_by_its_characters_not_its_bytes() -> None:
     ("delay", "wait_ms"),
     [(b"1", 1000), (b"3", 10_000), (b"18", 7_200_000), (b"19", 7_200_000), (b"+2", 5000), ("٣".encode(), 10_000)],
 )
-def test_a_delayed_record_carries_its_time_of_delivery(delay: bytes, wait_ms: int) -> None:
+def test_the_code_of_a_delayed_record_is_its_delivery_time(delay: bytes, wait_ms: int) -> None:
     assert record_tags_code(scanned(b"TAGS\x01A\x02DELAY\x01" + delay), DELAYS) == STORED_MS + wait_ms
 
 
 @pytest.mark.parametrize("delay", [b"0", b"-1", b"soon", b"1_0", b" 1", b"2147483648", b"9" * 6000])
-def test_a_delay_that_names_no_level_leaves_the_hash_of_the_tag(delay: bytes) -> None:
+def test_with_an_invalid_level_the_code_is_the_hash_of_the_tag(delay: bytes) -> None:
     assert record_tags_code(scanned(b"TAGS\x01A\x02DELAY\x01" + delay), DELAYS) == 65
 
 

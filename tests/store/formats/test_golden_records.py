@@ -118,7 +118,7 @@ def test_every_record_survives_decoding_and_encoding(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_queue_entry_carries_the_code_its_record_asks_for(case: str) -> None:
+def test_every_queue_entry_has_the_code_of_its_record(case: str) -> None:
     delays = parse_delay_levels(manifest_of(case)["config"]["messageDelayLevel"])
     record_at = {record.physical_offset: record for record in scanned_of(case)}
     queues = manifest_of(case)["inspect"]["observed"]["queues"]
@@ -139,7 +139,7 @@ def test_every_queue_entry_carries_the_code_its_record_asks_for(case: str) -> No
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_queue_file_holds_the_entries_rocketmq_read(case: str) -> None:
+def test_every_queue_file_contains_the_entries_that_rocketmq_read(case: str) -> None:
     file_bytes = manifest_of(case)["config"]["mappedFileSizeConsumeQueue"]
     for queue in manifest_of(case)["inspect"]["observed"]["queues"]:
         folder = f"consumequeue/{queue['topic']}/{queue['queueId']}"
@@ -152,7 +152,7 @@ def test_every_queue_file_holds_the_entries_rocketmq_read(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_checkpoint_holds_the_times_rocketmq_left(case: str) -> None:
+def test_the_checkpoint_contains_the_times_that_rocketmq_wrote(case: str) -> None:
     values = decode_checkpoint(files_of(case)["checkpoint"], file="checkpoint")
     left = manifest_of(case)["inspect"]["checkpointAfterShutdown"]
 

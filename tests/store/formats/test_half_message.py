@@ -29,7 +29,7 @@ def half() -> Callable[..., HalfMessage]:
     return make
 
 
-def test_a_prepared_message_hides_where_it_belongs_and_its_transaction_bits() -> None:
+def test_a_prepared_message_hides_its_target_and_its_transaction_bits() -> None:
     message = Message("Orders", b"body", 3, encode_properties(GIVEN), flag=5, sys_flag=4 | 1)
     prepared = half_message.prepared(message)
     assert prepared is not None
@@ -45,17 +45,17 @@ def test_properties_of_an_earlier_transaction_are_dropped() -> None:
     assert decode_properties(prepared.properties) == GIVEN | {"REAL_TOPIC": "Orders", "REAL_QID": "0"}
 
 
-def test_a_prepared_message_that_does_not_wait_for_the_disk_says_so_as_its_commit_will_not_either() -> None:
+def test_a_prepared_message_that_does_not_wait_for_the_disk_keeps_that_property() -> None:
     prepared = half_message.prepared(Message("Orders", properties=encode_properties(GIVEN), wait_store_ok=False))
     assert prepared is not None
     assert decode_properties(prepared.properties)["WAIT"] == "false"
 
 
-def test_a_topic_that_no_property_can_hold_cannot_be_prepared() -> None:
+def test_a_topic_that_does_not_fit_into_a_property_cannot_be_prepared() -> None:
     assert half_message.prepared(Message("Ord\x02ers")) is None
 
 
-def test_a_commit_makes_the_real_message_with_everything_the_producer_gave(half: Callable[..., HalfMessage]) -> None:
+def test_a_commit_restores_the_message_of_the_producer(half: Callable[..., HalfMessage]) -> None:
     message = half_message.committed(half())
     assert message is not None
     assert (message.topic, message.queue_id, message.body) == ("Orders", 3, b"body")
@@ -77,13 +77,13 @@ def test_a_commit_waits_for_the_disk_as_the_prepared_message_did(
 
 
 @pytest.mark.parametrize("queue_id", ["x", "-1", "", "99999999999"])
-def test_a_half_message_that_does_not_say_where_it_belongs_makes_no_message(
+def test_a_half_message_without_a_valid_target_cannot_be_committed(
     half: Callable[..., HalfMessage], queue_id: str
 ) -> None:
     assert half_message.committed(half(REAL_QID=queue_id)) is None
 
 
-def test_an_op_names_its_half_message_and_comes_from_the_broker() -> None:
+def test_an_op_message_names_its_half_message_and_has_the_host_of_the_broker() -> None:
     op = half_message.decision(120, 5000, BROKER)
     assert (op.topic, op.queue_id, op.body) == (OP_TOPIC, 0, b"120")
     assert op.properties == "WAIT\x01true\x02TAGS\x01d"
@@ -91,7 +91,7 @@ def test_an_op_names_its_half_message_and_comes_from_the_broker() -> None:
     assert not op.wait_store_ok
 
 
-def test_putting_back_counts_the_questions_and_keeps_the_first_offset(half: Callable[..., HalfMessage]) -> None:
+def test_a_put_back_counts_checks_and_keeps_the_first_offset(half: Callable[..., HalfMessage]) -> None:
     first = half_message.put_back(half(), asked=True)
     assert (first.topic, first.queue_id, first.flag, first.reconsume_times) == (HALF_TOPIC, 0, 5, 2)
     properties = decode_properties(first.properties)
@@ -103,25 +103,27 @@ def test_putting_back_counts_the_questions_and_keeps_the_first_offset(half: Call
     assert (second["TRANSACTION_CHECK_TIMES"], second["TRAN_PREPARED_QUEUE_OFFSET"]) == ("2", "7")
 
 
-def test_putting_back_without_a_question_does_not_count(half: Callable[..., HalfMessage]) -> None:
+def test_a_put_back_without_a_check_does_not_count(half: Callable[..., HalfMessage]) -> None:
     properties = decode_properties(half_message.put_back(half(), asked=False).properties)
     assert "TRANSACTION_CHECK_TIMES" not in properties
     assert properties["TRAN_PREPARED_QUEUE_OFFSET"] == "7"
 
 
-def test_a_message_given_up_is_as_it_was(half: Callable[..., HalfMessage]) -> None:
+def test_a_message_that_was_given_up_is_unchanged(half: Callable[..., HalfMessage]) -> None:
     message = half_message.again(half(), GIVEN_UP_TOPIC, {})
     assert (message.topic, message.queue_id) == (GIVEN_UP_TOPIC, 0)
     assert decode_properties(message.properties) == half().properties
 
 
 @pytest.mark.parametrize("first", ["8", "-1", "x", "9" * 30])
-def test_a_first_offset_that_cannot_be_one_is_not_believed(half: Callable[..., HalfMessage], first: str) -> None:
+def test_an_impossible_first_offset_is_ignored(half: Callable[..., HalfMessage], first: str) -> None:
     assert half(TRAN_PREPARED_QUEUE_OFFSET=first).offsets == (7,)
 
 
 @pytest.mark.parametrize(("text", "ms"), [("30", 30_000), ("0", 0), ("-1", None), ("soon", None)])
-def test_immunity_is_in_whole_seconds_or_not_said(half: Callable[..., HalfMessage], text: str, ms: int | None) -> None:
+def test_immunity_is_a_number_of_whole_seconds_or_missing(
+    half: Callable[..., HalfMessage], text: str, ms: int | None
+) -> None:
     assert half(CHECK_IMMUNITY_TIME_IN_SECONDS=text).immunity_ms == ms
 
 

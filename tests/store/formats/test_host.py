@@ -17,7 +17,7 @@ HOSTS = st.builds(Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=1
         "0:0:0:0:0:0:0:1|0",
     ],
 )
-def test_a_host_reads_and_writes_the_text_java_prints(text: str) -> None:
+def test_the_text_of_a_host_is_that_of_java(text: str) -> None:
     assert str(Host.parse(text)) == text
 
 
@@ -44,7 +44,7 @@ def test_every_host_survives_its_text(host: Host) -> None:
     assert Host.parse(str(host)) == host
 
 
-def test_the_id_of_the_specification_comes_out() -> None:
+def test_an_encoded_id_equals_the_specification() -> None:
     assert encode_message_id(Host.parse("10.0.0.1|10911"), 4096) == "0A00000100002A9F0000000000001000"
 
 

@@ -64,7 +64,7 @@ YEAR_10000_MS = 253_402_300_800_000
 
 
 @given(st.integers(0, YEAR_10000_MS - 1))
-def test_a_name_is_the_time_and_tells_it(local_ms: int) -> None:
+def test_a_file_name_is_converted_to_its_time_and_back(local_ms: int) -> None:
     moment = EPOCH + timedelta(milliseconds=local_ms)
     name = index_file_name(local_ms)
     assert name == f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
@@ -113,7 +113,7 @@ def test_an_invalid_time_is_not_a_file_name(name: str) -> None:
     assert parse_index_file_name(name) is None
 
 
-def test_a_leap_day_is_a_time() -> None:
+def test_a_leap_day_is_a_valid_time() -> None:
     assert parse_index_file_name("20240229000000000") is not None
     assert parse_index_file_name("20000229000000000") is not None
     assert parse_index_file_name("21000229000000000") is None

@@ -86,7 +86,7 @@ def record_of(properties: bytes, sys_flag: int) -> ScannedRecord:
     return ScannedRecord(0, 91, "T", 0, 0, sys_flag, 0, properties)
 
 
-def test_a_topic_longer_than_any_is_not_kept() -> None:
+def test_a_too_long_topic_is_not_cached() -> None:
     longest = "t" * 127
     for topic in (longest, longest + "t"):
         assert key_hash(topic, b"key") == index_hash(f"{topic}#key")

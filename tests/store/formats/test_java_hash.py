@@ -41,7 +41,7 @@ def test_the_hash_is_the_sum_javas_documentation_gives(text: str) -> None:
     assert java_hash(text) == (total + 2**31) % 2**32 - 2**31
 
 
-def test_only_short_texts_are_kept() -> None:
+def test_only_short_texts_are_cached() -> None:
     longest = "k" * KNOWN_CHARACTERS_MAX
     for text in (longest, longest + "k"):
         assert java_hash(text) == java_hash(text)
@@ -50,7 +50,7 @@ def test_only_short_texts_are_kept() -> None:
     assert longest + "k" not in module._known
 
 
-def test_no_more_than_so_many_texts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_cached_texts_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_KNOWN_MAX", 10)
     for number in range(100):
         java_hash(f"some text {number}")

@@ -24,7 +24,7 @@ def test_blanks_after_a_value_belong_to_it() -> None:
     assert parsed("a = b \t") == [("a", "b \t")]
 
 
-def test_a_key_may_stand_alone() -> None:
+def test_a_key_may_have_no_value() -> None:
     assert parsed("a\nb=\n=c") == [("a", ""), ("b", ""), ("", "c")]
 
 
@@ -69,7 +69,7 @@ def test_two_surrogates_make_one_character() -> None:
         (r"a = \ud83d", 1, "surrogates in pairs", r"\ud83d"),
     ],
 )
-def test_an_escape_that_is_none_is_told_by_line(text: str, line: int, expected: str, found: str) -> None:
+def test_an_invalid_escape_is_reported_with_its_line(text: str, line: int, expected: str, found: str) -> None:
     with pytest.raises(PropertiesError) as caught:
         list(parse_properties(text))
 

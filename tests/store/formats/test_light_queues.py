@@ -104,17 +104,17 @@ def test_names_and_offsets_that_do_not_match_are_ignored(properties: str) -> Non
     assert places(properties) == []
 
 
-def test_a_message_that_names_no_queue_enters_none() -> None:
+def test_a_message_without_light_queue_names_is_in_no_light_queue() -> None:
     assert light_put("T", 0, f"{NAMES}\1 \2a\1b".encode(), bytearray, lmq=True) is None
 
 
-def test_only_the_store_says_which_place_a_message_has() -> None:
+def test_light_queue_offsets_of_a_producer_are_removed() -> None:
     assert without_offsets(f"a\1b\2{OFFSETS}\0015\2c\1d\2".encode()) == b"a\1b\2c\1d\2"
     assert without_offsets(f"{OFFSETS}X\0015".encode()) == f"{OFFSETS}X\0015".encode()
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a,,b", ",a", "n" * 256, "%LMQ%a\0"])
-def test_a_name_that_no_directory_can_have_is_refused(name: str) -> None:
+def test_a_light_queue_with_an_invalid_directory_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidMessageError, match=NAMES):
         light_put("T", 0, f"{NAMES}\1{name}".encode(), bytearray, lmq=True)
 
@@ -123,7 +123,7 @@ def test_a_name_that_no_directory_can_have_is_refused(name: str) -> None:
 
 
 @simulated()
-def test_a_message_has_its_own_place_in_each_of_its_queues(world: World, light: Make) -> None:
+def test_a_message_has_its_own_offset_in_each_of_its_queues(world: World, light: Make) -> None:
     store = started(world, light())
     first = put(store, b"1", "%LMQ%a,%LMQ%b")
     second = put(store, b"2", "%LMQ%b", topic="U")
@@ -167,7 +167,7 @@ def test_properties_are_written_anew_in_rocketmqs_order(world: World, light: Mak
 
 
 @simulated()
-def test_a_refused_message_takes_no_place_anywhere(world: World, light: Make) -> None:
+def test_a_refused_message_uses_no_queue_offset(world: World, light: Make) -> None:
     store = started(world, light())
     status = PutMessageStatus
     assert put(store, b"1", "%LMQ%a,a/b").status is status.MESSAGE_ILLEGAL
@@ -233,7 +233,7 @@ def test_with_light_queues_off_the_property_is_the_users_own(world: World, small
 
 
 @simulated()
-def test_more_light_queues_than_allowed_are_refused_and_those_there_go_on(world: World, light: Make) -> None:
+def test_puts_to_too_many_light_queues_are_refused_and_existing_queues_continue(world: World, light: Make) -> None:
     exceeded = PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
     store = started(world, light(max_lmq_consume_queue_num=2))
     assert put(store, b"1", "%LMQ%a,%LMQ%b,%LMQ%c").status is exceeded

@@ -65,16 +65,16 @@ def patched(raw: bytes | bytearray, at: int, data: bytes) -> bytes:
     return bytes(raw[:at]) + data + bytes(raw[at + len(data) :])
 
 
-def test_the_record_of_the_specification_comes_out_byte_for_byte(vector: bytes, make_record: MakeRecord) -> None:
+def test_an_encoded_record_equals_the_specification(vector: bytes, make_record: MakeRecord) -> None:
     assert make_record() == vector
 
 
-def test_the_blank_of_the_specification_comes_out_byte_for_byte() -> None:
+def test_an_encoded_blank_record_equals_the_specification() -> None:
     assert encode_blank(100).hex() == "00000064cbd43194"
 
 
 @pytest.mark.parametrize(("born_host", "sys_flag"), [(IPV4, 0), (IPV6, 0x10)])
-def test_placing_a_record_changes_the_three_fields_known_late_and_no_other(
+def test_placing_a_record_changes_only_its_offsets_and_store_time(
     make_record: MakeRecord, born_host: Host, sys_flag: int
 ) -> None:
     raw = make_record(born_host=born_host, sys_flag=sys_flag)
@@ -125,7 +125,7 @@ def test_the_longest_topic_and_properties_are_stored(make_record: MakeRecord) ->
     assert (len(record.topic), len(record.properties)) == (127, 32767)
 
 
-def test_a_v2_record_holds_a_topic_longer_than_127_bytes(vector: bytes) -> None:
+def test_a_v2_record_can_have_a_topic_longer_than_127_bytes(vector: bytes) -> None:
     record = decode_record(vector, 0, file="f")
     long = replace(record, magic=MESSAGE_MAGIC_V2, topic="t" * 300, size_bytes=112 + 1 + 298)
 
@@ -172,7 +172,7 @@ def test_a_broken_field_is_named_with_its_place(vector: bytes, at: int, data: st
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 8, 40, 90, 111])
-def test_a_cut_record_is_corrupt_wherever_the_cut_is(vector: bytes, kept: int) -> None:
+def test_a_record_truncated_anywhere_is_corrupt(vector: bytes, kept: int) -> None:
     with pytest.raises(CorruptFileError) as caught:
         decode_record(vector[:kept], 0, file="f")
 
@@ -228,6 +228,6 @@ def test_a_damaged_record_is_corrupt_or_decodes_to_its_own_bytes(
 
 @settings(max_examples=100)
 @given(st.binary(max_size=300))
-def test_random_bytes_are_no_record(raw: bytes) -> None:
+def test_random_bytes_are_not_a_record(raw: bytes) -> None:
     with pytest.raises(CorruptFileError):
         decode_record(raw, 0, file="f")

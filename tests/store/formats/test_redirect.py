@@ -30,7 +30,7 @@ def delayed(level: object = 3, **fields: Any) -> Message:
 
 
 @pytest.mark.parametrize("sys_flag", [0, 1, TRANSACTION_COMMIT])
-def test_a_delayed_message_waits_in_the_queue_of_its_level_and_says_where_to(sys_flag: int) -> None:
+def test_a_delayed_message_is_stored_in_the_queue_of_its_level_with_its_target(sys_flag: int) -> None:
     redirected = redirection(delayed(3, sys_flag=sys_flag), 18)
     assert redirected is not None
     waiting, due = redirected
@@ -39,7 +39,7 @@ def test_a_delayed_message_waits_in_the_queue_of_its_level_and_says_where_to(sys
     assert replace(waiting, topic="Real", queue_id=7) == due
 
 
-def test_a_level_beyond_the_last_is_the_last() -> None:
+def test_a_level_above_the_highest_counts_as_the_highest() -> None:
     redirected = redirection(delayed(99), 5)
     assert redirected is not None
     assert redirected.waiting.queue_id == 4
@@ -59,7 +59,7 @@ def test_a_level_beyond_the_last_is_the_last() -> None:
         delayed(honour_delay=False),
     ],
 )
-def test_a_message_without_a_delay_that_counts_goes_where_it_was_put(message: Message) -> None:
+def test_a_message_without_a_valid_delay_is_not_redirected(message: Message) -> None:
     assert redirection(message, 18) is None
 
 
@@ -145,11 +145,11 @@ def test_a_delivered_copy_has_all_but_place_and_transaction_of_its_record(world:
         "REAL_TOPIC\x01T\x02REAL_QID\x01²",
     ],
 )
-def test_a_record_that_does_not_say_where_to_is_no_message(record: Any, properties: str) -> None:
+def test_a_record_without_a_valid_target_is_not_delivered(record: Any, properties: str) -> None:
     assert delivered(record(properties)) is None
 
 
-def test_bytes_that_are_no_text_are_delivered_as_replacement_characters(record: Any) -> None:
+def test_property_bytes_that_are_not_utf8_are_delivered_as_replacement_characters(record: Any) -> None:
     copy = delivered(record("REAL_TOPIC\x01T\x02REAL_QID\x010\x02K\x01\udcff"))
     assert copy is not None
     assert decode_properties(copy.properties)["K"] == "�"

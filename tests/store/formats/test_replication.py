@@ -30,7 +30,7 @@ def test_a_frame_header_reads_back() -> None:
     assert decode_frame_header(raw, 8192, stream="s", position=0) == FrameHeader(5000, 3192)
 
 
-def test_a_negative_report_is_named_with_its_place() -> None:
+def test_a_negative_report_is_reported_with_its_position() -> None:
     with pytest.raises(CorruptFileError, match=r"reports @ 16: slave_offset: expected 0 or more, found -1"):
         decode_report(b"\xff" * 8, stream="reports", position=16)
 
@@ -44,7 +44,7 @@ def test_a_negative_report_is_named_with_its_place() -> None:
         (b"\xff" * 8 + b"\0" * 4, r"s @ 10: log_offset: expected 0 or more, found -1"),
     ],
 )
-def test_a_frame_that_no_master_sends_is_named_with_its_place(raw: bytes, message: str) -> None:
+def test_an_invalid_frame_is_reported_with_its_position(raw: bytes, message: str) -> None:
     with pytest.raises(CorruptFileError, match=message):
         decode_frame_header(raw, 8192, stream="s", position=10)
 
@@ -62,7 +62,7 @@ def pieces_of(stream: bytes, cuts: list[int]) -> list[tuple[int, bytes]]:
 
 
 @given(st.lists(st.integers(0, 80), max_size=12))
-def test_however_a_stream_is_cut_its_bytes_keep_their_places(cuts: list[int]) -> None:
+def test_log_bytes_keep_their_offsets_however_the_stream_is_split(cuts: list[int]) -> None:
     stream = (
         encode_frame_header(1000, 24) + b"a" * 24 + encode_frame_header(1024, 0)
         + encode_frame_header(1024, 20) + b"b" * 20
@@ -74,7 +74,7 @@ def test_however_a_stream_is_cut_its_bytes_keep_their_places(cuts: list[int]) ->
     assert [at for at, data in found if not data] == [1024]
 
 
-def test_an_oversized_frame_is_refused_before_anything_of_it_is_kept() -> None:
+def test_a_too_long_frame_is_refused_before_it_is_buffered() -> None:
     reader = FrameReader(SEGMENT_BYTES, "log from m")
     good = encode_frame_header(0, 4) + b"good"
 

@@ -113,7 +113,7 @@ def test_a_blank_record_of_any_size_ends_the_scan(make_record: MakeRecord) -> No
     assert scanned(encode_blank(100).ljust(100, b"\0")) == []
 
 
-def test_a_scan_starts_where_it_is_told_and_measures_from_the_files_beginning(make_record: MakeRecord) -> None:
+def test_a_scan_can_start_in_the_middle_of_a_file(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}, {})
     view = memoryview(bytes(log))
     found = list(scan_records(view, 112, 224, file="f", base_offset=BASE, check_crc=True))
@@ -175,7 +175,7 @@ def test_a_record_reaching_past_the_end_of_the_scan_is_corrupt_though_the_file_g
         scanned(log, end=212)
 
 
-def test_a_topic_cut_to_one_that_is_known_is_still_cut(make_record: MakeRecord) -> None:
+def test_a_topic_torn_to_a_known_topic_is_still_detected(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}, {"body": b"", "topic": b"T1x", "properties": b""})
     del log[112 + 91 :]
     log[112:116] = (91).to_bytes(4)
@@ -304,7 +304,7 @@ def test_random_bytes_are_corrupt_at_once(raw: bytes) -> None:
     flaw(raw)
 
 
-def test_a_lying_size_allocates_nothing(make_record: MakeRecord) -> None:
+def test_a_wrong_size_allocates_no_memory(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}) + bytes(1_000_000)
     log[0:4] = len(log).to_bytes(4)
     view = memoryview(log)

@@ -84,7 +84,7 @@ def test_invalid_values_are_refused(raw: bytes) -> None:
         decode_side_json(raw, file=FILE)
 
 
-def test_nesting_is_bounded_before_it_is_followed() -> None:
+def test_the_nesting_depth_is_checked_before_parsing() -> None:
     with pytest.raises(CorruptFileError, match="32 levels or fewer"):
         decode_side_json(b'{"t":' + b"[" * 100_000, file=FILE)
     deep = b'{"t":' + b"[" * 31 + b"]" * 31 + b"}"
@@ -105,9 +105,7 @@ def test_a_string_that_never_ends_takes_no_longer_for_the_quotes_in_it() -> None
         ('{"é":"\\ud83d\\ude00","t":["\\udead"]}'.encode(), 27, "dead"),
     ],
 )
-def test_half_of_a_character_is_refused_as_no_file_could_be_written_with_it(
-    raw: bytes, offset: int, found: str
-) -> None:
+def test_an_unpaired_surrogate_is_refused(raw: bytes, offset: int, found: str) -> None:
     with pytest.raises(CorruptFileError) as caught:
         decode_side_json(raw, file=FILE)
 

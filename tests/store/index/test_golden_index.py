@@ -88,7 +88,7 @@ def named_alike(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [file | {"name": ""} for file in files]
 
 
-def test_its_files_are_those_that_rocketmq_saw(store: MessageStore, written: Any, place: tuple[str, str]) -> None:
+def test_the_index_files_equal_those_of_rocketmq(store: MessageStore, written: Any, place: tuple[str, str]) -> None:
     case = place[0]
     ours = named_alike(observe(store, RecoveryReport(clean_exit=True), {})["indexFiles"])
     theirs = named_alike(written.observed["indexFiles"])
@@ -100,7 +100,7 @@ def test_its_files_are_those_that_rocketmq_saw(store: MessageStore, written: Any
         assert counts[0] > counts[1]
 
 
-def test_it_has_every_key_of_every_record_once(store: MessageStore) -> None:
+def test_the_index_has_every_key_of_every_record_once(store: MessageStore) -> None:
     assert store.index is not None
     found: Counter[tuple[int, int]] = Counter()
     for file in store.index.table.files:

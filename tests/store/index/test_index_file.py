@@ -71,7 +71,7 @@ def test_a_full_file_refuses_entries_and_does_not_change(file: IndexFile) -> Non
     assert bytes(file.view) == before
 
 
-def test_a_file_goes_on_where_its_header_ends(make: Callable[..., IndexFile]) -> None:
+def test_a_file_continues_after_the_last_entry_in_its_header(make: Callable[..., IndexFile]) -> None:
     make().put_key(7, 100, T)
     again = make()
     again.put_key(10, 200, T)
@@ -96,7 +96,7 @@ def test_a_file_after_a_full_one_begins_with_its_end(make: Callable[..., IndexFi
     assert all_of(file, 8, T + 1_700, T + 1_700) == [200, 200]
 
 
-def test_the_newest_are_found_first_and_no_more_than_asked_for(file: IndexFile) -> None:
+def test_the_newest_entries_are_found_first_up_to_the_limit(file: IndexFile) -> None:
     for number in range(4):
         file.put_key(3 * (number % 2), number * 100, T)
 
@@ -139,7 +139,7 @@ def test_a_reader_between_slot_and_count_sees_the_entry(file: IndexFile) -> None
         (ENTRY_1 + 20 + 16, "ffffffff"),
     ],
 )
-def test_a_search_through_damage_ends(file: IndexFile, at: int, raw: str) -> None:
+def test_a_search_in_a_damaged_file_terminates(file: IndexFile, at: int, raw: str) -> None:
     file.put_key(0, 1, T)
     file.put_key(0, 2, T)
     file.file.store(at, bytes.fromhex(raw))
@@ -175,9 +175,7 @@ def test_a_put_into_an_invalid_slot_starts_a_new_chain(file: IndexFile) -> None:
         (ENTRY_1 + 40, "00" * 20, (ENTRY_1 + 44, "phyOffset")),
     ],
 )
-def test_every_field_that_does_not_fit_the_others_is_found(
-    file: IndexFile, at: int, raw: str, expected: tuple[int, str]
-) -> None:
+def test_every_inconsistent_field_is_reported(file: IndexFile, at: int, raw: str, expected: tuple[int, str]) -> None:
     for number in range(3):
         file.put_key(3 * number + number % 2, 10 + number, T)
     assert broken(file) == []
@@ -189,7 +187,7 @@ def test_every_field_that_does_not_fit_the_others_is_found(
     assert error.file == "index/x"
 
 
-def test_a_count_of_slots_as_it_was_up_to_4_7_0_is_right_too(file: IndexFile) -> None:
+def test_the_slot_count_of_rocketmq_up_to_4_7_0_is_accepted(file: IndexFile) -> None:
     for number in range(3):
         file.put_key(0, number, T)
     file.file.store(32, bytes.fromhex("00000003"))
@@ -251,7 +249,7 @@ def written(make: Callable[..., IndexFile], *, begin: int, end: int) -> bytes:
 
 @pytest.mark.parametrize("piece_bytes", [20, 40, 50, 100, 1 << 20])
 @pytest.mark.parametrize(("begin", "end"), [(0, MANY), (1, MANY), (5, MANY), (0, 7), (4, 5)])
-def test_a_file_that_was_built_has_the_bytes_of_one_that_was_written_key_by_key(
+def test_a_built_file_has_the_same_bytes_as_one_written_key_by_key(
     make: Callable[..., IndexFile], monkeypatch: pytest.MonkeyPatch, piece_bytes: int, begin: int, end: int
 ) -> None:
     key_by_key = written(make, begin=99, end=99)

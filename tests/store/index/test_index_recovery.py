@@ -114,7 +114,7 @@ def test_after_a_clean_exit_no_index_file_is_rebuilt(fill: Make, load: Make, con
     assert found.report.findings == []
 
 
-def test_after_a_crash_the_durable_files_are_kept_and_the_rest_is_built_again(
+def test_after_a_crash_durable_index_files_are_kept_and_the_others_rebuilt(
     fill: Make, load: Make, config: StoreConfig
 ) -> None:
     image = fill(config, ["a b", *number_of(9)], abruptly=True)
@@ -134,7 +134,9 @@ def test_a_message_with_keys_in_two_files_is_not_indexed_again(fill: Make, load:
     assert len(found.entries) == 6
 
 
-def test_a_message_with_more_keys_than_a_file_is_gone_on_with(fill: Make, load: Make, config: StoreConfig) -> None:
+def test_indexing_continues_within_a_message_with_more_keys_than_a_file(
+    fill: Make, load: Make, config: StoreConfig
+) -> None:
     image = fill(config, ["a", "b c d e f g h i j k", "l", "m", "n"], abruptly=True)
     found = load(image, config)
 
@@ -144,7 +146,7 @@ def test_a_message_with_more_keys_than_a_file_is_gone_on_with(fill: Make, load: 
 
 @pytest.mark.parametrize("abruptly", [False, True])
 @pytest.mark.parametrize("lost", [0, 1, 2, 3])
-def test_a_file_that_is_missing_has_the_index_built_again_from_there(
+def test_after_a_missing_file_the_index_is_rebuilt(
     lost: int, abruptly: bool, fill: Make, load: Make, config: StoreConfig
 ) -> None:
     image = fill(config, number_of(11), abruptly=abruptly)
@@ -171,7 +173,7 @@ def test_a_file_that_is_missing_has_the_index_built_again_from_there(
         (FIRST_ENTRY + 40 + 12, b"\0\0\0\1"),
     ],
 )
-def test_a_file_that_does_not_agree_with_itself_or_the_log_is_built_again(
+def test_a_file_that_is_inconsistent_or_differs_from_the_log_is_rebuilt(
     at: int, data: bytes, recover_whole_log: bool, fill: Make, load: Make, config: StoreConfig
 ) -> None:
     config = replace(config, recover_whole_log=recover_whole_log)
@@ -226,7 +228,7 @@ def test_a_file_of_another_length_is_removed_and_a_foreign_one_is_left_alone(
     ]
 
 
-def test_another_geometry_has_the_index_built_again(fill: Make, load: Make, config: StoreConfig) -> None:
+def test_the_index_is_rebuilt_after_its_file_size_changed(fill: Make, load: Make, config: StoreConfig) -> None:
     found = load(fill(config, number_of(11)), replace(config, max_index_num=7))
 
     assert len(found.names) == 2
@@ -305,7 +307,7 @@ def test_the_checkpoint_covers_rebuilt_index_files(fill: Make, load: Make, confi
     assert checkpoint[:16] == forgotten.files["/store/checkpoint"].content[:16]
 
 
-def test_a_disk_that_gives_no_file_fails_the_load(lab: Make, fill: Make, config: StoreConfig) -> None:
+def test_a_load_fails_if_no_index_file_can_be_created(lab: Make, fill: Make, config: StoreConfig) -> None:
     bench = lab(fill(config, number_of(5), abruptly=True))
     bench.failures.plan("map", "/store/index/20200913122", 2)
 

@@ -52,7 +52,7 @@ def test_messages_are_found_by_each_of_their_keys(world: World, small: Make, exa
 
 
 @simulated()
-def test_a_query_gives_no_more_than_the_settings_allow(world: World, small: Make) -> None:
+def test_a_query_returns_no_more_messages_than_the_settings_allow(world: World, small: Make) -> None:
     store = started(world, small(max_msgs_num_batch=3))
     offsets = [put(store, "k") for _ in range(5)]
     world.tasks.sleep(10)
@@ -92,7 +92,7 @@ def test_prepared_messages_are_indexed_and_roll_backs_are_not(world: World, smal
 
 
 @simulated()
-def test_a_new_file_is_begun_in_the_midst_of_a_message(world: World, small: Make, exact: Make) -> None:
+def test_the_keys_of_a_message_can_continue_in_a_new_file(world: World, small: Make, exact: Make) -> None:
     store = started(world, small(max_index_num=4))
     first, second = put(store, "a b"), put(store, "c d e f g")
     world.tasks.sleep(10)
@@ -143,14 +143,14 @@ class Clock:
 
 
 @simulated()
-def test_files_are_named_by_the_local_time_of_their_making(world: World) -> None:
+def test_files_are_named_by_the_local_time_of_their_creation(world: World) -> None:
     clock = Clock(offset_ms=2 * 3_600_000)
     table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
     assert table.create().name == "20200913142640000"
 
 
 @simulated()
-def test_names_count_on_when_the_clock_stands_or_steps_back(world: World) -> None:
+def test_file_names_increase_when_the_clock_stops_or_steps_back(world: World) -> None:
     clock = Clock()
     table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
     made = [table.create().name, table.create().name]
@@ -267,7 +267,7 @@ def test_a_failed_file_creation_is_retried_and_no_key_is_indexed_twice(
 
 
 @simulated()
-def test_a_disk_that_gives_no_file_ends_indexing_and_puts_but_not_consumers(
+def test_if_no_index_file_can_be_created_puts_are_refused_and_consumers_continue(
     world: World, bench: Any, small: Make, exact: Make
 ) -> None:
     bench.failures.plan("map", "/store/index", 3)
@@ -288,7 +288,7 @@ def test_a_disk_that_gives_no_file_ends_indexing_and_puts_but_not_consumers(
 
 
 @simulated()
-def test_a_full_disk_only_delays(world: World, bench: Any, small: Make, exact: Make) -> None:
+def test_a_full_disk_only_delays_indexing(world: World, bench: Any, small: Make, exact: Make) -> None:
     store = started(world, small(max_index_num=3))
     put(store, "a b")
     world.tasks.sleep(10)
@@ -305,7 +305,7 @@ def test_a_full_disk_only_delays(world: World, bench: Any, small: Make, exact: M
 
 
 @simulated()
-def test_files_of_records_that_are_gone_are_removed_but_for_the_last(world: World, bench: Any, small: Make) -> None:
+def test_all_index_files_of_removed_records_except_the_last_are_removed(world: World, bench: Any, small: Make) -> None:
     store = started(world, small(max_index_num=3))
     offsets = [put(store, f"{number}") for number in range(6)]
     world.tasks.sleep(10)
@@ -328,7 +328,7 @@ def test_files_of_records_that_are_gone_are_removed_but_for_the_last(world: Worl
 
 
 @simulated()
-def test_a_file_that_does_not_go_stays_with_all_younger_ones_and_goes_the_next_time(
+def test_after_a_failed_removal_that_file_and_newer_ones_stay_until_the_next_call(
     world: World, bench: Any, small: Make
 ) -> None:
     store = started(world, small(max_index_num=3))

@@ -18,9 +18,7 @@ def log_files(image: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("step", ["map", "sync", "sync_directory"])
-def test_a_put_whose_segment_cannot_be_made_is_refused_and_the_next_one_is_stored(
-    step: str, lab: Make, small: Make
-) -> None:
+def test_a_put_without_a_new_segment_is_refused_and_the_next_put_is_stored(step: str, lab: Make, small: Make) -> None:
     bench = lab()
     bench.failures.plan(step, "commitlog")
 
@@ -64,7 +62,9 @@ def test_no_segment_is_created_after_a_failed_one(step: str, lab: Make, small: M
 
 
 @pytest.mark.parametrize("step", ["map", "sync", "sync_directory"])
-def test_a_failure_to_make_the_segment_ahead_is_mended_when_that_is_needed(step: str, lab: Make, small: Make) -> None:
+def test_a_failed_creation_of_the_following_segment_is_retried_when_a_put_needs_it(
+    step: str, lab: Make, small: Make
+) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -93,7 +93,7 @@ def test_a_failure_to_make_the_segment_ahead_is_mended_when_that_is_needed(step:
     lab(image).run(again)
 
 
-def test_a_put_waits_five_seconds_for_its_segment_and_a_later_one_finds_it(lab: Make, small: Make) -> None:
+def test_a_put_waits_five_seconds_for_its_segment_and_a_later_put_uses_it(lab: Make, small: Make) -> None:
     bench = lab(timing=SyncTiming(3_000_000_000, 3_000_000_000))
 
     def body(world: World) -> None:
@@ -152,9 +152,7 @@ def test_a_slave_that_begins_later_removes_earlier_files(step: str, lab: Make, s
 
 
 @pytest.mark.parametrize("step", ["unlink", "sync_directory"])
-def test_a_slave_that_could_not_leave_its_first_file_writes_into_none_without_a_name(
-    step: str, lab: Make, small: Make
-) -> None:
+def test_a_slave_never_writes_into_an_unlinked_file_after_a_failed_removal(step: str, lab: Make, small: Make) -> None:
     bench, record = lab(), first_record(lab, small)
 
     def follow(world: World) -> None:

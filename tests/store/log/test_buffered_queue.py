@@ -49,7 +49,7 @@ def test_a_commit_covers_every_segment_in_order_from_a_base_that_is_not_zero(wor
 
 
 @simulated()
-def test_readers_stop_at_the_first_segment_that_is_not_whole_in_its_file(world: World) -> None:
+def test_readers_stop_at_the_first_segment_that_is_not_completely_committed(world: World) -> None:
     queue = queue_of(world, True, False, False)
     for segment in queue.segments[:2]:
         segment.append(0, b"x" * 100)
@@ -64,7 +64,7 @@ def test_readers_stop_at_the_first_segment_that_is_not_whole_in_its_file(world: 
 
 
 @simulated()
-def test_too_few_pages_wait_in_the_last_segment_but_not_in_a_full_one(world: World) -> None:
+def test_too_few_pages_are_not_committed_unless_the_segment_is_full(world: World) -> None:
     queue = queue_of(world, True, True)
     queue.segments[0].append(0, b"x" * 100)
     queue.segments[1].append(0, b"x" * 7)
@@ -85,7 +85,7 @@ def test_earlier_commits_survive_a_failed_write(world: World, bench: Any) -> Non
 
 
 @simulated()
-def test_the_end_is_found_when_segments_were_removed_at_either_side(world: World) -> None:
+def test_the_committed_end_is_correct_after_first_or_last_segments_were_removed(world: World) -> None:
     queue = queue_of(world, False, False, False, False)
     for segment in queue.segments:
         segment.append(0, b"x" * 100)

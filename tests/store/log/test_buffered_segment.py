@@ -75,7 +75,7 @@ def test_a_commit_waits_for_enough_whole_pages_or_the_end(
 
 
 @simulated()
-def test_the_blank_record_is_all_that_is_written_of_the_rest(world: World) -> None:
+def test_after_the_last_record_only_the_blank_record_is_written(world: World) -> None:
     segment, pool = segment_in(world, 100, leftover=b"\xee" * 100)
     segment.append(0, b"record")
     segment.commit(0)
@@ -89,7 +89,7 @@ def test_the_blank_record_is_all_that_is_written_of_the_rest(world: World) -> No
 
 
 @simulated()
-def test_a_full_segment_gives_its_buffer_back_once_all_of_it_is_in_the_file(world: World) -> None:
+def test_a_full_segment_returns_its_buffer_after_it_is_completely_committed(world: World) -> None:
     segment, pool = segment_in(world, 100)
     segment.append(0, bytes(90))
     segment.commit(0)
@@ -117,7 +117,7 @@ def test_short_writes_are_continued_to_the_end(lab: Make) -> None:
 
 
 @simulated()
-def test_a_failed_write_moves_no_position_and_the_next_one_writes_all_of_it(world: World, bench: Any) -> None:
+def test_a_failed_write_changes_no_position_and_the_next_commit_writes_all_bytes(world: World, bench: Any) -> None:
     bench.failures.plan("pwrite", "/segment")
     segment, pool = segment_in(world, 100)
     segment.append(0, b"x" * 92)

@@ -29,7 +29,7 @@ def test_times_are_read_back_after_a_flush_and_not_before(world: World) -> None:
 
 
 @simulated()
-def test_a_log_that_has_lost_its_end_takes_the_times_back_with_it_durably(world: World) -> None:
+def test_truncating_the_log_durably_lowers_the_checkpoint_times(world: World) -> None:
     checkpoint = loaded(world)
     checkpoint.log_is_durable_to(10_000)
     checkpoint.queues_are_durable_to(9_000)
@@ -42,7 +42,7 @@ def test_a_log_that_has_lost_its_end_takes_the_times_back_with_it_durably(world:
 
 
 @simulated()
-def test_times_never_step_back(world: World) -> None:
+def test_checkpoint_times_never_decrease(world: World) -> None:
     checkpoint = loaded(world)
     for time_ms in (5_000, 3_000):
         checkpoint.log_is_durable_to(time_ms)
@@ -54,7 +54,7 @@ def test_times_never_step_back(world: World) -> None:
 @pytest.mark.parametrize(
     ("log_ms", "queues_ms", "recovery_ms"), [(9_000, 8_000, 5_000), (8_000, 9_000, 5_000), (2_000, 2_000, 0)]
 )
-def test_recovery_believes_the_earlier_time_less_a_margin(
+def test_recovery_uses_the_earlier_checkpoint_time_minus_a_margin(
     log_ms: int, queues_ms: int, recovery_ms: int, lab: Make
 ) -> None:
     def body(world: World) -> None:
@@ -79,7 +79,7 @@ def test_recovery_believes_the_earlier_time_less_a_margin(
     ],
 )
 @simulated()
-def test_a_file_that_is_no_checkpoint_stands_for_zeros_and_is_one_from_then_on(
+def test_an_invalid_checkpoint_file_counts_as_zeros_and_is_overwritten(
     content: bytes, damage: str | None, world: World, bench: Any
 ) -> None:
     world.files.write(PATH, content)

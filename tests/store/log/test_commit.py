@@ -52,7 +52,7 @@ def test_without_an_effective_pool_there_is_nothing_to_commit(
 
 
 @simulated()
-def test_a_message_is_seen_when_it_is_committed_and_not_before(world: World, small: Make) -> None:
+def test_a_message_is_visible_only_after_its_commit(world: World, small: Make) -> None:
     store = started(world, pooled(small))
     assert store.put_message(Message.of("T", b"first")).status is OK
     world.tasks.sleep(400)
@@ -126,7 +126,7 @@ def test_a_stop_commits_and_syncs_all_of_a_backlog_over_many_segments(lab: Make,
     lab(image).run(again)
 
 
-def test_after_a_failed_write_puts_end_and_the_buffer_is_written_again(lab: Make, small: Make) -> None:
+def test_after_a_failed_commit_puts_are_refused_and_the_buffer_is_written_again(lab: Make, small: Make) -> None:
     bench = lab()
     config = pooled(small)
 
@@ -160,7 +160,7 @@ def test_after_a_failed_write_puts_end_and_the_buffer_is_written_again(lab: Make
     lab(image).run(again)
 
 
-def test_a_commit_without_room_is_made_when_there_is_some_and_the_stop_is_clean(lab: Make, small: Make) -> None:
+def test_a_commit_on_a_full_disk_succeeds_when_space_returns_and_the_stop_is_clean(lab: Make, small: Make) -> None:
     bench = lab()
     config = pooled(small)
 
@@ -195,7 +195,7 @@ def test_a_commit_without_room_is_made_when_there_is_some_and_the_stop_is_clean(
     lab(image).run(again)
 
 
-def test_a_stop_on_a_disk_without_room_for_the_buffers_is_not_clean(lab: Make, small: Make) -> None:
+def test_a_stop_that_cannot_write_the_buffers_to_a_full_disk_is_not_clean(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -256,7 +256,7 @@ def test_the_checkpoint_never_covers_an_uncommitted_message(world: World, small:
 # The pool running out
 
 
-def test_without_a_buffer_left_a_segment_is_written_through_its_map(lab: Make, small: Make) -> None:
+def test_without_a_free_buffer_a_segment_is_written_through_its_map(lab: Make, small: Make) -> None:
     bench = lab()
     config = pooled(small, transient_store_pool_size=1)
 
@@ -304,7 +304,7 @@ def test_a_message_is_not_visible_before_an_earlier_uncommitted_one(world: World
 
 
 @simulated()
-def test_with_fast_failing_a_put_without_a_buffer_is_refused_until_one_is_back(world: World, small: Make) -> None:
+def test_with_fast_failing_puts_are_refused_until_a_buffer_is_free(world: World, small: Make) -> None:
     config = pooled(small, transient_store_pool_size=1, fast_fail_if_no_buffer_in_store_pool=True)
     store = started(world, config)
     assert store.commit is not None
@@ -324,7 +324,7 @@ def test_with_fast_failing_a_put_without_a_buffer_is_refused_until_one_is_back(w
 
 
 @simulated()
-def test_with_fast_failing_no_more_segments_are_ordered_than_there_are_buffers(world: World, small: Make) -> None:
+def test_with_fast_failing_no_more_segments_are_requested_than_buffers_are_free(world: World, small: Make) -> None:
     config = pooled(small, transient_store_pool_size=2, fast_fail_if_no_buffer_in_store_pool=True)
     store = started(world, config)
     store.put_message(Message.of("T", BODY))
@@ -404,7 +404,7 @@ class Ticking:
         return 0
 
 
-def test_a_killed_pool_of_rocketmqs_goes_on_with_a_pool_here(golden: Make, started: Make) -> None:
+def test_a_store_opens_the_files_of_a_killed_rocketmq_with_a_pool(golden: Make, started: Make) -> None:
     case = golden("11-kill9-transientpool")
     config = replace(case.config(case.before), transient_store_pool_enable=True, message_index_enable=False)
     store = started(config)

@@ -11,7 +11,7 @@ from tornlog.store.world import World
 
 @pytest.mark.parametrize("flush", FlushDiskType)
 @pytest.mark.parametrize("after_ms", [0, 1, 5, 20])
-def test_a_stop_in_the_midst_of_traffic_keeps_every_stored_put_and_refuses_the_rest(
+def test_a_stop_during_puts_keeps_every_stored_message_and_refuses_later_puts(
     after_ms: int, flush: FlushDiskType, lab: Make, small: Make
 ) -> None:
     bench = lab()
@@ -53,7 +53,7 @@ def test_a_stop_in_the_midst_of_traffic_keeps_every_stored_put_and_refuses_the_r
 
 
 @simulated()
-def test_a_put_that_got_past_the_door_before_a_stop_is_refused_under_the_lock(world: World, small: Make) -> None:
+def test_a_put_that_acquires_the_put_lock_after_a_stop_is_refused(world: World, small: Make) -> None:
     store = started(world, small())
     store.put_message(Message.of("T", b"one"))
     store.commit_log.close()
@@ -64,7 +64,7 @@ def test_a_put_that_got_past_the_door_before_a_stop_is_refused_under_the_lock(wo
 
 
 @simulated()
-def test_a_batch_lies_in_one_segment_with_rising_queue_offsets(world: World, small: Make) -> None:
+def test_a_batch_is_stored_in_one_segment_with_consecutive_queue_offsets(world: World, small: Make) -> None:
     store = started(world, small())
     store.put_message(Message.of("T", bytes(500)))
     units = encode_batch(BatchUnit(0, bytes(200), b"") for _ in range(3))

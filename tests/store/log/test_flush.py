@@ -47,7 +47,7 @@ def test_after_a_failed_sync_no_put_is_answered_ok_and_no_second_sync_is_trusted
 
 
 @simulated()
-def test_a_failed_sync_after_an_async_put_ends_writing(world: World, bench: Any, small: Make) -> None:
+def test_after_a_failed_sync_of_an_async_put_later_puts_are_refused(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("msync", "commitlog")
     store = started(world, small(flush_disk_type=ASYNC, flush_commit_log_least_pages=0))
     assert store.put_message(Message.of("T", b"in the page cache")).status is PutMessageStatus.PUT_OK
@@ -90,7 +90,7 @@ def test_puts_that_come_during_a_sync_share_the_next_one(world: World, bench: An
 
 
 @simulated()
-def test_a_flush_covers_every_segment_up_to_the_end_that_was_asked(world: World, small: Make) -> None:
+def test_a_flush_covers_every_segment_up_to_the_requested_offset(world: World, small: Make) -> None:
     store = started(world, small(flush_disk_type=ASYNC, flush_interval_commit_log_ms=100_000))
     for _ in range(20):
         store.put_message(Message.of("T", bytes(200)))
@@ -102,7 +102,7 @@ def test_a_flush_covers_every_segment_up_to_the_end_that_was_asked(world: World,
 
 
 @simulated()
-def test_an_async_flush_waits_for_its_pages_and_no_longer_than_the_thorough_interval(world: World, small: Make) -> None:
+def test_an_async_flush_waits_for_whole_pages_at_most_for_the_long_interval(world: World, small: Make) -> None:
     store = started(world, small(flush_disk_type=ASYNC, mapped_file_size_commit_log=1 << 20))
     store.put_message(Message.of("T", bytes(100)))
     world.tasks.sleep(9_000)
@@ -117,7 +117,7 @@ def test_an_async_flush_waits_for_its_pages_and_no_longer_than_the_thorough_inte
 
 @pytest.mark.parametrize("failing", [False, True])
 @simulated()
-def test_whoever_comes_after_the_end_of_group_commit_syncs_for_itself(
+def test_a_put_after_the_end_of_group_commit_syncs_by_itself(
     failing: bool, world: World, bench: Any, small: Make
 ) -> None:
     store = started(world, small(flush_disk_type=SYNC))
@@ -132,7 +132,7 @@ def test_whoever_comes_after_the_end_of_group_commit_syncs_for_itself(
 
 
 @simulated()
-def test_a_request_is_ok_only_if_it_was_answered_so_before_its_deadline(world: World) -> None:
+def test_a_request_is_ok_only_if_the_sync_succeeded_before_its_deadline(world: World) -> None:
     durable, failed, late = (GroupCommitRequest(world, 10, 1_000) for _ in range(3))
     durable.complete(True)
     failed.complete(False)
@@ -144,7 +144,7 @@ def test_a_request_is_ok_only_if_it_was_answered_so_before_its_deadline(world: W
 
 @pytest.mark.parametrize(("method", "path"), [("unlink", "/store/abort"), ("sync_directory", "/store")])
 @simulated()
-def test_a_stop_that_cannot_remove_its_marker_for_good_is_not_clean_and_ends_all_the_same(
+def test_a_stop_that_cannot_durably_remove_its_marker_is_not_clean_but_ends(
     world: World, bench: Any, small: Make, method: str, path: str
 ) -> None:
     store = started(world, small(flush_disk_type=SYNC))

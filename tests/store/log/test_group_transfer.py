@@ -28,11 +28,11 @@ def transfer(tmp_path: Path) -> GroupTransfer:
     return GroupTransfer(real_world(), config)
 
 
-def test_without_a_slave_a_put_is_told_at_once(transfer: GroupTransfer) -> None:
+def test_without_a_slave_a_put_is_answered_immediately(transfer: GroupTransfer) -> None:
     assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.SLAVE_NOT_AVAILABLE
 
 
-def test_a_report_of_its_end_answers_a_put(transfer: GroupTransfer) -> None:
+def test_a_report_of_the_end_of_a_put_answers_it(transfer: GroupTransfer) -> None:
     slave = Slave(0, 0)
     transfer.connected(slave)
     request = transfer.submit(0, 100)
@@ -74,7 +74,7 @@ def test_a_missing_report_times_out_and_leaves_no_request(transfer: GroupTransfe
     assert transfer._requests == []
 
 
-def test_a_slow_put_holds_up_no_other(transfer: GroupTransfer) -> None:
+def test_a_put_that_waits_for_a_slave_does_not_delay_other_puts(transfer: GroupTransfer) -> None:
     slave = Slave(0, 0)
     transfer.connected(slave)
     far, near = transfer.submit(100, 900), transfer.submit(0, 100)
@@ -92,7 +92,7 @@ def test_a_slave_that_lags_too_far_does_not_count(transfer: GroupTransfer) -> No
     assert transfer.wait(transfer.submit(900, 999)) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
 
-def test_giving_up_answers_everyone(transfer: GroupTransfer) -> None:
+def test_giving_up_answers_all_requests(transfer: GroupTransfer) -> None:
     transfer.connected(Slave(0, 0))
     request = transfer.submit(0, 100)
     transfer.give_up()

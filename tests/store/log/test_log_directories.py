@@ -68,7 +68,7 @@ def with_file(image: Image, path: str, content: bytes) -> Image:
 # Settings
 
 
-def test_directories_are_named_once_each_however_they_are_spelled() -> None:
+def test_different_spellings_of_a_log_directory_count_as_one() -> None:
     config = StoreConfig("/s", store_path_commit_log=" /b/, /a ,/b,, /c//", read_only_commit_log_store_paths="/a/")
 
     assert config.commit_log_directories == ("/b", "/a", "/c")
@@ -85,7 +85,7 @@ def test_a_log_without_a_writable_directory_is_refused() -> None:
 # Where segments go
 
 
-def test_segments_take_turns_in_the_sorted_directories(lab: Make, small: Make) -> None:
+def test_segments_are_created_in_the_sorted_directories_in_turn(lab: Make, small: Make) -> None:
     image = written(lab, spread(small))
     assert log_files(image) == ["a0", "a3", "b1", "b4", "c2"]
 
@@ -103,7 +103,9 @@ class Space:
 
 
 @simulated()
-def test_a_directory_that_is_too_full_is_left_out_unless_all_are(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_segment_is_created_in_a_too_full_directory_unless_all_are_too_full(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     used = {"/a": 10, "/b": 86, "/c": 85}
     monkeypatch.setattr(world.files, "space", lambda path: Space(used[path]), raising=False)
     directories = SegmentDirectories(world.files, ["/c", "/b", "/a"], used_ratio_max=0.85)
@@ -123,7 +125,7 @@ def test_the_only_directory_is_used_however_full_it_is(world: World) -> None:
     assert directories.path(100, 100) == "/a/00000000000000000100"
 
 
-def test_directories_outside_of_the_root_are_made_durably(lab: Make, small: Make) -> None:
+def test_log_directories_outside_of_the_root_are_created_durably(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -180,7 +182,7 @@ def test_a_missing_segment_is_a_gap_in_the_merged_log(lab: Make, small: Make) ->
     lab(Image(files, image.directories)).run(body)
 
 
-def test_two_files_of_one_name_with_something_in_them_are_damage(lab: Make, small: Make) -> None:
+def test_two_files_with_the_same_name_and_data_in_both_are_damage(lab: Make, small: Make) -> None:
     image = written(lab, spread(small))
     twice = moved(image, "/b/log/00000000000000001024", "/c/log/00000000000000001024", keep=True)
 
@@ -212,7 +214,7 @@ def test_an_empty_twin_of_a_failed_creation_is_removed_durably(path: str, twin: 
     assert log_files(bench.switch_off()) == ["a0", "a3", "b1", "b4", "c2"]
 
 
-def test_truncation_removes_segments_wherever_they_are(lab: Make, small: Make) -> None:
+def test_truncation_removes_segments_in_all_directories(lab: Make, small: Make) -> None:
     image = written(lab, spread(small))
     content = image.files["/b/log/00000000000000001024"].content
     torn = with_file(image, "/b/log/00000000000000001024", content[:8] + b"\xff" * 8 + content[16:])
@@ -275,7 +277,7 @@ def verified(config: StoreConfig, geometry: Geometry) -> Verification:
     return verify_directory(overlay_world().files, config.store_path_root_dir, geometry, lambda read_bytes: None)
 
 
-def test_inspection_and_verification_find_the_log_where_the_broker_was_told_to_put_it(real_store: StoreConfig) -> None:
+def test_inspection_and_verification_find_the_log_in_its_configured_directories(real_store: StoreConfig) -> None:
     found = inspect_directory(overlay_world(), real_store.store_path_root_dir, told(real_store))
     assert found.findings == []
     fields = found.everything()
@@ -288,7 +290,7 @@ def test_inspection_and_verification_find_the_log_where_the_broker_was_told_to_p
     assert (verification.counts["segments"], verification.counts["records"]) == (4, 8)
 
 
-def test_without_being_told_a_log_elsewhere_is_no_store(real_store: StoreConfig) -> None:
+def test_without_its_settings_a_log_in_other_directories_is_not_found(real_store: StoreConfig) -> None:
     verification = verified(real_store, Geometry())
     assert [violation.field for violation in verification.findings.violations] == ["commitlog"]
 
@@ -333,7 +335,7 @@ def test_inspection_notes_an_odd_size_in_any_directory(real_store: StoreConfig, 
     assert [(f.file, f.field) for f in found.findings] == [(f"{tmp_path}/d1/{4 * 1024:020d}", "file size")]
 
 
-def test_a_directory_that_went_while_the_store_runs_is_made_again_with_a_durable_name(lab: Make, small: Make) -> None:
+def test_a_removed_log_directory_is_durably_created_again(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:

@@ -71,7 +71,7 @@ def pulled(store: MessageStore) -> Iterator[tuple[str, int, int]]:
             at = result.next_begin_offset
 
 
-def test_the_store_that_is_restored_has_segments_on_both_sides(restored: Any) -> None:
+def test_the_restored_store_has_segments_before_and_after_the_gap(restored: Any) -> None:
     names = log_names(restored.before)
     assert names[0] < MISSING < FOLLOWING < names[-1]
     assert FOLLOWING in names
@@ -79,7 +79,7 @@ def test_the_store_that_is_restored_has_segments_on_both_sides(restored: Any) ->
 
 @pytest.mark.parametrize("queues_are_lost", [False, True])
 @pytest.mark.parametrize("clean_exit", [True, False])
-def test_every_message_that_is_there_is_served_and_no_file_goes(
+def test_every_message_before_and_after_the_gap_is_served_and_no_file_is_removed(
     restored: Any, started: Callable[..., MessageStore], *, clean_exit: bool, queues_are_lost: bool
 ) -> None:
     root, config = restored.before, restored.config(restored.before)
@@ -125,7 +125,7 @@ def test_a_key_is_found_before_and_after_the_gap(
         store.close()
 
 
-def test_retention_removes_old_segments_on_both_sides_of_the_gap(
+def test_retention_removes_old_segments_before_and_after_the_gap(
     restored: Any, started: Callable[..., MessageStore]
 ) -> None:
     root = restored.before

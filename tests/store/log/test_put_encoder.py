@@ -68,7 +68,9 @@ OF_ONE_MESSAGE = {"flag": {"flag": BEYOND_INT}, "transaction offset": {"prepared
 
 @pytest.mark.parametrize("is_batch", [False, True])
 @pytest.mark.parametrize("name", [*WITHOUT_RECORD, *OF_ONE_MESSAGE])
-def test_a_message_that_no_record_can_hold_is_refused_and_does_not_raise(core: Core, name: str, is_batch: bool) -> None:
+def test_a_message_that_does_not_fit_into_a_record_is_refused_without_an_exception(
+    core: Core, name: str, is_batch: bool
+) -> None:
     message = replace(Message("T", b"body"), **(WITHOUT_RECORD | OF_ONE_MESSAGE)[name])
     given: Message | MessageBatch = MessageBatch(message, encode_batch([BatchUnit(0, b"body", b"")]))
     if not is_batch:

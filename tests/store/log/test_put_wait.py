@@ -70,9 +70,7 @@ def slow(lab: Make) -> Any:
 
 
 @pytest.mark.parametrize("is_batch", [False, True])
-def test_a_put_that_waits_for_the_disk_is_there_at_once_and_answered_by_the_sync(
-    lab: Make, small: Make, is_batch: bool
-) -> None:
+def test_a_put_is_in_the_log_at_once_and_answered_after_the_sync(lab: Make, small: Make, is_batch: bool) -> None:
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=SYNC))
         head = Message.of("T", b"")
@@ -105,7 +103,7 @@ def test_a_put_that_timed_out_keeps_its_answer(lab: Make, small: Make) -> None:
 
 
 @pytest.mark.parametrize("flush", [SYNC, ASYNC])
-def test_a_put_without_a_promise_does_not_wait(lab: Make, small: Make, flush: FlushDiskType) -> None:
+def test_a_put_that_needs_no_durability_does_not_wait(lab: Make, small: Make, flush: FlushDiskType) -> None:
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=flush))
         message = Message.of("T", b"hasty")
@@ -122,7 +120,7 @@ def test_a_put_without_a_promise_does_not_wait(lab: Make, small: Make, flush: Fl
 @pytest.mark.parametrize(
     ("reports_ms", "expected", "known_ms"), [(500, OK, SYNC_MS), (1_500, OK, 1_500), (None, SLAVE_TIMEOUT, 2_000)]
 )
-def test_a_put_of_a_sync_master_waits_for_disk_and_slave_and_the_slave_counts_more(
+def test_a_put_on_a_sync_master_waits_for_disk_and_slave_and_reports_the_slave_first(
     lab: Make, small: Make, reports_ms: int | None, expected: PutMessageStatus, known_ms: int
 ) -> None:
     def body(world: World) -> None:
@@ -153,7 +151,7 @@ def test_a_put_of_a_sync_master_waits_for_disk_and_slave_and_the_slave_counts_mo
     slow(lab).run(body)
 
 
-def test_a_put_that_no_slave_will_have_waits_for_the_disk_all_the_same(lab: Make, small: Make) -> None:
+def test_a_put_without_an_available_slave_still_waits_for_the_disk(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=SYNC, broker_role=BrokerRole.SYNC_MASTER))
         putting = Putting(world, store, Message.of("T", b"alone"))
@@ -176,7 +174,7 @@ class Batches(AbstractPluginMessageStore):
         return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
 
 
-def test_a_plug_in_that_has_its_own_word_about_puts_is_asked_however_they_are_begun(lab: Make, small: Make) -> None:
+def test_a_plug_in_that_overrides_one_put_method_is_called_for_every_kind_of_put(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=SYNC))
         context, message = PluginContext(world, store.config), Message.of("T", b"body")

@@ -49,7 +49,7 @@ def test_a_flush_waits_for_enough_whole_pages(wrote: int, least_pages: int, flus
 
 
 @simulated()
-def test_a_full_segment_is_flushed_however_little_is_left(world: World) -> None:
+def test_a_full_segment_is_flushed_even_if_less_than_a_page_is_left(world: World) -> None:
     segment = segment_of(world)
     segment.append(segment.wrote.get(), bytes(10 * PAGE_BYTES - 1))
     segment.flush(0)

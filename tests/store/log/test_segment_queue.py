@@ -30,7 +30,7 @@ def names(world: World) -> list[int]:
 
 
 @simulated()
-def test_an_empty_queue_has_an_end_and_no_beginning(world: World) -> None:
+def test_an_empty_queue_has_an_end_offset_and_no_first_offset(world: World) -> None:
     queue = queue_of(world)
     queue.load()
 
@@ -41,7 +41,7 @@ def test_an_empty_queue_has_an_end_and_no_beginning(world: World) -> None:
 
 
 @simulated()
-def test_an_offset_is_found_in_the_segment_that_holds_it(world: World) -> None:
+def test_an_offset_is_found_in_the_segment_that_contains_it(world: World) -> None:
     queue = filled(world, 3, first=5, last_bytes=30)
 
     assert (queue.min_offset, queue.max_offset) == (500, 730)
@@ -56,7 +56,7 @@ def test_an_offset_is_found_in_the_segment_that_holds_it(world: World) -> None:
 
 
 @simulated()
-def test_a_flush_covers_one_segment_and_skips_none(world: World, bench: Any) -> None:
+def test_each_flush_covers_the_next_segment(world: World, bench: Any) -> None:
     queue = filled(world, 3, first=5, last_bytes=30)
     moves = []
     while queue.flush():
@@ -105,7 +105,7 @@ def test_an_empty_queue_can_begin_at_any_segment(world: World) -> None:
 
 @pytest.mark.parametrize("call", ["unlink", "sync_directory"])
 @simulated()
-def test_an_unused_file_that_does_not_go_is_no_segment_any_more_and_the_next_call_tries_again(
+def test_an_unused_file_leaves_the_queue_even_if_its_removal_fails_and_is_retried(
     world: World, bench: Any, call: str
 ) -> None:
     queue = queue_of(world)
@@ -126,7 +126,7 @@ def test_an_unused_file_that_does_not_go_is_no_segment_any_more_and_the_next_cal
 
 
 @simulated()
-def test_closing_gives_back_the_map_of_a_file_that_was_to_go_and_did_not(world: World, bench: Any) -> None:
+def test_closing_unmaps_a_file_whose_removal_failed(world: World, bench: Any) -> None:
     queue = queue_of(world)
     segment = queue.create(0)
     bench.failures.plan("unlink", segment_name(0))
@@ -205,7 +205,7 @@ def test_making_durable_syncs_data_sizes_and_names(world: World, bench: Any) -> 
     ]
 
 
-def test_a_removal_at_the_front_is_durable_before_the_start_moves(lab: Make) -> None:
+def test_the_removal_of_the_first_segment_is_durable_before_the_start_advances(lab: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -229,7 +229,7 @@ def test_a_removal_at_the_front_is_durable_before_the_start_moves(lab: Make) -> 
 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
 @simulated()
-def test_a_failed_removal_at_the_front_changes_nothing_and_can_be_repeated(
+def test_a_failed_removal_of_the_first_segment_changes_nothing_and_can_be_repeated(
     world: World, bench: Any, method: str
 ) -> None:
     queue = filled(world, 3)
@@ -245,7 +245,7 @@ def test_a_failed_removal_at_the_front_changes_nothing_and_can_be_repeated(
 
 
 @simulated()
-def test_a_load_keeps_the_files_on_both_sides_of_each_gap_and_reports_it(world: World) -> None:
+def test_a_load_reports_each_gap_and_keeps_the_files_before_and_after_it(world: World) -> None:
     filled(world, 9)
     for number in (1, 4):
         world.files.unlink(f"{DIRECTORY}/{segment_name(number * SIZE)}")
@@ -282,7 +282,7 @@ def test_a_byte_in_a_gap_is_in_no_segment(world: World) -> None:
 
 
 @simulated()
-def test_a_flush_goes_on_after_a_gap(world: World) -> None:
+def test_a_flush_continues_after_a_gap(world: World) -> None:
     filled(world, 5)
     world.files.unlink(f"{DIRECTORY}/{segment_name(2 * SIZE)}")
     queue = queue_of(world)
@@ -299,7 +299,7 @@ def test_a_flush_goes_on_after_a_gap(world: World) -> None:
 
 
 @simulated()
-def test_an_empty_file_after_a_gap_goes_and_no_gap_is_left(world: World) -> None:
+def test_an_empty_last_file_after_a_gap_is_removed(world: World) -> None:
     filled(world, 2)
     world.files.map(f"{DIRECTORY}/{segment_name(5 * SIZE)}", SIZE)
     queue = queue_of(world)

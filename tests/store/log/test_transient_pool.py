@@ -4,7 +4,7 @@ from tornlog.store.world import World
 
 
 @simulated()
-def test_buffers_go_out_until_none_is_left_and_the_one_that_came_back_last_goes_first(world: World) -> None:
+def test_the_buffer_returned_last_is_reused_first(world: World) -> None:
     pool = TransientStorePool(world, 100, 2)
     assert (pool.available, pool.borrow()) == (0, None)
 
@@ -23,7 +23,7 @@ def test_buffers_go_out_until_none_is_left_and_the_one_that_came_back_last_goes_
 
 
 @simulated()
-def test_a_drained_pool_has_nothing_to_lend(world: World) -> None:
+def test_a_drained_pool_has_no_buffer(world: World) -> None:
     pool = TransientStorePool(world, 8, 3)
     pool.fill()
     pool.drain()

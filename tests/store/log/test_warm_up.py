@@ -104,7 +104,7 @@ def test_a_sync_that_fails_in_the_warm_up_fails_the_segment(world: World, bench:
 
 
 @simulated()
-def test_a_segment_that_is_gone_by_then_is_not_unlocked(world: World, small: Make) -> None:
+def test_a_segment_removed_before_its_unlock_is_not_unlocked(world: World, small: Make) -> None:
     warm_up = WarmUp(world, small())
     first, second = (world.files.map(f"/{name}", 100) for name in ("first", "second"))
     warm_up.warm(0, first)

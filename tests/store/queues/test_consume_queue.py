@@ -35,7 +35,7 @@ def offsets(queue: ConsumeQueue) -> list[int]:
 
 
 @simulated()
-def test_entries_stand_at_their_index_across_files(world: World) -> None:
+def test_entries_are_at_their_index_across_files(world: World) -> None:
     queue = filled(world, 25)
 
     assert (queue.min_offset, queue.max_offset) == (0, 25)
@@ -60,7 +60,7 @@ def test_a_record_that_is_indexed_already_changes_nothing(world: World) -> None:
 
 
 @simulated()
-def test_a_hole_is_filled_with_blanks_also_across_files(world: World) -> None:
+def test_missing_entries_become_blank_across_files(world: World) -> None:
     queue = filled(world, 3)
     queue.put(5000, 100, 0, 22)
 
@@ -69,7 +69,7 @@ def test_a_hole_is_filled_with_blanks_also_across_files(world: World) -> None:
 
 
 @simulated()
-def test_a_queue_with_a_high_first_index_begins_in_that_file(world: World) -> None:
+def test_a_queue_begins_in_the_file_that_contains_its_first_index(world: World) -> None:
     queue = queue_of(world)
     queue.put(5000, 100, 0, 22)
 
@@ -112,7 +112,7 @@ def test_a_queue_that_is_about_to_have_its_first_entry_begins_there(world: World
 
 
 @simulated()
-def test_placing_counts_and_writes_only_differences(world: World, bench: Any) -> None:
+def test_place_counts_and_writes_only_changed_entries(world: World, bench: Any) -> None:
     queue = filled(world, 12)
     before = len([call for call in bench.failures.calls if call[0] == "store"])
     same = b"".join(encode_entry(number * 100, 100, number) for number in range(8, 12))
@@ -173,7 +173,7 @@ def table_of(world: World) -> ConsumeQueueTable:
 
 
 @simulated()
-def test_a_table_makes_each_queue_once_and_lists_them_in_order(world: World) -> None:
+def test_a_table_creates_each_queue_once_and_lists_all_in_order(world: World) -> None:
     table = table_of(world)
     assert table.find("T", 0) is None
     for topic, queue_id in (("U", 0), ("T", 10), ("T", 9), ("T", 9)):

@@ -56,7 +56,7 @@ def test_units_are_adjacent_and_a_full_file_has_an_end_mark(world: World) -> Non
 
 
 @simulated()
-def test_an_address_that_leads_to_no_unit_is_answered_with_none(world: World) -> None:
+def test_an_address_without_a_unit_returns_none(world: World) -> None:
     ext, addresses = filled(world, 5)
 
     for offset in (96, 98, 99, 148, 199, 200, 10_000, OFFSET_MAX):
@@ -66,7 +66,7 @@ def test_an_address_that_leads_to_no_unit_is_answered_with_none(world: World) ->
 
 
 @simulated()
-def test_a_unit_that_no_file_can_hold_or_for_which_no_file_can_be_had_gets_no_address(world: World, bench: Any) -> None:
+def test_a_unit_that_is_too_long_or_has_no_file_gets_no_address(world: World, bench: Any) -> None:
     ext = ext_of(world)
     assert ext.put(ExtUnit(1, 1, bytes(77))) == NO_ADDRESS
     assert not ext.queue.segments
@@ -106,7 +106,7 @@ def test_units_after_the_last_referenced_one_are_zeroed(world: World) -> None:
 
 
 @simulated()
-def test_an_extension_that_no_entry_leads_into_goes_and_begins_at_0_again(world: World) -> None:
+def test_an_extension_without_referring_entries_is_removed_and_restarts_at_0(world: World) -> None:
     filled(world, 9)
     ext = loaded(world, None)
 
@@ -139,7 +139,7 @@ def test_a_torn_unit_ends_the_last_file(world: World) -> None:
 
 
 @simulated()
-def test_a_hole_in_an_earlier_file_costs_its_units_only(world: World) -> None:
+def test_damage_in_an_earlier_file_loses_only_the_units_there(world: World) -> None:
     ext, addresses = filled(world, 5)
     ext.queue.segments[0].file.store(24, bytes(24))
     ext = loaded(world, addresses[-1])

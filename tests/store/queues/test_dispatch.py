@@ -14,7 +14,7 @@ from tornlog.store.world import World
 
 
 @simulated()
-def test_a_record_whose_queue_file_cannot_be_made_is_shown_a_second_later(
+def test_a_record_whose_queue_file_cannot_be_created_is_dispatched_a_second_later(
     world: World, bench: Any, small: Make
 ) -> None:
     bench.failures.plan("map", "consumequeue")
@@ -47,7 +47,7 @@ def test_dispatch_retries_once_a_second_however_many_puts_come_meanwhile(world: 
     assert store.shutdown()
 
 
-def test_dispatch_errors_for_half_a_minute_end_writing_without_loss(lab: Make, small: Make) -> None:
+def test_after_half_a_minute_of_dispatch_errors_puts_are_refused_and_no_message_is_lost(lab: Make, small: Make) -> None:
     bench = lab()
     bench.failures.plan("map", "consumequeue", 1_000)
 
@@ -89,7 +89,7 @@ def test_progress_resets_the_retry_count_of_dispatch(world: World, bench: Any, s
 
 
 @simulated()
-def test_a_stop_in_the_midst_of_a_retry_does_not_wait_for_it(world: World, bench: Any, small: Make) -> None:
+def test_a_stop_during_the_pause_before_a_retry_does_not_wait(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("map", "consumequeue")
     store = started(world, small())
     store.put_message(Message.of("T", b"kept"))
@@ -143,7 +143,7 @@ def test_under_sync_flush_no_message_is_visible_before_it_is_durable(
         ("", 0, False),
     ],
 )
-def test_only_committed_records_of_a_storable_topic_take_a_place_in_a_queue(
+def test_only_committed_records_of_a_storable_topic_are_added_to_a_queue(
     topic: str, sys_flag: int, queued: bool
 ) -> None:
     assert is_queued(ScannedRecord(0, 91, topic, 0, 0, sys_flag, 0, b"")) is queued
@@ -175,7 +175,7 @@ def replicated(numbers: list[int]) -> list[bytes]:
 
 @pytest.mark.parametrize("wrong", [2_000_000, 1 << 40, 1 << 62, -5, 1])
 @simulated()
-def test_a_record_that_cannot_be_where_it_says_is_passed_over_and_named_and_its_queue_goes_on(
+def test_a_record_with_an_impossible_queue_offset_is_reported_and_skipped(
     world: World, small: Make, wrong: int
 ) -> None:
     store = started(world, small(broker_role=BrokerRole.SLAVE))

@@ -144,7 +144,7 @@ def test_queues_and_index_are_the_same(tmp_path: Path, core: Core, seed: int) ->
     assert found == expected
 
 
-def test_records_are_passed_over_and_gaps_are_filled_in_some_of_them(tmp_path: Path) -> None:
+def test_the_generated_stories_skip_records_and_fill_gaps(tmp_path: Path) -> None:
     passed_over = 0
     for seed in range(SEEDS):
         made = opened(tmp_path / str(seed), None)
@@ -155,7 +155,7 @@ def test_records_are_passed_over_and_gaps_are_filled_in_some_of_them(tmp_path: P
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_after_files_that_could_not_be_made_they_are_the_same(
+def test_queues_and_index_are_the_same_after_failed_file_creations(
     tmp_path: Path, core: Core, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = QueueSegments.create

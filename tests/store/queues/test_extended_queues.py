@@ -99,7 +99,7 @@ def test_each_entry_leads_to_a_unit_with_the_code_and_time_of_its_record(world: 
     assert store.shutdown()
 
 
-def test_pulls_by_tag_go_through_the_units_and_a_missing_unit_lets_its_message_pass(
+def test_pulls_by_tag_use_units_and_a_message_without_its_unit_matches(
     lab: Make, extended: Make, patched: Make
 ) -> None:
     config = extended(recover_whole_log=False, message_index_enable=False)
@@ -146,7 +146,7 @@ def test_a_failed_entry_is_dispatched_again_with_a_new_unit(world: World, bench:
 
 
 @simulated()
-def test_records_that_take_no_place_in_a_queue_have_no_unit_either(world: World, extended: Make) -> None:
+def test_records_that_are_in_no_queue_have_no_unit(world: World, extended: Make) -> None:
     store, _ = opened(world, extended())
     store.put_message(Message("T", b"prepared", sys_flag=4))
     put(store, 1)
@@ -197,7 +197,7 @@ def test_with_the_extension_gone_every_entry_scanned_has_its_plain_code_and_no_m
     lab(image).run(body)
 
 
-def test_damaged_units_cost_their_own_entries_the_address(lab: Make, extended: Make, patched: Make) -> None:
+def test_only_entries_of_damaged_units_lose_their_address(lab: Make, extended: Make, patched: Make) -> None:
     image = shut_down(lab(), extended(), 12)
     image = patched(image, EXT + "0" * 20, 20 + 9, b"\x07")  # the code of the second, torn
     image = patched(image, EXT + "0" * 20, 60 + 17, b"\x07")  # the time of the fourth

@@ -32,7 +32,7 @@ def test_the_checkpoint_names_a_time_only_after_log_queues_and_names_are_durable
     ("method", "part"), [("msync", "consumequeue"), ("sync_directory", "consumequeue/T"), ("msync", "checkpoint")]
 )
 @pytest.mark.parametrize("interval_ms", [2_000, 60_000])
-def test_a_failed_sync_of_a_queue_keeps_the_checkpoint_back_and_the_exit_unclean(
+def test_after_a_failed_queue_sync_the_checkpoint_stays_and_the_exit_is_not_clean(
     interval_ms: int, method: str, part: str, lab: Make, small: Make
 ) -> None:
     bench = lab()

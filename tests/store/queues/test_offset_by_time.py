@@ -31,7 +31,7 @@ def timed(lab: Make, small: Make) -> Callable[[Check], None]:
     return ask
 
 
-def test_a_time_finds_the_message_stored_then_or_the_nearest_one_of_its_file(timed: Make) -> None:
+def test_a_search_by_time_finds_the_nearest_message_of_its_file(timed: Make) -> None:
     def check(store: MessageStore, first_ms: int) -> None:
         def at(after_ms: int) -> int:
             return store.get_offset_in_queue_by_time("T", 0, first_ms + after_ms)
@@ -52,7 +52,7 @@ def test_a_queue_without_messages_answers_zero(timed: Make) -> None:
     timed(check)
 
 
-def test_messages_that_left_the_log_are_not_the_answer(timed: Make) -> None:
+def test_a_search_by_time_returns_no_message_that_left_the_log(timed: Make) -> None:
     def check(store: MessageStore, first_ms: int) -> None:
         segments = store.log.segments
         store.log.segments = segments[1:]  # as retention would
@@ -62,7 +62,7 @@ def test_messages_that_left_the_log_are_not_the_answer(timed: Make) -> None:
     timed(check)
 
 
-def test_a_file_without_an_entry_is_not_looked_into(timed: Make) -> None:
+def test_a_search_by_time_skips_a_file_without_entries(timed: Make) -> None:
     def check(store: MessageStore, first_ms: int) -> None:
         queue = store.queues.find("T", 0)
         assert queue is not None
@@ -76,7 +76,7 @@ def test_a_file_without_an_entry_is_not_looked_into(timed: Make) -> None:
     timed(check)
 
 
-def test_an_entry_without_a_record_is_passed_over(timed: Make) -> None:
+def test_a_search_by_time_skips_an_entry_without_a_record(timed: Make) -> None:
     def check(store: MessageStore, first_ms: int) -> None:
         queue = store.queues.find("T", 0)
         assert queue is not None

@@ -55,7 +55,7 @@ def test_a_pull_ends_with_its_count_or_with_the_file_of_the_queue(asked: Make) -
     asked(check)
 
 
-def test_an_offset_outside_of_the_queue_is_told_where_to_go_on(asked: Make) -> None:
+def test_a_pull_outside_of_the_queue_returns_the_next_valid_offset(asked: Make) -> None:
     def check(store: MessageStore) -> None:
         status = GetMessageStatus
         assert outcome(store.get_message("T", 0, 25)) == (status.OFFSET_OVERFLOW_ONE, 25, [])
@@ -66,7 +66,7 @@ def test_an_offset_outside_of_the_queue_is_told_where_to_go_on(asked: Make) -> N
     asked(check)
 
 
-def test_a_subscription_gets_its_tags_and_passes_over_the_rest(asked: Make) -> None:
+def test_a_subscription_gets_messages_with_its_tags_only(asked: Make) -> None:
     def check(store: MessageStore) -> None:
         assert outcome(store.get_message("T", 0, 0, tags="B")) == (FOUND, 10, [1, 3, 5, 7, 9])
         assert outcome(store.get_message("T", 0, 0, 2, tags=" B ||C")) == (FOUND, 4, [1, 3])
@@ -76,7 +76,7 @@ def test_a_subscription_gets_its_tags_and_passes_over_the_rest(asked: Make) -> N
     asked(check)
 
 
-def test_a_pull_from_memory_ends_before_its_bytes_or_its_count_are_too_many(asked: Make) -> None:
+def test_a_pull_from_memory_ends_at_the_limit_of_bytes_or_messages(asked: Make) -> None:
     def check(store: MessageStore) -> None:
         assert outcome(store.get_message("T", 0, 0)) == (FOUND, 2, [0, 1])
 
@@ -99,7 +99,7 @@ def test_a_pull_of_old_messages_uses_the_disk_limits_and_suggests_the_slave(aske
     asked(check, physical_memory_bytes=5_000, max_transfer_bytes_on_message_in_disk=2 * record_bytes)
 
 
-def test_records_that_left_the_log_are_passed_over_a_segment_at_a_time(asked: Make) -> None:
+def test_a_pull_skips_records_that_left_the_log_one_segment_at_a_time(asked: Make) -> None:
     def check(store: MessageStore) -> None:
         segments = store.log.segments
         store.log.segments = segments[1:]  # as retention would; five records were in the first one
@@ -114,7 +114,7 @@ def test_records_that_left_the_log_are_passed_over_a_segment_at_a_time(asked: Ma
 
 
 @pytest.mark.parametrize("hole", [BLANK_ENTRY_BYTES, bytes(ENTRY_BYTES), encode_entry(3, 4000, 0)])
-def test_an_entry_without_a_record_costs_a_pull_that_entry_only(asked: Make, hole: bytes) -> None:
+def test_a_pull_skips_only_the_entry_without_a_record(asked: Make, hole: bytes) -> None:
     def check(store: MessageStore) -> None:
         queue = store.queues.find("T", 0)
         assert queue is not None
@@ -129,7 +129,7 @@ def test_an_entry_without_a_record_costs_a_pull_that_entry_only(asked: Make, hol
     asked(check)
 
 
-def test_a_file_missing_from_the_queue_is_passed_over(asked: Make) -> None:
+def test_a_pull_skips_a_missing_queue_file(asked: Make) -> None:
     def check(store: MessageStore) -> None:
         queue = store.queues.find("T", 0)
         assert queue is not None

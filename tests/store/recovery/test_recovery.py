@@ -266,7 +266,7 @@ def test_an_earlier_entry_with_a_record_of_another_queue_becomes_blank(rig: Rig)
     assert found.bodies["Old"] == [None, *whole(1, 2)]
 
 
-def test_an_earlier_entry_that_points_into_the_scan_causes_a_scan_of_the_whole_log(rig: Rig) -> None:
+def test_an_earlier_entry_that_points_into_the_scanned_log_causes_a_whole_scan(rig: Rig) -> None:
     config = rig.small(recover_whole_log=False, message_index_enable=False)
     filled = rig.fill(config, 25, topic=lambda number: "Old" if number % 2 else "T")
     scanned_from = rig.recover(filled.image, config).report.start_offset
@@ -281,7 +281,7 @@ def test_an_earlier_entry_that_points_into_the_scan_causes_a_scan_of_the_whole_l
     assert found.bodies["T"] == whole(*range(0, 25, 2))
 
 
-def test_a_first_record_further_on_than_the_log_before_it_has_room_for_is_no_first_one(rig: Rig) -> None:
+def test_a_first_record_with_an_impossible_queue_offset_is_reported(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20, topic=lambda number: "Old" if number < 4 else "T")
     image = rig.patched(filled.image, log_file(0), BODY_AT, b"?")  # vouched for, and passed over
     at = filled.at(2)
@@ -452,7 +452,7 @@ def test_duplicate_entries_correct_no_number(twice: int, rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("blanks", [1, 3])
-def test_blanks_alone_are_no_queue_in_a_log_that_is_there_from_its_beginning(blanks: int, rig: Rig, lab: Make) -> None:
+def test_a_queue_of_only_blank_entries_is_removed_if_the_whole_log_is_scanned(blanks: int, rig: Rig, lab: Make) -> None:
     """A wrong number caused the blanks, and a crash removed its record from the log."""
     filled = rig.fill(rig.small(), 20, abruptly=True, topic=lambda number: "Gone" if number == 19 else "T")
     queue, at = "/store/consumequeue/Gone/0/00000000000000000000", filled.at(19)
@@ -480,7 +480,7 @@ def test_a_queue_without_any_entry_left_begins_in_the_file_of_its_first_record(r
     assert [file in left.files for file in files] == [False, False, True]
 
 
-def test_a_place_that_an_earlier_record_has_makes_it_a_scan_of_the_whole_log(rig: Rig) -> None:
+def test_a_first_record_at_a_used_index_causes_a_scan_of_the_whole_log(rig: Rig) -> None:
     config = rig.small(recover_whole_log=False, message_index_enable=False)
     filled = rig.fill(config, 25, topic=lambda number: "Old" if number in (0, 22) else "T")
     at = filled.at(22)
@@ -523,7 +523,7 @@ def test_entries_before_the_first_readable_record_are_kept_or_blank(entries_left
 
 
 @pytest.mark.parametrize("abruptly", [False, True])
-def test_queues_that_vanished_are_written_anew(abruptly: bool, rig: Rig) -> None:
+def test_missing_queues_are_rebuilt(abruptly: bool, rig: Rig) -> None:
     filled = rig.fill(rig.small(), 25, abruptly=abruptly)
     image = filled.image
     for path in filled.image.files:
@@ -535,7 +535,7 @@ def test_queues_that_vanished_are_written_anew(abruptly: bool, rig: Rig) -> None
     assert found.bodies["T"] == whole(*range(25))
 
 
-def test_entries_missing_before_the_start_of_a_scan_make_it_a_scan_of_the_whole_log(rig: Rig) -> None:
+def test_missing_entries_before_the_scan_cause_a_scan_of_the_whole_log(rig: Rig) -> None:
     config = rig.small(recover_whole_log=False, message_index_enable=False)
     filled = rig.fill(config, 25)
     kept = rig.recover(filled.image, config)
@@ -581,7 +581,7 @@ def test_entries_of_a_load_that_died_are_not_taken_for_durable_because_the_stop_
     bench.run(body)
 
 
-def test_a_queue_longer_than_a_writing_step_is_rebuilt_whole(lab: Make, rig: Rig) -> None:
+def test_a_queue_longer_than_the_write_buffer_is_rebuilt_completely(lab: Make, rig: Rig) -> None:
     config = rig.small(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
     units = encode_batch(BatchUnit(0, b"", b"KEYS\1k") for _ in range(500))
     bench = lab()
@@ -657,7 +657,7 @@ def test_a_log_without_its_first_segments_keeps_queue_offsets(rig: Rig) -> None:
     assert headless.bodies["T"] == rebuilt.bodies["T"] == [None] * 8 + whole(*range(8, 20))
 
 
-def test_a_record_with_a_queue_offset_that_is_taken_and_no_entry_is_reported_and_left_out(rig: Rig) -> None:
+def test_a_record_with_a_used_queue_offset_and_no_entry_is_reported_and_skipped(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 10)
     bad = filled.at(9)
     taken = (3).to_bytes(8, "big")
@@ -682,7 +682,7 @@ def test_a_skipped_queue_offset_gets_a_blank_entry(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 9])
-def test_a_queue_offset_that_no_log_could_have_reached_is_reported_and_left_out(number: int, rig: Rig) -> None:
+def test_a_record_with_an_impossible_queue_offset_in_recovery_is_reported_and_skipped(number: int, rig: Rig) -> None:
     filled = rig.fill(rig.small(), 10, topic=lambda each: "T" if each == number else "Old")
     bad = filled.at(number)
     absurd = (1 << 40).to_bytes(8, "big")
@@ -719,7 +719,7 @@ def test_a_segment_size_without_room_for_a_blank_record_is_damage(
         store.load()
 
 
-def test_a_recovery_that_the_disk_fails_says_so_and_can_be_repeated(rig: Rig, lab: Make) -> None:
+def test_a_recovery_with_a_disk_error_raises_it_and_can_be_repeated(rig: Rig, lab: Make) -> None:
     filled = rig.fill(rig.small(), 20, abruptly=True)
     bad = filled.at(15)
     bench = lab(rig.damaged(filled, bad))

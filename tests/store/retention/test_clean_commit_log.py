@@ -14,7 +14,7 @@ from tornlog.store.world import World
 
 
 @simulated()
-def test_the_oldest_segments_go_when_their_time_is_over_and_no_other(world: World, shop: Make) -> None:
+def test_only_the_oldest_expired_segments_are_removed(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle().age(1, 2).clean()
 
     assert found.store.min_phy_offset == 2 * 1024
@@ -35,7 +35,7 @@ def test_a_young_segment_keeps_later_old_ones(world: World, shop: Make) -> None:
 
 
 @simulated()
-def test_the_last_segment_stays_however_old_it_is(world: World, shop: Make) -> None:
+def test_the_last_segment_is_never_removed(world: World, shop: Make) -> None:
     found = shop(world, file_reserved_time_hours=0).start().put(range(7)).settle().clean()
     assert found.store.min_phy_offset == 3 * 1024
     assert found.bodies(6) == [6]
@@ -47,7 +47,7 @@ def test_the_last_segment_stays_however_old_it_is(world: World, shop: Make) -> N
 
 
 @simulated()
-def test_a_pass_takes_ten_segments_at_the_most_with_pauses_between_them(world: World, shop: Make) -> None:
+def test_a_pass_removes_at_most_ten_segments_with_pauses(world: World, shop: Make) -> None:
     found = (
         shop(world, file_reserved_time_hours=0, delete_commit_log_files_interval_ms=200)
         .start()
@@ -91,7 +91,7 @@ def test_the_hours_of_the_day_start_passes_on_their_own(world: World, shop: Make
 
 
 @simulated()
-def test_asking_for_deletions_lasts_for_twenty_passes(world: World, shop: Make) -> None:
+def test_a_manual_request_stays_active_for_twenty_passes(world: World, shop: Make) -> None:
     found = shop(world, clean_resource_interval_ms=1_000).start().put(range(8)).settle().clean(ms=18_500)
     found.age(2, 1)
     world.tasks.sleep(1_000)
@@ -104,9 +104,7 @@ def test_asking_for_deletions_lasts_for_twenty_passes(world: World, shop: Make) 
 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
 @simulated()
-def test_a_segment_that_does_not_go_stays_whole_and_is_tried_again(
-    world: World, bench: Any, shop: Make, method: str
-) -> None:
+def test_a_failed_removal_keeps_the_segment_and_is_retried(world: World, bench: Any, shop: Make, method: str) -> None:
     found = (
         shop(world, clean_resource_interval_ms=1_000, redelete_hanged_file_interval_ms=30_000)
         .start()
@@ -161,9 +159,7 @@ def test_a_segment_stays_until_its_entries_in_the_queues_are_durable(world: Worl
 
 
 @simulated()
-def test_expiry_goes_on_in_a_store_that_began_with_a_log_without_its_front(
-    world: World, shop: Make, short: Make
-) -> None:
+def test_segments_expire_in_a_log_without_its_first_segments(world: World, shop: Make, short: Make) -> None:
     config = short(flush_disk_type=FlushDiskType.SYNC_FLUSH)
     found = shop(world, config).start().put(range(12)).settle().age(2, 2).clean()
     assert found.store.shutdown()

@@ -13,7 +13,7 @@ from tornlog.store.formats.messages import GetMessageStatus, Message, PutMessage
 from tornlog.store.world import World
 
 
-def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Make) -> None:
+def test_queue_files_are_removed_after_their_last_message(lab: Make, shop: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -60,7 +60,7 @@ def test_after_a_failed_sync_before_a_removal_the_checkpoint_does_not_advance(
 
 
 @simulated()
-def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(world: World, shop: Make) -> None:
+def test_a_queue_file_that_ends_with_blank_entries_expires_with_its_last_real_entry(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(30)).settle()
     first = found.store.queues.find("T", 0).queue.segments[0].file
     first.store(8 * 20, BLANK_ENTRY_BYTES * 2)
@@ -103,7 +103,7 @@ def test_a_queue_of_expired_messages_keeps_its_last_file_and_counter(world: Worl
 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
 @simulated()
-def test_one_file_that_does_not_go_keeps_no_other_queue_from_being_cleaned(
+def test_a_failed_removal_does_not_stop_the_cleaning_of_other_queues(
     world: World, bench: Any, shop: Make, method: str
 ) -> None:
     found = shop(world).start()
@@ -173,7 +173,7 @@ def test_the_command_removes_queues_without_a_message_and_they_begin_anew(world:
 
 
 @simulated()
-def test_the_command_spares_a_queue_that_a_message_is_on_its_way_to(world: World, shop: Make) -> None:
+def test_the_command_keeps_a_queue_with_a_message_that_is_not_dispatched(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.age(2, 8).clean()
     dispatch = found.store.dispatch.dispatchers[0]
@@ -216,7 +216,7 @@ def test_a_put_that_waits_for_a_queue_to_be_removed_begins_the_next_one_and_can_
 
 
 @simulated()
-def test_the_command_spares_a_queue_that_gets_a_message_as_it_is_looked_at(
+def test_the_command_keeps_a_queue_that_gets_a_message_during_the_check(
     world: World, shop: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
@@ -237,7 +237,7 @@ def test_the_command_spares_a_queue_that_gets_a_message_as_it_is_looked_at(
 
 @pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC])
 @simulated()
-def test_the_command_spares_queues_that_others_number_by_and_those_that_have_no_file(
+def test_the_command_keeps_queues_with_offsets_stored_elsewhere_or_without_files(
     world: World, shop: Make, topic: str
 ) -> None:
     found = shop(world).start().put(range(20)).settle()
@@ -312,7 +312,7 @@ def test_stopping_does_not_wait_for_the_queues_to_be_cleaned(world: World, shop:
 
 
 @simulated()
-def test_queues_are_listed_whole_while_one_of_them_goes(world: World, shop: Make) -> None:
+def test_queues_can_be_listed_while_a_queue_is_removed(world: World, shop: Make) -> None:
     queues = shop(world).store.queues
     made = [queues.find_or_create(topic, 0) for topic in ("B", "A", "C")]
     queues.forget(made[0])

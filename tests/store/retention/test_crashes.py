@@ -110,9 +110,7 @@ def test_a_queue_keeps_its_counter_after_expiry_and_a_crash(lab: Make, shop: Mak
     lab(Image({**image.files, **zeroed}, image.directories)).run(again)
 
 
-def test_messages_go_on_where_their_queue_had_counted_to_when_all_of_it_but_its_end_has_expired(
-    lab: Make, shop: Make
-) -> None:
+def test_queue_offsets_continue_after_almost_all_messages_expired(lab: Make, shop: Make) -> None:
     """Were the log removed before a queue's entries are durable, a power cut would make its numbers start over."""
     bench = lab()
 

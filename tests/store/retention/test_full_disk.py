@@ -27,7 +27,7 @@ def put_until_refused(found: Any, first: int) -> tuple[int, PutMessageStatus]:
 
 @pytest.mark.parametrize("flush", FlushDiskType)
 @simulated()
-def test_a_put_without_room_for_a_segment_is_refused_and_the_next_one_with_room_is_not(
+def test_a_put_is_refused_on_a_full_disk_and_accepted_when_space_returns(
     world: World, bench: Any, shop: Make, short: Make, flush: FlushDiskType
 ) -> None:
     config = short(flush_disk_type=flush, disk_space_warning_level_ratio=1.0)
@@ -48,9 +48,7 @@ def test_a_put_without_room_for_a_segment_is_refused_and_the_next_one_with_room_
 
 
 @simulated()
-def test_queue_files_that_find_no_room_for_minutes_are_made_when_it_returns(
-    world: World, bench: Any, shop: Make
-) -> None:
+def test_queue_files_are_created_when_a_full_disk_has_space_again(world: World, bench: Any, shop: Make) -> None:
     found = shop(world, message_index_enable=False, disk_space_warning_level_ratio=1.0).start()
     found.put(range(1), "First").settle()
     bench.disk.capacity_bytes = world.files.space("/store").used_bytes
@@ -149,7 +147,7 @@ def bodies_of(found: Any, count: int) -> None:
 
 
 @pytest.mark.parametrize("dies_before_start", [True, False])
-def test_after_a_load_without_room_the_checkpoint_covers_no_queue(
+def test_after_a_load_on_a_full_disk_the_checkpoint_covers_no_queue(
     lab: Make, shop: Make, short: Make, *, dies_before_start: bool
 ) -> None:
     config = short(recover_whole_log=False)
@@ -168,7 +166,7 @@ def test_after_a_load_without_room_the_checkpoint_covers_no_queue(
     lab(bench.switch_off(abruptly=True)).run(lambda world: bodies_of(shop(world, config), COUNT))
 
 
-def test_a_put_is_counted_after_the_messages_that_have_no_entry_yet(lab: Make, shop: Make, short: Make) -> None:
+def test_a_put_after_a_load_on_a_full_disk_continues_the_queue_offsets(lab: Make, shop: Make, short: Make) -> None:
     config = short()
     bench = lab(written(lab, shop, config, LAST_FILE))
 
@@ -184,7 +182,7 @@ def test_a_put_is_counted_after_the_messages_that_have_no_entry_yet(lab: Make, s
     bench.run(full)
 
 
-def test_retention_makes_the_room_that_a_load_did_not_find(lab: Make, shop: Make, short: Make) -> None:
+def test_retention_frees_space_after_a_load_on_a_full_disk(lab: Make, shop: Make, short: Make) -> None:
     config = short(disk_space_warning_level_ratio=0.9, clean_file_forcibly_enable=True)
     bench = lab(written(lab, shop, config, LAST_FILE))
 

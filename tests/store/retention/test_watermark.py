@@ -77,14 +77,14 @@ def test_of_several_disks_of_the_log_the_one_with_the_most_room_counts(flags: Ru
     assert flags.bits == Refusal.DISK_FULL
 
 
-def test_a_disk_of_the_log_that_does_not_say_hides_no_other_that_is_full(flags: RunningFlags) -> None:
+def test_a_log_disk_of_unknown_usage_does_not_hide_a_full_one(flags: RunningFlags) -> None:
     disks = Disks(one=-1, two=990, consumequeue=10)
 
     assert watermark(disks, flags, store_path_commit_log="/one,/two").measure() == (True, True)
     assert flags.bits == Refusal.DISK_FULL
 
 
-def test_refusal_lasts_while_a_disk_does_not_say(flags: RunningFlags) -> None:
+def test_puts_stay_refused_while_the_usage_of_a_disk_is_unknown(flags: RunningFlags) -> None:
     disks = Disks(commitlog=950, consumequeue=10)
     mark = watermark(disks, flags)
     for log, queues, bits in ((950, 10, 16), (-1, -1, 16), (10, -1, 16), (-1, 10, 16), (10, 10, 0)):
@@ -121,7 +121,7 @@ def test_a_full_disk_and_a_full_quota_are_told_from_other_errors(number: int, fu
 
 
 @simulated()
-def test_over_the_highest_mark_puts_are_refused_and_segments_go_before_their_time(
+def test_over_the_highest_watermark_puts_are_refused_and_segments_removed_early(
     world: World, bench: Any, shop: Make
 ) -> None:
     found = shop(world).start().put(range(40)).settle()
@@ -164,7 +164,9 @@ def test_dispatch_goes_on_while_puts_are_refused(world: World, bench: Any, shop:
 
 
 @pytest.mark.parametrize("abruptly", [False, True])
-def test_a_refusing_store_ends_cleanly_and_the_next_one_looks_for_itself(lab: Make, shop: Make, abruptly: bool) -> None:
+def test_a_store_that_refuses_puts_stops_cleanly_and_the_next_start_measures_again(
+    lab: Make, shop: Make, abruptly: bool
+) -> None:
     bench = lab()
 
     def body(world: World) -> None:
