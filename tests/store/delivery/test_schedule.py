@@ -84,7 +84,7 @@ def test_progress_is_persisted_every_interval_and_at_a_clean_stop(
     operations, written = bench.disk.operations, bench.failures.calls.count(("write", f"{PATH}.tmp"))
     world.tasks.sleep(60_000)
     assert bench.failures.calls.count(("write", f"{PATH}.tmp")) == written
-    assert bench.disk.operations > operations  # others go on
+    assert bench.disk.operations > operations  # other services continue
     store.put_message(delayed(2))
     world.tasks.sleep(3_000)
     assert store.shutdown()
@@ -187,7 +187,7 @@ def test_entries_without_a_message_are_skipped(world: World, config: StoreConfig
     store.put_message(Message.of(SCHEDULE_TOPIC, b"nowhere to go"))
     queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
     world.tasks.sleep(10)
-    queue.append_entries(encode_entry(5, 91, 1))  # no record begins there
+    queue.append_entries(encode_entry(5, 91, 1))  # no record begins at 5
     queue.fill_blank(4)
     store.commit_log.topic_queue_table[SCHEDULE_TOPIC, 0] = 4
     store.put_message(delayed(1, b"there"))
@@ -231,7 +231,7 @@ def test_a_body_larger_than_the_limit_is_retried_until_the_limit_is_raised(world
 
 
 ODD, LOST, BLANK = bytes(ENTRY_BYTES), encode_entry(5, 91, 1), BLANK_ENTRY_BYTES
-"""An entry that no store writes, one that leads to no record, and one that fills a gap."""
+"""An all-zero entry, an entry without a record, and a blank entry."""
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_a_hole_is_synced_before_it_is_skipped(world: World, bench: Any, config:
 @simulated()
 def test_a_hole_in_a_file_that_retention_removes_is_skipped(world: World, config: StoreConfig) -> None:
     store = started(world, config)
-    for number in range(15):  # five more than a file has
+    for number in range(15):  # five more entries than a file has
         store.put_message(delayed(3, b"%02d" % number))
     world.tasks.sleep(3_000)
     queue = store.queues.find(SCHEDULE_TOPIC, 2)
@@ -303,7 +303,7 @@ def test_a_hole_in_a_file_that_retention_removes_is_skipped(world: World, config
 
     def deliver_beside_retention(level: int, entry: QueueEntry) -> int:
         wait_ms = deliver(level, entry)
-        if store.schedule.offsets.get(level) == 3:  # this was the entry before the hole
+        if store.schedule.offsets.get(level) == 3:  # the next entry is the missing one
             assert queue.queue.remove_first()
         return wait_ms
 
@@ -317,7 +317,7 @@ def test_a_hole_in_a_file_that_retention_removes_is_skipped(world: World, config
 @simulated()
 def test_entries_after_expired_ones_are_delivered_when_the_start_is_known(world: World, config: StoreConfig) -> None:
     store = started(world, config)
-    for number in range(15):  # five more than a file has
+    for number in range(15):  # five more entries than a file has
         store.put_message(delayed(3, b"%02d" % number))
     queue = store.queues.find(SCHEDULE_TOPIC, 2)
     assert queue is not None
@@ -547,7 +547,7 @@ def test_inspect_reports_progress_that_it_ignored(golden: Make) -> None:
     root = golden("05-delay").after
     (root / "config/delayOffset.json").write_bytes(b'{"offsetTable":{1:6,')
     found = inspect_directory(overlay_world(), str(root), Geometry()).summary()
-    assert found["delayOffsetTable"] == {"1": 6, "2": 6}  # the backup's
+    assert found["delayOffsetTable"] == {"1": 6, "2": 6}  # from the backup
     assert [(finding["file"], finding["field"]) for finding in found["findings"]] == [
         ("config/delayOffset.json", "JSON")
     ]

@@ -1,4 +1,4 @@
-"""SQL results are RocketMQ's, including odd ones."""
+"""SQL filters have the same results as RocketMQ, including surprising ones."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def wants(expression: str, **properties: str) -> bool:
         ("a > .5", {"a": "1"}),
         ("a < 5.", {"a": "4.5d"}),
         ("a > 1E1", {"a": "11"}),
-        ("a > 1.5", {"a": "NaN"}),  # after all numbers, in Java's order
+        ("a > 1.5", {"a": "NaN"}),  # in Java's order NaN is after all numbers
         ("a > b", {"a": "10", "b": "9"}),  # as numbers
         ("a < 4L", {"a": "3"}),
         ("a = 3000000000", {"a": "3000000000"}),
@@ -55,7 +55,7 @@ def wants(expression: str, **properties: str) -> bool:
         ("a = 'two\nlines'", {"a": "two\nlines"}),
         ("a=1--a comment\nAND/* and * another */b=2--", {"a": "1", "b": "2"}),
         ("$_a1 = 1", {"$_a1": "1"}),
-        ("a = b", {}),  # two that are missing are equal
+        ("a = b", {}),  # two missing properties are equal
         ("5 <> a", {}),  # a value on the left makes a missing property something else, not unknown
         ("a = a", {"a": "x"}),
         ("contains = 1", {"contains": "1"}),
@@ -71,11 +71,11 @@ def test_expressions_that_are_true(expression: str, properties: dict[str, str]) 
     ("expression", "properties"),
     [
         ("a = 'x'", {"a": "X"}),
-        ("A = 'x'", {"a": "x"}),  # names mind case
-        ("a = 5", {"a": "5.0"}),  # no whole number
+        ("A = 'x'", {"a": "x"}),  # names are case-sensitive
+        ("a = 5", {"a": "5.0"}),  # 5.0 is not an integer
         ("a = 5", {"a": " 5"}),
-        ("a <> 5", {"a": "five"}),  # RocketMQ throws, and what throws is not wanted
-        ("a = 1 OR TRUE", {"a": "x"}),  # so is a combination with it
+        ("a <> 5", {"a": "five"}),  # RocketMQ throws an exception, and the message does not match
+        ("a = 1 OR TRUE", {"a": "x"}),  # the whole condition then does not match
         ("a > 5", {"a": "3000000000"}),  # too large for the type of a small constant
         ("a > 3000000000", {"a": "9" * 30}),
         ("a > 1", {"a": "9" * 5000}),
@@ -93,8 +93,8 @@ def test_expressions_that_are_true(expression: str, properties: dict[str, str]) 
         ("a IS NOT NULL", {}),
         ("NULL", {}),
         ("FALSE", {}),
-        ("a", {"a": "true"}),  # a property alone is no boolean
-        ("NOT a = 1", {"a": "1"}),  # NOT takes a only
+        ("a", {"a": "true"}),  # a property alone is not a boolean
+        ("NOT a = 1", {"a": "1"}),  # NOT applies to `a` only
         ("TRUE = a", {"a": "true"}),  # RocketMQ throws with the string on the right
         ("a > -b", {"a": "1", "b": "2"}),  # a string has no negative
         ("-(a = 1) > 1", {"a": "1"}),

@@ -1,4 +1,4 @@
-"""The record the specification spells out byte by byte, and a way to make others like it."""
+"""The example record of the specification, and variants of it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ def vector() -> bytes:
 
 @pytest.fixture(scope="session")
 def make_record() -> Callable[..., bytearray]:
-    """Encode the record of the vector with some fields changed."""
+    """Encode the example record with some fields changed."""
 
     def make(**changes: Any) -> bytearray:
         fields: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Beginnings of records, counted and searched for."""
+"""Record boundaries: `chain` and `find_record`."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,7 @@ def test_the_chain_ends_at_an_invalid_record(segment: tuple[bytes, list[int]], a
 
 
 EDGES = [0, 1 << 14, 3 << 14, 7 << 14, (1 << 20) - (1 << 14), (2 << 20) - (1 << 14), (3 << 20) - (1 << 14)]
-"""Where find_record goes on in another piece."""
+"""Positions at which find_record reads another chunk."""
 
 
 @pytest.mark.parametrize("edge", EDGES)

@@ -60,7 +60,7 @@ class Taken(NamedTuple):
     queue_offset: int
     store_timestamp_ms: int
     tags_code: int
-    """0 for a record that enters no queue."""
+    """0 for a record that is added to no queue."""
     keys: tuple[int, ...]
 
 
@@ -68,7 +68,7 @@ class Scanned(NamedTuple):
     taken: list[Taken]
     error: str | None
     by_core: int = 0
-    """How many of them the core took."""
+    """Number of records that the core scanned."""
 
     @property
     def found(self) -> tuple[list[Taken], str | None]:
@@ -100,7 +100,7 @@ def by_python(log: bytes, *, check_crc: bool = True) -> Scanned:
 
 
 def by_core(core: Core, log: bytes, *, check_crc: bool = True) -> Scanned:
-    """Scan as recovery does: the core as far as it goes, one record in Python, the core again."""
+    """Scan like recovery: the core until it stops, then one record in Python, then the core again."""
     plain, queues, taken = PlainRecords(core), list[tuple[str, int]](), list[Taken]()
     at = count = 0
     try:
@@ -135,7 +135,7 @@ def rows_of(plain: PlainRecords, queues: list[tuple[str, int]]) -> list[Taken]:
 
 
 def log_of(records: list[dict[str, Any]]) -> bytes:
-    """Encode adjacent records, each with its own physicalOffset. v2: in the newer format."""
+    """Encode adjacent records, each with its own physicalOffset. v2: in format V2."""
     log = bytearray()
     for number, changes in enumerate(records):
         flags = changes.get("sys_flag", 0)
@@ -168,7 +168,7 @@ def _v2_of(size_bytes: int) -> dict[str, Any]:
 
 
 PLAIN_VALUES = [b"", b"A", b"TagA", b"k1 k2", b" k ", b"  ", b"k1  k2", b"a\x01b", b"2", b"x" * 300, b"actngdwx"]
-"""The last one is a key of T1 with the hash -2^31."""
+"""The last value is a key of topic T1 with the hash -2^31."""
 ODD_VALUES = ["é".encode(), b"\xff", b"a\x00b"]
 NAMES = [b"TAGS", b"KEYS", b"UNIQ_KEY", b"DELAY", b"XTAGS", b"TAG", b"KEYSX", b""]
 PLAIN_TOPICS = [b"T1", b"Bench", b"%RETRY%group", b"t" * 127]
@@ -248,7 +248,7 @@ def test_both_find_the_same_in_any_log(
 
 @pytest.fixture
 def three(make_record: MakeRecord) -> bytes:
-    """Three records of one queue, 112 bytes each. The first one makes the queue known."""
+    """Three records of one queue, 112 bytes each. After the first record the queue is known."""
     changes = [{"queue_offset": number, "physical_offset": BASE + 112 * number} for number in range(3)]
     return b"".join(bytes(make_record(**change)) for change in changes)
 

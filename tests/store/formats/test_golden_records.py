@@ -1,4 +1,4 @@
-"""Formats against stores that RocketMQ 4.9.8 wrote, and its own readings in the manifests."""
+"""Formats, compared with stores of RocketMQ 4.9.8 and the values in their manifests."""
 
 import json
 import tarfile
@@ -17,7 +17,7 @@ from tornlog.store.formats.message import MessageRecord, body_crc, decode_record
 from tornlog.store.formats.scan import ScannedRecord, scan_records
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-# the stores named 14-* are damaged by hand, and judged where recovery is
+# the stores 14-* have intended damage, and are tested with recovery
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json") if not path.parent.name.startswith("14-"))
 PLAIN_COLUMNS = ["offset", "size", "topic", "queueId", "queueOffset", "sysFlag", "storeTimestamp"]
 
@@ -29,7 +29,7 @@ def manifest_of(case: str) -> Any:
 
 @cache
 def files_of(case: str) -> dict[str, bytes]:
-    """Return the files of the store as the queries in the manifest saw it, by path."""
+    """Return the files of the store at the time of the queries in the manifest, by path."""
     files = {}
     with tarfile.open(GOLDEN / case / "store.tar.gz") as tar:
         for member in tar:
@@ -60,7 +60,7 @@ def raw_record(case: str, record: ScannedRecord) -> bytes:
 
 
 def observed_records(case: str) -> list[dict[str, Any]]:
-    """Return what RocketMQ found in the log, blanks left out; a row of the short form as a dict too."""
+    """Return the records that RocketMQ found in the log, without blank records, each as a dict."""
     rows = manifest_of(case)["inspect"]["observed"]["commitLogRecords"]
     whole = [row if isinstance(row, dict) else dict(zip(PLAIN_COLUMNS, row, strict=True)) for row in rows]
     return [row for row in whole if not row.get("blank")]

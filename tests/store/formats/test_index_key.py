@@ -74,7 +74,7 @@ def test_the_hashes_of_a_message_are_those_of_its_keys_in_their_order(topic: str
     expected = tuple(key_hash(topic, key) for key in keys_of(properties))
 
     assert key_hashes(topic, properties) == expected
-    assert key_hashes(topic, properties) == expected  # remembered
+    assert key_hashes(topic, properties) == expected  # from the cache
 
 
 @pytest.mark.parametrize(("sys_flag", "expected"), [(0, True), (4, True), (8, True), (12, False), (0x1C, False)])

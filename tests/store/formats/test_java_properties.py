@@ -78,7 +78,7 @@ def test_an_invalid_escape_is_reported_with_its_line(text: str, line: int, expec
 
 
 def escaped(text: str) -> str:
-    """Spell text as Java's Properties.store does."""
+    """Escape text like Java's Properties.store."""
     units = text.encode("utf-16-be")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 

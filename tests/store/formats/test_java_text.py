@@ -1,4 +1,4 @@
-"""Java's text semantics. The right values were worked out from the sources of Java SE 8."""
+"""Java's text functions. The expected values were derived from the sources of Java SE 8."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Light queues: places given with the message's own, entries in every queue it names, and both found again."""
+"""Light queues: assigned offsets, entries in every named queue, and recovery of both."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -149,7 +149,7 @@ def test_the_entry_in_a_light_queue_is_that_of_the_messages_own_queue(world: Wor
     own, other = store.queues.find_or_create("T", 0), store.queues.find_or_create("%LMQ%a", 0)
     own_entry, other_entry = own.entry(0), other.entry(0)
     assert own_entry is not None
-    assert other_entry == own_entry._replace(tags_code=65)  # the extension is the message's own queue's
+    assert other_entry == own_entry._replace(tags_code=65)  # only the message's own queue has an extension
     assert own.unit_at(own_entry.tags_code) is not None
     assert store.shutdown()
 
@@ -252,7 +252,7 @@ def test_puts_to_too_many_light_queues_are_refused_and_existing_queues_continue(
 
 @pytest.fixture
 def filled(lab: Make, light: Make) -> Image:
-    """A store that was shut down, with 30 messages: all in %LMQ%all, every third in %LMQ%some, and 12 more in none."""
+    """A stopped store with 30 messages in %LMQ%all, every third also in %LMQ%some, and 12 in no light queue."""
     machine = lab()
 
     def body(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Puts with the core in C and without it: the same records, and what Python refuses the core leaves to it."""
+"""Puts with and without the C core: the same records, and the core leaves all refusals to Python."""
 
 import struct
 from typing import Any
@@ -33,7 +33,7 @@ BODIES = st.binary(max_size=300) | st.binary(min_size=4000, max_size=5000)
 
 IN_ORDER = ("units", "topic", "properties", "shared_properties", "body", "queue_id", "flag", "sys_flag")
 IN_ORDER += ("born_timestamp_ms", "born_host", "store_host", "reconsume_times", "prepared_transaction_offset")
-"""Parameters of the core, those of a batch among them."""
+"""Parameters of the core, including those for a batch."""
 HEAD = {"sys_flag": INT32, "born_timestamp_ms": INT64, "born_host": HOSTS, "store_host": HOSTS}
 
 
@@ -70,7 +70,7 @@ UNITS = st.builds(BatchUnit, INT32, st.binary(max_size=200), PROPERTIES.filter(l
 
 @st.composite
 def batch_bodies(draw: st.DrawFn) -> bytes:
-    """Return the body of a batch; of some, a byte is another one, or the end is missing."""
+    """Return the body of a batch, sometimes with a changed byte or without its end."""
     body = bytearray(encode_batch(draw(st.lists(UNITS))))
     if body and draw(st.booleans()):
         body[draw(st.integers(0, len(body) - 1))] = draw(st.integers(0, 255))

@@ -1,4 +1,4 @@
-"""The replication wire, byte by byte."""
+"""Replication stream: reports and frames."""
 
 import pytest
 from hypothesis import given

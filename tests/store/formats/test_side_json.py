@@ -94,7 +94,7 @@ def test_the_nesting_depth_is_checked_before_parsing() -> None:
 
 def test_a_string_that_never_ends_takes_no_longer_for_the_quotes_in_it() -> None:
     with cpu_limit(20.0), pytest.raises(CorruptFileError, match="Unterminated string"):
-        decode_side_json(b'{"t":"' + b'\\"' * 1_000_000, file=FILE)  # each quote tried to the end: an hour
+        decode_side_json(b'{"t":"' + b'\\"' * 1_000_000, file=FILE)  # trying each quote to the end would take an hour
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What every index must be: exactly the keys of the log's records, in their order, once each."""
+"""Check of an index: it must have each key of the log's records once, in log order."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ def records_of(store: MessageStore) -> list[ScannedRecord]:
 
 
 def entries_of(store: MessageStore) -> Entries:
-    """Return every entry of a store's index as (phyOffset, keyHash), once its files are found to be sound."""
+    """Return every entry of a store's index as (phyOffset, keyHash), after a check of the files."""
     assert store.index is not None
     table = store.index.table
     entries = []

@@ -52,7 +52,7 @@ DIFFERENT = (
         BEYOND,
     )
 )
-"""Case -> why its index files differ from what RocketMQ saw, in `before/` and `after/` alike."""
+"""Cases in which the index files differ from RocketMQ's, in both `before/` and `after/`, with the reason."""
 
 
 @pytest.fixture(params=TREES, ids="-".join)
@@ -84,7 +84,7 @@ def readable_records(store: MessageStore) -> dict[int, ScannedRecord]:
 
 
 def named_alike(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave the names away: a file that was built again has the time of that."""
+    """Ignore the file names: the name of a rebuilt file is the time of the rebuild."""
     return [file | {"name": ""} for file in files]
 
 
@@ -140,7 +140,7 @@ def test_queries_find_the_messages_that_rocketmq_found_and_have_the_key(
         assert len(offsets) <= asked["maxNum"]
         assert all(map(has_key, offsets)), asked
         theirs = {*filter(has_key, asked["phyOffsets"])}
-        if not is_whole:  # which records are stored too late by less than a second depends on the files
+        if not is_whole:  # which records up to 999 ms too late are found depends on the files
             theirs = {offset for offset in theirs if stored_ms(offset) <= asked["end"]}
         assert theirs <= {*offsets}, asked
         for offset in {*offsets} - {*asked["phyOffsets"]} if is_whole else ():

@@ -90,7 +90,7 @@ def test_a_file_after_a_full_one_begins_with_its_end(make: Callable[..., IndexFi
     file.put_key(8, 200, T + 1_700)
 
     assert preset == (T, T, 100, 100, 0, 0)
-    assert file.entry(1).time_diff_s == 1  # counted from the end of the full one
+    assert file.entry(1).time_diff_s == 1  # counted from the end time of the full file
     assert file.entry(2).time_diff_s == 0
     assert file.header == IndexHeader(T + 1_700, T + 1_700, 200, 200, 1, 3)
     assert all_of(file, 8, T + 1_700, T + 1_700) == [200, 200]
@@ -113,7 +113,9 @@ def test_a_record_counts_by_the_second_and_is_never_missed(file: IndexFile) -> N
     file.put_key(0, 3, T + 9_000)
 
     assert all_of(file, 0, T + 1_500, T + 1_500) == [2]
-    assert all_of(file, 0, T + 1_000, T + 1_000) == [2]  # may have been stored 999 ms later than it was asked for
+    assert all_of(file, 0, T + 1_000, T + 1_000) == [
+        2
+    ]  # the record may have been stored up to 999 ms after the requested end
     assert all_of(file, 0, T + 2_000, T + 8_999) == []
     assert all_of(file, 0, T + 1_999, T + 9_000) == [3, 2]
     assert file.may_hold(T + 9_000, T + 10_000)
@@ -132,10 +134,10 @@ def test_a_reader_between_slot_and_count_sees_the_entry(file: IndexFile) -> None
 @pytest.mark.parametrize(
     ("at", "raw"),
     [
-        (40, "7fffffff"),  # a slot that leads far away
+        (40, "7fffffff"),  # a slot that refers to an entry after the end
         (40, "80000000"),
-        (ENTRY_1 + 20 + 16, "00000002"),  # an entry that leads to itself
-        (ENTRY_1 + 20 + 16, "00000004"),  # or to a younger one
+        (ENTRY_1 + 20 + 16, "00000002"),  # an entry that refers to itself
+        (ENTRY_1 + 20 + 16, "00000004"),  # or to a newer entry
         (ENTRY_1 + 20 + 16, "ffffffff"),
     ],
 )
@@ -210,7 +212,7 @@ def test_a_wrong_end_offset_shows_that_the_last_entry_is_lost(file: IndexFile) -
 
 MANY = 14
 KEYS = [(number * number % 7, 100 * number, T + 700 * number) for number in range(1, MANY)]
-"""(hash, log offset, store time) of as many keys as fit; the slots' chains cross each other."""
+"""(hash, log offset, store time) of as many keys as fit. Entries of the same slot are not adjacent."""
 
 
 class Noted:
@@ -229,12 +231,12 @@ class Noted:
 
 
 def parts_of(stores: list[tuple[int, int]]) -> list[str]:
-    """Return which part of a file each store was to."""
+    """Return the part of the file to which each store wrote."""
     return ["header" if at < 40 else "slot" if at < entries_at(SLOTS) else "entries" for at, _ in stores]
 
 
 def written(make: Callable[..., IndexFile], *, begin: int, end: int) -> bytes:
-    """Return a file that keys were put into one by one, and those from begin to end, all at a time."""
+    """Return a file with the keys. Those from begin to end were added in one build, the others one by one."""
     file = make(f"{begin:017d}", MANY)
     for number, key in enumerate(KEYS):
         if number == begin:
@@ -267,7 +269,7 @@ def test_a_file_is_built_in_pieces_of_entries_then_slots_and_the_header_comes_la
     file.is_building = True
     empty = bytes(file.view)
 
-    for key_hash in (0, 3):  # of one slot
+    for key_hash in (0, 3):  # two hashes of the same slot
         assert file.put_key(key_hash, 100, T)
     assert bytes(file.view) == empty
     file.put_key(1, 100, T)

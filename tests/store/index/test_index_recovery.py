@@ -27,7 +27,7 @@ def config(small: Make) -> StoreConfig:
 
 @pytest.fixture
 def fill(lab: Make) -> Callable[..., Image]:
-    """Fill a store, 1.5 s between messages, so that each full index file is durable; keys are given per message."""
+    """Fill a store, with 1.5 s between messages so that full index files are durable. `keys` are per message."""
 
     def make(config: StoreConfig, keys: list[str], *, abruptly: bool = False) -> Image:
         bench = lab()

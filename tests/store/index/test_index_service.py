@@ -245,7 +245,7 @@ def test_after_a_failed_sync_the_checkpoint_stays_and_the_exit_is_not_clean(
     assert store.shutdown()
 
 
-# -- a disk that gives no file ---------------------------------------------------------------------
+# -- failed creation of a file ---------------------------------------------------------------------
 
 
 @simulated()

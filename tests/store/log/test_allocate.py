@@ -10,7 +10,7 @@ from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 
-BODY = bytes(400)  # two of them fill a segment
+BODY = bytes(400)  # two messages fill a segment
 
 
 def log_files(image: Any) -> list[int]:
@@ -47,7 +47,7 @@ def test_no_segment_is_created_after_a_failed_one(step: str, lab: Make, small: M
         store = started(world, small())
         refused = store.put_message(Message.of("T", BODY))
         assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
-        world.tasks.sleep(1)  # the segment ahead would be made by now
+        world.tasks.sleep(1)  # enough time to create the following segment
 
     bench.run(body)
     image = bench.switch_off()
@@ -130,7 +130,7 @@ def slave_with_unused_file(world: World, config: StoreConfig) -> MessageStore:
     unused = store.allocate.take(0)
     assert unused is not None
     store.log.add(unused)
-    world.tasks.sleep(1)  # the following one is made too
+    world.tasks.sleep(1)  # the following segment is created too
     return store
 
 
@@ -160,7 +160,7 @@ def test_a_slave_never_writes_into_an_unlinked_file_after_a_failed_removal(step:
         bench.failures.plan(step, "commitlog")
         with pytest.raises(OSError, match="commitlog"):
             store.commit_log.append_replicated(5 * 1024, record, 1)
-        assert store.commit_log.append_replicated(0, record, 1)  # of another master; its log begins there
+        assert store.commit_log.append_replicated(0, record, 1)  # from another master, whose log begins there
         assert world.files.read("/store/commitlog/00000000000000000000").startswith(record)
         assert store.shutdown()
 

@@ -11,7 +11,7 @@ BASE = 4096
 
 
 def queue_of(world: World, *buffered: bool) -> BufferedSegmentQueue:
-    """Return a queue that does not begin at 0, of 100-byte segments with and without a buffer."""
+    """Return a queue that does not begin at 0 and has 100-byte segments with and without a buffer."""
     queue = BufferedSegmentQueue(world, "/queue", 100, "test")
     pool = TransientStorePool(world, 100, len(buffered))
     pool.fill()

@@ -173,6 +173,6 @@ def test_a_flush_never_reports_the_time_of_an_uncommitted_message(world: World) 
     segment.commit(0)
     assert segment.readable_store_timestamp_ms == 2000
 
-    segment.store_timestamp_ms = 3000  # set by a put; an earlier commit included its bytes
+    segment.store_timestamp_ms = 3000  # a put sets it after a commit has included its bytes
     segment.commit(0)
     assert segment.readable_store_timestamp_ms == 3000

@@ -17,7 +17,7 @@ from tornlog.store.world import World
 
 OK = PutMessageStatus.PUT_OK
 NO_SEGMENT = PutMessageStatus.CREATE_MAPEDFILE_FAILED
-BODY = bytes(400)  # two of them fill a segment
+BODY = bytes(400)  # two messages fill a segment
 
 
 def pooled(small: Make, **settings: Any) -> StoreConfig:
@@ -253,7 +253,7 @@ def test_the_checkpoint_never_covers_an_uncommitted_message(world: World, small:
     assert store.checkpoint.physic_msg_timestamp_ms <= first.append.store_timestamp_ms
 
 
-# The pool running out
+# Without a free buffer
 
 
 def test_without_a_free_buffer_a_segment_is_written_through_its_map(lab: Make, small: Make) -> None:
@@ -330,7 +330,7 @@ def test_with_fast_failing_no_more_segments_are_requested_than_buffers_are_free(
     store.put_message(Message.of("T", BODY))
     world.tasks.sleep(10)
     assert store.pool is not None
-    assert store.pool.available == 0  # the segment made ahead has the other
+    assert store.pool.available == 0  # the following segment has the other buffer
     assert world.files.list_directory("/store/commitlog") == ["00000000000000000000", "00000000000000001024"]
     for _ in range(20):
         assert store.put_message(Message.of("T", BODY)).status in (OK, NO_SEGMENT)
@@ -343,14 +343,14 @@ def test_with_fast_failing_no_more_segments_are_requested_than_buffers_are_free(
 def test_the_last_buffer_is_for_a_segment_ahead_too(world: World, small: Make) -> None:
     config = pooled(small, transient_store_pool_size=3, fast_fail_if_no_buffer_in_store_pool=True)
     store = started(world, config)
-    for _ in range(3):  # the third is the first of the second segment, which has been made ahead
+    for _ in range(3):  # the third put is the first in the second segment, which already exists
         assert store.put_message(Message.of("T", BODY)).status is OK
         world.tasks.sleep(10)
     assert len(world.files.list_directory("/store/commitlog")) == 3
     assert store.shutdown()
 
 
-# One log, however it was written
+# The same log with and without a pool
 
 
 def messages(count: int) -> list[Message]:
@@ -389,7 +389,7 @@ def test_a_cleanly_stopped_store_has_the_same_bytes_with_and_without_a_pool(
 
 
 class Ticking:
-    """A wall clock that shows each value once."""
+    """A wall clock that returns each value once."""
 
     def __init__(self, values: Any) -> None:
         self._values = values

@@ -155,5 +155,5 @@ def test_a_stop_that_cannot_durably_remove_its_marker_is_not_clean_but_ends(
     assert not store.shutdown()
     bench.failures._planned.clear()
     again = MessageStore(world, small(flush_disk_type=SYNC))
-    again.load()  # the directory's lock was given back
+    again.load()  # the directory is not locked any more
     assert again.log.max_offset == store.log.max_offset

@@ -1,4 +1,4 @@
-"""Which reports of slaves answer which puts."""
+"""Group transfer: reports of slaves answer the right puts."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from tornlog.store.real.world import real_world
 
 @dataclass
 class Slave:
-    """A slave that was sent the log from an offset on, and has reported another."""
+    """A slave that was sent the log from one offset on and has reported another offset."""
 
     began: int
     reported: int

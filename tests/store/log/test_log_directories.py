@@ -1,4 +1,4 @@
-"""A log in several directories: where its segments go, and that everything finds them there."""
+"""A log in several directories: segments are created in the right directory and found in all of them."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from tornlog.store.tools.inspect import inspect_directory
 from tornlog.store.tools.verify import Verification, verify_directory
 from tornlog.store.world import World
 
-BODY = bytes(400)  # two of them fill a segment
+BODY = bytes(400)  # two messages fill a segment
 PATHS = "/c/log, /a/log,/b/log/"
 
 
@@ -82,7 +82,7 @@ def test_a_log_without_a_writable_directory_is_refused() -> None:
         StoreConfig("/s", store_path_commit_log="/a,/b", read_only_commit_log_store_paths="/b,/a")
 
 
-# Where segments go
+# Creation of segments
 
 
 def test_segments_are_created_in_the_sorted_directories_in_turn(lab: Make, small: Make) -> None:
@@ -110,7 +110,7 @@ def test_no_segment_is_created_in_a_too_full_directory_unless_all_are_too_full(
     monkeypatch.setattr(world.files, "space", lambda path: Space(used[path]), raising=False)
     directories = SegmentDirectories(world.files, ["/c", "/b", "/a"], used_ratio_max=0.85)
     first = [directories.path(number * 100, 100)[:2] for number in range(4)]
-    assert first == ["/a", "/b", "/c", "/a"]  # not there yet, and so not full
+    assert first == ["/a", "/b", "/c", "/a"]  # the directory is missing, so it is not full
 
     for path in used:
         world.files.make_directories(path)
@@ -136,7 +136,7 @@ def test_log_directories_outside_of_the_root_are_created_durably(lab: Make, smal
     assert {"/", "/mnt", "/mnt/x", "/mnt/y"} <= set(synced)
 
 
-# What finds them
+# Loads and truncation
 
 
 def test_all_directories_are_one_log_when_it_is_opened_again(lab: Make, small: Make) -> None:
@@ -151,7 +151,7 @@ def test_all_directories_are_one_log_when_it_is_opened_again(lab: Make, small: M
 
     bench = lab(image)
     bench.run(body)
-    # in a and b alone now: numbers 5 and 6 by turns
+    # only a and b are writable now: numbers 5 and 6 in turn
     assert log_files(bench.switch_off()) == ["a0", "a3", "a6", "b1", "b4", "b5", "c2"]
 
 
@@ -251,7 +251,7 @@ def test_failed_creations_leave_no_twin(lab: Make, small: Make) -> None:
     assert len(names) == len(set(names))
 
 
-# Looking from outside
+# Inspection and verification
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A log with a missing segment: every message before and after it is served, and no load removes a file."""
+"""A log with a missing segment: all other messages are served, and no load removes a file."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ GAP = f"commitlog/{FOLLOWING} @ 0: base offset: expected the next segment, {MISS
 
 @pytest.fixture
 def restored(golden: Callable[..., Any]) -> Any:
-    """A store that 4.9.8 wrote, as a restored backup has it: one segment is missing, and all files are a week old."""
+    """A store that 4.9.8 wrote, after a restore: one segment is missing, and all files are a week old."""
     case = golden("08-clean-shutdown")
     for path in sorted(case.before.rglob("*")):
         if path.is_file():
@@ -45,7 +45,7 @@ def log_names(root: Path) -> list[str]:
 
 
 def records_in(root: Path) -> list[tuple[str, int, int]]:
-    """Return topic, queue and log offset of every record that a queue leads to, by the log's files alone."""
+    """Return topic, queue and log offset of every record that belongs in a queue, read from the log files."""
     found = []
     for name in log_names(root):
         raw = memoryview((root / "commitlog" / name).read_bytes())
@@ -117,7 +117,7 @@ def test_a_key_is_found_before_and_after_the_gap(
     assert store.shutdown()
     (tmp_path / "store" / "commitlog" / f"{4096:020}").unlink()
 
-    for _ in range(2):  # the second load finds the index that the first one has left
+    for _ in range(2):  # the second load uses the index of the first load
         store = loaded(config)
         for number, offset in enumerate(offsets):
             found = store.query_message("T", f"k{number}", 32, 0, 1 << 60).physical_offsets
@@ -131,7 +131,7 @@ def test_retention_removes_old_segments_before_and_after_the_gap(
     root = restored.before
     store = started(replace(restored.config(root), file_reserved_time_hours=72))
     names = log_names(root)
-    store.flush_queues.flush_thoroughly()  # no segment goes before the entries of its records are durable
+    store.flush_queues.flush_thoroughly()  # otherwise no segment would be removed
     store.execute_delete_files_manually()
     store.retention.clean()
     assert store.log.min_offset > int(FOLLOWING)

@@ -1,10 +1,10 @@
-"""The time that is stored: it never falls, and goes on whatever the wall clock does."""
+"""Log time: it never decreases or stops, whatever the wall clock does."""
 
 from tornlog.store.log.log_time import LogTime
 
 
 class SetClock:
-    """A clock that is set by hand."""
+    """A clock that the test sets."""
 
     wall_ms = 1_000_000
     passed_ms = 0

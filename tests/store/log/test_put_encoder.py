@@ -1,4 +1,4 @@
-"""What becomes of a message before it gets its place: the same with the core in C and without it."""
+"""Put encoder: the same result with and without the C core."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Puts that are begun, and answered when the disk and a slave have had their say."""
+"""Puts that wait for the disk or a slave before they are answered."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +41,7 @@ def started(world: World, config: Any) -> MessageStore:
 
 
 class Putting:
-    """A put that was begun, and when somebody was called."""
+    """A put that was begun, and the times of its callbacks."""
 
     def __init__(self, world: World, store: MessageStore, message: Message | MessageBatch) -> None:
         self._world = world
@@ -54,7 +54,7 @@ class Putting:
 
     @property
     def status(self) -> PutMessageStatus | None:
-        """The answer by now."""
+        """Return the answer if it is known."""
         assert isinstance(self.put, PutWait)
         found = self.put.look(self._world.clock.monotonic_ns())
         return None if found is None else found.status
@@ -81,7 +81,7 @@ def test_a_put_is_in_the_log_at_once_and_answered_after_the_sync(lab: Make, smal
         world.tasks.sleep(SYNC_MS + 100)
         assert putting.called_ms == [SYNC_MS]
         assert putting.status is OK
-        assert store.stats.put_latency_counts[0] == 0  # it counts as slow although no task waited
+        assert store.stats.put_latency_counts[0] == 0  # the put counts as slow although no task waited for it
         assert store.stats.put_ns_max >= SYNC_MS * 1_000_000
 
     slow(lab).run(body)

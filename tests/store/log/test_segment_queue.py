@@ -155,7 +155,7 @@ def test_closing_unmaps_a_file_whose_removal_failed(world: World, bench: Any) ->
 def test_an_incomplete_last_file_is_removed_and_damage_before_data_is_refused(
     spoilt: int, content: bytes | None, left: list[int] | None, world: World
 ) -> None:
-    """left: the segments that a load keeps, None if it refuses."""
+    """left: the segments that a load keeps, or None if the load raises an error."""
     filled(world, 4)
     path = f"{DIRECTORY}/{segment_name(spoilt)}"
     world.files.unlink(path)
@@ -210,7 +210,7 @@ def test_the_removal_of_the_first_segment_is_durable_before_the_start_advances(l
 
     def body(world: World) -> None:
         queue = filled(world, 3, first=5, last_bytes=30)
-        assert not queue.remove_first()  # it is not durable, and a flush must not find it gone
+        assert not queue.remove_first()  # the segment is not durable, and a flush needs it
         queue.flush_all()
         kept = queue.segments[0].file.view(0, SIZE)
         assert queue.remove_first()
@@ -219,7 +219,7 @@ def test_the_removal_of_the_first_segment_is_durable_before_the_start_advances(l
         assert bytes(kept) == b"x" * SIZE
 
         assert queue.remove_first()
-        assert not queue.remove_first()  # the last one stays
+        assert not queue.remove_first()  # the last segment is never removed
         assert names(world) == [700]
 
     bench.run(body)

@@ -24,7 +24,7 @@ def filled(world: World, count: int) -> ConsumeQueue:
 
 
 def offsets(queue: ConsumeQueue) -> list[int]:
-    """Return the log offset of every entry from the first file on, -1 for a blank."""
+    """Return the log offset of every entry in the files, -1 for a blank entry."""
     found = []
     begin = queue.queue.min_offset // ENTRY_BYTES
     for index in range(begin, queue.max_offset):
@@ -54,7 +54,7 @@ def test_a_record_that_is_indexed_already_changes_nothing(world: World) -> None:
     queue.put(200, 100, 9, 2)
     queue.put(400, 100, 9, 4)
     with pytest.raises(MisplacedRecordError, match="T/0: expected 5 to "):
-        queue.put(900, 100, 9, 3)  # after all records, at an index that is taken
+        queue.put(900, 100, 9, 3)  # after all records, but at an index that is already used
 
     assert offsets(queue) == [0, 100, 200, 300, 400]
 
@@ -105,7 +105,7 @@ def test_a_queue_that_has_lost_its_entries_and_not_its_file_begins_at_its_next_e
 def test_a_queue_that_is_about_to_have_its_first_entry_begins_there(world: World) -> None:
     queue = queue_of(world)
     queue.min_logic_offset = 22 * ENTRY_BYTES
-    queue.queue.create(20 * ENTRY_BYTES)  # as retention may find it in the midst of a put
+    queue.queue.create(20 * ENTRY_BYTES)  # as retention may find the queue during a put
     queue.correct_min_offset(5000)
 
     assert queue.min_offset == 22
@@ -119,7 +119,7 @@ def test_place_counts_and_writes_only_changed_entries(world: World, bench: Any) 
 
     assert queue.place(8, same) == 0
     assert len([call for call in bench.failures.calls if call[0] == "store"]) == before
-    assert queue.place(8, same + BLANK_ENTRY_BYTES * 10) == 10 + 2  # a piece of a file counts as one
+    assert queue.place(8, same + BLANK_ENTRY_BYTES * 10) == 10 + 2  # entries are counted per segment
     queue.recovered(22, 0)
     assert offsets(queue) == [*range(0, 1200, 100), *[-1] * 10]
 

@@ -17,7 +17,7 @@ from tornlog.store.world import World
 
 DIRECTORY = "/store/consumequeue_ext/T/0"
 FILE_BYTES = 100
-"""Four units of 24 bytes and an end mark: a fifth unit would leave no room for one."""
+"""Four units of 24 bytes and an end mark. With a fifth unit the end mark would not fit."""
 
 
 def ext_of(world: World, file_bytes: int = FILE_BYTES) -> ConsumeQueueExt:
@@ -61,7 +61,7 @@ def test_an_address_without_a_unit_returns_none(world: World) -> None:
 
     for offset in (96, 98, 99, 148, 199, 200, 10_000, OFFSET_MAX):
         assert ext.get(address_of(offset)) is None
-    assert ext.get(addresses[0] + 2) is None  # in the middle of one
+    assert ext.get(addresses[0] + 2) is None  # in the middle of a unit
     assert ext_of(world).get(addresses[0]) is None
 
 
@@ -74,7 +74,7 @@ def test_a_unit_that_is_too_long_or_has_no_file_gets_no_address(world: World, be
     bench.failures.plan("map", DIRECTORY)
     assert ext.put(unit(0)) == NO_ADDRESS
     assert ext.put(unit(0)) == address_of(0)
-    assert ext.put(ExtUnit(1, 1, bytes(76))) == address_of(100)  # it just fits
+    assert ext.put(ExtUnit(1, 1, bytes(76))) == address_of(100)  # the largest unit that fits
 
 
 @simulated()
@@ -129,7 +129,7 @@ def test_the_address_of_a_lost_unit_is_not_reused(world: World, last: int) -> No
 @simulated()
 def test_a_torn_unit_ends_the_last_file(world: World) -> None:
     ext, addresses = filled(world, 3)
-    ext.queue.segments[0].file.store(24, b"\0\x18" + bytes(20))  # its size was written, the rest was not
+    ext.queue.segments[0].file.store(24, b"\0\x18" + bytes(20))  # only the size of the unit was written
     ext = ext_of(world)
     ext.load()
 
@@ -207,9 +207,9 @@ def test_kept_units_that_may_not_be_durable_are_written_again(world: World, benc
 def test_files_before_the_first_needed_unit_expire(world: World, bench: Any) -> None:
     ext, addresses = filled(world, 13)
     ext.queue.flush_all(0)
-    ext.expire(-5)  # a tag code is not an address
+    ext.expire(-5)  # ignored, because a tag code is not an address
     ext.expire(addresses[4])
-    assert len(names(world)) == 4  # as in RocketMQ, the file that ends where the unit's begins stays
+    assert len(names(world)) == 4  # as in RocketMQ, the file directly before that of the unit is kept
 
     bench.failures.plan("unlink", DIRECTORY)
     ext.expire(addresses[12])

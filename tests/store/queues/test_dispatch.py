@@ -96,7 +96,7 @@ def test_a_stop_during_the_pause_before_a_retry_does_not_wait(world: World, benc
     world.tasks.sleep(10)
     assert store.dispatch.last_error is not None
     begin_ns = world.clock.monotonic_ns()
-    assert store.shutdown()  # the last try succeeds
+    assert store.shutdown()  # the last attempt succeeds
     assert world.clock.monotonic_ns() - begin_ns < 500_000_000
 
 
@@ -150,7 +150,7 @@ def test_only_committed_records_of_a_storable_topic_are_added_to_a_queue(
 
 
 def replicated(numbers: list[int]) -> list[bytes]:
-    """Return records of one queue as a master numbers them, back to back."""
+    """Return adjacent records of one queue with the queue offsets that a master assigned."""
     records, at = [], 0
     for number in numbers:
         raw = encode_record(

@@ -1,4 +1,4 @@
-"""Dispatch with the core in C and without it: the same queues, index, cursors and announcements, whatever happens."""
+"""Dispatch with and without the C core: the same queues, index, positions and calls of listeners."""
 
 import random
 from collections.abc import Callable
@@ -26,7 +26,7 @@ PROPERTIES = ("", "KEYS\x01k1 k2\x02", "TAGS\x01A\x02UNIQ_KEY\x01u7\x02", "DELAY
 
 @dataclass
 class SteppedClock(RealClock):
-    """A clock that stands still until it is moved."""
+    """A clock that changes only when the test sets it."""
 
     ms: int = BEGIN_MS
 
@@ -47,7 +47,7 @@ class Dispatched:
 
 
 def opened(place: Path, core: Core | None) -> Dispatched:
-    """Open an empty store with tiny files, so that every kind of file ends in the midst of some records."""
+    """Open an empty store with small files, so that each kind of file becomes full between the records of a put."""
     clock = SteppedClock()
     config = StoreConfig(
         str(place),
@@ -66,7 +66,7 @@ def opened(place: Path, core: Core | None) -> Dispatched:
 
 
 def some_put(chance: random.Random) -> tuple[Message | MessageBatch, int]:
-    """Return a put of any kind, and by how much it misses the number that is next in its queue."""
+    """Return a put of any kind, and the difference between its queue offset and the expected one."""
     topic, queue_id = chance.choice(["T", "Topic-1", "\u4e3b"]), chance.randrange(3)
     properties = chance.choice(PROPERTIES)
     body = bytes(chance.randrange(300))
@@ -80,7 +80,7 @@ def some_put(chance: random.Random) -> tuple[Message | MessageBatch, int]:
 
 
 def fill(made: Dispatched, seed: int) -> None:
-    """Put messages and dispatch now and then, until all are dispatched."""
+    """Put messages, with calls of dispatch in between, until all are dispatched."""
     chance, store = random.Random(seed), made.store
     for _ in range(chance.randrange(20, 120)):
         put, misses = some_put(chance)
@@ -96,7 +96,7 @@ def fill(made: Dispatched, seed: int) -> None:
 
 
 def dispatch_all(store: MessageStore) -> None:
-    """Dispatch to the end, again after each error."""
+    """Dispatch to the end of the log. After each error, dispatch again."""
     while store.dispatch.behind_bytes:
         try:
             store.dispatch.dispatch_available()
@@ -110,7 +110,7 @@ def close(store: MessageStore) -> None:
 
 
 def left_by(made: Dispatched, place: Path) -> dict[str, Any]:
-    """Close a store and return all that dispatch has made of its log."""
+    """Close a store and return the queues, index and positions that dispatch wrote."""
     dispatch, store = made.store.dispatch, made.store
     assert store.index is not None
     found: dict[str, Any] = {

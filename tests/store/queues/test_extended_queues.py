@@ -21,7 +21,7 @@ from tornlog.store.world import World
 EXT = "/store/consumequeue_ext/T/0/"
 QUEUE = "/store/consumequeue/T/0/"
 EXT_BYTES = 200
-"""Nine units without a bit map."""
+"""Nine units without a bit map fit into a file."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def codes(store: MessageStore) -> list[int]:
 
 
 def pulled(store: MessageStore, **wanted: Any) -> list[int]:
-    """Return the numbers of all messages that are wanted."""
+    """Return the numbers of all messages that match."""
     numbers, at = [], 0
     while True:
         result = store.get_message("T", 0, at, **wanted)
@@ -104,7 +104,7 @@ def test_pulls_by_tag_use_units_and_a_message_without_its_unit_matches(
 ) -> None:
     config = extended(recover_whole_log=False, message_index_enable=False)
     image = shut_down(lab(), config, 40)
-    # Where the log is vouched for, entries are not compared with it.
+    # Entries of records that are known to be durable are not compared with the log.
     lost = patched(image, EXT + "0" * 20, 0, bytes(60))
 
     def whole(world: World) -> None:
@@ -334,7 +334,7 @@ def test_bit_maps_save_registered_consumers_from_reading_unwanted_records(
     )
 
     assert pulled(store, wanted=wanted) == [10, 12, 14, 16, 18, 20, 22]
-    assert len(reads) == 3 + 7  # the first three were there before the consumer
+    assert len(reads) == 3 + 7  # the first three messages are older than the consumer
     reads.clear()
     assert pulled(store, wanted=SqlMessageFilter.parse(data.expression.text)) == list(range(10, 23, 2))
     assert len(reads) == 23

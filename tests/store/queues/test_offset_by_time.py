@@ -14,7 +14,7 @@ Check = Callable[[MessageStore, int], None]
 
 @pytest.fixture
 def timed(lab: Make, small: Make) -> Callable[[Check], None]:
-    """Check a store of 25 messages stored 100 ms apart; the check is given the first one's time."""
+    """Run a check on a store of 25 messages, 100 ms apart. Its argument is the store time of the first message."""
 
     def ask(check: Check) -> None:
         def body(world: World) -> None:
@@ -37,10 +37,10 @@ def test_a_search_by_time_finds_the_nearest_message_of_its_file(timed: Make) -> 
             return store.get_offset_in_queue_by_time("T", 0, first_ms + after_ms)
 
         assert [at(number * 100) for number in range(25)] == list(range(25))
-        assert (at(349), at(350), at(351)) == (3, 3, 4)  # of two equally near, the earlier
+        assert (at(349), at(350), at(351)) == (3, 3, 4)  # of two equally near messages the earlier
         assert at(-5_000) == 0
         assert at(99_000) == 24
-        assert at(960) == 10  # the first file was last written at 900: the next one answers
+        assert at(960) == 10  # the mtime of the first file is 900, so the next file is searched
 
     timed(check)
 
@@ -55,7 +55,7 @@ def test_a_queue_without_messages_answers_zero(timed: Make) -> None:
 def test_a_search_by_time_returns_no_message_that_left_the_log(timed: Make) -> None:
     def check(store: MessageStore, first_ms: int) -> None:
         segments = store.log.segments
-        store.log.segments = segments[1:]  # as retention would
+        store.log.segments = segments[1:]  # as retention does
         assert store.get_offset_in_queue_by_time("T", 0, first_ms) == 5
         store.log.segments = segments
 
@@ -84,7 +84,7 @@ def test_a_search_by_time_skips_an_entry_without_a_record(timed: Make) -> None:
         for hole in (BLANK_ENTRY_BYTES, bytes(ENTRY_BYTES)):
             for index in (0, 3, 4, 5, 9):
                 first.file.store(index * ENTRY_BYTES, hole)
-            wanted = [1, 1, 2, 2, 2, 6, 6, 7, 8, 8]  # of two equally near, the earlier
+            wanted = [1, 1, 2, 2, 2, 6, 6, 7, 8, 8]  # of two equally near messages the earlier
             assert [store.get_offset_in_queue_by_time("T", 0, first_ms + at * 100) for at in range(10)] == wanted
 
         for index in range(10):

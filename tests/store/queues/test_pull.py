@@ -46,7 +46,7 @@ def test_a_pull_ends_with_its_count_or_with_the_file_of_the_queue(asked: Make) -
         assert outcome(store.get_message("T", 0, 0, 3)) == (FOUND, 3, [0, 1, 2])
         assert outcome(store.get_message("T", 0, 3)) == (FOUND, 10, list(range(3, 10)))
         assert outcome(store.get_message("T", 0, 20)) == (FOUND, 25, list(range(20, 25)))
-        assert outcome(store.get_message("T", 0, 20, 0)) == (FOUND, 21, [20])  # never none at all
+        assert outcome(store.get_message("T", 0, 20, 0)) == (FOUND, 21, [20])  # always at least one message
         result = store.get_message("T", 0, 0, 3)
         assert result.buffer_total_bytes == sum(map(len, result.records)) > 300
         assert (result.min_offset, result.max_offset) == (0, 25)
@@ -102,7 +102,7 @@ def test_a_pull_of_old_messages_uses_the_disk_limits_and_suggests_the_slave(aske
 def test_a_pull_skips_records_that_left_the_log_one_segment_at_a_time(asked: Make) -> None:
     def check(store: MessageStore) -> None:
         segments = store.log.segments
-        store.log.segments = segments[1:]  # as retention would; five records were in the first one
+        store.log.segments = segments[1:]  # as retention does; five records were in the first one
         assert outcome(store.get_message("T", 0, 0, 2, tags="A")) == (FOUND, 9, [6, 8])
 
         store.log.segments = segments[2:]
@@ -221,7 +221,7 @@ def test_blank_entries_are_skipped_after_any_failed_sync(reverted: Make) -> None
 def test_a_sync_that_fails_during_a_pull_limits_its_answer(reverted: Make) -> None:
     def check(store: MessageStore, fail: Callable[[SegmentQueue], None]) -> None:
         class Failing:
-            """A filter that lets the sync fail when it is first asked, after the pull has begun."""
+            """A filter that makes a sync fail at its first call, during the pull."""
 
             reads_records = False
 

@@ -32,7 +32,7 @@ def body_of(number: int) -> bytes:
 
 @dataclass
 class Filled:
-    """A store's disk, and where each message of it is."""
+    """The disk of a store, and the log offset of each message."""
 
     image: Image
     puts: list[AppendMessageResult]
@@ -56,7 +56,7 @@ class Found:
 
 @pytest.fixture
 def fill(lab: Make) -> Callable[..., Filled]:
-    """Fill a store with messages of the topics that their numbers give, pause_ms of virtual time apart."""
+    """Fill a store with messages, pause_ms of virtual time apart. The topic depends on the number of the message."""
 
     def make(
         config: StoreConfig,
@@ -87,7 +87,7 @@ def fill(lab: Make) -> Callable[..., Filled]:
 
 @pytest.fixture
 def recover(lab: Make) -> Callable[..., Found]:
-    """Load a store twice. The second load must find the state that the first one left."""
+    """Load a store twice. The second load must find the same state as the first."""
 
     def once(image: Image, config: StoreConfig) -> tuple[Found, Image]:
         bench = lab(image)
@@ -112,7 +112,7 @@ def recover(lab: Make) -> Callable[..., Found]:
 
 
 class Rig(NamedTuple):
-    """Everything that a story of damage needs: fill a store, patch files of its disk, recover it."""
+    """Functions for a test of damage: fill a store, patch files on its disk, recover it."""
 
     fill: Make
     recover: Make
@@ -167,7 +167,7 @@ def misnumbered(filled: Filled, number: int) -> tuple[str, int, str]:
     return log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset"
 
 
-# Damage where the log is trusted, and where it is not
+# Damage in the trusted and in the untrusted part of the log
 
 
 def test_damage_in_a_log_trusted_after_a_clean_exit_is_reported_and_not_truncated(rig: Rig) -> None:
@@ -253,7 +253,7 @@ def test_a_segment_continues_after_trusted_damage(field_at: int, rig: Rig) -> No
             image = rig.patched(image, path, 0, None)
     found = rig.recover(image, config)
 
-    assert len(found.findings) == (2 if field_at == MAGIC_AT else 3)  # two adjacent ones may be reported as one
+    assert len(found.findings) == (2 if field_at == MAGIC_AT else 3)  # two adjacent errors may be reported as one
     assert found.bodies["T"] == [None if n in (1, 2, 5) else body_of(n) for n in range(40)]
 
 
@@ -283,7 +283,7 @@ def test_an_earlier_entry_that_points_into_the_scanned_log_causes_a_whole_scan(r
 
 def test_a_first_record_with_an_impossible_queue_offset_is_reported(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20, topic=lambda number: "Old" if number < 4 else "T")
-    image = rig.patched(filled.image, log_file(0), BODY_AT, b"?")  # vouched for, and passed over
+    image = rig.patched(filled.image, log_file(0), BODY_AT, b"?")  # trusted damage, which is skipped
     at = filled.at(2)
     image = rig.patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (9).to_bytes(8, "big"))
     found = rig.recover(image, rig.small())
@@ -308,7 +308,7 @@ def test_a_wrong_queue_offset_is_corrected(number: int, flipped: int, entries: s
 
     assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")] * (flipped != number)
     if number == 0 and entries == "lost" and flipped != 0:
-        assert found.bodies["T"][-19:] == whole(*range(1, 20))  # only its number shows where the queue begins
+        assert found.bodies["T"][-19:] == whole(*range(1, 20))  # only its queueOffset tells where the queue begins
     else:
         assert found.bodies["T"] == whole(*range(20))
 
@@ -380,9 +380,9 @@ def test_an_entry_corrects_a_number_that_ignores_the_gap_before_its_record(
     filled = rig.fill(config, 20)
     image = filled.image
     row = image.files[QUEUE].content
-    # the first record after the gap has the number that it would have without it
+    # the first record after the gap has the queueOffset that it would have without the gap
     image = rig.renumbered(image, filled, {number: number + gap for number in range(first + 1, 20)})
-    row = hole * gap + row[first * 20 : entries * 20] + bytes((20 - entries) * 20)  # not dispatched because of a crash
+    row = hole * gap + row[first * 20 : entries * 20] + bytes((20 - entries) * 20)  # a crash prevented their dispatch
     found = rig.recover(rig.patched(image, QUEUE, first * 20, row), config)
 
     assert found.findings == [misnumbered(filled, first)]
@@ -392,7 +392,7 @@ def test_an_entry_corrects_a_number_that_ignores_the_gap_before_its_record(
 @pytest.mark.parametrize("written", [4, 9, 11, 20, 31, 49, 51])
 @pytest.mark.parametrize("first", [1, 5, 19])
 def test_an_entry_corrects_a_wrong_number_despite_half_written_blanks(first: int, written: int, rig: Rig) -> None:
-    """Of 2^31 - 1, its first bytes alone are the size of a record."""
+    """Half of the size 2^31 - 1 looks like the size of a record."""
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
     image = filled.image
@@ -411,7 +411,7 @@ def test_an_entry_corrects_the_last_record_before_the_checkpoint(last_vouched: i
     filled = rig.fill(config, 20, abruptly=True, pause_ms=1_000)
     image = filled.image
     row = image.files[QUEUE].content
-    # record 10 has the number that it would have without the gap before it
+    # record 10 has the queueOffset that it would have without the gap before it
     image = rig.renumbered(image, filled, {number: number + 3 for number in range(11, 20)})
     image = rig.patched(image, QUEUE, 10 * 20, bytes(60) + row[10 * 20 : 20 * 20])
     durable_ms = filled.puts[last_vouched].store_timestamp_ms + SAFETY_MARGIN_MS
@@ -430,7 +430,7 @@ def test_an_entry_confirms_a_gap_despite_a_wrong_number_after_it(first: int, gap
     filled = rig.fill(config, 20)
     image = filled.image
     row = image.files[QUEUE].content
-    # the second record after the gap has the number that it would have without it
+    # the second record after the gap has the queueOffset that it would have without the gap
     image = rig.renumbered(
         image, filled, {number: number if number == first + 1 else number + gap for number in range(first, 20)}
     )
@@ -453,7 +453,7 @@ def test_duplicate_entries_correct_no_number(twice: int, rig: Rig) -> None:
 
 @pytest.mark.parametrize("blanks", [1, 3])
 def test_a_queue_of_only_blank_entries_is_removed_if_the_whole_log_is_scanned(blanks: int, rig: Rig, lab: Make) -> None:
-    """A wrong number caused the blanks, and a crash removed its record from the log."""
+    """A wrong queueOffset caused the blank entries, and a crash then removed its record from the log."""
     filled = rig.fill(rig.small(), 20, abruptly=True, topic=lambda number: "Gone" if number == 19 else "T")
     queue, at = "/store/consumequeue/Gone/0/00000000000000000000", filled.at(19)
     entry = filled.image.files[queue].content[:20]
@@ -640,7 +640,7 @@ def test_entries_beyond_the_end_of_the_log_are_removed(rig: Rig) -> None:
 
     assert found.log_end == 8 * PAIR
     assert found.bodies["T"] == whole(*range(16))
-    assert found.report.changed_entries == 1  # one cut
+    assert found.report.changed_entries == 1  # one queue was truncated
 
 
 def test_a_log_without_its_first_segments_keeps_queue_offsets(rig: Rig) -> None:

@@ -40,7 +40,7 @@ def segments(image: Image) -> dict[str, int]:
 def recovered(
     lab: Make, small: Make, image: Image, numbers: Iterable[int] = range(25)
 ) -> tuple[Image, list[int | None]]:
-    """Load a store; return the disk then, and for each number which message was stored nearest to the one of it."""
+    """Load a store. Return its disk, and for each message the result of a search for its store time."""
     bench = lab(image)
 
     def body(world: World) -> list[int | None]:
@@ -82,10 +82,10 @@ def test_queue_files_that_recovery_makes_have_the_time_of_their_last_message(
 
 
 def behind_a_gap(path: str, segment: bytes) -> bytes:
-    """Return a segment of the log without the numbers from 8 to 21: the queue's second file, and some on both sides."""
+    """Return a log segment without messages 8 to 21: the second queue file and some entries before and after it."""
     raw, base_offset = bytearray(segment), int(path[-20:])
     records = scan_records(memoryview(segment), 0, len(segment), file=path, base_offset=base_offset, check_crc=True)
-    with suppress(CorruptFileError):  # zeros end the last one
+    with suppress(CorruptFileError):  # the last record is followed by zeros
         for record in records:
             if record.queue_offset > 7:
                 at = record.physical_offset - base_offset + 20

@@ -1,4 +1,4 @@
-"""Small stores with many segments: each holds two of these messages, each file of a queue ten entries."""
+"""Small stores with many segments: two messages per log segment, ten entries per queue file."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,7 +21,7 @@ def body_of(number: int) -> bytes:
 
 
 class Shop:
-    """One store in a world, with what tests of retention do to it."""
+    """One store in a world, with functions for tests of retention."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self.world = world
@@ -33,14 +33,14 @@ class Shop:
         return self
 
     def put(self, numbers: range, topic: str = "T") -> "Shop":
-        """Put messages that have to be accepted, each with its number as its key."""
+        """Put messages, each with its number as key, and check that they are accepted."""
         for number in numbers:
             message = Message.of(topic, body_of(number), tags="A", keys=f"k{number}")
             assert self.store.put_message(message).status is PutMessageStatus.PUT_OK
         return self
 
     def settle(self) -> "Shop":
-        """Let everything put be dispatched and made durable."""
+        """Dispatch all messages and make their queue entries durable."""
         self.world.tasks.sleep(100)
         self.store.flush.flush_to(self.store.max_phy_offset)
         self.store.flush_queues.hurry()
@@ -55,7 +55,7 @@ class Shop:
         return self
 
     def clean(self, ms: int = 5_000) -> "Shop":
-        """Ask for a pass, and let time pass for it."""
+        """Request a pass, and sleep until it is done."""
         self.store.execute_delete_files_manually()
         self.world.tasks.sleep(ms)
         return self

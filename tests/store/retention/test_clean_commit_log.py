@@ -1,4 +1,4 @@
-"""The log expires from its front, and only there."""
+"""Log retention: only the oldest segments are removed."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ def test_only_the_oldest_expired_segments_are_removed(world: World, shop: Make) 
     found = shop(world).start().put(range(12)).settle().age(1, 2).clean()
 
     assert found.store.min_phy_offset == 2 * 1024
-    assert found.log_bases() == [2, 3, 4, 5, 6]  # the last one is made ahead
+    assert found.log_bases() == [2, 3, 4, 5, 6]  # the last segment is the following one, which is unused
     assert found.bodies(found.store.get_min_offset_in_queue("T", 0)) == list(range(4, 12))
     assert found.store.look_message_by_offset(0) is None
     assert found.store.retention.last_error is None
@@ -124,7 +124,7 @@ def test_a_failed_removal_keeps_the_segment_and_is_retried(world: World, bench: 
     assert found.store.min_phy_offset == 1024
     assert found.log_bases() == [1, 2, 3, 4, 5, 6]
     world.tasks.sleep(60_000)
-    assert found.store.min_phy_offset == 1024  # it was the one that would not go
+    assert found.store.min_phy_offset == 1024  # the segment whose removal failed
 
     found.clean()
     assert found.log_bases() == [3, 4, 5, 6]
@@ -155,7 +155,7 @@ def test_a_segment_stays_until_its_entries_in_the_queues_are_durable(world: Worl
     bench.failures.plan("msync", "consumequeue", times=100)
     found.clean(ms=20_000)
     assert found.store.flush_queues.last_error is not None
-    assert found.log_bases()[0] == 0  # a restart would need it
+    assert found.log_bases()[0] == 0  # recovery would need it
 
 
 @simulated()
@@ -201,7 +201,7 @@ def test_a_reader_keeps_its_view_of_a_removed_segment(tmp_path: Path, short: Mak
     del first
     found.store.execute_delete_files_manually()
     for _ in range(500):
-        if found.store.log.min_offset > 0:  # which is so after the file is gone
+        if found.store.log.min_offset > 0:  # true after the file was removed
             break
         world.tasks.sleep(20)
 

@@ -1,4 +1,4 @@
-"""What leads to expired messages goes after them, never before."""
+"""Queue and index retention: entries are removed after their messages, never before."""
 
 from typing import Any
 
@@ -156,7 +156,7 @@ def test_expirers_are_called_once_per_change_and_again_after_an_error(world: Wor
 def test_the_command_removes_queues_without_a_message_and_they_begin_anew(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.store.clean_expired_consumer_queue()
-    assert found.queue_bases("Old") == [0, 10]  # its messages are there
+    assert found.queue_bases("Old") == [0, 10]  # its messages are still in the log
     found.age(2, 8).clean()
 
     found.store.clean_expired_consumer_queue()
@@ -205,7 +205,7 @@ def test_a_put_that_waits_for_a_queue_to_be_removed_begins_the_next_one_and_can_
 
     def put_and_wait(queue: Any) -> None:
         tasks.append(world.tasks.spawn("put", lambda: found.put(range(30, 31), "Old")))
-        world.tasks.sleep(50)  # it waits; otherwise it would be dispatched to the removed queue
+        world.tasks.sleep(50)  # the put waits, otherwise it would be dispatched to the removed queue
         forget(queue)
 
     monkeypatch.setattr(queues, "forget", put_and_wait)

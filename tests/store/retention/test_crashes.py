@@ -1,4 +1,4 @@
-"""A crash anywhere in a pass leaves a log without a hole that has all that did not have to go (I-14, CLEAN)."""
+"""A crash anywhere in a pass leaves a log without gaps and with all unexpired messages (I-14, CLEAN)."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def cleaned(lab: Make, shop: Make) -> tuple[dict[str, FileImage], Image]:
 
 
 def with_back(cleaned: tuple[dict[str, FileImage], Image], *numbers: int) -> Image:
-    """Return the disk after the pass with some segments back that it removed."""
+    """Return the disk after the pass, with some of the removed segments restored."""
     before, image = cleaned
     paths = ["/store/commitlog/" + segment_name(number * SEGMENT_BYTES) for number in numbers]
     return Image({**image.files, **{path: before[path] for path in paths}}, image.directories)
@@ -84,7 +84,7 @@ def test_removed_segments_that_are_back_before_a_gap_are_kept_until_retention_re
 
 
 def test_a_queue_keeps_its_counter_after_expiry_and_a_crash(lab: Make, shop: Make) -> None:
-    """Were its one file taken for no queue at all, the numbers of messages that consumers know would come again."""
+    """If its only file did not count as a queue, new messages would get offsets that consumers already know."""
     bench = lab()
 
     def body(world: World) -> None:
@@ -111,7 +111,7 @@ def test_a_queue_keeps_its_counter_after_expiry_and_a_crash(lab: Make, shop: Mak
 
 
 def test_queue_offsets_continue_after_almost_all_messages_expired(lab: Make, shop: Make) -> None:
-    """Were the log removed before a queue's entries are durable, a power cut would make its numbers start over."""
+    """If the log were removed before queue entries are durable, offsets would restart at 0 after a power cut."""
     bench = lab()
 
     def body(world: World) -> None:

@@ -1,4 +1,4 @@
-"""A full disk: puts are refused, no message is lost, and all works again with room."""
+"""A full disk: puts are refused, no message is lost, and puts succeed when space returns."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_queue_files_are_created_when_a_full_disk_has_space_again(world: World, 
     found.put(range(1), "First").settle()
     bench.disk.capacity_bytes = world.files.space("/store").used_bytes
     put = found.store.put_message(Message.of("T", body_of(1)))
-    assert put.status is PutMessageStatus.PUT_OK  # the log has room, its queue has none
+    assert put.status is PutMessageStatus.PUT_OK  # there is space for the log, but not for its queue
     world.tasks.sleep(300_000)
     assert found.store.dispatch.behind_bytes > 0
     assert found.store.flags.bits == 0

@@ -1,4 +1,4 @@
-"""Disk watermarks: the consequences of each."""
+"""Disk watermarks: the effect of each of them."""
 
 import errno
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class Space(NamedTuple):
 
 
 class Disks:
-    """Files that only know the usage of their disks, of 1000 bytes each."""
+    """Files that only report the usage of their disks, each of 1000 bytes."""
 
     def __init__(self, **used: int) -> None:
         self.used = used
@@ -131,7 +131,7 @@ def test_over_the_highest_watermark_puts_are_refused_and_segments_removed_early(
     assert found.store.flags.bits == Refusal.DISK_FULL
     refused = found.store.put_message(Message.of("T", b"x"))
     assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-    assert found.bodies(0) == list(range(40))  # it is read as ever
+    assert found.bodies(0) == list(range(40))  # messages can still be read
     assert found.log_bases()[0] == 0
 
     world.tasks.sleep(60_000)  # the first cleaning and its effects
