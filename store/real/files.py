@@ -32,7 +32,7 @@ class RealDiskSpace(NamedTuple):
 
 
 class _Descriptor:
-    """An owner of a descriptor, closed with the object at the latest."""
+    """Owner of a descriptor, which is closed when the object is released at the latest."""
 
     __slots__ = ("_descriptor",)
 
@@ -40,7 +40,7 @@ class _Descriptor:
         self._descriptor = descriptor
 
     def close(self) -> None:
-        """Close the descriptor. A second call has no effect."""
+        """Close the descriptor. Later calls have no effect."""
         if self._descriptor != _CLOSED:
             descriptor, self._descriptor = self._descriptor, _CLOSED
             os.close(descriptor)
@@ -50,7 +50,7 @@ class _Descriptor:
 
 
 class RealFile(_Descriptor):
-    """One open file. Every use after close() is an OSError(EBADF)."""
+    """One open file. Every use after close() raises OSError(EBADF)."""
 
     __slots__ = ("path",)
 
@@ -75,21 +75,23 @@ class RealFile(_Descriptor):
         return os.pwrite(self._descriptor, data, at)
 
     def allocate(self, size_bytes: int) -> None:
-        """Extend the file with zeros to at least that size. After an error it keeps its old size."""
+        """Extend the file with zeros to at least that size. After an error the file has its old size."""
         _extend(self._descriptor, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
         os.ftruncate(self._descriptor, size_bytes)
 
     def sync(self) -> None:
-        """Make everything written so far, and the size, durable."""
         if self._descriptor == _CLOSED:  # Python reports a negative descriptor differently from the kernel
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         os.fsync(self._descriptor)
 
 
 def _extend(descriptor: int, size_bytes: int) -> None:
-    """Allocate zeros after the end of a shorter file. After an error, such as a full disk, it has its old size."""
+    """Allocate zeros up to size_bytes in a shorter file.
+
+    After an error, such as a full disk, the file has its old size.
+    """
     found_bytes = os.fstat(descriptor).st_size
     if found_bytes >= size_bytes:
         return
@@ -104,10 +106,10 @@ def _extend(descriptor: int, size_bytes: int) -> None:
 
 
 class RealMappedFile(_Descriptor):
-    """A file mapped whole and shared, with its descriptor.
+    """A shared map of a whole file, with its descriptor.
 
-    It must not be closed while another thread syncs or writes it through the descriptor, whose number may then belong
-    to another file. Every use after close() raises.
+    It must not be closed while another thread uses the descriptor, because the number may then belong to another file.
+    Every use after close() raises an error.
     """
 
     __slots__ = ("_pages", "_readable", "path", "size_bytes")
@@ -120,12 +122,12 @@ class RealMappedFile(_Descriptor):
         self._readable = pages.toreadonly()
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the present bytes of [start, end): read-only, not copied."""
+        """Return the bytes of [start, end) as a read-only view: later writes change it."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         return self._readable[start:end]
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write through the map. ValueError without a change if data reaches past the end."""
+        """Write through the map. Raises ValueError, without a change, if data extends past the end."""
         assert at >= 0, at
         self._pages[at : at + len(data)] = data
 
@@ -136,12 +138,12 @@ class RealMappedFile(_Descriptor):
         return os.pwrite(self._descriptor, data, at)
 
     def msync(self, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable. Other threads run meanwhile."""
+        """Make the pages of [start, end) and the size durable. Other threads continue during the call."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         sync_pages(self._pages, start, end, self.path)
 
     def fdatasync(self) -> None:
-        """Make everything written so far, and the size, durable. Other threads run meanwhile."""
+        """Make all earlier writes and the size durable. Other threads continue during the call."""
         os.fdatasync(self._descriptor)
 
     def mlock(self) -> None:
@@ -161,7 +163,7 @@ class RealMappedFile(_Descriptor):
         dont_need_pages(self._pages, start, end, self.path)
 
     def close(self) -> None:
-        """Close the descriptor, and unmap with the last view."""
+        """Close the descriptor. The pages are unmapped when the last view is released."""
         if self._descriptor != _CLOSED:
             self._readable.release()
             self._pages.release()
@@ -174,7 +176,7 @@ class RealFileLock(_Descriptor):
     __slots__ = ()
 
     def release(self) -> None:
-        """Release the lock. A second call has no effect."""
+        """Release the lock. Later calls have no effect."""
         self.close()
 
 
@@ -199,8 +201,8 @@ class RealFiles:
     def map(self, path: str, size_bytes: int) -> RealMappedFile:
         """Map a file: open or create it, then extend it with zeros to size_bytes if it is shorter.
 
-        The extension is allocated, so a full disk is an OSError here and no SIGBUS at a later store. After such an
-        error the file keeps its old size, 0 if it is new.
+        The extension is allocated, so that a full disk raises OSError here instead of SIGBUS at a later store. After
+        this error the file has its old size, 0 if it is new.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:
@@ -213,19 +215,19 @@ class RealFiles:
             raise
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Set the time of the last change; the time of access stays."""
+        """Set the modification time of a file, but not its access time."""
         os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ms * 1_000_000))
 
     def space(self, path: str) -> RealDiskSpace:
         """Return the usage of the file system that holds path."""
         found = os.statvfs(path)
-        used = found.f_blocks - found.f_bfree  # as in df: blocks reserved for root are neither used nor usable
+        used = found.f_blocks - found.f_bfree  # as in df, blocks reserved for root are neither used nor usable
         return RealDiskSpace(used * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def buffer(self, size_bytes: int) -> memoryview:
         """Return zeroed memory of this process, locked if the limit of locked memory allows it."""
         pages = buffer_pages(size_bytes)
-        with suppress(OSError):  # RocketMQ continues without it too: the lock only improves latency
+        with suppress(OSError):  # RocketMQ also continues without the lock, which only improves latency
             lock_pages(pages, None)
         return pages
 
@@ -261,11 +263,11 @@ class RealFiles:
         os.rmdir(path)
 
     def lock(self, path: str) -> RealFileLock:
-        """Create path if needed and lock it; BlockingIOError if another holder is alive.
+        """Create path if needed and lock it. Raises BlockingIOError if another process or instance has the lock.
 
-        Locks bytes [0, 1), as RocketMQ does through Java's FileLock, so each excludes the other. Unlike Java's, this
-        lock belongs to its descriptor (F_OFD_SETLK): it also excludes a second holder in this process, and survives
-        when the process opens and closes the file again, as write() and read() do.
+        Locks bytes [0, 1), as RocketMQ does with Java's FileLock, so that the two exclude each other. Unlike Java's
+        lock, this lock belongs to its descriptor (F_OFD_SETLK). So it excludes a second instance in this process too,
+        and remains when the process opens and closes the file again, as write() and read() do.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:

@@ -1,4 +1,4 @@
-"""Core in C: loads it, if it was built on this computer and is not disabled."""
+"""Loader of the C core, if it was built on this computer and is not disabled."""
 
 import os
 from typing import TYPE_CHECKING, cast
@@ -11,10 +11,9 @@ PURE_PYTHON = "TORNLOG_PURE_PYTHON"
 
 
 def load_core() -> "Core | None":
-    """Return the core, None if it is missing or disabled. Everything works without it, but more slowly.
+    """Return the core; None if it is missing or disabled. The store also works without the core, but more slowly.
 
-    A core built from other code, such as before an update of the checkout, counts as missing.
-    """
+    A core built from other code, such as before an update of the checkout, counts as missing."""
     if os.environ.get(PURE_PYTHON):
         return None
     try:

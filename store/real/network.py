@@ -20,18 +20,17 @@ if TYPE_CHECKING:
 
 _NOTHING = 0
 OF_HOST_MAX = 32
-"""How many connections of one host have their own entry in a poller.
+"""How many connections of one host have their own entry in a poller's epoll.
 
-The others share one entry, and a wait reports at most that many of them.
-"""
+The host's other connections share one entry, and a wait reports at most OF_HOST_MAX of them. """
 
 
 class _Host:
     """The watched connections of one host.
 
-    The first few are in the poller's own epoll. All others are in `crowd`, an epoll that is one entry of the poller's.
-    If thousands of them are ready, the kernel reports a few in each wait and the next few in the next wait. So a crowd
-    costs a wait no more than a few connections, and does not delay other hosts.
+    The first few are in the poller's own epoll. All others are in `crowd`, an epoll that is itself one entry in the
+    poller's epoll. If thousands of these are ready, each wait reports only the next few. So a host with many
+    connections does not slow down a wait, and does not delay other hosts.
     """
 
     __slots__ = ("alone", "crowd", "crowded", "name")
@@ -40,15 +39,15 @@ class _Host:
         self.name = name
         self.alone = 0
         self.crowd: select.epoll | None = None
-        """Exists while `crowded` is above 0."""
+        """An epoll while `crowded` is above 0, else None."""
         self.crowded = 0
 
 
 class _Watched:
-    """One watched connection or listener, and the operations of interest.
+    """One watched connection or listener, and the operations to wait for.
 
-    The poller is a user of its socket, so the descriptor stays valid until it is forgotten. One that was closed before
-    it was watched has no descriptor, and is always ready.
+    The poller counts as a user of the socket, so the descriptor stays valid until `forget`. An object that was closed
+    before `watch` has no descriptor, and is always ready.
     """
 
     __slots__ = ("epoll", "events", "has_descriptor", "host", "number", "receives", "sends", "what")
@@ -59,12 +58,12 @@ class _Watched:
         self.what = what
         self.number = number
         self.host = host
-        """None for a listener."""
+        """The host of a connection; None for a listener."""
         self.epoll = epoll
-        """The poller's own, or that of the host's crowd."""
+        """The poller's own epoll, or the epoll of the host's crowd."""
         self.receives = self.sends = False
         self.events = _NOTHING
-        """The events for which the epoll waits."""
+        """The events for which `epoll` waits."""
         self.has_descriptor = False
         with suppress(ConnectionError):
             what.shared.__enter__()
@@ -78,8 +77,8 @@ class _Watched:
         return self.receives * EPOLLIN | wants_to_send * EPOLLOUT
 
     @property
-    def is_ready_unasked(self) -> bool:
-        """Return whether it is ready in a way that the kernel cannot see."""
+    def is_ready_without_event(self) -> bool:
+        """Return whether the object is ready without an event of the kernel: closed, or with bytes in its stream."""
         return not self.has_descriptor or (isinstance(self.what, SocketConnection) and self.what.holds_bytes)
 
     def leave(self) -> None:
@@ -92,21 +91,21 @@ class _Watched:
 class SocketPoller:
     """A Poller of SocketConnections and SocketListeners.
 
-    A wait reports a limited number of connections of one host; later waits report its others.
+    A wait reports a limited number of connections of one host; later waits report more of them.
     """
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._lock = threading.Lock()
         self._watched: dict[Connection | Listener, _Watched] = {}
-        self._unasked: dict[Connection | Listener, _Watched] = {}
-        """Entries that may be ready without the kernel's knowledge."""
+        self._hidden: dict[Connection | Listener, _Watched] = {}
+        """Entries that may be ready without an event of the kernel."""
         self._by_descriptor: dict[int, _Watched] = {}
-        """Entries for which an epoll waits."""
+        """Entries that are in an epoll, by descriptor."""
         self._hosts: dict[str, _Host] = {}
-        """By name, while one of their connections is watched."""
+        """Hosts with a watched connection, by name."""
         self._crowds: dict[int, select.epoll] = {}
-        """By the descriptor of the epoll."""
+        """The epolls of crowds, by the descriptor of the epoll."""
         self._number = 0
         self._is_woken = False
         self._is_closed = False
@@ -125,18 +124,18 @@ class SocketPoller:
             self._update(entry)
 
     def forget(self, what: Connection | Listener) -> None:
-        """Stop watching. No effect if it is not watched."""
+        """Stop watching an object. No effect if it is not watched."""
         with self._lock:
             entry = self._watched.get(what)
             if entry is not None:
                 self._let_go(entry)
 
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
-        """Return the ready objects in the order of first watching; empty after timeout_ms or a wake."""
+        """Return the ready objects in the order of first watching; none after timeout_ms or `wake`."""
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
         found: dict[_Watched, int] = {}
-        if self._unasked:
-            found = self._find_unasked()
+        if self._hidden:
+            found = self._find_ready_without_event()
             timeout_s = 0 if found else timeout_s
         for descriptor, events in self._epoll.poll(timeout_s):
             if (entry := self._by_descriptor.get(descriptor)) is not None:
@@ -155,11 +154,11 @@ class SocketPoller:
         return [report for _, report in ready]
 
     def wake(self) -> None:
-        """Make the present or next wait return. No effect after a close."""
+        """Make the current or next wait return. No effect after `close`."""
         if self._is_woken or self._is_closed:
             return
         self._is_woken = True
-        with suppress(OSError):  # full of wake-ups, or closed meanwhile
+        with suppress(OSError):  # the pipe is full of wake-ups or was closed
             self._waker.send(b"\0")
 
     def close(self) -> None:
@@ -177,18 +176,20 @@ class SocketPoller:
             self._woken.close()
 
     def _find_crowded(self, descriptor: int, found: dict[_Watched, int]) -> None:
-        """Add the next few ready connections of a crowd. The kernel moves reported ones to the end of its list."""
-        with self._lock:  # the last of the crowd may leave, which closes its epoll
+        """Add the next few ready connections of a crowd.
+
+        The kernel moves reported connections to the end of its list.
+        """
+        with self._lock:  # another thread may forget the last connection of the crowd, which closes the epoll
             crowd = self._crowds.get(descriptor)
             for each, events in () if crowd is None else crowd.poll(0, OF_HOST_MAX):
                 if (entry := self._by_descriptor.get(each)) is not None:
                     found[entry] = found.get(entry, _NOTHING) | events
 
     def _ready_for(self, entry: _Watched, events: int) -> tuple[bool, bool]:
-        """Send owed bytes, then return which of the watched operations are ready: receive, send.
+        """Send pending bytes, then return whether receive and send are ready.
 
-        An end and an error (EPOLLHUP, EPOLLERR) concern both directions.
-        """
+        The end of the connection and an error (EPOLLHUP, EPOLLERR) make both ready."""
         sends = bool(events & ~EPOLLIN)
         if sends and isinstance(entry.what, SocketConnection) and entry.what.owes_bytes:
             entry.what.flush()
@@ -196,12 +197,15 @@ class SocketPoller:
                 self._update(entry)
         return entry.receives and bool(events & ~EPOLLOUT), entry.sends and sends
 
-    def _find_unasked(self) -> dict[_Watched, int]:
-        """Return entries that are ready without the kernel's knowledge, and drop those that no longer are."""
+    def _find_ready_without_event(self) -> dict[_Watched, int]:
+        """Return entries that are ready without an event of the kernel.
+
+        Entries that are no longer ready leave the list.
+        """
         with self._lock:
-            self._unasked = {what: entry for what, entry in self._unasked.items() if entry.is_ready_unasked}
+            self._hidden = {what: entry for what, entry in self._hidden.items() if entry.is_ready_without_event}
             found = {}
-            for entry in self._unasked.values():
+            for entry in self._hidden.values():
                 events = entry.receives * EPOLLIN
                 if not entry.has_descriptor:
                     events |= entry.sends * EPOLLOUT
@@ -210,19 +214,22 @@ class SocketPoller:
             return found
 
     def _changed(self, what: SocketConnection) -> None:
-        """Note that a connection may hold or owe bytes. The user of the connection calls it."""
+        """Handle a change of a stream's buffered bytes. The thread that receives or sends calls this."""
         with self._lock:
             entry = self._watched.get(what)
             if entry is not None:
                 self._update(entry)
 
     def _update(self, entry: _Watched) -> None:
-        """Make the kernel wait for the wanted events only: it would report an ended connection for ever."""
+        """Make the epoll wait for the wanted events only.
+
+        Otherwise it would report an ended connection in every wait.
+        """
         if self._watched.get(entry.what) is not entry:
-            return  # forgotten since it was found ready
-        if entry.is_ready_unasked and entry.what not in self._unasked:
-            self._unasked[entry.what] = entry
-            self.wake()  # a wait may be running
+            return  # it was forgotten after it was found ready
+        if entry.is_ready_without_event and entry.what not in self._hidden:
+            self._hidden[entry.what] = entry
+            self.wake()  # another thread may be in a wait
         wanted = entry.wanted_events
         if wanted == entry.events:
             return
@@ -243,7 +250,7 @@ class SocketPoller:
         entry.events = _NOTHING
 
     def _enter(self, what: SocketConnection | SocketListener) -> _Watched:
-        """Begin to watch. OSError without a change if the system has no epoll for the host's crowd."""
+        """Start watching. Raises OSError, without a change, if the epoll for the host's crowd cannot be created."""
         host, epoll = None, self._epoll
         if isinstance(what, SocketConnection):
             name = what.remote_address.rpartition(":")[0]
@@ -264,7 +271,7 @@ class SocketPoller:
         if entry.events:
             self._wait_no_more(entry)
         del self._watched[entry.what]
-        self._unasked.pop(entry.what, None)
+        self._hidden.pop(entry.what, None)
         entry.leave()
         if (host := entry.host) is None:
             return
@@ -300,14 +307,14 @@ class SocketPoller:
         with suppress(BlockingIOError):
             while self._woken.recv(64):
                 pass
-        self._is_woken = False  # only now: otherwise a wake in between would lose its byte but leave the mark
+        self._is_woken = False  # after the read, or a wake between the two would be lost
 
 
 class RealNetwork:
     """A Network of sockets.
 
-    tls: TLS settings of listeners; None: plain text only. tls_trust: trust of outgoing connections; None: they use
-    plain text. options: of listeners. OSError (ssl.SSLError) if one of the TLS files is invalid.
+    tls: TLS settings of listeners; None: plain text only. tls_trust: TLS settings of outgoing connections; None: plain
+    text. options: socket options of listeners. Raises OSError (ssl.SSLError) if one of the TLS files is invalid.
     """
 
     __slots__ = ("_make_stream", "_options", "_trusting")
@@ -332,10 +339,9 @@ class RealNetwork:
         return SocketListener(address, self._make_stream, self._options)
 
     def connect(self, address: str, timeout_ms: int) -> SocketConnection:
-        """Connect, including the TLS handshake. TimeoutError or another OSError, the last one of several addresses.
+        """Connect, including the TLS handshake. Raises TimeoutError or another OSError, that of the last address tried.
 
-        The system looks up a host name, which may take longer than the timeout.
-        """
+        The look-up of a host name may take longer than the timeout."""
         deadline = Deadline(timeout_ms)
         failure: OSError = ConnectionRefusedError(errno.ECONNREFUSED, f"nothing at {address}")
         for found in find_addresses(address):
@@ -382,10 +388,10 @@ def _connect(opened: socket.socket, place: tuple[object, ...], address: str, dea
         if not code and not _is_connected(opened):
             raise TimeoutError(f"{address}: no answer in time")
     if code:
-        # Some codes have their own classes; ETIMEDOUT is TimeoutError.
+        # This makes the subclass of the code: ETIMEDOUT gives a TimeoutError.
         raise OSError(code, f"{address}: {errno.errorcode.get(code, code)}")
     if opened.getsockname() == opened.getpeername():
-        # The system chose the target port for this end and connected it to itself.
+        # The kernel chose the target port as the local port, so the socket is connected to itself.
         raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: nobody listens")
 
 

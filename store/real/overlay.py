@@ -1,7 +1,7 @@
-"""Overlay file system: begins as the real one and keeps every change in memory.
+"""Overlay file system: shows the real files and keeps every change in memory.
 
-Recovery can run on it over a directory that must not change, even one of a running broker. Files are opened read-only
-and mapped copy-on-write, so opening a file of any size is cheap. A table holds names that were created, removed or
+So recovery can run over a directory that must not change, even that of a running broker. Files are opened read-only and
+mapped copy-on-write, so opening a file of any size is cheap. A table has the names that were created, removed or
 renamed. Syncs have no effect, and a lock excludes only other users of the same overlay.
 """
 
@@ -19,7 +19,7 @@ from .pages import buffer_pages, dont_need_pages, map_private
 
 
 class OverlayContent:
-    """The bytes of one file under any name: copy-on-write pages of a real file, or memory alone.
+    """The content of one file: copy-on-write pages of a real file, or memory without a file.
 
     Invariant: pages are zero after size_bytes.
     """
@@ -38,7 +38,7 @@ class OverlayContent:
         return RealFileStatus(self.size_bytes, self.mtime_ms, is_directory=False)
 
     def extend(self, size_bytes: int) -> None:
-        """Append zeros up to size_bytes, if it is shorter."""
+        """Append zeros up to size_bytes if the content is shorter."""
         if self.size_bytes >= size_bytes:
             return
         if len(self.pages) < size_bytes:
@@ -51,14 +51,14 @@ class OverlayContent:
         self.mtime_ms = _now_ms()
 
     def replace(self, data: bytes) -> None:
-        """Make data the whole content. Maps see it."""
+        """Replace the content by data, also in existing maps."""
         self.pages = memoryview(bytearray(data))
         self.was_changed = True
         self.size_bytes = len(data)
         self.mtime_ms = _now_ms()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write data at a position. Writing the same bytes takes no memory."""
+        """Write data at a position. If the same bytes are there already, no page is copied."""
         if self.pages[at : at + len(data)] == data:
             return
         self.was_changed = True
@@ -77,12 +77,12 @@ class OverlayMappedFile:
         self._content = content
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the present bytes of [start, end): read-only, not copied."""
+        """Return the bytes of [start, end) as a read-only view: later writes change it."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         return self._content.pages[start:end].toreadonly()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write to memory. ValueError without a change if data reaches past the end."""
+        """Write to memory. Raises ValueError, without a change, if data extends past the end."""
         assert at >= 0, at
         if at + len(data) > self.size_bytes:
             raise ValueError(f"{self.path}: {len(data)} bytes at {at} do not fit {self.size_bytes}")
@@ -94,12 +94,12 @@ class OverlayMappedFile:
         return len(data)
 
     def _do_nothing(self, *_: Any, **__: Any) -> None:
-        """No-op: the overlay is not durable, and keeps changed content after a close."""
+        """No-op: the overlay is never durable, and changed content remains after a close."""
 
     msync = fdatasync = mlock = munlock = advise_will_need = close = _do_nothing
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Release the pages in [start, end) from the memory of this process, if the file has not changed here."""
+        """Release the pages in [start, end) from this process's memory, unless the overlay has changed the file."""
         if not self._content.was_changed:
             dont_need_pages(self._content.pages, start, end, self.path)
 
@@ -118,7 +118,7 @@ class OverlayLock:
 
 def open_content(path: str, size_bytes: int) -> OverlayContent:
     """Map a real file, with room to extend it to size_bytes. The file is only read."""
-    # without O_NONBLOCK the open of a FIFO would wait for its writer
+    # without O_NONBLOCK, opening a FIFO would wait for a writer
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         found = os.fstat(descriptor)
@@ -140,19 +140,18 @@ def _now_ms() -> int:
 
 
 class OverlayFiles:
-    """The real file system with changes that last as long as this object."""
+    """The real file system, with changes that only this object has."""
 
     __slots__ = ("_changed", "_changed_in", "_disk", "_guard")
 
     def __init__(self) -> None:
         self._disk = RealFiles()
         self._guard = threading.Lock()
-        # Path -> its state in the overlay: a file, a directory made here, or None for a removed name. Other paths are
-        # as on the disk. A removed directory needs no more: it was empty, so each name on the disk below it is here as
-        # None.
+        # Path -> its state in the overlay: a file, a new directory, or None for a removed name. Other paths are as on
+        # the disk. A removed directory was empty, so every name below it that is on the disk is None in this table.
         self._changed: dict[str, OverlayContent | RealFileStatus | None] = {}
         self._changed_in: dict[str, set[str]] = {}
-        """Directory -> its names in the table."""
+        """Directory -> its names that are in the table."""
 
     def status(self, path: str) -> RealFileStatus | None:
         with self._guard:
@@ -176,7 +175,7 @@ class OverlayFiles:
                 self._change(name, RealFileStatus(0, _now_ms(), is_directory=True))
 
     def map(self, path: str, size_bytes: int) -> OverlayMappedFile:
-        """Map a file copy-on-write. Missing bytes, or a missing file, are zeros in memory."""
+        """Map a file copy-on-write. Zeros in memory replace missing bytes or a missing file."""
         with self._located(path) as path:
             content = self._content(path, size_bytes, create=True)
             content.extend(size_bytes)
@@ -188,7 +187,7 @@ class OverlayFiles:
             self._content(path, 0, create=False).mtime_ms = mtime_ms
 
     def space(self, path: str) -> RealDiskSpace:
-        """Return the usage of the real file system that holds path or its nearest real parent."""
+        """Return the usage of the real file system of path, or of its nearest parent that exists on the disk."""
         path = os.path.normpath(path)
         while self._disk.status(path) is None:
             path = os.path.dirname(path)
@@ -221,7 +220,7 @@ class OverlayFiles:
             self._require_directory(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file in memory, replacing a file of the new name. EISDIR for directories."""
+        """Rename a file in memory, and replace a file of the new name. Raises OSError(EISDIR) for a directory."""
         with self._located(old) as old:
             new = os.path.normpath(new)
             content = self._content(old, 0, create=False)
@@ -232,7 +231,7 @@ class OverlayFiles:
             self._change(new, content)
 
     def unlink(self, path: str) -> None:
-        """Remove a name in memory; maps of the file stay usable."""
+        """Remove a name in memory. Existing maps of the file stay usable."""
         with self._located(path) as path:
             found = self._at(path)
             if found is None:
@@ -249,7 +248,10 @@ class OverlayFiles:
             self._change(path, None)
 
     def lock(self, path: str) -> OverlayLock:
-        """Lock a file within this overlay, whatever its lock on disk; BlockingIOError if it is locked here."""
+        """Lock a file in this overlay.
+
+        Raises BlockingIOError if it is locked in this overlay; locks on the disk do not count.
+        """
         with self._located(path) as path:
             content = self._content(path, 0, create=True)
             if content.locked:
@@ -259,7 +261,7 @@ class OverlayFiles:
 
     @contextmanager
     def _located(self, path: str) -> Iterator[str]:
-        """Lock the table and yield the normalised path."""
+        """Lock the table during the block, and yield the normalised path."""
         with self._guard:
             yield os.path.normpath(path)
 
@@ -291,7 +293,7 @@ class OverlayFiles:
         return sorted(names)
 
     def _content(self, path: str, size_bytes: int, *, create: bool) -> OverlayContent:
-        """Return the file at path. A file that enters the table gets room for size_bytes."""
+        """Return the content of the file at path. If it is new in the table, it can be extended to size_bytes."""
         found = self._at(path)
         if isinstance(found, OverlayContent):
             return found

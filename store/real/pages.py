@@ -1,8 +1,8 @@
 """Memory maps from libc, as memoryviews that own their pages.
 
 The mmap module would hold the interpreter lock during an msync, keep one descriptor per map, and refuse to close a map
-with an exported view. Here calls release the interpreter lock, a map needs no descriptor, and its pages are unmapped
-with the last slice of its memoryview.
+with an exported view. Calls of this module release the interpreter lock, a map needs no descriptor, and its pages are
+unmapped when the last slice of its memoryview is released.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ _MAP_FAILED = c_void_p(-1).value
 def map_shared(descriptor: int, size_bytes: int) -> memoryview:
     """Map the first size_bytes of an open file, shared with the page cache.
 
-    The descriptor may be closed afterwards. Access to a page after the end of the file kills the process (SIGBUS).
+    The descriptor may be closed afterwards. An access to a page after the end of the file kills the process (SIGBUS).
     """
     return _owning_view(_map(None, size_bytes, mmap.MAP_SHARED, descriptor), size_bytes)
 
@@ -41,7 +41,7 @@ def map_shared(descriptor: int, size_bytes: int) -> memoryview:
 def map_private(descriptor: int, file_bytes: int, size_bytes: int) -> memoryview:
     """Map a file's first file_bytes, then zeros up to size_bytes, as private memory.
 
-    A page is copied at its first write. So the map reads nothing up front, never changes the file, and may be larger
+    A page is copied at its first write. So the call reads no page, the map never changes the file, and it may be larger
     than memory.
     """
     assert 0 <= file_bytes <= size_bytes, (file_bytes, size_bytes)
@@ -49,12 +49,12 @@ def map_private(descriptor: int, file_bytes: int, size_bytes: int) -> memoryview
     address = _map(None, size_bytes, private | mmap.MAP_ANONYMOUS, -1)
     pages = _owning_view(address, size_bytes)
     if file_bytes:
-        _map(address, file_bytes, private | _MAP_FIXED, descriptor)  # replaces the first of the zeros
+        _map(address, file_bytes, private | _MAP_FIXED, descriptor)  # replaces the first pages of zeros
     return pages
 
 
 def sync_pages(pages: memoryview, start: int, end: int, path: str) -> None:
-    """Write the pages of bytes [start, end) of a shared map to the disk, and wait. path is for the error."""
+    """Write the pages of bytes [start, end) of a shared map to the disk, and wait. Errors name path."""
     assert 0 <= start <= end <= len(pages), (start, end, len(pages))
     if start == end:
         return
@@ -80,7 +80,7 @@ def unlock_pages(pages: memoryview, path: str) -> None:
 
 
 def will_need_pages(pages: memoryview, path: str) -> None:
-    """Read pages ahead."""
+    """Advise the operating system to read pages ahead."""
     _on_pages(_madvise, pages, path, mmap.MADV_WILLNEED)
 
 
@@ -90,7 +90,7 @@ def dont_need_pages(pages: memoryview, start: int, end: int, path: str) -> None:
     A shared page, or an unchanged private one, is loaded again at the next access.
     """
     assert 0 <= start <= end <= len(pages), (start, end, len(pages))
-    # Rounded inwards: the bytes around the range may still be in use.
+    # Only pages inside the range, because the bytes around it may still be in use.
     first = -(-start // PAGE_BYTES) * PAGE_BYTES
     last = end if end == len(pages) else end - end % PAGE_BYTES
     if first < last:
@@ -112,7 +112,7 @@ def _map(address: int | None, size_bytes: int, flags: int, descriptor: int) -> i
 
 def _owning_view(address: int, size_bytes: int) -> memoryview:
     array = (ctypes.c_ubyte * size_bytes).from_address(address)
-    # Not at exit: daemon threads may still use these pages, and the end of the process frees them.
+    # Not at exit, when daemon threads may still use these pages. The end of the process unmaps them.
     weakref.finalize(array, _munmap, address, size_bytes).atexit = False
     return memoryview(array).cast("B")
 

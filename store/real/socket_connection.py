@@ -1,6 +1,6 @@
 """Socket connections and listeners: non-blocking sockets with timeouts.
 
-A listener survives running out of descriptors.
+If the process has no free descriptor, a listener closes new connections and continues.
 """
 
 import errno
@@ -24,7 +24,7 @@ _EXHAUSTED_PAUSE_S = 0.01
 class SocketConnection:
     """A Connection. Any thread may receive, send and close at any time.
 
-    A poller may set `when_changed`. It is called when the stream's held or owed bytes may have changed.
+    A poller may set `when_changed`, which is called when the bytes in the stream's own buffers may have changed.
     """
 
     __slots__ = ("_ended", "_lock", "_stream", "local_address", "remote_address", "shared", "when_changed")
@@ -36,7 +36,7 @@ class SocketConnection:
         self.shared = SharedSocket(opened)
         self.when_changed: Callable[[], None] | None = None
         self._stream: ByteStream = PlainStream() if stream is None else stream
-        # Plain receives and sends can overlap; TLS has one state for both.
+        # Plain text can be received and sent at the same time; TLS has one state for both.
         self._lock = None if stream is None else threading.Lock()
         self._ended = False
 
@@ -55,7 +55,7 @@ class SocketConnection:
                 deadline.wait(self.shared.descriptor, select.POLLIN | owed)
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Send bytes; return how many the network took, at least one."""
+        """Send bytes. Return how many were sent, at least one."""
         view = memoryview(data)
         if not view:
             raise ValueError("data: expected at least a byte, found none")
@@ -70,23 +70,23 @@ class SocketConnection:
 
     def close(self) -> None:
         with suppress(OSError), self.shared as carrier, self._lock or nullcontext():
-            self._say_goodbye(carrier)
+            self._end_stream(carrier)
         self.shared.close()
 
     # -- for pollers -------------------------------------------------------------------------------
 
     @property
     def holds_bytes(self) -> bool:
-        """Return whether bytes can be received that a poll of the socket does not show."""
+        """Return whether bytes can be received that a poll of the socket does not report."""
         return self._stream.holds_bytes
 
     @property
     def owes_bytes(self) -> bool:
-        """Return whether owed bytes wait for room in the socket."""
+        """Return whether pending bytes wait for room in the socket."""
         return self._stream.owes_bytes
 
     def flush(self) -> None:
-        """Send owed bytes. The next receive or send gets an error."""
+        """Send pending bytes. An error is raised by the next receive or send instead."""
         if self._lock is not None:
             with suppress(OSError), self.shared as carrier, self._lock:
                 self._stream.flush(carrier)
@@ -108,7 +108,7 @@ class SocketConnection:
         except OSError as error:
             raise _broken(error) from error
         if not data:
-            self.shared.check_open()  # the end of the stream may come from our own close
+            self.shared.check_open()  # our own close also ends the stream
         return data
 
     def _send_now(self, carrier: socket.socket, data: memoryview) -> int:
@@ -129,8 +129,8 @@ class SocketConnection:
         if self.when_changed is not None and (self._stream.holds_bytes or self._stream.owes_bytes):
             self.when_changed()
 
-    def _say_goodbye(self, carrier: socket.socket) -> None:
-        """End our stream, then drain the unread input: closing a socket with unread input resets the connection."""
+    def _end_stream(self, carrier: socket.socket) -> None:
+        """End our stream, then read all input: closing a socket with unread input would reset the connection."""
         if self._ended:
             return
         self._ended = True
@@ -143,19 +143,19 @@ class SocketConnection:
 
 
 def _broken(error: OSError) -> ConnectionError:
-    """Return other errors of the system as a broken connection: host unreachable, no keep-alive answer."""
+    """Return a ConnectionError for another error of the socket: host unreachable, no keep-alive answer."""
     return ConnectionError(error.errno or errno.EIO, error.strerror or str(error))
 
 
 def open_listening(address: str, options: ListenOptions) -> socket.socket:
-    """Return a socket that listens at `host:port`. OSError if that is not possible."""
+    """Return a socket that listens at `host:port`. Raises OSError if this is not possible."""
     family, place = find_addresses(address)[0]
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        # Accepted sockets inherit the buffers. A window can be scaled only for a size known before the listen.
+        # Accepted sockets inherit the buffer sizes. TCP chooses the window scale from the size set before `listen`.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
         if options.receive_buffer_bytes:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
@@ -185,10 +185,10 @@ class SocketListener:
         self._reserve = ReserveDescriptor()
 
     def accept(self, timeout_ms: int | None) -> SocketConnection:
-        """Return the next connection. TimeoutError after timeout_ms, ConnectionError after a close.
+        """Return the next connection. Raises TimeoutError after timeout_ms, ConnectionError after a close.
 
-        OSError (EMFILE, ENFILE, ENOBUFS, ENOMEM) if the system is out of resources. The connection is then closed: in
-        the queue it would be reported again at once.
+        Raises OSError (EMFILE, ENFILE, ENOBUFS, ENOMEM) if the operating system lacks resources. The connection is then
+        closed, because in the queue it would be reported again at once.
         """
         deadline: Deadline | None = None
         with self.shared as listening:
@@ -202,7 +202,7 @@ class SocketListener:
         self._reserve.give_back()
 
     def _accept_now(self, listening: socket.socket) -> SocketConnection | None:
-        """Return the next live connection, None if the queue is empty."""
+        """Return the next live connection; None if the queue is empty."""
         while True:
             try:
                 opened, _ = listening.accept()
@@ -213,11 +213,11 @@ class SocketListener:
                 if error.errno in _EXHAUSTED:
                     if self._reserve.turn_away(listening):
                         raise
-                    return None  # the system refuses before it looks at the queue
-                continue  # an error of a connection that is gone
+                    return None  # the kernel reports this error also for an empty queue
+                continue  # an error of a connection that was reset in the queue
             try:
                 return SocketConnection(opened, self._make_stream and self._make_stream())
-            except OSError:  # gone since
+            except OSError:  # reset after `accept`
                 opened.close()
 
 
@@ -231,7 +231,10 @@ class ReserveDescriptor:
         self._descriptor: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def turn_away(self, listening: socket.socket) -> bool:
-        """Accept a connection and close it; False if the queue is empty. Without a spare descriptor, sleep a moment."""
+        """Accept a connection and close it.
+
+        Return False if the queue is empty. Without a spare descriptor, sleep briefly.
+        """
         with self._lock:
             found_one = True
             if self._descriptor is None:
@@ -244,7 +247,7 @@ class ReserveDescriptor:
                 except BlockingIOError:
                     found_one = False
                 except OSError:
-                    pass  # it is gone, or another thread took the descriptor first
+                    pass  # the connection was reset, or another thread took the descriptor first
             with suppress(OSError):  # tried again next time
                 self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             return found_one

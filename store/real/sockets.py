@@ -1,8 +1,8 @@
 """Socket basics: addresses, byte streams over a socket, shared sockets.
 
 Streams never block: they raise BlockingIOError instead. One thread at a time calls a stream. A shared socket closes its
-descriptor only after its last user, because the next new socket gets the number of a closed one: a thread that still
-waits on the number would then read from another connection.
+descriptor only after its last user has left. Otherwise a new socket could get the same number, and a thread that still
+waits on the number would read from another connection.
 """
 
 import errno
@@ -25,7 +25,7 @@ SocketAddress = tuple[socket.AddressFamily, tuple[str | int | bytes, ...]]
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of `host:port`. ValueError if the form is wrong."""
+    """Return host and port of `host:port`. Raises ValueError if the form is wrong."""
     host, colon, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -44,10 +44,9 @@ def join_address(place: tuple[str | int, ...]) -> str:
 
 
 def find_addresses(address: str) -> list[SocketAddress]:
-    """Return all addresses of `host:port`, in the system's order of preference.
+    """Return all addresses of `host:port`, in the resolver's order of preference.
 
-    Raises OSError (socket.gaierror) for an unknown host. The system decides how long a look-up takes.
-    """
+    Raises OSError (socket.gaierror) for an unknown host. A look-up has no timeout here."""
     host, port = split_address(address)
     found = [(each[0], each[4]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     internet = (socket.AF_INET, socket.AF_INET6)
@@ -55,10 +54,10 @@ def find_addresses(address: str) -> list[SocketAddress]:
 
 
 def grow_descriptor_table(count: int) -> None:
-    """Make the kernel enlarge the process's table of descriptors to that many.
+    """Make the kernel enlarge the process's descriptor table to count entries.
 
-    Otherwise it doubles the table as connections arrive. In a process with threads the accepting task then waits each
-    time until no processor uses the old table: up to 120 ms on two busy ones.
+    Otherwise the kernel doubles the table as connections arrive. In a process with threads, each `accept` that doubles
+    it waits until no processor uses the old table: up to 120 ms on two busy processors.
     """
     assert count > 0, count
     with open(os.devnull, "rb") as lowest:
@@ -70,11 +69,14 @@ class ByteStream(Protocol):
 
     @property
     def holds_bytes(self) -> bool:
-        """Return whether received bytes may be held here, where a poll of the socket does not see them."""
+        """Return whether the stream may have received bytes in its own buffer.
+
+        A poll of the socket does not report these.
+        """
 
     @property
     def owes_bytes(self) -> bool:
-        """Return whether bytes, of a handshake for example, wait here for room in the socket."""
+        """Return whether bytes, of a handshake for example, wait in the stream for room in the socket."""
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
         """Return received bytes, b"" at the end of the peer's stream."""
@@ -83,7 +85,7 @@ class ByteStream(Protocol):
         """Send bytes; return how many, at least one."""
 
     def flush(self, carrier: socket.socket) -> None:
-        """Send owed bytes, as much as the socket has room for."""
+        """Send pending bytes, as many as the socket has room for."""
 
     def end(self, carrier: socket.socket) -> None:
         """End the stream, if its protocol has an end message."""
@@ -106,16 +108,16 @@ class PlainStream:
         return carrier.send(data)
 
     def flush(self, carrier: socket.socket) -> None:
-        """No-op: it owes no bytes."""
+        """No-op: plain text is never buffered."""
 
     def end(self, carrier: socket.socket) -> None:
-        """No-op: the end of the socket is enough."""
+        """No-op: plain text has no end message."""
 
 
 class SharedSocket:
-    """One non-blocking socket, used in `with` blocks, which raise ConnectionError after a close.
+    """One non-blocking socket. Its users enter `with` blocks, which raise ConnectionError after a close.
 
-    Invariant: the descriptor is open while it has users or is not closed.
+    Invariant: the descriptor is open until `close` was called and the last user has left.
     """
 
     __slots__ = ("_is_closed", "_lock", "_socket", "_users", "descriptor")
@@ -138,18 +140,18 @@ class SharedSocket:
         self._leave()
 
     def check_open(self) -> None:
-        """Raise ConnectionError if it is closed."""
+        """Raise ConnectionError if the socket is closed."""
         if self._is_closed:
             raise ConnectionAbortedError(errno.ECONNABORTED, "closed at this end")
 
     def close(self) -> None:
-        """Close it: new users are refused, and waiting users wake up."""
+        """Close the socket: new users get an error, and waiting users wake up."""
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
             self._users += 1  # this call counts as a user, so the descriptor stays open until the shutdown below
-        with suppress(OSError):  # it is not connected, or no longer
+        with suppress(OSError):  # the socket is not connected
             self._socket.shutdown(socket.SHUT_RDWR)
         self._leave()
 
@@ -163,7 +165,7 @@ class SharedSocket:
 
 
 class Deadline:
-    """The end of a wait; None: no end."""
+    """When a wait times out; None: never."""
 
     __slots__ = ("_due_ns",)
 
@@ -171,7 +173,7 @@ class Deadline:
         self._due_ns = None if timeout_ms is None else time.monotonic_ns() + timeout_ms * 1_000_000
 
     def wait(self, descriptor: int, events: int) -> None:
-        """Wait for one of poll's events or an error. TimeoutError at the end."""
+        """Wait for one of poll's events or an error. Raises TimeoutError when the wait times out."""
         left_ms: float | None = None
         if self._due_ns is not None:
             left_ms = (self._due_ns - time.monotonic_ns()) / 1_000_000

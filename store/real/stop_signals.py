@@ -1,7 +1,7 @@
 """Stop signals: SIGTERM and SIGINT as bytes in a pipe, which a waiting task reads.
 
-A Python handler would not do: it runs in the main thread, which does not wake up if the system delivers the signal to
-another thread. Blocking the signals would not do either: threads started earlier by libraries do not block them.
+A Python handler is not enough: it runs in the main thread, which does not wake up if the kernel delivers the signal to
+another thread. Blocked signals are not enough either: threads started earlier by libraries do not block them.
 """
 
 import os
@@ -15,19 +15,19 @@ _PIPE_BYTES = 1 << 16
 _SIGNALLED = 128
 """Added to the signal number, for the exit code that shells use."""
 _STOP = 0
-"""A byte of no signal: the process itself requests the end."""
+"""The byte for a stop requested by the process itself. No signal has this number."""
 
 
 class StopSignals:
-    """The signals that end a process, from `__enter__` on. For the main thread."""
+    """Handles the signals that end a process, from `__enter__` on. For the main thread."""
 
     def __enter__(self) -> "StopSignals":
         self._reader, self._writer = os.pipe()
         self._is_watched = False
-        """Whether a thread reads the pipe; it then closes the read end."""
+        """Whether a thread reads the pipe. This thread then closes the read end."""
         os.set_blocking(self._writer, False)
         self._before_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        # Empty handlers: the byte in the pipe is enough.
+        # The handlers do nothing, because the byte in the pipe is enough.
         self._before = {each: signal.signal(each, lambda number, frame: None) for each in _SIGNALS}
         return self
 
@@ -40,25 +40,25 @@ class StopSignals:
             os.close(self._reader)
 
     def wait(self) -> None:
-        """Wait for the first request; requests until the return count as one. The next one ends the process at once."""
+        """Wait for a stop request. Requests before the return count as one. A later signal ends the process at once."""
         self._next((*_SIGNALS, _STOP))
         self._forget_the_others()
         threading.Thread(target=self._end_at_the_next, daemon=True).start()
         self._is_watched = True
 
     def stop(self) -> None:
-        """Make `wait` return as a signal does; no effect after its return. Any task may call it."""
+        """Make `wait` return, as a signal does. No effect after `wait` has returned. Any task may call this."""
         os.write(self._writer, bytes([_STOP]))
 
     def _next(self, wanted: Collection[int] = _SIGNALS) -> int:
-        """Wait for the next signal and return it; 0 at the end of the pipe."""
+        """Wait for one of the wanted bytes and return it; 0 at the end of the pipe."""
         while data := os.read(self._reader, 1):
             if data[0] in wanted:  # other signals may have handlers too
                 return data[0]
         return 0
 
     def _forget_the_others(self) -> None:
-        """Empty the pipe: a supervisor may have sent a second signal during a long start."""
+        """Empty the pipe, because a supervisor may have sent a second signal during a long start."""
         os.set_blocking(self._reader, False)
         with suppress(BlockingIOError):
             while os.read(self._reader, _PIPE_BYTES):

@@ -1,8 +1,8 @@
 """TLS and plain text on one port, and TLS towards servers.
 
 A TLS handshake begins with the byte 0x16. A frame of RocketMQ's protocol begins with the first byte of a length, which
-is far smaller. So the first byte shows the protocol of a client. Receives and sends drive the handshake step by step,
-so it blocks no other connection.
+is far smaller. So the server detects the protocol of a client from the first byte. Receives and sends make the
+handshake step by step, so that it does not block other connections.
 
 Source: RocketMQ TlsMode, NettyRemotingServer.HandshakeHandler, RFC 8446 section 5.1.
 """
@@ -22,18 +22,18 @@ _WRITE_BYTES_MAX = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """The identity of a server. Paths are of PEM files."""
+    """The TLS settings of a server. Paths are of PEM files."""
 
     certificate_path: str
-    """The certificate and its intermediate certificates."""
+    """The server's certificate and its intermediate certificates."""
     key_path: str
     is_required: bool = False
-    """Whether plain text is refused; otherwise each client chooses."""
+    """Whether clients must use TLS; otherwise each client chooses."""
     client_authority_path: str | None = None
-    """The authority for client certificates, which are then required; None: clients need no certificate."""
+    """The authority that signs the certificates of clients; None: clients need no certificate."""
 
     def context(self) -> ssl.SSLContext:
-        """Read the files. OSError (ssl.SSLError) if they are invalid."""
+        """Read the files. Raises OSError (ssl.SSLError) if they are invalid."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.client_authority_path)
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.load_cert_chain(self.certificate_path, self.key_path)
@@ -44,16 +44,16 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True)
 class TlsTrust:
-    """The trust and identity of a client. Paths are of PEM files."""
+    """The TLS settings of a client. Paths are of PEM files."""
 
     authority_path: str | None
-    """The authority for server certificates; None: not checked, the default of RocketMQ's clients."""
+    """The authority that signs the certificates of servers; None: not checked, as in RocketMQ's clients by default."""
     certificate_path: str | None = None
-    """The client's certificate, if servers ask for one."""
+    """The client's certificate, for servers that require one."""
     key_path: str | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Read the files. OSError (ssl.SSLError) if they are invalid."""
+        """Read the files. Raises OSError (ssl.SSLError) if they are invalid."""
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=self.authority_path)
         if self.authority_path is None:
             context.check_hostname = False
@@ -64,36 +64,36 @@ class TlsTrust:
 
 
 class TlsStream:
-    """One side of a TLS session, on memory buffers instead of the socket, so that no step blocks.
+    """One end of a TLS session. It uses memory buffers instead of the socket, so that no step blocks.
 
-    Invariant: encrypted bytes that are not in the socket yet are in the outgoing buffer or in `_owed`.
+    Invariant: encrypted bytes that were not written to the socket are in the outgoing buffer or in `_owed`.
     """
 
     __slots__ = ("_begun", "_has_ended", "_incoming", "_may_hold", "_outgoing", "_owed", "_session")
 
     def __init__(self, context: ssl.SSLContext, *, server_name: str | None = None) -> None:
-        """Begin a session: as a client if a server's name is given, as a server otherwise."""
+        """Begin a session: as a client if server_name is given, else as a server."""
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         is_server = server_name is None
         self._session = context.wrap_bio(self._incoming, self._outgoing, is_server, server_name)
         self._owed = memoryview(b"")
         self._begun = b""
-        """Plain bytes whose encrypted form is not sent completely."""
+        """Plain bytes that were encrypted but not sent completely."""
         self._may_hold = False
         self._has_ended = False
 
     @property
     def holds_bytes(self) -> bool:
-        """Return whether received bytes may be held here."""
+        """See `ByteStream.holds_bytes`."""
         return self._may_hold
 
     @property
     def owes_bytes(self) -> bool:
-        """Return whether encrypted bytes wait for room in the socket."""
+        """See `ByteStream.owes_bytes`."""
         return len(self._owed) > 0
 
     def shake_hands(self, carrier: socket.socket) -> None:
-        """Continue the handshake; return when it is done. BlockingIOError while it is the peer's turn."""
+        """Continue the handshake; return when it is complete. Raises BlockingIOError while the peer must answer."""
         try:
             while True:
                 try:
@@ -127,7 +127,7 @@ class TlsStream:
                 pieces.append(piece)
                 size_bytes += len(piece)
             else:
-                self._may_hold = True  # there may be more
+                self._may_hold = True  # the session may have more decrypted bytes
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError) as end:
             if not pieces and self._session.version() is None:
                 raise self._broken(carrier, end) from end
@@ -137,10 +137,9 @@ class TlsStream:
         return b"".join(pieces)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Send bytes; return how many, at least one, all of which are in the socket.
+        """Send bytes. Return how many were written to the socket, at least one.
 
-        Encryption cannot be undone, so after a BlockingIOError the next send must begin with the same bytes.
-        """
+        After a BlockingIOError the next send must begin with the same bytes, because they are encrypted already."""
         if not self._begun:
             self._encrypt(carrier, data[:_WRITE_BYTES_MAX])
         elif data[: len(self._begun)] != self._begun:
@@ -165,7 +164,7 @@ class TlsStream:
 
     def end(self, carrier: socket.socket) -> None:
         """Tell the peer that the stream ends."""
-        with suppress(ssl.SSLError, ValueError):  # the peer's answer is still missing, or the handshake was never done
+        with suppress(ssl.SSLError, ValueError):  # the peer has not answered yet, or the handshake was not complete
             self._session.unwrap()
         self.flush(carrier)
 
@@ -181,13 +180,13 @@ class TlsStream:
                 raise self._broken(carrier, error) from error
 
     def _broken(self, carrier: socket.socket, error: ssl.SSLError) -> ConnectionError:
-        """Send the alert for a TLS error, if any, and return the error for this side."""
+        """Send the TLS alert for an error, if there is one, and return the ConnectionError to raise."""
         with suppress(OSError):
             self.flush(carrier)
         return ConnectionAbortedError(errno.ECONNABORTED, f"TLS: {error.reason or error}")
 
     def _feed(self, carrier: socket.socket) -> None:
-        """Read from the socket into the session. BlockingIOError if there are no bytes."""
+        """Read bytes from the socket into the session. Raises BlockingIOError if the socket has none."""
         if self._has_ended:
             why = "TLS: the connection ended in the midst of something"
             raise ConnectionResetError(errno.ECONNRESET, why)
@@ -214,12 +213,12 @@ class FirstByteStream:
 
     @property
     def holds_bytes(self) -> bool:
-        """Return whether received bytes may be held here."""
+        """See `ByteStream.holds_bytes`."""
         return self._stream.holds_bytes
 
     @property
     def owes_bytes(self) -> bool:
-        """Return whether bytes wait for room in the socket."""
+        """See `ByteStream.owes_bytes`."""
         return self._stream.owes_bytes
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:

@@ -1,7 +1,7 @@
 """The real world: the system's clocks, daemon threads as tasks, and worlds.
 
-Threads are daemons, so that a store without a shutdown does not keep its process alive. For the directory that is a
-process kill, and recovery handles it.
+Threads are daemons, so that a store without a shutdown does not keep its process alive. The end of the process is then
+the same as a process kill, and recovery handles it.
 """
 
 import os
@@ -19,7 +19,7 @@ from .network import RealNetwork
 from .overlay import OverlayFiles
 
 _TRIES = 1_000
-"""Tries before a waiter for a lock sleeps: 85 ms if no other thread runs, 30 of them busy."""
+"""How often a waiter tries to get a lock before it sleeps: 85 ms if no other thread runs, of which 30 ms busy."""
 
 
 class RealClock:
@@ -31,19 +31,22 @@ class RealClock:
         return time.time_ns() // 1_000_000
 
     monotonic_ns = staticmethod(time.monotonic_ns)
-    """Return ns since some fixed time. It never steps back. Not wrapped, because every put calls it twice."""
+    """Return ns since some fixed time.
+
+    It never steps back. Not wrapped in Python code, because every put calls it twice.
+    """
 
     def utc_offset_ms(self) -> int:
-        """Return the present difference of local time and UTC, including daylight saving."""
+        """Return the current difference between local time and UTC, including daylight saving time."""
         return time.localtime().tm_gmtoff * 1000
 
 
 class ThreadCell:
     """An integer in an attribute.
 
-    add() and compare_and_set() exclude each other with a lock. set() takes none: under the interpreter lock no thread
-    switch can fall between the two halves of either. It is the most frequent change, and a lock would make it five
-    times as expensive.
+    add() and compare_and_set() exclude each other with a lock. set(), the most frequent change, uses no lock, which
+    would make it five times as expensive. Under the interpreter lock no thread switch is possible between the read and
+    the write of the other two.
     """
 
     __slots__ = ("_lock", "_value")
@@ -72,11 +75,11 @@ class ThreadCell:
 
 
 class ThreadLock:
-    """A mutex. One waiter at a time polls it, whenever other threads let it run; the rest sleep.
+    """A mutex. One waiter at a time polls the lock; all other waiters sleep.
 
-    A thread that sleeps for a lock gets it while another thread runs. That thread then finds the lock taken and sleeps
-    in turn, so from then on each use of the lock switches threads, which costs more than most locks are held for. A
-    polling waiter avoids this: the holder continues as long as it may run.
+    If all waiters slept, a sleeping thread would get the lock while another thread runs. The running thread would then
+    find the lock taken and sleep. So each use of the lock would switch threads, which takes longer than most locks are
+    held. With a polling waiter, the holder continues until its time slice ends.
     """
 
     __slots__ = ("_mutex", "_next")
@@ -84,7 +87,7 @@ class ThreadLock:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._next = threading.Lock()
-        """Held by the polling waiter."""
+        """The lock of the waiter that polls."""
 
     def __enter__(self) -> None:
         if not self._mutex.acquire(False):
@@ -103,10 +106,11 @@ class ThreadLock:
 
 
 class ThreadSignal:
-    """A gate that a notify opens and a waiter closes.
+    """A gate that `notify` opens and the waiter closes.
 
-    Invariant: while _notified is False the gate is closed, so no thread opens an open gate. A notify() that finds True
-    may return at once: the wait that consumes this notice has not returned yet, and sees all work done before the call.
+    Invariant: while `_notified` is False the gate is closed, so no thread opens an open gate. If `_notified` is True,
+    notify() may return at once: the wait that clears it has not returned yet, so the waiter will see all work done
+    before this call.
     """
 
     __slots__ = ("_gate", "_notified", "_notifying")
@@ -118,7 +122,7 @@ class ThreadSignal:
         self._gate.acquire()
 
     def notify(self) -> None:
-        """Wake the waiter, or let the next wait return at once. Costs one test while a notice is pending."""
+        """Wake the waiter, or let the next wait return at once. Repeated calls before the wait cost one test each."""
         if self._notified:
             return
         with self._notifying:
@@ -134,7 +138,7 @@ class ThreadSignal:
 
 
 class ThreadTask:
-    """A daemon thread. failure is the exception that ended its body, if any."""
+    """A daemon thread. failure is the exception that ended the thread, if any."""
 
     __slots__ = ("_body", "_thread", "failure", "name")
 
@@ -146,7 +150,7 @@ class ThreadTask:
         self._thread.start()
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Wait for the task to end; False after timeout_ms without its end. None: wait for ever."""
+        """Wait until the task ends (True) or for timeout_ms (False). None: no timeout."""
         self._thread.join(None if timeout_ms is None else _seconds(timeout_ms))
         return not self._thread.is_alive()
 
@@ -185,18 +189,17 @@ def _seconds(timeout_ms: int) -> float:
 
 @contextmanager
 def pinned() -> Iterator[int | None]:
-    """Pin this thread and its new threads to one processor inside a block. Yields its number.
+    """Pin this thread and threads that it starts to one processor inside a block. Yields the processor's number.
 
-    Python runs one thread at a time. A switch to a thread that sleeps on another processor takes longer than most
-    turns; if another process uses that processor, no thread runs in the meantime.
+    Python runs one thread at a time. A switch to a thread that sleeps on another processor takes longer than most time
+    slices. If another process uses that processor, no thread runs until it is free.
 
-    Yields None without a change if the system does not allow pinning, or if Python runs threads in parallel.
-    """
+    Yields None, without a change, if pinning is not allowed or if Python runs threads in parallel."""
     allowed = _choosable()
     if allowed is None:
         yield None
         return
-    chosen = sorted(allowed)[os.getpid() % len(allowed)]  # spreads several such processes
+    chosen = sorted(allowed)[os.getpid() % len(allowed)]  # so that several processes use different processors
     os.sched_setaffinity(0, {chosen})
     try:
         yield chosen
@@ -205,7 +208,7 @@ def pinned() -> Iterator[int | None]:
 
 
 def _choosable() -> set[int] | None:
-    """Return the processors that this thread may choose, None if it cannot or should not."""
+    """Return the processors to which this thread may be pinned; None if it cannot or should not be pinned."""
     if not hasattr(os, "sched_setaffinity") or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     allowed = os.sched_getaffinity(0)
@@ -217,17 +220,17 @@ def _choosable() -> set[int] | None:
 
 
 def real_world(network: RealNetwork | None = None) -> World:
-    """Return this computer: clock, threads, durable files, and a network, plain by default."""
+    """Return the world of this computer: clock, threads, files, and a network, without TLS by default."""
     return World(RealClock(), ThreadTasks(), RealFiles(), network or RealNetwork(), load_core())
 
 
 def overlay_world() -> World:
-    """Return this computer with files whose changes stay in memory: the disk never changes."""
+    """Return the world of this computer with an overlay, which keeps all changes of files in memory."""
     return World(RealClock(), ThreadTasks(), OverlayFiles(), core=load_core())
 
 
 class ThisComputer(NamedTuple):
-    """This computer in the form of `store.own_code`: clock, threads, and files with all operations."""
+    """A `PortableWorld` of this computer: clock, threads, and files."""
 
     clock: RealClock
     tasks: ThreadTasks
@@ -235,5 +238,5 @@ class ThisComputer(NamedTuple):
 
 
 def this_computer() -> ThisComputer:
-    """Return this computer for your own code, which gets a `SimWorld` in a simulation."""
+    """Return the world of this computer for your own code. In a simulation your code gets a `SimWorld` instead."""
     return ThisComputer(RealClock(), ThreadTasks(), RealFiles())

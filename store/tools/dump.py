@@ -4,8 +4,9 @@ JSON contract, `tornlog-dump/1`: one object per message, in log order:
 
     format          "tornlog-dump/1"
     topic queueId queueOffset
-                    place for consumers; queueOffset is 0 for prepared and rolled back messages, which are in no queue
-    offset size     of its record in the log, bytes
+                    the message's queue entry; queueOffset is 0 for prepared and rolled back messages, which are in no
+                    queue
+    offset size     of the message's record in the log, bytes
     msgId           the offset message id
     storeTimestamp bornTimestamp
                     ms since 1970
@@ -15,14 +16,15 @@ JSON contract, `tornlog-dump/1`: one object per message, in log order:
                     as in the record
     properties      name -> value, including RocketMQ's own (TAGS, KEYS, UNIQ_KEY, ...)
     bodyLength      bytes
-    body            the stored bytes, compressed if sysFlag says so: as text, hex or base64; may be omitted on request
+    body            the stored bytes, compressed if sysFlag has that bit: as text, hex or base64; absent on request
 
-Invalid UTF-8 in text becomes U+FFFD. Fields may be added under the same format; a change of meaning makes it `/2`.
+Invalid UTF-8 in text becomes U+FFFD. A later version may add fields; if it changes the meaning of one, the format is
+`/2`.
 
-A place that is no record is reported and skipped up to the next record. Body checksums are checked for selected
+Bytes that are no record are reported and skipped up to the next record. Body checksums are checked for selected
 messages only. After an unclean exit, damage after the last record is expected and not reported. A segment of a wrong
-length is damage; of one that is too long only the regular length is read. A gap between two segments is damage, and so
-is a checkpoint that claims records if there is no segment.
+length is damage; in a segment that is too long only the regular length is read. A gap between two segments is damage. A
+checkpoint with record times is damage if there is no segment.
 """
 
 from base64 import b64encode
@@ -49,7 +51,7 @@ _ZEROS = "zeros"
 
 
 class BodyText(Enum):
-    """Spelling of bodies."""
+    """How message bodies are written."""
 
     TEXT = "text"
     HEX = "hex"
@@ -59,23 +61,23 @@ class BodyText(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The conditions for a message. All must hold."""
+    """The conditions that select a message. All must be true."""
 
     topic: str | None = None
     queue_id: int | None = None
     begin: int = 0
-    """First offset: in the queue if queue_id is given, else in the log."""
+    """First offset to select: in the queue if queue_id is given, else in the log."""
     end: int | None = None
     """End offset, exclusive, in the same queue or log."""
     key: str | None = None
     """One of the message's KEYS, or its UNIQ_KEY."""
 
     def is_after(self, log_offset: int) -> bool:
-        """Return whether all messages up to a log offset are too early."""
+        """Return whether the selection begins after a log offset."""
         return self.queue_id is None and log_offset <= self.begin
 
     def is_before(self, log_offset: int) -> bool:
-        """Return whether all messages from a log offset on are too late."""
+        """Return whether the selection ends before a log offset."""
         return self.queue_id is None and self.end is not None and log_offset >= self.end
 
     def wants(self, record: ScannedRecord) -> bool:
@@ -100,13 +102,13 @@ def dump_log(
 ) -> Iterator[dict[str, Any] | CorruptFileError]:
     """Yield the messages of a log as in the contract, and damage.
 
-    open_files is called for each segment and its result dropped afterwards, because an overlay keeps every map. Raises
-    OSError for unreadable files, and CorruptFileError for an invalid checkpoint if it is needed.
+    open_files is called for each segment, and its files are released after the segment, because an overlay keeps every
+    map. Raises OSError for unreadable files, and CorruptFileError for an invalid checkpoint if it is needed.
     """
     files = open_files()
     unclean_exit = files.status(config.abort_path) is not None
-    doubtful: list[CorruptFileError] = []  # damage only if a record follows
-    # zeros, also damage only if a record follows; after the last record zeros are normal
+    doubtful: list[CorruptFileError] = []  # these are damage only if a record follows
+    # zeros are damage only if a record follows, because the rest of the last segment is zero
     holes: list[CorruptFileError] = []
     segments, segment_bytes = list(log_statuses(files, config)), config.mapped_file_size_commit_log
     if not segments:
@@ -123,7 +125,7 @@ def dump_log(
         if base_offset > expected_offset:
             expected = f"the next segment, {segment_name(expected_offset)}"
             doubtful.append(CorruptFileError(path, 0, "base offset", expected, segment_name(base_offset)))
-        # New files for each segment, so that the maps of earlier segments are released.
+        # New files for each segment release the maps of earlier segments.
         view = open_files().map(path, size_bytes).view(0, size_bytes)
         if status.size_bytes != segment_bytes:
             wrong = CorruptFileError(path, 0, "file size", segment_bytes, status.size_bytes)
@@ -137,7 +139,7 @@ def dump_log(
                 continue
             if selection.is_before(found.physical_offset):
                 break
-            yield from (*doubtful, *holes)  # a whole record follows, so no crash explains them
+            yield from (*doubtful, *holes)  # a whole record follows, so a crash cannot be the cause
             doubtful.clear()
             holes.clear()
             if selection.wants(found):

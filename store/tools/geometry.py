@@ -1,7 +1,8 @@
-"""Geometry of a store directory: reads sizes and delay levels from its files.
+"""Geometry of a store directory: derives sizes and delay levels from its files.
 
-No file states them. But all segments of a queue have one size, a delayed message is in the queue of its level with its
-delivery time, and index files show their slots and entries. RocketMQ's defaults apply if the files show too little.
+No file contains these settings. But all segments of a queue have the same size, a delayed message is in the queue of
+its level with its delivery time, and the slots and entries of an index file follow from its content. If the files are
+not enough, RocketMQ's defaults are used.
 """
 
 from collections import Counter
@@ -37,13 +38,14 @@ _BYTES_MAX = 0x7FFFFFFF  # the longest file that Java can map: the size of a Map
 
 _MAX_MESSAGE_BYTES = 4 * MIB
 _EXT_BYTES_MIN = 64
-"""A store makes no shorter extension files."""
+"""The size of the shortest extension file that a store creates."""
 
 
 def index_geometry(files: Files, config: StoreConfig, slots: int | None, entries: int | None) -> tuple[int, int]:
-    """Return the slots and entries of the index in config's directory. Each may be given, or None.
+    """Return the numbers of slots and entries of the index in config's directory.
 
-    A missing value comes from the oldest file that shows it, else from config. Raises OSError for an unreadable file.
+    A value passed as None is derived from the oldest possible index file, else from config. Raises OSError for an
+    unreadable file.
     """
     if slots is None or entries is None:
         for path, size_bytes in _index_files(files, config.index_directory):
@@ -54,7 +56,7 @@ def index_geometry(files: Files, config: StoreConfig, slots: int | None, entries
 
 
 def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
-    """Yield path and length of possible index files, the oldest first."""
+    """Yield path and length of files that may be index files, the oldest first."""
     status = files.status(directory)
     if status is None or not status.is_directory:
         return
@@ -69,7 +71,7 @@ def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
 def _pair(
     files: Files, config: StoreConfig, path: str, size_bytes: int, slots: int | None, entries: int | None
 ) -> tuple[int, int] | None:
-    """Return the slots and entries that one file shows, None if it shows none."""
+    """Derive the numbers of slots and entries from one file; None if this is not possible."""
     assert slots is None or entries is None, (slots, entries)
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
@@ -86,26 +88,29 @@ def _pair(
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """The known settings of a store, None if unknown."""
+    """The known settings of a store; None if unknown."""
 
     commit_log_bytes: int | None = None
     consume_queue_bytes: int | None = None
     max_message_bytes: int | None = None
     delay_levels: str | None = None
     commit_log_paths: str = ""
-    """Directories of the log, separated by `,`. Used if one of them exists; they may belong to another machine."""
+    """Directories of the log, separated by `,`.
+
+    Ignored if none exists, because they may be paths of another machine.
+    """
     read_only_commit_log_paths: str = ""
     consume_queue_ext_bytes: int | None = None
     hash_slots: int | None = None
     index_entries: int | None = None
     has_index: bool | None = None
     multi_dispatch: bool = False
-    """Whether messages enter light queues. %LMQ% names among the queues also show it."""
+    """Whether messages are in light queues. %LMQ% names among the queues also imply this."""
     lmq: bool | None = None
 
     @classmethod
     def of_broker_conf(cls, text: str) -> "Geometry":
-        """Read a RocketMQ broker.conf. Raises ConfigError, which names key and line."""
+        """Parse a RocketMQ broker.conf. Raises ConfigError, which names key and line."""
         conf = read_broker_conf(text, "/")
 
         def given(name: str) -> Any:
@@ -140,10 +145,9 @@ def geometry_fields(config: StoreConfig) -> dict[str, Any]:
 
 
 def config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreConfig:
-    """Return the settings to open a store directory with: the given ones, else those that its files show.
+    """Return the settings with which to open a store directory: from geometry, else derived from its files.
 
-    A size is the most common one, so a single truncated file does not decide. Raises CorruptFileError if root is no
-    store directory or no settings fit it, OSError if it cannot be read.
+    Raises CorruptFileError if root is no store directory or no settings fit its files, OSError if it cannot be read.
     """
     try:
         return _config_of_directory(files, root, geometry)
@@ -185,7 +189,7 @@ def _config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreCo
 
 
 def log_paths(files: Files, root: str, geometry: Geometry) -> StoreConfig:
-    """Return settings with only the directories of the log: the given ones, if any exist."""
+    """Return settings that contain only the log directories: those in geometry, if one exists."""
     elsewhere = StoreConfig(
         root,
         store_path_commit_log=geometry.commit_log_paths,
@@ -197,7 +201,7 @@ def log_paths(files: Files, root: str, geometry: Geometry) -> StoreConfig:
 
 
 def require_store(files: Files, root: str, paths: StoreConfig) -> None:
-    """Raise CorruptFileError unless root is a directory, with a `commitlog` if the log is not elsewhere."""
+    """Raise CorruptFileError unless root is a directory that contains `commitlog`, or the log is elsewhere."""
     status = files.status(root)
     if status is None or not status.is_directory:
         raise CorruptFileError(root, 0, "store", "a directory", "nothing" if status is None else "a file")
@@ -210,17 +214,17 @@ def require_store(files: Files, root: str, paths: StoreConfig) -> None:
 
 
 def segment_statuses(files: Files, config: StoreConfig) -> dict[str, FileStatus]:
-    """Return the status of every segment of log and queues, by path, each row by offset."""
+    """Return the status of every segment of the log and of the queues, by path, in the order of offsets."""
     return dict(log_statuses(files, config)) | dict(_queue_statuses(files, config.store_path_root_dir))
 
 
 def log_statuses(files: Files, config: StoreConfig) -> Iterator[tuple[str, FileStatus]]:
-    """Yield path and status of every segment of the log, by offset."""
+    """Yield path and status of every segment of the log, in the order of offsets."""
     return _segments_among(files, SegmentDirectories.of_commit_log(files, config).paths())
 
 
 def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
-    """Return the most common length of possible segments, the longer one of two; None without one."""
+    """Return the most common length of files that may be segments, the longest in a tie; None without such files."""
     # The most common size, so that one truncated or unfinished file does not decide.
     seen = Counter(status.size_bytes for _, status in statuses if BLANK_BYTES <= status.size_bytes <= _BYTES_MAX)
     return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
@@ -252,7 +256,7 @@ def _directories(files: Files, path: str) -> list[str]:
 
 
 def _delay_levels(files: Files, config: StoreConfig) -> str:
-    """Return the levels shown by delayed messages, and the defaults for levels without messages."""
+    """Derive the delay levels from delayed messages. Levels without messages have RocketMQ's defaults."""
     known = parse_delay_levels(DEFAULT_DELAY_LEVELS)
     seen: dict[int, int] = {}
     for path in _directories(files, f"{config.consume_queue_directory}/{SCHEDULE_TOPIC}"):
@@ -267,7 +271,7 @@ def _delay_levels(files: Files, config: StoreConfig) -> str:
 
 
 def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
-    """Return the delay of the first message in a level's queue, None if it is no valid delay."""
+    """Return the delay of the first message in a level's queue; None if it is no valid delay."""
     for path, status in _statuses_in(files, queue):
         size_bytes = min(status.size_bytes, config.mapped_file_size_consume_queue)
         file = RawSegment(path, 0, files.map(path, size_bytes))

@@ -1,6 +1,6 @@
 """Inspection: opens a store with recovery in memory and reports its contents.
 
-Recovery works on an overlay: the disk does not change.
+Recovery runs on an overlay, so the disk does not change.
 
 JSON contract, `tornlog-inspect/1`:
 
@@ -8,9 +8,9 @@ JSON contract, `tornlog-inspect/1`:
     load          whether the store could be opened; if not, only `findings` follows
     findings      damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the store directory
     notes         sentences about defects that the next start repairs by itself, by the rules of `verify`: after an
-                  unclean exit, those after the last whole record; and about foreign files in the store directory
+                  unclean exit, those after the last whole record; and about unknown files in the store directory
     recovery      {"cleanExit", "startOffset", "endOffset", "records", "changedEntries"}; the last counts queue entries
-                  that recovery wrote or cut
+                  that recovery wrote or removed
     geometry      {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxMessageSize", "messageDelayLevel",
                   "maxHashSlotNum", "maxIndexNum", "enableConsumeQueueExt"} used
     minPhyOffset maxPhyOffset dispatchBehindBytes runningFlagBits earliestMessageTime checkpoint commitLogFiles queues
@@ -19,13 +19,13 @@ JSON contract, `tornlog-inspect/1`:
                   [phyOffset, size, tagsCode] from minOffset to maxOffset. In `checkpoint`, logicsMsgTimestamp is
                   the recovered store's value: after an unclean exit, the store time of the last record
     delayOffsetJson
-                  the same table as `config/delayOffset.json` will have it
+                  the same table in the form of `config/delayOffset.json`
     consumeQueueExtFiles
                   number of extension files of all queues
     commitLogRecords
-                  every record as an object, and marked entries for other content: see `observed.records_of`
+                  every record as an object; other content of the log as marked objects: see `observed.records_of`
 
-Fields may be added under the same format; a change of meaning makes it `/2`.
+A later version may add fields; if it changes the meaning of one, the format is `/2`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -57,13 +57,13 @@ class Inspection:
     """Every segment on disk, by path."""
     findings: list[CorruptFileError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Defects that the next start repairs by itself, and foreign files."""
+    """Defects that the next start repairs by itself, and unknown files."""
     config: StoreConfig | None = None
     store: MessageStore | None = None
     report: RecoveryReport | None = None
 
     def summary(self) -> Fields:
-        """Return everything except records and entries."""
+        """Return all fields of the contract except records and entries."""
         fields: Fields = {
             "format": FORMAT,
             "load": self.store is not None,
@@ -92,7 +92,7 @@ class Inspection:
         self.notes.append(f"{place}; {consequence}")
 
     def everything(self) -> Fields:
-        """Return the summary with all entries and records."""
+        """Return all fields of the contract."""
         fields = self.summary()
         if self.store is not None:
             for queue_fields in fields["queues"]:
@@ -103,17 +103,17 @@ class Inspection:
         return fields
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield the content of the log."""
+        """Yield the records and other content of the log."""
         return iter(()) if self.store is None else records_of(self.store)
 
 
 def inspect_directory(
     world: World, root: str, geometry: Geometry, open_files: Callable[[], Files] | None = None
 ) -> Inspection:
-    """Open the store at root, an absolute path, in a world that keeps changes to itself (`overlay_world`).
+    """Open the store at root, an absolute path, in a world that keeps changes in memory (`overlay_world`).
 
-    open_files gives the files before recovery, to check the part that recovery truncated; without it that part counts
-    as damage. Raises OSError for unreadable files.
+    open_files returns the files before recovery, to check the part that recovery truncated; without it, that part
+    counts as damage. Raises OSError for unreadable files.
     """
     found = Inspection(root)
     try:
@@ -134,7 +134,7 @@ def inspect_directory(
         before = None if is_clean or open_files is None else open_files()
         if before is not None and cut_at is not None and not _is_followed(cut_at, before, found.config):
             assert cut_at in found.findings, cut_at
-            found.findings.remove(cut_at)  # it is the torn end after a crash
+            found.findings.remove(cut_at)  # a torn end is expected after a crash
             found.note(cut_at, "unclean exit: recovery will end the log there")
         for stray in found.report.strays:
             found.note(stray, "no part of the store: a start leaves it alone")
@@ -148,7 +148,7 @@ def inspect_directory(
 
 
 def _is_followed(cut_at: CorruptFileError, files: Files, config: StoreConfig) -> bool:
-    """Return whether a whole record follows the end of the log: then it is more than a torn end."""
+    """Return whether a whole record follows the end of the log. If so, the damage is not a torn end."""
     is_behind = False
     for path, status in log_statuses(files, config):
         is_first = path == cut_at.file
@@ -166,7 +166,7 @@ def _is_followed(cut_at: CorruptFileError, files: Files, config: StoreConfig) ->
 
 
 def _is_record(view: memoryview, at: int, path: str, base_offset: int) -> bool:
-    """Return whether a whole record is at a position, not only the start of one."""
+    """Return whether a complete record is at a position."""
     records = scan_records(view, at, len(view), file=path, base_offset=base_offset, check_crc=True)
     try:
         return next(records, None) is not None
@@ -175,7 +175,7 @@ def _is_record(view: memoryview, at: int, path: str, base_offset: int) -> bool:
 
 
 def _irregular(segments: Mapping[str, FileStatus], config: StoreConfig) -> Iterator[CorruptFileError]:
-    """Yield wrong sizes and gaps that recovery repairs. A crash can cause them, a clean exit cannot."""
+    """Yield wrong sizes of segments and gaps between segments. Only a crash can cause them; recovery repairs them."""
     log_directories = {*config.commit_log_directories, *config.read_only_commit_log_directories}
     last_row, expected = "", 0
     for path, status in segments.items():

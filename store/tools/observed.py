@@ -1,7 +1,7 @@
 """Observed state of a loaded store: plain values under RocketMQ's names.
 
-Fields and meanings are those of `inspect.observed` in the manifests of the golden stores; `inspect` adds its own.
-Offsets and sizes are bytes, queue offsets are indexes, times are ms since 1970, -1 means none.
+The fields are those of `inspect.observed` in the manifests of the golden stores; `inspect` adds more. Offsets and sizes
+are bytes, queue offsets are indexes, times are ms since 1970, -1 means none.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,10 +37,9 @@ _RECORD_FILE = "commitlog"
 
 
 def observe(store: MessageStore, report: RecoveryReport, mtimes_ms: Mapping[str, int]) -> Fields:
-    """Return everything except the records of the log and the entries of the queues, which may be many.
+    """Return the state of a store, without the records of the log and the entries of the queues.
 
-    mtimes_ms: time of the last change of each queue file on disk.
-    """
+    mtimes_ms: modification time of each queue file on disk."""
     return {
         "minPhyOffset": store.min_phy_offset,
         "maxPhyOffset": store.max_phy_offset,
@@ -62,7 +61,7 @@ def observe(store: MessageStore, report: RecoveryReport, mtimes_ms: Mapping[str,
 
 
 def _earliest_message_time(store: MessageStore) -> int:
-    """Return the first record's store time, as RocketMQ does: only if twice the largest body follows in its file."""
+    """Return the first record's store time; as in RocketMQ, only if its segment has room for twice the largest body."""
     offset, bytes_min = store.min_phy_offset, 2 * store.config.max_message_size
     if offset < 0 or store.commit_log.record_bytes(offset, bytes_min, store.max_phy_offset) is None:
         return -1
@@ -75,7 +74,10 @@ def _store_timestamp_ms(store: MessageStore, physical_offset: int) -> int:
 
 
 def _checkpoint(store: MessageStore, report: RecoveryReport) -> Fields:
-    """Return the times of a recovered store: re-dispatch after an unclean exit sets the second."""
+    """Return the checkpoint's times after recovery.
+
+    After an unclean exit, the second is the last record's store time.
+    """
     values = store.checkpoint.values
     redispatched = not report.clean_exit and report.records > 0
     return {
@@ -154,7 +156,7 @@ def records_of(store: MessageStore) -> Iterator[Fields]:
 
     blank          the rest of the file is empty
     crcMismatch    actual checksum of the body, if the record has another
-    at             actual offset of the record, if its physicalOffset differs
+    at             actual offset of the record, if its physicalOffset differs from it
     illegalMagic   hex of an unknown magic; the rest of the file is skipped
     unreadable     why the record cannot be read; without a size, the rest of the file is skipped
     """
@@ -190,7 +192,7 @@ def _fields_at(view: memoryview, at: int, end: int, base_offset: int) -> Fields:
 
 
 def _damaged_fields(view: memoryview, at: int, end: int, base_offset: int, error: CorruptFileError) -> Fields:
-    """Return a record with a wrong checksum; if more is wrong, return the reason."""
+    """Return the fields of a record with a wrong body checksum; for other damage, why it is unreadable."""
     size_bytes, _ = _HEAD.unpack_from(view, at)
     if error.field == "bodyCRC":
         try:

@@ -1,13 +1,14 @@
 """Rebuild: makes a new store directory from the log of another.
 
-Segments are copied with their mtimes and never linked, because recovery and later puts write to the last ones. Side
-files below `config/` are copied unless they are too long. Of the source directory only its `abort` marker and its
-checkpoint are read in addition: they decide how far the log is trusted. The source is not changed.
+Segments are copied with their mtimes and never linked, because recovery and later puts write to the last segments. Side
+files below `config/` are copied unless they are too long. The `abort` marker and the checkpoint of the source decide
+how far the log is trusted. Other files of the source are not read, and no file of the source is changed.
 
 The store's own recovery builds the new directory. It skips damage in the part of the log covered by a clean exit or the
 checkpoint, and ends the log at damage elsewhere. The new directory has an `abort` file until everything in it is
-durable. The new checkpoint states the recovered times; claims of the old one beyond the log are damage. If the head of
-the log has expired, a queue begins with its first remaining message, and blank entries fill its file up to there.
+durable. The new checkpoint has the recovered times; times of the old checkpoint after the last record are damage. If
+the start of the log has expired, a queue begins with its first remaining message, and blank entries fill its file
+before that message.
 
 JSON contract, `tornlog-rebuild/1`:
 
@@ -16,11 +17,11 @@ JSON contract, `tornlog-rebuild/1`:
     logBytes    bytes of all segments
     records     number of records in the log
     minPhyOffset maxPhyOffset
-                begin and end of the log
+                first offset and end offset of the log
     queues      [{"topic", "queueId", "minOffset", "maxOffset"}]
     findings    damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the new directory
 
-Fields may be added under the same format; a change of meaning makes it `/2`.
+A later version may add fields; if it changes the meaning of one, the format is `/2`.
 """
 
 from collections.abc import Callable
@@ -60,7 +61,7 @@ class Rebuilt:
     findings: list[CorruptFileError] = field(default_factory=list)
 
     def fields(self) -> dict[str, Any]:
-        """Return everything as plain values, as in the contract."""
+        """Return the fields of the contract."""
         return {
             "format": FORMAT,
             "log": "copied",
@@ -74,10 +75,10 @@ class Rebuilt:
 
 
 def rebuild_directory(source: Files, config: StoreConfig, world: World, root: str, advance: Advance) -> Rebuilt:
-    """Make the directory root, which must be missing or empty, from the log of the store described by config.
+    """Make the directory root from the log of the store described by config. root must be missing or empty.
 
     Raises FileExistsError if root has entries, CorruptFileError if the log cannot belong to a store, OSError if a disk
-    fails. After an error the `abort` file stays in root.
+    fails. After an error the `abort` file remains in root.
     """
     files = world.files
     if files.status(root) is not None and files.list_directory(root):
@@ -85,11 +86,11 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
     own = replace(config, store_path_root_dir=root, store_path_commit_log="", read_only_commit_log_store_paths="")
     store = MessageStore(world, own)
     make_directory(files, root)
-    store.mark_running()  # first: after an interruption the next start must run a full recovery
+    store.mark_running()  # first, so that after an interruption the next start makes a full recovery
     log_bytes = _copy_log(source, config, files, own.commit_log_directory, advance)
     odd_side_files = _copy_tree(source, config.config_directory, files, own.config_directory)
     claims, findings = _copy_checkpoint(source, config, files, own)
-    # A power cut while `abort` goes may keep its removal and lose newer names in the root, so none may be left.
+    # A power cut may keep the removal of `abort` and lose newer names in the root. So all names are synced before.
     make_directory(files, own.consume_queue_directory)
     if own.enable_consume_queue_ext:
         make_directory(files, own.consume_queue_ext_directory)
@@ -103,7 +104,7 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
         store.checkpoint.index_begins_again_at(report.last_store_timestamp_ms)
         store.checkpoint.log_is_durable_to(report.last_store_timestamp_ms)
         store.flush_queues.flush_thoroughly()
-        # Last: from here on a start trusts the directory.
+        # Last, because after this a start trusts the directory.
         files.unlink(own.abort_path)
         files.sync_directory(root)
         queues = [
@@ -123,7 +124,7 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
 
 
 def _copy_log(source: Files, config: StoreConfig, files: Files, directory: str, advance: Advance) -> int:
-    """Copy every segment durably and return the number of bytes. Zeros stay holes.
+    """Copy every segment durably and return the number of bytes. Zeros are not written, so the copies are sparse.
 
     Raises CorruptFileError before the first copy if a segment is too long for a store.
     """
@@ -148,17 +149,17 @@ def _copy(source: Files, old: str, size_bytes: int, files: Files, new: str, adva
     from_map, to_map = source.map(old, size_bytes), files.map(new, size_bytes)
     for at in range(0, size_bytes, _CHUNK_BYTES):
         chunk = from_map.view(at, min(at + _CHUNK_BYTES, size_bytes))
-        if first_nonzero(chunk) is not None:  # a new file is already zero
+        if first_nonzero(chunk) is not None:  # a new file is zero already
             to_map.store(at, chunk)
         advance(len(chunk))
     to_map.msync(0, size_bytes)
     to_map.close()
     from_map.close()
-    files.sync(new)  # the size, which msync need not make durable
+    files.sync(new)  # msync may not make the size durable
 
 
 def _copy_tree(source: Files, old: str, files: Files, new: str) -> list[CorruptFileError]:
-    """Copy everything below a directory; return the damage of files that are left out."""
+    """Copy all files below a directory; return the damage of files that are not copied."""
     if source.status(old) is None:
         return []
     found = list[CorruptFileError]()
@@ -183,7 +184,7 @@ def too_long_side_file(path: str, size_bytes: int) -> CorruptFileError:
 def _copy_checkpoint(
     source: Files, config: StoreConfig, files: Files, own: StoreConfig
 ) -> tuple[CheckpointValues, list[CorruptFileError]]:
-    """Copy the checkpoint, so that recovery trusts what it covers. Return its times and its damage."""
+    """Copy the checkpoint, so that recovery trusts the records that it covers. Return its times and its damage."""
     try:
         values = read_checkpoint(source, config.checkpoint_path)
     except CorruptFileError as error:
@@ -197,7 +198,7 @@ def _copy_checkpoint(
 def _claims_beyond_log(
     claims: CheckpointValues, store: MessageStore, last_ms: int, *, unclean_exit: bool
 ) -> list[CorruptFileError]:
-    """Return the claims of the old checkpoint beyond the log. last_ms: store time of the last record."""
+    """Return the times of the old checkpoint after the last record as damage. last_ms: the last record's store time."""
     path = store.config.checkpoint_path
     if not any(claims_beyond(claims, last_ms, unclean_exit=unclean_exit, file=path)):
         return []
@@ -206,7 +207,10 @@ def _claims_beyond_log(
 
 
 def _newest_ms(store: MessageStore) -> int:
-    """Return the latest store time in the log, 0 without records. After a clock step it is not the last record's."""
+    """Return the latest store time in the log, 0 without records.
+
+    After a clock step another than the last record may have it.
+    """
     newest_ms = 0
     for segment in store.log.segments:
         view = segment.file.view(0, segment.size_bytes)

@@ -1,4 +1,4 @@
-"""Side files of a directory: finds the damaged ones."""
+"""Side files of a directory: finds the damaged files."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -20,14 +20,13 @@ _DECODERS: Mapping[str, Callable[[bytes, str], Any]] = {
     "consumerOffset.json": decoded_consumer_offsets,
     "lmqConsumerOffset.json": decoded_consumer_offsets,
 }
-"""Of other files, such as `topics.json`, only the JSON is checked."""
+"""Decoders by file name. Other files, such as `topics.json`, only have to be valid JSON."""
 
 
 def damaged_side_files(files: Files, config: StoreConfig) -> Iterator[CorruptFileError]:
-    """Yield the damage of each unreadable side file. Its owner uses `.bak` instead, or begins without it.
+    """Yield the damage of each invalid side file. Services use the `.bak` file instead, or start without the file.
 
-    Raises OSError if a file cannot be read.
-    """
+    Raises OSError if a file cannot be read."""
     directory = config.config_directory
     status = files.status(directory)
     if status is None or not status.is_directory:
@@ -35,7 +34,7 @@ def damaged_side_files(files: Files, config: StoreConfig) -> Iterator[CorruptFil
     for name in files.list_directory(directory):
         path = f"{directory}/{name}"
         found = files.status(path)
-        # A crash can leave a new file empty; its owner then reads the backup.
+        # After a crash a new file can be empty; the backup is then used.
         if not name.endswith(".json") or found is None or found.is_directory or not found.size_bytes:
             continue
         if found.size_bytes > SIDE_JSON_BYTES_MAX:

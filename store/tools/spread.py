@@ -1,7 +1,7 @@
-"""Spreading: judges many parts of a store, in turn or in other processes.
+"""Spreading: checks many parts of a store, one after another or in processes.
 
-A judgement gets files of the process in which it runs, because open files cannot be sent. Judgements, items and results
-are plain values.
+A check opens the files in its own process, because open files cannot be pickled. Checks, items and results can be
+pickled.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,14 +16,14 @@ Judgement = Callable[[Files, Core | None, Item], Result]
 
 
 class PartSpread(Protocol):
-    """Judges many parts."""
+    """Checks many parts."""
 
     def __call__(self, judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield the result of each item, in the order of the items. Raises the OSError of a judgement."""
+        """Yield the result of each item, in the order of the items. Raises any OSError of a check."""
 
 
 def in_turn(files: Files, core: Core | None) -> PartSpread:
-    """Return a spread that judges one part after another, in this process."""
+    """Return a spread that checks one part after another in this process."""
 
     def judged(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
         return (judgement(files, core, item) for item in items)

@@ -1,19 +1,18 @@
 """Verification: checks a store directory and reports every violation.
 
-Checks by the codes of `violation.Promise`: the segments and every record, blank and zero tail in them; queue offsets;
-every queue entry against its record and every record for its entry; every index entry against its record and every key
-for its entry; the checkpoint against the log; whether each side file under `config/` is readable. A flipped bit outside
-of a body may stay undetected, because only bodies have a checksum.
+Checks, by the codes of `DirectoryPromise`: the segments and every record, blank and zero tail in them; queue offsets;
+every queue entry against its record, and that every record has its entry; every index entry against its record, and
+that every key has its entry; the checkpoint against the log; whether each side file under `config/` is readable. A
+flipped bit outside of a body may stay undetected, because only bodies have a checksum.
 
-The log is judged in parts, each in its own process if needed (`spread`). A part looks up the queue entry of each record
-at its queueOffset, and its keys in the index. Then queues and index files are judged one by one, except for entries
-that the parts have already confirmed.
+The log is checked in parts, each in its own process if needed (`spread`). The check of a part compares each record with
+the queue entry at its queueOffset, and its keys with the index. Then queues and index files are checked one by one,
+except for entries that were found to be right with a part of the log.
 
-A directory with an `abort` file had an unclean exit. The next recovery then truncates, adds or removes: damage after
-the last whole record, entries that point there, missing entries at a queue's end, and unfinished segments. These are
-*notes*, unless the crash does not explain them: they are violations if the checkpoint, less RocketMQ's margin of 3 s,
-says that the missing data was durable. The same holds for index files: recovery rebuilds the index from the first file
-on that the checkpoint does not cover.
+A directory with an `abort` file had an unclean exit. The next recovery then repairs damage after the last whole record,
+entries that point there, missing entries at a queue's end, and unfinished segments. These findings are *notes*. They
+are violations if the data was durable by the checkpoint's times, less RocketMQ's margin of 3 s. The same applies to
+index files: recovery rebuilds the index from the first file on that the checkpoint does not cover.
 
 JSON contract, `tornlog-verify/1`:
 
@@ -26,7 +25,7 @@ JSON contract, `tornlog-verify/1`:
     violations  [{"promise", "file", "offset", "field", "expected", "found"}]; file is relative to the directory
     notes       sentences
 
-Fields may be added under the same format; a change of meaning makes it `/2`.
+A later version may add fields; if it changes the meaning of one, the format is `/2`.
 """
 
 from collections.abc import Callable, Iterator
@@ -76,7 +75,7 @@ class Verification:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
 
     def fields(self) -> dict[str, Any]:
-        """Return everything as plain values, as in the contract."""
+        """Return the fields of the contract."""
         fields: dict[str, Any] = {"format": FORMAT, "cleanExit": not self.findings.unclean_exit}
         if self.config is not None:
             fields["geometry"] = geometry_fields(self.config)
@@ -97,10 +96,10 @@ def verify_directory(
     spread: PartSpread | None = None,
     split_bytes: int = 0,
 ) -> Verification:
-    """Check the store at root, an absolute path. advance is called with the log bytes read.
+    """Check the store at root, an absolute path. advance is called with the size of each part of the log that was read.
 
-    files must only list, map and read; `OverlayFiles` prevents changes. A core makes it faster. spread judges the
-    parts, by default here and in turn. A part of the log has split_bytes, 0: a segment.
+    files need to list, map and read only; `OverlayFiles` prevents changes. A core makes the check faster. spread checks
+    the parts, by default one after another in this process. split_bytes: size of a part of the log; 0: a segment.
     """
     unclean_exit = files.status(f"{root}/abort") is not None
     findings = Findings(root, unclean_exit)
@@ -119,7 +118,7 @@ def verify_directory(
 
 @dataclass(frozen=True, slots=True)
 class _LogOrLinks:
-    """Judges a range of the log or the links of an index file, so that both kinds run in parallel."""
+    """Checks a range of the log or the links of an index file. One class for both, so that they can run in parallel."""
 
     log: RangeJudgement
     links: LinkJudgement
@@ -144,7 +143,7 @@ class _Verifier:
         self._split_bytes = split_bytes
 
     def verify(self, advance: Callable[[int], None]) -> None:
-        """Check the log with its keys, then the queues, then index and checkpoint against both."""
+        """Check the log and its keys, then the queues, then the index and the checkpoint."""
         findings, config, counts = self._findings, self._config, self._found.counts
         log_directories = SegmentDirectories.of_commit_log(self._files, config)
         reader = RowReader(self._files, config.mapped_file_size_commit_log, DirectoryPromise.LOG, findings)
@@ -172,7 +171,7 @@ class _Verifier:
     def _verify_log(
         self, segments: list[RawSegment], index: IndexFacts, advance: Callable[[int], None]
     ) -> tuple[LogFacts, list[IndexFinding]]:
-        """Return the facts of the log, and wrong links of the index, which are judged in parallel."""
+        """Return the facts of the log, and wrong links of the index, which are checked in parallel with the log."""
         root, topics = self._findings.root, _topics(self._files, self._config)
         of_log = RangeJudgement(root, self._config, topics, index)
         of_links = LinkJudgement(root, index.slots, index.entries_max)
@@ -180,7 +179,7 @@ class _Verifier:
         parts: list[LogPart | IndexFileFacts] = [*index.files, *ranges]
         judged = self._spread(_LogOrLinks(of_log, of_links), parts)
         links = [finding for _ in index.files for finding in cast(list[IndexFinding], next(judged))]
-        # Ranges are joined in order, because a queue's count continues from range to range.
+        # Ranges are joined in order, because the queue offsets of a queue continue from range to range.
         verifier = LogVerifier(segments[0].base_offset if segments else 0, self._findings)
         each = zip(ranges, cast(Iterator[RangeFacts], judged), strict=True)
         for log_range, facts in joined_ranges(each, self._spread, of_log):
@@ -212,15 +211,15 @@ class _Verifier:
 
 
 def _topics(files: Files, config: StoreConfig) -> frozenset[str]:
-    """Return the topics that have queues, to tell light queues from other names in the same property."""
+    """Return the topics that have queues. Other names in the property of light queues are no light queues."""
     try:
         return frozenset(files.list_directory(config.consume_queue_directory))
     except OSError:
-        return frozenset()  # the verification of queues reports it
+        return frozenset()  # the check of queues reports the error
 
 
 class _Checkpoint:
-    """The times of the checkpoint, 0 without one. Its findings are kept until the report."""
+    """The times of the checkpoint, 0 without a checkpoint. `report` adds its findings."""
 
     def __init__(self, files: Files, path: str, findings: Findings) -> None:
         self.values = CheckpointValues(0, 0, 0)
@@ -239,8 +238,9 @@ class _Checkpoint:
         if status is None:
             self._is_missing = True
             return CheckpointValues(0, 0, 0)
-        size_bytes = min(status.size_bytes, CHECKPOINT_BYTES)  # RocketMQ 5 stores more after these bytes
-        raw = bytes(files.map(self._path, size_bytes).view(0, size_bytes))  # a map, which refuses anything but a file
+        size_bytes = min(status.size_bytes, CHECKPOINT_BYTES)  # RocketMQ 5 has more data after these bytes
+        # read with a map, which fails for everything except a file
+        raw = bytes(files.map(self._path, size_bytes).view(0, size_bytes))
         if is_unborn(raw):
             expected, found = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"
             violation = self._found.violation(DirectoryPromise.CKPT, self._path, len(raw), "size", expected, found)
@@ -251,8 +251,7 @@ class _Checkpoint:
     def report(self, findings: Findings, records: int) -> None:
         """Add the findings.
 
-        With records in the log a missing checkpoint is one: it is created before the first record.
-        """
+        A missing checkpoint is a finding if the log has records, because it is created before the first record."""
         if self._is_missing and records:
             violation = findings.violation(DirectoryPromise.CKPT, self._path, 0, "file", "a file", "nothing")
             findings.explained(violation, "trust no queue entry and make the checkpoint anew")

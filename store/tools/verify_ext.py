@@ -1,4 +1,4 @@
-"""Verifier of the extensions of consume queues: reads them without repair.
+"""Verifier of extension files of consume queues: reads them without repair.
 
 Every extension file must have whole units up to an end mark or to zeros.
 """
@@ -15,7 +15,7 @@ _VALID = DirectoryPromise.CQ_VALID
 
 
 class ExtVerifier:
-    """Reads the extension of one queue at a time."""
+    """Reads the extension files of one queue at a time."""
 
     def __init__(self, files: Files, config: StoreConfig, findings: Findings) -> None:
         self.file_count = 0
@@ -27,7 +27,7 @@ class ExtVerifier:
         self._segments: list[RawSegment] = []
 
     def read(self, topic: str, queue_id: int) -> None:
-        """Check the extension of a queue, which may have none."""
+        """Check the extension files of a queue, if it has any."""
         directory = f"{self._directory}/{topic}/{queue_id}"
         self._segments = [] if self._files.status(directory) is None else self._reader.read([directory])
         for segment in self._segments:
@@ -66,7 +66,10 @@ class ExtVerifier:
         self._findings.explained(violation, "write the plain tagsCode into entries that lead there")
 
     def compare(self, entry_file: str, at: int, address: int, tags_code: int, store_timestamp_ms: int) -> None:
-        """Check that an entry's address, at position at of its file, leads to its record's unit."""
+        """Check that an entry's address refers to the unit of the entry's record.
+
+        at: position of the entry in its file.
+        """
         unit = self._unit(address)
         expected = f"the address of a unit with tagsCode {tags_code} and storeTimestamp {store_timestamp_ms}"
         if unit is None:

@@ -1,7 +1,6 @@
-"""Verifier of segment files: names, sizes and gaps in one row of segments.
+"""Verifier of segment files: names, sizes and gaps of the segments of one queue.
 
-Files are mapped while they are verified and may be larger than memory. A reader of a whole file tells the system which
-part it has read, as `RawSegment` does.
+Files are mapped while they are checked and may be larger than memory. `RawSegment` releases the pages that were read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,13 +18,13 @@ _NEAR_BYTES = 64 << 10
 
 
 class RawSegment:
-    """A mapped segment file; shorter than the segment size if it was truncated."""
+    """A mapped segment file. It is shorter than the segment size if it was truncated."""
 
     def __init__(self, path: str, base_offset: int, file: MappedFile, file_bytes: int | None = None) -> None:
         self.path = path
         self.base_offset = base_offset
         self.size_bytes = file.size_bytes
-        """Mapped bytes: all of the file, or the segment size if the file is too long."""
+        """Number of mapped bytes: all of the file, or the segment size if the file is too long."""
         self.file_bytes = file.size_bytes if file_bytes is None else file_bytes
         self.file = file
         self._near = memoryview(b"")
@@ -33,11 +32,11 @@ class RawSegment:
 
     @cached_property
     def view(self) -> memoryview:
-        """Return all bytes. They are requested at the first access, because the files may be remote."""
+        """Return all bytes. The first call requests the whole file, because reads of a remote file are slow."""
         return self.file.view(0, self.size_bytes)
 
     def bytes_at(self, position: int, size_bytes: int) -> memoryview:
-        """Return a few bytes, fewer at the end. Only bytes near them are requested."""
+        """Return size_bytes from a position on, fewer at the end of the file. Only nearby pages are read."""
         assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         begin = position - self._near_at
         if not 0 <= begin <= begin + size_bytes <= len(self._near):
@@ -55,7 +54,7 @@ class RawSegment:
         return True
 
     def records_from(self, position: int, end: int, *, check_crc: bool) -> Iterator[ScannedRecord]:
-        """Yield the records of `scan_records` and raise its errors, releasing the memory already read."""
+        """Yield the records of `scan_records` and raise its errors. Pages that were read are released."""
         given_back = at = position
         try:
             for record in scan_records(
@@ -72,7 +71,7 @@ class RawSegment:
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Reads rows of segments of one size, and reports all defects of their files."""
+    """Reads the segments of the log or of one queue, and reports all defects of their files."""
 
     files: Files
     segment_bytes: int
@@ -80,10 +79,9 @@ class RowReader:
     findings: Findings
 
     def read(self, directories: Sequence[str]) -> list[RawSegment]:
-        """Return the readable segments of one row in its directories, by offset.
+        """Return the readable segments in the given directories, by offset.
 
-        Unfinished files at the end (too short or after a gap, and all zero) are left out.
-        """
+        Unfinished files at the end (too short or after a gap, and all zero) are omitted."""
         segments: list[RawSegment] = []
         for path in self._paths(directories):
             name = name_of(path)
@@ -128,7 +126,7 @@ class RowReader:
         return status is not None and status.is_directory
 
     def _keep_one(self, first: RawSegment, second: RawSegment) -> RawSegment:
-        """Report two files of one name; return the one with content."""
+        """Report two files of the same name; return the file with content."""
         twin, kept = (first, second) if self._holds_nothing(first) else (second, first)
         expected = "a name that no other directory has"
         found = f"{relative_to(self.findings.root, kept.path)} too"

@@ -1,8 +1,8 @@
 """Verifier of the index: checks each file without the log.
 
-A file is examined alone: its header, and which of its entries are in the log's order. `verify_keys` compares these
-entries with the log, part by part. The links of entries and slots take the longest, and no other check needs them. They
-are judged in parallel with the log, with 4 bytes of memory per hash slot.
+Each file is examined alone: its header, and which of its entries are in log order. `verify_keys` compares these entries
+with the log, part by part. The check of the links between entries and slots takes the longest, and other checks do not
+need its result. So it runs in parallel with the log, with 4 bytes of memory per hash slot.
 
 After an unclean exit recovery keeps only full files that are not newer than the checkpoint's index time. Findings in
 later files are notes.
@@ -43,19 +43,19 @@ class IndexFileFacts(NamedTuple):
     path: str
     header: IndexHeader
     first_offset: int
-    """Log offset of entry 1, -1 without one."""
+    """Log offset of entry 1; -1 without entries."""
     kept: tuple[tuple[int, int], ...]
-    """Numbers of the entries in the log's order, as ranges with exclusive ends."""
+    """Numbers of the entries that are in log order, as ranges with exclusive ends."""
     last_offset: int
-    """Log offset of the last of these entries, -1 without any."""
+    """Log offset of the last entry in `kept`; -1 if there is none."""
     floor: int = -1
-    """End of the earlier files. Entries with an offset before it are ignored."""
+    """Log offset at which earlier files end. Entries with smaller offsets are ignored."""
     is_durable: bool = True
-    """Whether recovery must find the file whole."""
+    """Whether the file must be complete after any exit."""
 
 
 class IndexFinding(NamedTuple):
-    """A violation, and whether it is one after an unclean exit too."""
+    """A violation, and whether it also counts after an unclean exit."""
 
     violation: DirectoryViolation
     is_durable: bool
@@ -63,7 +63,7 @@ class IndexFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
-    """The facts of an index's files, without the log."""
+    """The facts of all index files, without the log."""
 
     files: tuple[IndexFileFacts, ...] = ()
     slots: int = 0
@@ -73,9 +73,9 @@ class IndexFacts:
     file_count: int = 0
     entry_count: int = 0
     found: tuple[IndexFinding, ...] = ()
-    """Violations, except those of links and slots."""
+    """Violations in all files, except in links and slots."""
     exists: bool = False
-    """Whether there is an index. Without one no key is required."""
+    """Whether there is an index. Without an index, keys need no entries."""
 
 
 class _Examined(NamedTuple):
@@ -108,7 +108,7 @@ class _Examination:
 
 @dataclass(frozen=True, slots=True)
 class LinkJudgement:
-    """Judges the links of one file's entries and its slots. The file has a plausible header."""
+    """Checks the links of one file's entries and its slots. The file has a plausible header."""
 
     root: str
     slots: int
@@ -117,7 +117,7 @@ class LinkJudgement:
     def __call__(self, files: Files, core: Core | None, file: IndexFileFacts) -> list[IndexFinding]:
         file_bytes = index_file_bytes(self.slots, self.entries_max)
         view = files.map(file.path, file_bytes).view(0, file_bytes)
-        findings = Findings(self.root, unclean_exit=False)  # only names files
+        findings = Findings(self.root, unclean_exit=False)  # used only for file names
         found = _violations(findings, defects(view, file.path, self.slots, self.entries_max))
         return [IndexFinding(violation, file.is_durable) for violation in found]
 
@@ -130,12 +130,12 @@ def _violations(findings: Findings, found: Iterable[CorruptFileError]) -> list[D
 
 
 def _in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Return the entries in the log's order, as ranges, and the offset of the last one."""
+    """Return the numbers of entries in log order, as ranges, and the log offset of the last one."""
     at = entries_at(slots)
     raw = ENTRY.iter_unpack(view[at + ENTRY_BYTES : at + ENTRY_BYTES * next_entry])
     kept, last, number = list[list[int]](), -1, 1
     while block := [entry[1] for entry in islice(raw, _BLOCK_ENTRIES)]:
-        in_order = block[0] >= last and block == sorted(block)  # `sorted` takes one pass over a block that is in order
+        in_order = block[0] >= last and block == sorted(block)  # `sorted` makes one pass if the block is in order
         for begin, count, offset in (
             [(number, len(block), block[-1])] if in_order else [(at, 1, one) for at, one in enumerate(block, number)]
         ):
@@ -154,7 +154,7 @@ def _in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tuple[tupl
 def examine_index(
     files: Files, config: StoreConfig, index_timestamp_ms: int, findings: Findings, spread: PartSpread
 ) -> IndexFacts:
-    """Examine every file. index_timestamp_ms is the checkpoint's. Adds only unreadable files to findings."""
+    """Examine every file. index_timestamp_ms: from the checkpoint. Only unreadable files are added to findings."""
     directory = config.index_directory
     if files.status(directory) is None:
         if index_timestamp_ms <= 0:
@@ -213,7 +213,7 @@ class _Index:
         return f"{self._directory}/{name}"
 
     def _size_of(self, name: str) -> int | None:
-        """Return the length of an index file, None if the name belongs to none."""
+        """Return the length of an index file; None if the name is not that of an index file."""
         status = self._files.status(self._path(name))
         if parse_index_file_name(name) is None or status is None or status.is_directory:
             return None
@@ -226,7 +226,7 @@ class _Index:
     def _take(self, examined: _Examined) -> None:
         header = examined.header
         is_full = header.next_entry == self._entries_max
-        # Only up to the first file that is not durable: recovery rebuilds all later ones.
+        # Only up to the first file that is not durable, because recovery rebuilds all later files.
         self._all_durable = self._all_durable and is_full and header.end_timestamp_ms <= self._durable_ms
         self._found += [IndexFinding(violation, self._all_durable) for violation in examined.defects]
         file = examined.facts
@@ -244,7 +244,10 @@ class _Index:
 
 
 def report_index(found: Iterable[IndexFinding], findings: Findings) -> None:
-    """Add violations. If recovery rebuilds the files, add only the first, as a note with the number of others."""
+    """Add violations.
+
+    If recovery rebuilds the files, add only the first violation, as a note with the number of others.
+    """
     explained = []
     for violation, is_durable in found:
         if is_durable or not findings.unclean_exit:

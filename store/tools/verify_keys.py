@@ -1,7 +1,8 @@
 """Verifier of keys: compares a part of the log with its index entries.
 
-Records and entries are both in log order. So one pass over both finds entries without a record, keys without an entry,
-and duplicate entries. Thousands of matching entries are compared as columns; other records are compared one by one.
+Records and index entries are both in log order. So one pass over both finds entries without a record, keys without an
+entry, and duplicate entries. Thousands of matching entries are compared as arrays; other records are compared one by
+one.
 """
 
 from bisect import bisect_left
@@ -31,13 +32,13 @@ class KeyedRecord(NamedTuple):
 
 
 class KeyFindings(NamedTuple):
-    """Violations of a part's entries. Those of damaged records at its end depend on the rest of the log."""
+    """Violations of a part's entries. Those of damaged records at the part's end depend on the rest of the log."""
 
     certain: list[IndexFinding]
     if_log_goes_on: list[IndexFinding]
-    """If a whole record follows in a later part: the damaged records must have their entries."""
+    """The violations if a whole record follows in a later part: the damaged records then need index entries."""
     if_log_ends: list[IndexFinding]
-    """If none follows: they are the torn tail, not records."""
+    """The violations if no record follows: the damaged bytes are then the torn tail, not records."""
 
 
 class KeyVerifier:
@@ -46,7 +47,7 @@ class KeyVerifier:
     def __init__(
         self, files: Files, index: IndexFacts, findings: Findings, segment: tuple[str, int], begin_offset: int
     ) -> None:
-        """segment: path and base offset of the part's segment; findings: only names files."""
+        """segment: path and base offset of the part's segment. findings: used only for file names."""
         self._entries = _IndexCursor(files, index, begin_offset)
         self._entries_at = entries_at(index.slots)
         self._durable_end = index.durable_end
@@ -55,14 +56,14 @@ class KeyVerifier:
         self._found: list[IndexFinding] = []
         self._whole: list[KeyedRecord] = []
         self._held: list[KeyedRecord] = []
-        """Damaged records without a whole record after them yet."""
+        """Damaged records with no whole record after them so far."""
 
     def hold(self, record: KeyedRecord) -> None:
-        """Add a damaged record: it counts only if a whole record follows."""
+        """Add a damaged record. It counts only if a whole record follows."""
         self._held.append(record)
 
     def take(self, record: KeyedRecord | None) -> None:
-        """Add a whole record; None: one without keys."""
+        """Add a whole record; None: a record without keys."""
         self._take_held()
         if record is not None:
             self._whole.append(record)
@@ -70,7 +71,7 @@ class KeyVerifier:
                 self._compare_whole()
 
     def take_plain(self, plain: PlainRecords) -> None:
-        """Add the records of the last scan."""
+        """Add the plain records of the last scan."""
         self._take_held()
         self._compare_whole()
         columns = [plain.key_column(name) for name in KEY_COLUMNS]
@@ -80,7 +81,7 @@ class KeyVerifier:
             self._compare(KeyedRecord(physical_offset, stored_ms, tuple(key_hash for key_hash, _, _ in keys)))
 
     def finish(self, end_offset: int | None) -> KeyFindings:
-        """Return the findings of the part, which ends at a log offset; None: the log ends."""
+        """Return the findings of the part. end_offset: where the part ends in the log; None: at the end of the log."""
         self._compare_whole()
         certain, self._found = self._found, []
         self._entries.mark()
@@ -115,7 +116,7 @@ class KeyVerifier:
     # -- many keys -----------------------------------------------------------------------------------
 
     def _are_next(self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> bool:
-        """Take the next entries if they are exactly those of these keys, else none."""
+        """Skip the next entries and return True if they are exactly those of the given keys. Else skip none."""
         entries, at = self._entries, 0
         entries.mark()
         while at < len(hashes):
@@ -129,7 +130,7 @@ class KeyVerifier:
             entries.skip(len(some))
             at = end
         if entries.next is not None and entries.next[1] <= offsets[-1]:
-            entries.back()  # one more for the last record
+            entries.back()  # restores the entry of the last record
             return False
         return True
 
@@ -164,7 +165,7 @@ class KeyVerifier:
                 self._add_of_next(0, "keyHash", f"one entry for each key of record {offset}", "one more")
             else:
                 self._add_of_next(0, "keyHash", f"the hash of a key of record {offset}", key_hash)
-            # The first entry's difference is from the end of the previous file, which may be gone.
+            # The first entry's time is relative to the previous file, which may be removed.
             diff_s = time_diff_s(entries.file.header.begin_timestamp_ms, record.store_timestamp_ms)
             if entries.number > 1 and found_s != diff_s:
                 self._add_of_next(_TIME_DIFF_AT, "timeDiff", diff_s, found_s)
@@ -184,22 +185,22 @@ def _match(
     offsets: Sequence[int],
     times: Sequence[int],
 ) -> bool:
-    """Return whether entries, from a number on, are those of as many keys."""
+    """Return whether the entries, which begin at a number of the file, are exactly those of the keys."""
     assert 0 < len(entries) == len(hashes), (len(entries), len(hashes))
     found_hashes, found_offsets, found_s, _ = zip(*entries, strict=True)
     if found_offsets != tuple(offsets) or found_hashes != tuple(hashes):
         return False
     begin_ms = file.header.begin_timestamp_ms
     diffs_s = [time_diff_s(begin_ms, stored_ms) for stored_ms in times]
-    if number == 1:  # counted from the end of the previous file, which may be gone
+    if number == 1:  # relative to the previous file, which may be removed
         diffs_s[0] = found_s[0]
     return list(found_s) == diffs_s
 
 
 class _IndexCursor:
-    """The entries of an index in log order, from a log offset on.
+    """A cursor over index entries in log order, from a log offset on.
 
-    Invariant: before the end, `next` is entry `number` of `file`.
+    Invariant: unless the cursor is at the end, `next` is entry `number` of `file`.
     """
 
     def __init__(self, files: Files, index: IndexFacts, begin_offset: int) -> None:
@@ -207,7 +208,7 @@ class _IndexCursor:
         self._at = entries_at(index.slots)
         self._blocks = self._read(index.files, begin_offset)
         self._seen: list[tuple[IndexFileFacts, int, list[_Entry]]] = []
-        """Blocks from the mark on: file, number of the first entry, entries."""
+        """Blocks that were loaded since the mark: file, number of the first entry, entries."""
         self._block = self._position = 0
         self._marked = 0
         self._fill()
@@ -222,19 +223,19 @@ class _IndexCursor:
         return self._seen[self._block][1] + self._position
 
     def block(self, count: int) -> list[_Entry]:
-        """Return up to count next entries of one file; empty only at the end."""
+        """Return up to count next entries of one file; none only at the end of the index."""
         if self.next is None:
             return []
         return self._seen[self._block][2][self._position : self._position + count]
 
     def skip(self, count: int) -> None:
-        """Skip entries, all in one block."""
+        """Skip entries, which must be in one block."""
         self._position += count
         assert self._position <= len(self._seen[self._block][2]), (self._position, count)
         self._fill()
 
     def mark(self) -> None:
-        """Mark the place, and forget earlier blocks."""
+        """Mark the current entry, and release earlier blocks."""
         del self._seen[: self._block]
         self._block, self._marked = 0, self._position
 
@@ -243,7 +244,7 @@ class _IndexCursor:
         self._fill()
 
     def _fill(self) -> None:
-        """Load the block of `next`."""
+        """Load the block that contains the next entry."""
         while self._block < len(self._seen) and self._position == len(self._seen[self._block][2]):
             self._block, self._position = self._block + 1, 0
         if self._block == len(self._seen) and (block := next(self._blocks, None)) is not None:

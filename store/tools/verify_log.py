@@ -1,9 +1,9 @@
 """Verifier of the log: joins the facts of its ranges.
 
-Joining shows the end of the log, and so the torn tail; whether each range began at the end of the previous one, or must
-be judged again from there; and whether queue offsets count up across ranges.
+The joined facts tell where the log ends and its torn tail begins; whether each range began at the end of the previous
+range, or must be checked again from there; and whether queue offsets count up across ranges.
 
-Memory is used for violations, for records that are not settled, and for the bounds of settled ones.
+Memory is used for violations, for records that are not settled, and for the bounds of settled records.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,10 +37,10 @@ class LogFacts:
 def joined_ranges(
     judged: Iterable[tuple[LogPart, RangeFacts]], spread: PartSpread, judgement: RangeJudgement
 ) -> Iterator[tuple[LogPart, RangeFacts]]:
-    """Yield ranges in order with their facts from the end of the previous range on, without empty ranges.
+    """Yield ranges in order, without empty ranges. The facts of each begin where the previous range ends.
 
-    judged: all ranges in order, each judged by itself. A range that began elsewhere, because of damage or of a record
-    inside a message's body, is judged again.
+    judged: all ranges in order, each checked by itself. A range that began elsewhere, because of damage or of a record
+    inside a message's body, is checked again.
     """
     next_begin = 0
     for log_range, facts in judged:
@@ -58,24 +58,23 @@ def joined_ranges(
 
 
 class _QueueCount:
-    """The queue offset count of a queue."""
+    """The next queue offset of a queue."""
 
     def __init__(self, first: int | None) -> None:
-        """first: queueOffset of the first record, None if any is valid."""
+        """first: queueOffset of the first record; None if any value is valid."""
         self._next = first
         self._also_next: int | None = None
 
     def take(self, run: QueueRun) -> int | None:
-        """Count a run; return the queueOffset that its first record should have, None if it is right.
+        """Count a run. Return the expected queueOffset of its first record, or None if the queueOffset is right.
 
-        After a mismatch the count may continue from the wrong number or from the expected one.
-        """
+        After a mismatch the count may continue from the wrong queueOffset or from the expected one."""
         assert run.records > 0, run
         found, expected = run.first, self._next
         if expected is None or found in (expected, self._also_next):
             self._next, self._also_next = found + run.records, None
             return None
-        if run.records == 1:  # a single wrong number is followed by the right one
+        if run.records == 1:  # after a single wrong queueOffset the next record continues the old count
             self._next, self._also_next = expected + 1, found + 1
         else:
             self._next, self._also_next = found + run.records, None
@@ -83,7 +82,7 @@ class _QueueCount:
 
 
 class LogVerifier:
-    """Takes the ranges of a log in order."""
+    """Joins the ranges of a log in order."""
 
     def __init__(self, min_offset: int, findings: Findings) -> None:
         """min_offset: first offset of the log."""
@@ -93,12 +92,12 @@ class LogVerifier:
         self._zero_tails: list[DirectoryViolation] = []
         self._doubtful: list[tuple[int, DirectoryViolation]] = []
         self._keys: list[tuple[int, KeyFindings]] = []
-        """The findings of each range, and the log's end known after it."""
+        """The findings of each range, and the end of the log known after the range."""
 
     def take(self, log_range: LogPart, found: RangeFacts) -> None:
         facts = self.facts
         if found.records:
-            self._findings.violations += self._zero_tails  # records follow the zeros
+            self._findings.violations += self._zero_tails  # records follow, so zeros are violations
             self._zero_tails.clear()
             assert found.end_offset > facts.end_offset, (found.end_offset, facts.end_offset)
             facts.end_offset = found.end_offset
@@ -115,7 +114,7 @@ class LogVerifier:
         for queue, of_range in found.queues.items():
             count = self._counts.get(queue)
             if count is None:
-                # A log that begins at 0 has lost no messages to expiry.
+                # If the log begins at 0, no message has expired.
                 count = self._counts[queue] = _QueueCount(None if facts.min_offset else 0)
             for run in of_range.runs:
                 expected = count.take(run)
@@ -134,7 +133,7 @@ class LogVerifier:
             self._findings.violated(DirectoryPromise.QOFF, log_range.path, at, name, expected, number)
 
     def finish(self) -> LogFacts:
-        """Return the facts of the log, now that its end is known."""
+        """Return the facts of the log after the last range."""
         facts = self.facts
         for log_offset, violation in self._doubtful:
             if log_offset < facts.end_offset:

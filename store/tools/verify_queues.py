@@ -1,7 +1,7 @@
 """Verifier of consume queues: compares entries with the records of the log.
 
-Each queue is judged by itself, with its records from the whole log. Settled entries, which a part of the log has
-already confirmed, are skipped.
+Each queue is checked by itself, with its records from the whole log. Settled entries, which were found to be right with
+a part of the log, are skipped.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,7 +37,7 @@ _ZERO_BLOCK = bytes(_BLOCK_BYTES)
 
 
 class QueueToJudge(NamedTuple):
-    """A queue that has a directory, and its records in the log."""
+    """A queue with a directory, and its records in the log."""
 
     topic: str
     queue_id: int
@@ -54,14 +54,14 @@ class QueueFacts(NamedTuple):
     entries: int
     blanks: int
     expired: int
-    """Entries whose records are no longer in the log."""
+    """Number of entries whose records have expired from the log."""
     ext_files: int
     ext_units: int
 
 
 @dataclass(frozen=True, slots=True)
 class QueueJudgement:
-    """Judges some queues of a store."""
+    """Checks some queues of a store."""
 
     root: str
     unclean_exit: bool
@@ -70,10 +70,10 @@ class QueueJudgement:
     end_offset: int
     """Log offset after the last whole record."""
     durable_ms: int
-    """Store time up to which entries survive any exit."""
+    """Store time up to which entries must exist after any exit."""
 
     def __call__(self, files: Files, core: Core | None, queues: Sequence[QueueToJudge]) -> QueueFacts:
-        """Check the entries in the queues' files, and that none is missing."""
+        """Check the entries in the queues' files, and that no entry is missing."""
         verifier = _QueueVerifier(self, files)
         for queue in queues:
             verifier.verify(queue)
@@ -82,7 +82,7 @@ class QueueJudgement:
         return QueueFacts(verifier.findings, len(queues), *counts)
 
     def without_directory(self, files: Files, queues: Mapping[QueueKey, QueuedRecords]) -> Findings:
-        """Return the violations of records whose queues have no directory."""
+        """Return the violations if queues of records have no directory."""
         verifier = _QueueVerifier(self, files)
         for (topic, queue_id), records in sorted(queues.items()):
             verifier.complete(topic, queue_id, records, bytearray(len(records)), end=0)
@@ -90,7 +90,7 @@ class QueueJudgement:
 
 
 def queue_directories(files: Files, config: StoreConfig, findings: Findings) -> list[tuple[str, int, str]]:
-    """Return topic, queueId and directory of every queue, and report other names among them."""
+    """Return topic, queueId and directory of every queue. Other names in these directories are reported."""
     return _QueueListing(files, findings).of(config.consume_queue_directory)
 
 
@@ -121,7 +121,7 @@ class _QueueListing:
         return found
 
     def _named_in(self, path: str) -> list[tuple[str, FileStatus | None]]:
-        """Return the names and their status in a directory that may be missing."""
+        """Return the names in a directory, with their status. The directory may be missing."""
         try:
             if self._files.status(path) is None:
                 return []
@@ -139,11 +139,11 @@ class _SettledRecords:
         self._files = files
         self._queue = queue.topic, queue.queue_id
         self._spans = queue.settled
-        """In log order."""
+        """Spans in log order."""
         self._by_number = sorted(queue.settled)
 
     def find(self, physical_offset: int) -> tuple[int, QueueEntry] | None:
-        """Return number and entry of the record at a log offset; None if there is no such record."""
+        """Return the entry of the record at a log offset, and the entry's number; None without such a record."""
         which = bisect_right(self._spans, physical_offset, key=attrgetter("first_offset")) - 1
         if which < 0 or self._spans[which].last_offset < physical_offset:
             return None
@@ -155,7 +155,7 @@ class _SettledRecords:
         return (number, entry) if entry.physical_offset == physical_offset else None
 
     def passed(self, segment: RawSegment, segment_bytes: int) -> list[tuple[int, int]]:
-        """Return the bounds of settled entries in a file, in order."""
+        """Return the bounds of the settled spans in a file, in order."""
         begin = segment.base_offset // ENTRY_BYTES
         end = begin + min(segment.size_bytes, segment_bytes) // ENTRY_BYTES
         found = []
@@ -234,7 +234,7 @@ class _QueueVerifier:
         settled: _SettledRecords,
         covered: bytearray,
     ) -> DirectoryViolation | None:
-        """Check one entry; return a violation if it points beyond the log's end."""
+        """Check one entry. Return a violation if the entry points past the end of the log."""
         assert at < segment.size_bytes, (at, segment.size_bytes)
         self.entries += 1
         if segment.size_bytes - at < ENTRY_BYTES:
@@ -274,7 +274,7 @@ class _QueueVerifier:
         record: tuple[int, QueueEntry],
         stored_ms: int | None,
     ) -> None:
-        """Compare an entry with its record's number and entry. stored_ms: None if unknown."""
+        """Compare an entry with the expected number and entry of its record. stored_ms: None if unknown."""
         number, (_, size_bytes, code) = record
         if entry.size_bytes != size_bytes:
             self._violated(segment.path, at + 8, "size", size_bytes, entry.size_bytes)
@@ -295,7 +295,7 @@ class _QueueVerifier:
         return store_timestamp_ms_at(self._files.map(path, at + RECORD_BYTES_MIN).view(at, at + RECORD_BYTES_MIN), 0)
 
     def complete(self, topic: str, queue_id: int, records: QueuedRecords, covered: bytearray, *, end: int) -> None:
-        """Report every record without an entry. An unclean exit explains missing entries after the queue's end."""
+        """Report every record without an entry. After an unclean exit, entries after the queue's end may be missing."""
         assert len(covered) == len(records), (len(covered), len(records))
         missing = 0
         first: DirectoryViolation | None = None
@@ -303,7 +303,7 @@ class _QueueVerifier:
         while position >= 0:
             if position not in records.damaged:
                 violation = self._without_entry(topic, queue_id, records, position)
-                # Entries up to the checkpoint's time must exist, also after an unclean exit.
+                # Entries up to the checkpoint's time must exist after any exit.
                 is_late = records.stored_ms[position] > self._judgement.durable_ms
                 is_tail = is_late and records.queue_offsets[position] >= end
                 if is_tail:
@@ -326,7 +326,7 @@ class _QueueVerifier:
 
 
 def _places(used: int, passed: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield positions of entries, each with the end of its settled span, 0 for an entry to check."""
+    """Yield the position of each entry to check, with 0, and of each settled span, with its end."""
     at = 0
     for begin, end in [*passed, (used, used)]:
         for one in range(at, begin, ENTRY_BYTES):
@@ -337,12 +337,12 @@ def _places(used: int, passed: Sequence[tuple[int, int]]) -> Iterator[tuple[int,
 
 
 def _used_bytes(segment: RawSegment, least: int) -> int:
-    """Return the start of the zero entries at a segment's end. Bytes before least are not zero."""
+    """Return where the zero entries at a segment's end begin. Bytes before least are not zero."""
     end = segment.size_bytes
     while end > least:
         block = max(least, end - _BLOCK_BYTES)
         raw = bytes(segment.file.view(block, end))
-        if raw != _ZERO_BLOCK[: len(raw)]:  # much faster than a search for their start
+        if raw != _ZERO_BLOCK[: len(raw)]:  # much faster than a search for the first zero
             end = block + len(raw.rstrip(b"\0"))
             break
         end = block

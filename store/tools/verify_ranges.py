@@ -1,11 +1,11 @@
-"""Ranges of the log: judges each segment, or a part of one, by itself.
+"""Ranges of the log: checks each segment, or a part of it, by itself.
 
 Two facts depend on other ranges, and `verify_log` adds them: whether records follow, so that damage at the end of a
-range is no torn tail; and the count of each queue before the range.
+range is no torn tail; and the queue offsets of each queue before the range.
 
-A record begins at the first byte of a segment. A range that begins elsewhere starts at the first place with a record's
-magic and its own offset; joining the ranges shows whether the previous range ends there too. After damage a range also
-continues at the next such place, so one bad record does not hide the rest.
+A record begins at the first byte of a segment. A range inside a segment starts at the first position with a record's
+magic and the right physicalOffset. `verify_log` checks that the previous range ends there too. After damage a range
+continues at the next such position, so that one bad record does not hide the rest.
 
 Memory is used for the records of one decoding step, and for records that are not settled.
 """
@@ -35,21 +35,21 @@ from .verify_settling import EntrySettling, QueueFiles, QueueKey, RangeQueue
 from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 _BLANK = Struct(">ii")
-_TIME = Struct("=q")  # in the byte order of a core
+_TIME = Struct("=q")  # in the byte order of the C core
 
 
 class LogPart(NamedTuple):
-    """Bytes [start, end) of a segment: the records that begin there."""
+    """The records that begin in bytes [start, end) of a segment."""
 
     path: str
     base_offset: int
-    """Of the segment."""
+    """Base offset of the segment."""
     segment_bytes: int
-    """Readable bytes of its file."""
+    """Number of readable bytes of the segment's file."""
     start: int
     end: int
     next_offset: int | None
-    """First offset of the next segment, None after the last."""
+    """Base offset of the next segment; None for the last segment."""
     is_known: bool
     """Whether a record is known to begin at start."""
 
@@ -59,27 +59,27 @@ class RangeFacts:
     """The facts of one range."""
 
     begin: int | None
-    """Position of the first record in the segment; None without one."""
+    """Position in the segment of the range's first record; None without records."""
     end: int
-    """Position where the next range must continue."""
+    """Position in the segment where the next range must begin."""
     end_offset: int = -1
-    """Log offset after the last whole record, -1 without records."""
+    """Log offset after the last whole record; -1 without records."""
     last_store_timestamp_ms: int = 0
     records: int = 0
     blanks: int = 0
     record_bytes: int = 0
     found: list[DirectoryViolation] = field(default_factory=list)
-    """Violations, whatever follows."""
+    """Violations that do not depend on later ranges."""
     zero_tail: DirectoryViolation | None = None
     """Zeros up to the segment's end: damage only if a whole record follows."""
     doubtful: list[tuple[int, DirectoryViolation]] = field(default_factory=list)
-    """Damage only if a whole record follows, else the torn tail; with log offsets."""
+    """Log offsets and violations that count only if a whole record follows. Else they are in the torn tail."""
     queues: dict[QueueKey, RangeQueue] = field(default_factory=dict)
     keys: KeyFindings | None = None
 
 
 def ranges_of(segments: Sequence[RawSegment], split_bytes: int) -> list[LogPart]:
-    """Return the log in ranges of split_bytes, in order; 0: one per segment."""
+    """Return the ranges of the log, each of split_bytes, in order; 0: one range per segment."""
     assert split_bytes >= 0, split_bytes
     found = []
     followers = [segment.base_offset for segment in segments[1:]]
@@ -94,12 +94,12 @@ def ranges_of(segments: Sequence[RawSegment], split_bytes: int) -> list[LogPart]
 
 @dataclass(frozen=True, slots=True)
 class RangeJudgement:
-    """Judges one range of a store's log."""
+    """Checks one range of a store's log."""
 
     root: str
     config: StoreConfig
     topics: frozenset[str]
-    """Topics with queues. A record counts for a light queue in its property only if that queue exists."""
+    """Topics with queues. Light queues in a record's property count only if they have a directory."""
     index: IndexFacts
 
     def __call__(self, files: Files, core: Core | None, log_range: LogPart) -> RangeFacts:
@@ -145,7 +145,7 @@ class _RangeVerifier:
         self._topics = judgement.topics
         self._has_light = any(topic.startswith(LIGHT_PREFIX) for topic in judgement.topics)
         self._delays_ms = parse_delay_levels(judgement.config.message_delay_level)
-        self._findings = Findings(judgement.root, unclean_exit=False)  # only names files
+        self._findings = Findings(judgement.root, unclean_exit=False)  # used only for file names
         self._settling = EntrySettling(QueueFiles(files, judgement.config))
         self._keys: KeyVerifier | None = None
         if judgement.index.exists:
@@ -155,7 +155,7 @@ class _RangeVerifier:
         self._plain = None if core is None else PlainRecords(core)
 
     def verify(self, begin: int) -> RangeFacts:
-        """Read from the start of a record on."""
+        """Check the range from the start of a record on."""
         facts, segment = self.facts, self._segment
         facts.end = self._walk(begin)
         assert begin <= facts.end <= segment.size_bytes, (begin, facts.end, segment.size_bytes)
@@ -168,7 +168,7 @@ class _RangeVerifier:
         return facts
 
     def _walk(self, at: int) -> int:
-        """Read records up to the range's end; return the position of the first record after it."""
+        """Read records up to the end of the range. Return the position of the first record after the range."""
         segment, end, through = self._segment, self._range.end, self._segment.size_bytes
         limit = None if self._plain is None else 1
         while at < end:
@@ -198,7 +198,10 @@ class _RangeVerifier:
     # -- records -----------------------------------------------------------------------------------
 
     def _take_plain(self, plain: PlainRecords, at: int) -> int:
-        """Do the work of `_take_whole` for all plain records from a position on. Return the position after them."""
+        """Handle all plain records from a position on, as `_take_whole` does for one.
+
+        Return the position after them.
+        """
         facts, segment, end = self.facts, self._segment, self._range.end
         inside = segment.view[:end]
         while at < end and plain.scan(inside, at, segment.base_offset, check_crc=True):
@@ -239,7 +242,7 @@ class _RangeVerifier:
             self._settling.add(queue, seen.queue_offset, entry, times, is_light=seen is not record, damaged=damaged)
 
     def _light(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
-        """Yield the record as seen in each existing light queue."""
+        """Yield the record once for each of its light queues that exists, with the queue's topic and offset."""
         if LIGHT_MARK in record.properties:
             for seen in light_records(record, lmq=True):
                 if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX)):
@@ -256,14 +259,14 @@ class _RangeVerifier:
             self.facts.found.append(self._violation(at, "totalSize", expected, size_bytes))
 
     def _take_damage(self, at: int, error: CorruptFileError) -> int | None:
-        """Note damage at a position; return the next readable position in the segment, or None."""
+        """Record damage at a position. Return the next readable position in the segment, or None."""
         segment = self._segment
         violation = self._violation(error.offset, error.field, error.expected, error.found)
         self.facts.doubtful.append((segment.base_offset + at, violation))
-        # A damaged body leaves the lengths intact, which give the position of the next record. A search could find a
-        # copy of a record inside the body.
+        # If only the body is damaged, the lengths are intact and give the position of the next record. A search could
+        # find a copy of a record inside the body.
         if error.field == "bodyCRC":
-            with suppress(CorruptFileError):  # unless other fields are damaged too
+            with suppress(CorruptFileError):  # if other fields are damaged too
                 for record in segment.records_from(at, segment.size_bytes, check_crc=False):
                     self._take_queued(record, damaged=True)
                     keyed = _keyed(record)

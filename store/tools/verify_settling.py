@@ -1,8 +1,8 @@
 """Settling: finds records whose queue entries are exactly as expected.
 
-The entry of a record is at queueOffset x 20. If its bytes are those of the record, record and entry are settled. They
-need no more checks, and only the bounds of such spans are kept. The other records, few in a sound store, are kept
-completely.
+The queue entry of a record is at queueOffset x 20. If the entry has the expected bytes, record and entry are settled.
+They need no further checks, and only the bounds of settled spans are kept. Other records, few in an undamaged store,
+are kept completely.
 """
 
 from array import array
@@ -19,9 +19,9 @@ from .violation import is_refusal
 
 _OFFSET = Struct(">q")
 _PENDING_BYTES = 64 << 10
-"""Bytes of entries to look up at once."""
+"""Size of the entries of one look-up."""
 _PENDING_BYTES_MAX = 16 << 20
-"""Bytes of entries that may wait for a look-up, of all queues together."""
+"""Maximum size of the entries that wait for a look-up, in all queues together."""
 _FILES_MAX = 1024
 QueueKey = tuple[str, int]
 
@@ -30,7 +30,7 @@ class SettledSpan(NamedTuple):
     """Consecutive settled entries whose records are in log order."""
 
     first: int
-    """Number of the first entry: its record's queueOffset."""
+    """Number of the first entry, which is the queueOffset of its record."""
     entries: int
     first_offset: int
     last_offset: int
@@ -38,13 +38,13 @@ class SettledSpan(NamedTuple):
 
 @dataclass(slots=True)
 class QueueRun:
-    """Successive records of one queue, in log order, with consecutive queueOffsets."""
+    """Records of one queue with consecutive queueOffsets, in log order."""
 
     first: int
     records: int
     physical_offset: int
     is_light: bool
-    """Whether this is a light queue in addition to the records' own queue."""
+    """Whether the queue is a light queue, to which records belong in addition to their own queue."""
 
 
 class QueuedRecords:
@@ -54,9 +54,9 @@ class QueuedRecords:
         self.queue_offsets = array("q")
         self.stored_ms = array("q")
         self.entries = bytearray()
-        """Expected entries in the queue, with plain tagsCodes."""
+        """Expected queue entries, with the tagsCode itself rather than an extension address."""
         self.damaged: set[int] = set()
-        """Positions of records with a wrong body checksum."""
+        """Indexes of records with a wrong body checksum."""
 
     def __len__(self) -> int:
         return len(self.queue_offsets)
@@ -81,12 +81,12 @@ class QueuedRecords:
         return decode_entry(bytes(self.entries[at : at + ENTRY_BYTES]), 0)
 
     def position_of(self, physical_offset: int) -> int:
-        """Return the position of the first record at or after a log offset."""
+        """Return the index of the first record at or after a log offset."""
         return bisect_left(range(len(self)), physical_offset, key=lambda position: self.entry(position).physical_offset)
 
 
 class QueueFiles:
-    """The files of all queues, for look-ups by entry number."""
+    """Reads entries of all queues by entry number."""
 
     def __init__(self, files: Files, config: StoreConfig) -> None:
         self._files = files
@@ -114,7 +114,8 @@ class QueueFiles:
     def _file(self, queue: QueueKey, base_offset: int) -> MappedFile | None:
         place = (*queue, base_offset)
         if place not in self._open:
-            if len(self._open) == _FILES_MAX:  # all at once: parts read files in order and do not return to early ones
+            # close all, because parts read files in order and do not return to earlier files
+            if len(self._open) == _FILES_MAX:
                 self._open.clear()
             self._open[place] = self._opened(f"{self._root}/{queue[0]}/{queue[1]}/{segment_name(base_offset)}")
         return self._open[place]
@@ -128,7 +129,7 @@ class QueueFiles:
         except OSError as error:
             if is_refusal(error):
                 raise
-            return None  # the queue's own verification reports it
+            return None  # the check of the queue reports the error
 
 
 class RangeQueue:
@@ -141,7 +142,7 @@ class RangeQueue:
 
 
 class EntrySettling:
-    """Takes the records of a part of the log by queue, and looks up their entries."""
+    """Collects the records of a part of the log by queue, and compares them with their queue entries."""
 
     def __init__(self, files: QueueFiles) -> None:
         self.queues: dict[QueueKey, RangeQueue] = {}
@@ -159,10 +160,9 @@ class EntrySettling:
         is_light: bool = False,
         damaged: bool = False,
     ) -> None:
-        """Add records with consecutive queueOffsets from first on: their entries and store times.
+        """Add the entries and store times of records with consecutive queueOffsets from first on.
 
-        Both have the form of `Core.runs`. damaged: whether their bodies are.
-        """
+        Entries and times are in the form of `Core.runs`. damaged: whether the bodies are damaged."""
         pending = self._pending.get(queue)
         if pending is None:
             pending = self._pending[queue] = _Pending(self.queues.setdefault(queue, RangeQueue()))
@@ -188,7 +188,8 @@ class EntrySettling:
         while at < len(expected):
             number = pending.first + at // ENTRY_BYTES
             found = self._files.entries(queue, number, (len(expected) - at) // ENTRY_BYTES)
-            end = at + len(found) if len(found) else len(expected)  # a missing file has none of the others either
+            # in a missing file all other entries are missing too
+            end = at + len(found) if len(found) else len(expected)
             if found == expected[at:end]:
                 _settle(pending.of.settled, number, found)
             else:
@@ -203,7 +204,7 @@ class EntrySettling:
     def _look_at_each(
         self, pending: "_Pending", expected: memoryview, found: memoryview, begin: int, *, damaged: bool
     ) -> None:
-        """Compare entry by entry. The first one is begin bytes after the first pending one."""
+        """Compare entry by entry. begin: position of the first entry after the first pending entry, in bytes."""
         for at in range(0, len(expected), ENTRY_BYTES):
             entry, position = expected[at : at + ENTRY_BYTES], (begin + at) // ENTRY_BYTES
             number = pending.first + position
@@ -214,7 +215,7 @@ class EntrySettling:
 
 
 class _Pending:
-    """Records of one queue with consecutive numbers whose entries are not looked up yet."""
+    """Records of one queue with consecutive queueOffsets whose entries are not compared yet."""
 
     def __init__(self, of: RangeQueue) -> None:
         self.of = of
@@ -224,12 +225,12 @@ class _Pending:
 
     @property
     def end(self) -> int:
-        """Return the number after the last one."""
+        """Return the number after the last entry."""
         return self.first + len(self.entries) // ENTRY_BYTES
 
 
 def _count(runs: list[QueueRun], first: int, entries: bytes, *, is_light: bool) -> None:
-    """Add records to the last run if they continue it, else as a new run."""
+    """Add records to the last run if their queueOffsets continue it, else as a new run."""
     count, odd_bytes = divmod(len(entries), ENTRY_BYTES)
     assert count > 0, len(entries)
     assert not odd_bytes, len(entries)
@@ -250,7 +251,7 @@ def _settle(spans: list[SettledSpan], number: int, entries: memoryview) -> None:
 
 
 def add_span(spans: list[SettledSpan], span: SettledSpan) -> None:
-    """Add a span of a later part to the last one if it continues it, else as a new span."""
+    """Join a span to the last span if it continues that span, else append it."""
     if spans and spans[-1].first + spans[-1].entries == span.first:
         last = spans[-1]
         spans[-1] = SettledSpan(last.first, last.entries + span.entries, last.first_offset, span.last_offset)

@@ -1,4 +1,4 @@
-"""Violation of a guarantee of a store directory, and its place."""
+"""Violations of the guarantees of a store directory, with file and offset."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -11,12 +11,12 @@ _REFUSALS = (EACCES, EPERM, EIO, EMFILE, ENFILE, ENOMEM)
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether an error prevents reading a file but says nothing about its content: it is no damage."""
+    """Return whether a file could not be read for a reason other than damage, such as a missing permission."""
     return isinstance(error, OSError) and error.errno in _REFUSALS
 
 
 def relative_to(root: str, file: str) -> str:
-    """Return a path relative to root, `.` for root itself."""
+    """Return a path relative to root; `.` for root itself."""
     return "." if file == root else file.removeprefix(root.rstrip("/") + "/")
 
 
@@ -24,19 +24,19 @@ class DirectoryPromise(Enum):
     """The guarantees of a store directory."""
 
     LOG = "LOG"
-    """The log is a row of whole segments, filled with whole records up to one end and zeros after it."""
+    """The log has whole segments without a gap: whole records up to the end of the log, then zeros."""
     QOFF = "QOFF"
     """The queueOffsets of one queue count up by one."""
     CQ_VALID = "CQ-VALID"
-    """Entry n of a queue points at the record of that queue with queueOffset n, with its size and tagsCode."""
+    """Entry n of a queue points to the record of that queue with queueOffset n, and has its size and tagsCode."""
     CQ_COMPLETE = "CQ-COMPLETE"
-    """Every record that belongs in a queue has its entry there."""
+    """Every record has an entry in each queue to which it belongs."""
     IDX = "IDX"
-    """Every key of every record has exactly one index entry, in log order, and there are no others."""
+    """Every key of every record has exactly one index entry. There are no other entries, and all are in log order."""
     CKPT = "CKPT"
-    """The checkpoint claims only records that are in the log."""
+    """The times in the checkpoint are not after the last record of the log."""
     META = "META"
-    """Each side file can be read."""
+    """Each side file is valid."""
 
 
 class DirectoryViolation(NamedTuple):
@@ -56,7 +56,7 @@ class DirectoryViolation(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """Violations and notes of a verification, in the order of finding."""
+    """Violations and notes of a verification, in the order in which they were found."""
 
     root: str
     unclean_exit: bool
@@ -82,23 +82,23 @@ class Findings:
         self.notes += others.notes
 
     def corrupt(self, promise: DirectoryPromise, error: CorruptFileError) -> None:
-        """Add the error of a decoder."""
+        """Add the error of a decoder as a violation."""
         self.violated(promise, error.file, error.offset, error.field, error.expected, error.found)
 
     def unreadable(self, promise: DirectoryPromise, file: str, error: OSError) -> None:
-        """Add an unreadable file. Raises the error if it says nothing about the content."""
+        """Add an unreadable file as a violation. Raises the error if the cause is no damage."""
         if is_refusal(error):
             error.filename = error.filename or file
             raise error
         self.violated(promise, error.filename or file, 0, "file", "a readable file", error.strerror or error)
 
     def stray(self, promise: DirectoryPromise, file: str, name: str, expected: object, found: object) -> None:
-        """Add a foreign file as a note."""
+        """Add an unknown file as a note."""
         violation = self.violation(promise, file, 0, name, expected, found)
         self.notes.append(f"{violation}; no part of the store: a start leaves it alone")
 
     def explained(self, violation: DirectoryViolation, consequence: str) -> None:
-        """Add a violation as a note after an unclean exit, which explains it; else as a violation."""
+        """Add a finding that an unclean exit can cause: as a note after such an exit, else as a violation."""
         if self.unclean_exit:
             self.notes.append(f"{violation}; unclean exit: recovery will {consequence}")
         else:

@@ -333,7 +333,7 @@ def test_a_poller_keeps_no_reference_to_a_forgotten_connection(opened: ExitStack
 
     poller._update(entry)  # as a wait does that has found it ready
 
-    assert not poller._unasked
+    assert not poller._hidden
 
 
 # TLS
