@@ -26,7 +26,7 @@ class SideFile:
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
         self.damage: CorruptFileError | None = None
-        """Why the last `load` did not use the current version; None if it did."""
+        """Why the last `load` could not use the current version; None without damage."""
         self._is_damaged = False
         """Whether the file under the main name is damaged. It is renamed before a new version gets the name."""
         self._files = files

@@ -20,7 +20,7 @@ from packaging.version import Version
 from tests.conformance.maven import JavaMissing, JavaProgram
 
 pytest_plugins = ("tests.fixtures",)
-settings.register_profile("unhurried", deadline=None)  # on a busy machine any example may take long
+settings.register_profile("unhurried", deadline=None)  # on a busy machine every example may be slow
 settings.load_profile("unhurried")
 _ROOT = Path(__file__).resolve().parents[1]
 _NOT_BESIDE_TORNLOG = ("tornlog", "__editable__")
@@ -54,7 +54,7 @@ def is_installed(requirement: str) -> bool:
 
 
 def copy_of(source: Path, target: Path) -> Path:
-    """Copy the inputs of a build, including tests: a build in place would leave files and find older ones."""
+    """Copy the inputs of a build, including tests. A build in the source tree would create files and use old ones."""
     left_out = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "*.so", "build", "dist", "out", "golden")
     shutil.copytree(source, target, ignore=left_out)
     return target
@@ -120,7 +120,7 @@ def users_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shell(users_python: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a line of shell in a directory, in the user's environment without the test's own."""
+    """Runs a shell command in a directory, with the environment of a user instead of the test's environment."""
     environment = {
         "PATH": os.pathsep.join((str(users_python.parent), os.defpath)),
         "HOME": str(tmp_path),
@@ -156,7 +156,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def fetched() -> Callable[[Callable[[], JavaProgram]], JavaProgram]:
-    """Makes a Java program over public jars; skips the test with the reason if they are out of reach."""
+    """Makes a Java program that uses public jars; skips the test if these cannot be downloaded."""
 
     def fetch(make: Callable[[], JavaProgram]) -> JavaProgram:
         try:

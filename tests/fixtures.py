@@ -62,13 +62,13 @@ def quiet_plan() -> Plan:
 
 @pytest.fixture(scope="session")
 def crash_plan(quiet_plan: Plan) -> Plan:
-    """The same with a power cut at rest instead of the stop."""
+    """`quiet_plan` with a power cut instead of the stop, after all services are idle."""
     return replace(quiet_plan, lives=(Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 6),))
 
 
 @pytest.fixture(scope="session")
 def delayed_plan(quiet_plan: Plan) -> Plan:
-    """The same with every message delayed, and a second life after the stop."""
+    """`quiet_plan` with every message delayed, and a second life after the stop."""
     life = Life(LifeEnding.STOP, "nothing-lost", -1, "after", 6)
     return quiet_plan.replace(delay={"chance": 1.0}, flush={"thorough_interval_ms": 2000}, lives=(life, life))
 
@@ -90,7 +90,7 @@ def quiet_scenario() -> Scenario:
 
 @pytest.fixture(scope="session")
 def broken_scenario() -> Scenario:
-    """A scenario on which the harness itself fails: it has no range for the number of producers."""
+    """A scenario that makes the harness itself fail, because it has no range for the number of producers."""
     return Scenario("broken", "a harness that fails says so", QUIET.replace(producers=()))
 
 
@@ -138,7 +138,7 @@ class History:
         self._queue_ends: dict[str, int] = {}
 
     def add(self, topic: str, properties: bytes, body: bytes, sys_flag: int = 0, prepared: int = 0) -> FoundRecord:
-        """Append a record of 500 bytes; prepared: offset of the half message of a committed one."""
+        """Append a record of 500 bytes. prepared: log offset of the half message, for a committed message."""
         store = self.evidence.store
         at, queue_offset = len(store.records) * 500, self._queue_ends.get(topic, 0)
         head = PLAIN.head(body)._replace(prepared_transaction_offset=prepared)
@@ -164,7 +164,7 @@ class History:
         return named + "".join(f"\2{key}\1{value}" for key, value in added.items()).encode()
 
     def put_back(self, name: str, times: int, topic: str = HALF_TOPIC) -> FoundRecord:
-        """Put a half message back, or give it up, after so many checks."""
+        """Put a half message back after so many checks, or discard it."""
         put = self.evidence.ledger.by_name[name]
         added = {"TRAN_PREPARED_QUEUE_OFFSET": put.queue_offset, "TRANSACTION_CHECK_TIMES": times}
         return self.add(topic, self._waiting(name, **added), put.body)
@@ -176,13 +176,13 @@ class History:
         return self.add("T0", self._waiting(name), name.encode(), TRANSACTION_COMMIT, half)
 
     def op(self, half_offset: int | str) -> FoundRecord:
-        """Note that the half message at a queue offset is decided."""
+        """Append the op message for the half message at a queue offset."""
         return self.add(OP_TOPIC, b"TAGS\1d", str(half_offset).encode())
 
     def decide(
         self, name: str, *, commits: bool = True, status: EndTransactionStatus | None = EndTransactionStatus.DECIDED
     ) -> TransactionDecision:
-        """Note the decision of its producer."""
+        """Record the decision of the producer."""
         transactions = self.evidence.ledger.transactions
         decision = transactions.ask(transactions.by_name[name], commits=commits, now_ns=0)
         decision.status = status

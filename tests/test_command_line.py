@@ -22,7 +22,7 @@ from tornlog.scenarios.fuzz.mutants import FUZZED
 from tornlog.scenarios.fuzz.targets import TARGETS
 
 STARTS_MAX = 10
-"""In starts of a bare interpreter: 0.3 s where one takes 30 ms. A slow day slows both."""
+"""Limit in starts of a bare interpreter: 0.3 s if one takes 30 ms. A slow machine slows both."""
 ENTRIES = {
     " ".join((name, *inner)): entry
     for name, value in COMMANDS.items()
@@ -56,7 +56,7 @@ def test_asking_costs_little(words: list[str]) -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # On a busy machine caches are cold and the same work costs half as much again: any of ten pairs counts.
+    # On a busy machine caches are cold and the same work takes 50 % longer, so one good pair of ten is enough.
     pairs = ((cpu_seconds("-m", "tornlog", *words), cpu_seconds("-c", "")) for _ in range(10))
     assert any(asked < STARTS_MAX * bare for asked, bare in pairs)
 
@@ -101,7 +101,7 @@ def program_of(words: list[str]) -> str:
 @pytest.mark.parametrize("words", [["--version"], ["--help"], *([name, "--help"] for name in QUICK)], ids=" ".join)
 def test_asking_imports_no_simulator(words: list[str]) -> None:
     light = {"tornlog.store", "tornlog.store.errors"}
-    if words == ["--version"]:  # it says whether there is a core in C
+    if words == ["--version"]:  # the version includes whether the C core exists
         light |= {"tornlog.store.real", *(f"tornlog.store.{name}" for name in ("formats", "real.native"))}
         light |= {"tornlog.store.formats.native", "tornlog.store.formats.native._records"}
     assert set(imported_by(program_of(words), *SIMULATOR, "rich")) <= light

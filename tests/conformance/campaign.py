@@ -20,7 +20,7 @@ from .maven import JavaProgram
 from .real_store import STORES_AT_A_TIME, RealStore, config_of_settings, moved, settings_of
 
 _CASES_PER_PROCESS = 120
-"""A new process of the real store starts after so many: stopped stores leave memory and threads behind."""
+"""Cases per process of the real store, because stopped stores do not release all memory and threads."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class ConformanceReport:
     """Number of cases with a deviation, by writer and name."""
     records: int = 0
     answers: int = 0
-    """Puts that the real store answered OK, each looked up here."""
+    """Puts that the real store answered OK. Our store must have each of them."""
     failures: list[CaseResult] = field(default_factory=list)
 
     def add(self, compared: CaseResult) -> None:
@@ -65,10 +65,9 @@ def run_campaign(
     out: Path | None = None,
     on_case: Callable[[CaseResult], None] = lambda compared: None,
 ) -> ConformanceReport:
-    """Compare the directories of every seed and writer. Failures are kept below out, if given.
+    """Compare the directories of every seed and writer. Failures are written below out, if given.
 
-    version: of RocketMQ; its bugs are put into our writer.
-    """
+    version: RocketMQ's version whose bugs our writer gets."""
     campaign = ConformanceReport()
     with TemporaryDirectory(prefix="tornlog-compare-") as scratch:
         for compared in _compared(files, seeds, writers, version, Path(scratch), jobs):
@@ -92,7 +91,7 @@ def _compared(
             with RealStore(files, home) as real, ThreadPoolExecutor(STORES_AT_A_TIME) as pool:
                 if writer == WRITTEN_HERE:
                     cases = _written_here(part, version, work, jobs)
-                    if version is not None:  # the bugs must be undone before our store opens anything
+                    if version is not None:  # the bugs must be removed before our store opens a directory
                         cases = iter(list(cases))
                 else:
                     cases = cases_written_there(part, files, real, work)

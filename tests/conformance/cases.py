@@ -25,7 +25,7 @@ KILLED_TOGETHER = 8
 
 @dataclass(frozen=True, slots=True)
 class DirectoryCase:
-    """A directory and its writer; for the real store also its answers."""
+    """A directory and its writer. If the real store wrote it, also the answers to its puts."""
 
     writer: str
     seed: int
@@ -46,7 +46,7 @@ class CaseResult:
     case: DirectoryCase
     records: int
     is_opened: bool
-    """Whether our store opened it; else nothing was compared."""
+    """Whether our store opened the directory. If not, nothing was compared."""
     differences: list[StoreDifference] = field(default_factory=list)
 
     @property
@@ -78,7 +78,7 @@ def case_written_here(seed: int, directory: Path, version: str | None = None) ->
 def cases_written_there(
     seeds: Sequence[int], files: JavaProgram, real: RealStore, work: Path
 ) -> Iterator[DirectoryCase]:
-    """Make the real store write directories. A process that gets killed writes those with a kill, `real` the others."""
+    """Make the real store write directories. Those that end in a kill are written by a process of their own."""
     workloads = [workload_of(seed) for seed in seeds]
     answers: dict[int, list[dict[str, Any]]] = {}
     for workload in workloads:
@@ -112,7 +112,7 @@ def leave_empty_queue_files(root: Path, file_bytes: int) -> None:
 def _killed(
     workloads: Sequence[Workload], files: JavaProgram, work: Path, answers: Mapping[int, list[dict[str, Any]]]
 ) -> Iterator[DirectoryCase]:
-    """Run stores in one process until the longest of their lives is over, and kill it."""
+    """Run stores in one process until the longest of their lives has ended, and kill the process."""
     home = work / f"killed-{workloads[0].seed}"
     home.mkdir()
     with RealStore(files, home, stores=len(workloads)) as victim, ThreadPoolExecutor(len(workloads)) as pool:
@@ -136,7 +136,7 @@ def _write(
 def _put_all(
     real: RealStore, workload: Workload, producers: Sequence[Sequence[dict[str, Any]]], directory: Path, *, stop: bool
 ) -> list[dict[str, Any]]:
-    """Open a directory in the real store and put. Return its answers, up to the kill if it may be killed."""
+    """Open a directory in the real store and put messages. Return the answers, up to the kill if there is one."""
     config = moved(workload.config, directory)
     command = {
         "do": "write",
@@ -182,10 +182,9 @@ def _files_of(directory: Path) -> dict[str, bytes]:
 
 
 def _unkept(case: DirectoryCase, ours: StoreObservation) -> Iterator[StoreDifference]:
-    """Yield puts that the real store answered OK and that are missing here. A kill loses none.
+    """Yield puts that the real store answered OK and that our store lacks.
 
-    The exception is the end of the log that was in the buffers of its pool.
-    """
+    A kill must not lose any, except for the end of the log that was in the buffers of the pool."""
     if ours.refusal:
         return
     may_lose_end = case.kind == PROCESS_KILL and case.config.is_transient_store_pool_effective

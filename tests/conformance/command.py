@@ -75,7 +75,7 @@ def compare(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Have the real RocketMQ store open what stores of ours left, and ours what the real one left."""
+    """Open directories of our store in the real RocketMQ store, and the reverse, and compare."""
     require_one_of(VERSIONS, against, "--against")
     require_one_of((WRITTEN_HERE, WRITTEN_THERE, _BOTH), written_by, "--written-by")
     if as_version is not None:

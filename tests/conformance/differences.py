@@ -44,7 +44,7 @@ def _of_refusals(opened: OpenedDirectory) -> Iterator[StoreDifference]:
     elif real.refusal == "load() returned false" and any(_odd_files(opened)):
         why = deviations.ODD_FILE
     elif real.refusal.startswith("start() does not end: dispatch") and has_gap(opened):
-        why = deviations.GAP  # it waits for the missing bytes for ever
+        why = deviations.GAP  # its dispatch waits for the missing bytes for ever
     elif real.refusal == "load() returned false" and opened.version == "rocketmq-5.3.3":
         why = deviations.EMPTY_QUEUE_FILE if any(_queues_without_a_last_entry(opened)) else None
     yield StoreDifference("opening", ours.refusal or "opens", real.refusal or "opens", why)
@@ -139,7 +139,7 @@ def differences_of_queue(opened: OpenedDirectory, key: QueueKey) -> Iterator[Sto
             differ = True
             is_behind = queue_offset >= real.max_offset
             kept = here
-            if is_behind and here == BLANK:  # a blank belongs to the entries after it
+            if is_behind and here == BLANK:  # a blank entry is explained by the entries after it
                 behind = (ours.entry(number) for number in range(queue_offset + 1, end))
                 kept = next((one for one in behind if one != BLANK), here)
             why = _why_entry(opened, key, kept, there, is_behind=is_behind)
@@ -151,7 +151,7 @@ def differences_of_queue(opened: OpenedDirectory, key: QueueKey) -> Iterator[Sto
 def _why_entry(
     opened: OpenedDirectory, key: QueueKey, here: Entry | None, there: Entry | None, *, is_behind: bool
 ) -> Deviation | None:
-    """Return why an entry differs. Ours was compared with the log: it is right, or a blank."""
+    """Return why an entry differs. Our entry was compared with the log before: it is right, or a blank."""
     ours = opened.ours
     if there is None:
         if here is None or here == BLANK or here[0] not in ours.records:
@@ -185,7 +185,7 @@ def _real_queues_end(opened: OpenedDirectory) -> int:
 
 
 def _torn(opened: OpenedDirectory, key: QueueKey, there: Entry) -> Deviation | None:
-    """Return the deviation for an entry that the crash tore, if it was in the directory as written."""
+    """Return the deviation for a torn entry, if the directory had the entry before it was opened."""
     raw = _ENTRY.pack(*there)
     directory = f"consumequeue/{key[0]}/{key[1]}/"
     found = any(path.startswith(directory) and raw in content for path, content in opened.files.items())
@@ -193,7 +193,10 @@ def _torn(opened: OpenedDirectory, key: QueueKey, there: Entry) -> Deviation | N
 
 
 def differences_of_progress(opened: OpenedDirectory) -> Iterator[StoreDifference]:
-    """Delivery progress is clamped to its queue at load, so it may differ where queues differ."""
+    """Yield differences in delivery progress.
+
+    A load limits progress to the queue, so it may differ if queues differ.
+    """
     ours, real = opened.ours, opened.real
     if ours.progress is None or real.progress is None:
         return
@@ -214,7 +217,7 @@ _ENTRY_NUMBER = slice(36, 40)
 
 
 def differences_of_lookup(opened: OpenedDirectory, topic: str, key: str) -> Iterator[StoreDifference]:
-    """Yield each message that a look-up finds more or less often."""
+    """Yield each message that the two stores' look-ups do not find equally often."""
     here, there = Counter(opened.ours.lookups[topic, key]), Counter(opened.real.lookups[topic, key])
     for offset in sorted(here.keys() | there.keys()):
         if here[offset] != there[offset]:

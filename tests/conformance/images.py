@@ -1,4 +1,4 @@
-"""Images left by our store: a run of the catalogue up to its last life."""
+"""Images written by our store: the disk after the last life of a scenario's run."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,10 +55,9 @@ class LastLife:
 
 
 def left_by(seed: int, mutant: str | None = None) -> LastLife | None:
-    """Run a seed; None if its life did not end as planned, because a mutant broke a promise earlier.
+    """Run a seed. Return None if a mutant broke a promise before the end of the last life.
 
-    RuntimeError if the sound store breaks a promise, also in the recovery of the image.
-    """
+    Raises RuntimeError if the store without a mutant breaks a promise, also in the recovery of the image."""
     kind = _KINDS[seed % len(_KINDS)]
     scenario = SCENARIOS[_SCENARIOS[seed // len(_KINDS) % len(_SCENARIOS)]]
     choices = Choices(f"compare/{scenario.seed_stream}/{seed}")
@@ -99,7 +98,7 @@ def _narrowed(ranges: Ranges, kind: str) -> Ranges:
 
 
 class _LeftRun(Run):
-    """A run that keeps the image of its last life, before its recovery."""
+    """A run that keeps the image after its last life, before the recovery."""
 
     def __init__(self, plan: Plan, choices: Choices) -> None:
         super().__init__(plan, simulation_of(plan, choices))

@@ -41,7 +41,7 @@ _FIELDS = {one.metadata["key"].name: one.name for one in fields(StoreConfig)}
 
 
 class RealStoreFailed(Exception):
-    """The real store did not carry out a command. This is no judgement of either store."""
+    """The real store did not execute a command. This says nothing about the stores' correctness."""
 
 
 class RealStoreDied(RealStoreFailed):
@@ -95,7 +95,7 @@ class RealStore:
     def close(self) -> None:
         """End the process without stopping its open stores."""
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended already, for example after `kill`
+        with suppress(BrokenPipeError):  # the process has ended already, for example after `kill`
             self.process.stdin.close()
         try:
             self.process.wait(timeout=10)
@@ -159,7 +159,7 @@ class RealStore:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if not line.endswith("\n"):
-                break  # cut by a kill
+                break  # incomplete because of a kill
             answer = json.loads(line)
             queue = self._ready if "ready" in answer else self._answers[answer["id"]]
             queue.put(answer)

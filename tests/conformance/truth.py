@@ -99,7 +99,7 @@ def faults_of(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str
 def _windowed_faults(
     seen: StoreObservation, keyed: Mapping[tuple[str, str], list[int]]
 ) -> Iterator[tuple[str, object, object]]:
-    """The index has times to the second, so messages within a second after the window may be found too."""
+    """Yield wrong results for a time window. Index times are in seconds, so messages of one more second are allowed."""
     begin_ms, end_ms = window_of(times_of(seen))
     for (topic, name), found_offsets in seen.windowed.items():
         stored_ms = {offset: seen.records[offset].store_timestamp for offset in keyed[topic, name]}
@@ -110,7 +110,7 @@ def _windowed_faults(
 
 
 def _nearest_faults(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
-    """Only queues of one file are checked: with several files the result depends on mtimes."""
+    """Yield wrong look-ups by time. Only for queues of one file: with several files the result depends on mtimes."""
     per_file = config.mapped_file_size_consume_queue // ENTRY_BYTES
     for (key, time_ms), found in seen.nearest.items():
         queue = seen.queues[key]

@@ -32,7 +32,7 @@ class Workload:
 
 
 def workload_of(seed: int) -> Workload:
-    """Draw a life of a real store. Two of three are killed."""
+    """Draw a life of a real store. Two of three lives end in a kill."""
     stream = Choices(f"compare/real/{seed}").stream("workload")
     config = StoreConfig(
         "/store",

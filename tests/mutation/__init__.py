@@ -2,9 +2,9 @@
 
 `python -m tornlog mutants --set tests.mutation --narrowed` runs them, from a checkout; `tests.mutation:ID` names one.
 
-The whole population is `all_sites`. The first few of each operator and component are hunted, in the order of a hash of
-their names, so the selection is arbitrary and changes only with the code. Sites in code that no run reaches are
-skipped, each with the condition for reaching it: they are the gaps of the runs.
+`all_sites` has all mutants. The command hunts the first few of each operator and component, in the order of a hash of
+their names. So the selection is arbitrary and changes only with the code. Sites in code that no run reaches are
+skipped; UNREACHED has the condition for reaching each.
 """
 
 from collections import defaultdict

@@ -41,7 +41,7 @@ LEFT_OUT = frozenset(
 
 _PAUSES = {"paused_task_chance": (0.0, 0.5, 1.0)}
 _DISKS_THAT_KEEP = ("strict-posix", "strict-posix", "ext4-ordered", "ext4-data", "xfs", "process-kill", "nothing-lost")
-"""Pages whose sync failed keep their new content. On btrfs they revert, and the sound store errs."""
+"""Disk models in which pages keep their new content after a failed sync. On btrfs pages revert to the old content."""
 _CRASHES = ("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop")
 
 COMPONENTS: dict[str, Component] = {

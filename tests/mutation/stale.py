@@ -1,4 +1,4 @@
-"""Operator `stale-position`: a shared position is read too early, and kept."""
+"""Operator `stale-position`: a shared position is read too early, and the value is reused."""
 
 import ast
 from collections.abc import Iterator

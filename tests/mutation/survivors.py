@@ -1,8 +1,9 @@
 """Systematic mutants that no seed finds, and sites that no run reaches.
 
-`equivalent`: in a simulated world the change breaks no promise of the store. `gap`: it breaks one, and no run sees it
-yet. A checkpoint or progress that lags for a while costs time in the next recovery and breaks no promise. The same
-holds for work done later or more often than needed. A lag when all is at rest violates QUIET.
+`equivalent`: in a simulated world the change breaks no promise of the store. `gap`: the change breaks a promise, but no
+run detects this yet. A checkpoint or progress that lags for a while makes the next recovery slower and breaks no
+promise. The same applies to work done later or more often than needed. A lag after all services are idle violates
+QUIET.
 """
 
 _LATE_PUT = "gap: a put would have to be held up between log and group commit for as long as a whole stop takes"
@@ -233,4 +234,4 @@ UNREACHED: dict[str, str] = {
     "off-by-one:consume_queue.QueueSegments.is_expendable#1": ("no whole file of a queue is behind a half-made one"),
     "ignore-error:segment_queue.SegmentQueue.sync_page#1": ("no delay queue of its component's runs lacks an entry"),
 }
-"""By id: code that no run reaches, and the condition for reaching it. The next site in line is hunted instead."""
+"""Sites that no run reaches, by id, with the condition for reaching each. The next site is hunted instead."""

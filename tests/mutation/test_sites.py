@@ -104,7 +104,7 @@ def test_constructors_and_declarations_are_left_alone() -> None:
     }
     assert "__init__" not in names
     assert "wait_durable" in names
-    assert "query_offset" not in names  # only a protocol declares it there
+    assert "query_offset" not in names  # it is only in a protocol
 
 
 def _vocabulary_with(*state: str) -> object:

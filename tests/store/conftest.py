@@ -1,4 +1,4 @@
-"""Golden stores written by the real RocketMQ 4.9.8, and a lab with a faulty disk."""
+"""Golden stores written by the real RocketMQ 4.9.8, and simulated machines with a faulty disk."""
 
 import errno
 import json
@@ -37,7 +37,7 @@ RESERVED_HOURS = 300_000
 
 @pytest.fixture(scope="session")
 def core() -> Core:
-    """The core in C; with `make sanitize`, the one at its path. CI has a compiler, so the core must exist there."""
+    """The C core; with `make sanitize`, the sanitized build. In CI the core must exist, because CI has a compiler."""
     if path := os.environ.get("SANITIZED_CORE"):
         name = "tornlog.store.formats.native._records"
         spec = spec_from_file_location(name, path)
@@ -72,7 +72,7 @@ def manifest_of(name: str) -> dict[str, Any]:
 
 
 class Golden:
-    """One case: its manifest, and its trees in a directory of the test."""
+    """One golden store: its manifest, and its directories, copied for the test."""
 
     def __init__(self, name: str, extracted: Path, directory: Path) -> None:
         self.manifest = manifest_of(name)
@@ -81,12 +81,12 @@ class Golden:
 
     @property
     def before(self) -> Path:
-        """Return the store as its writer left it."""
+        """Return the store's directory as RocketMQ wrote it."""
         return self.tree("before")
 
     @property
     def after(self) -> Path:
-        """Return the store after RocketMQ's recovery."""
+        """Return the store's directory after RocketMQ's recovery."""
         return self.tree("after")
 
     def tree(self, name: str) -> Path:
@@ -98,7 +98,7 @@ class Golden:
 
     @property
     def observed(self) -> dict[str, Any]:
-        """Return RocketMQ's view of the store."""
+        """Return the state of the store as RocketMQ reported it."""
         observed: dict[str, Any] = self.manifest["inspect"]["observed"]
         return observed
 
@@ -124,7 +124,7 @@ class Golden:
 
 @pytest.fixture(scope="session")
 def extracted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Extract a case once, with mtimes, for tests to copy from."""
+    """Extract a golden store once, with mtimes; tests copy it."""
     root = tmp_path_factory.mktemp("golden")
 
     def extract(name: str) -> Path:
@@ -143,7 +143,7 @@ def golden(extracted: Callable[[str], Path], tmp_path: Path) -> Callable[[str], 
 
 
 class OwnedStore(MessageStore):
-    """A store that a fixture ends if its test has not."""
+    """A store that is closed after the test, unless the test has closed it."""
 
     runs = False
 
@@ -158,7 +158,7 @@ class OwnedStore(MessageStore):
 
 @pytest.fixture
 def loaded() -> Iterator[Callable[..., MessageStore]]:
-    """Make and load a store, in the real world by default; ended after the test."""
+    """Make and load a store, in the real world by default. It is closed after the test."""
     stores: list[OwnedStore] = []
 
     def load(config: StoreConfig, world: World | None = None) -> MessageStore:
@@ -177,7 +177,7 @@ def loaded() -> Iterator[Callable[..., MessageStore]]:
 
 @pytest.fixture
 def started(loaded: Callable[..., MessageStore]) -> Callable[..., MessageStore]:
-    """Make, load and start a store likewise."""
+    """Make, load and start a store, which is closed after the test."""
 
     def start(config: StoreConfig, world: World | None = None) -> MessageStore:
         store = loaded(config, world)
@@ -189,7 +189,7 @@ def started(loaded: Callable[..., MessageStore]) -> Callable[..., MessageStore]:
 
 @pytest.fixture
 def fingerprint() -> Callable[[Path], dict[str, tuple[int, bytes | None]]]:
-    """Return the unchangeable state of a directory: every path with its mtime and content."""
+    """Return every path of a directory with its mtime and content."""
 
     def of(directory: Path) -> dict[str, tuple[int, bytes | None]]:
         return {
@@ -201,7 +201,7 @@ def fingerprint() -> Callable[[Path], dict[str, tuple[int, bytes | None]]]:
 
 
 class Failures:
-    """Which calls of a world's files fail: by the method's name and a part of the path."""
+    """Planned failures of file operations, by the method's name and a part of the path."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -209,11 +209,11 @@ class Failures:
         self._planned: list[tuple[str, str, int, int]] = []
 
     def plan(self, method: str, part: str, times: int = 1, number: int = errno.EIO) -> None:
-        """Make the next calls of a method fail on paths with that part; number: the errno."""
+        """Make the next calls of a method fail for paths that contain part. number: the errno."""
         self._planned.append((method, part, times, number))
 
     def meet(self, method: str, path: str) -> None:
-        """Raise the failure planned for a call."""
+        """Raise the failure that was planned for a call, if any."""
         self.calls.append((method, path))
         for index, (name, part, times, number) in enumerate(self._planned):
             if name == method and part in path:
@@ -252,7 +252,7 @@ class FailingFiles:
 
 
 class Lab:
-    """A simulated machine whose disk fails on demand. Time is virtual, so waits are free."""
+    """A simulated machine whose disk fails as planned. Time is virtual, so waits are fast."""
 
     def __init__(
         self, image: Image | None = None, timing: SyncTiming | None = None, faults: FaultPlan | None = None
@@ -283,7 +283,7 @@ class Lab:
 
 @pytest.fixture
 def lab() -> Iterator[Callable[..., Lab]]:
-    """Make labs; tasks still running in them end with the test."""
+    """Make labs. Tasks that still run in a lab end after the test."""
     labs: list[Lab] = []
 
     def make(image: Image | None = None, timing: SyncTiming | None = None, faults: FaultPlan | None = None) -> Lab:
@@ -297,7 +297,7 @@ def lab() -> Iterator[Callable[..., Lab]]:
 
 @pytest.fixture
 def small() -> Callable[..., StoreConfig]:
-    """Make settings of a small store: a segment holds a few messages, a queue's file ten entries."""
+    """Make settings of a small store: a few messages per segment, ten entries per queue file."""
 
     def config(**settings: Any) -> StoreConfig:
         sizes = {
@@ -313,7 +313,7 @@ def small() -> Callable[..., StoreConfig]:
 
 @pytest.fixture
 def in_store(lab: Callable[..., Lab], small: Callable[..., StoreConfig]) -> Callable[..., None]:
-    """Run a body with a started store in virtual time, and stop the store cleanly."""
+    """Call a body with a started store in virtual time, then stop the store cleanly."""
 
     def run(body: Callable[[World, MessageStore], None], **settings: Any) -> None:
         def main(world: World) -> None:
@@ -328,17 +328,17 @@ def in_store(lab: Callable[..., Lab], small: Callable[..., StoreConfig]) -> Call
 
 @pytest.fixture
 def world() -> None:
-    """Given by `inside`: the world of a new lab."""
+    """The world of a new lab, provided by `inside`."""
 
 
 @pytest.fixture
 def store() -> None:
-    """Given by `inside`: a started small store in that world, stopped cleanly afterwards."""
+    """A started small store in that world, provided by `inside` and stopped cleanly afterwards."""
 
 
 @pytest.fixture
 def inside(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Run a test in a lab if it asks for `world` or `store`, which it then gets as in `in_store`."""
+    """Run a test in a lab if it has a parameter `world` or `store`."""
     names = request.node._fixtureinfo.argnames
     if "store" in names:
         in_store: Callable[..., None] = request.getfixturevalue("in_store")

@@ -18,7 +18,7 @@ def started(world: World, config: StoreConfig) -> MessageStore:
 
 
 class StandingClock:
-    """A clock that does not move: no delayed message becomes due."""
+    """A clock that always returns the same time, so no delayed message becomes due."""
 
     def __init__(self, wall_ms: int) -> None:
         self._wall_ms = wall_ms
@@ -34,5 +34,5 @@ class StandingClock:
 
 
 def verified(root: Path, told: Geometry | None = None) -> Verification:
-    """Verify a directory; told: the sizes of its files, as far as known."""
+    """Verify a directory. told: the known settings of its store."""
     return verify_directory(overlay_world().files, str(root), told or Geometry(), lambda read_bytes: None)

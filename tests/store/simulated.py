@@ -1,4 +1,4 @@
-"""What tests of the store share: a type of fixtures, and a decorator for one life of a simulated machine."""
+"""Decorator of store tests that runs a test in a simulated machine."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -6,7 +6,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 Make = Callable[..., Any]
-"""A fixture that makes something: a lab, settings, a disk."""
+"""Type of fixtures that are functions, for example `lab` and `small`."""
 Test = Callable[..., None]
 _GIVEN = ("world", "bench")
 
@@ -14,7 +14,7 @@ _GIVEN = ("world", "bench")
 def simulated(**machine: Any) -> Callable[[Test], Test]:
     """Run a test inside a new lab and pass it the `world`, and the lab as `bench` if the test has that parameter.
 
-    machine: arguments of the `lab` fixture. All other parameters of the test are fixtures or parameters as usual.
+    machine: arguments of the `lab` fixture. All other parameters of the test are fixtures or parametrised as usual.
     """
 
     def decorate(test: Test) -> Test:

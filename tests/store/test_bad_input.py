@@ -88,7 +88,7 @@ def tags_of_the_first_record(root: Path) -> None:
 SAME = "the same"
 OTHER_SIZE = "file size: expected 16384, found"
 CASES: dict[str, tuple[Damage, str | None, str | None]] = {
-    # name: the damage, the line of inspect, the line of verify; None: recovery repairs it or cannot see it
+    # name: the damage, the line of inspect, the line of verify; None: recovery repairs or cannot detect the damage
     "a cut log file": (cut(LOG_FILES[1], 8192), f"{LOG_FILES[1]} @ 0: {OTHER_SIZE} 8192", SAME),
     "a cut last log file": (cut(LOG_FILES[7], 3000), f"{LOG_FILES[7]} @ 0: {OTHER_SIZE} 3000", SAME),
     "a flipped body": (flip(LOG_FILES[0], 90), f"{LOG_FILES[0]} @ 8: bodyCRC: expected", SAME),

@@ -24,7 +24,7 @@ def config(small: Make) -> StoreConfig:
 
 
 def filled(lab: Make, config: StoreConfig) -> Image:
-    """Return a stopped store. The messages of one of its queues have left the log."""
+    """Return a stopped store. The messages of one of its queues have expired from the log."""
     bench = lab()
 
     def body(world: World) -> None:

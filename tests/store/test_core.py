@@ -1,4 +1,4 @@
-"""The core in C gives the same results as Python, also after damage."""
+"""The C core returns the same results as the Python code, also after damage."""
 
 import random
 import shutil
@@ -79,7 +79,7 @@ class CountingCore:
 
 
 def recovered(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> dict[str, Any]:
-    """Return the result of a load of a directory, which does not change, or its refusal."""
+    """Return the result of a load, or the error that refused it. The directory does not change."""
     store = MessageStore(replace(overlay_world(), core=core), config)
     try:
         try:
@@ -108,7 +108,7 @@ def recovered(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> di
                 for row in rows
                 for segment in row.segments
             ],
-            "index": [bytes(file.view) for file in index.table.files],  # their names are the present time
+            "index": [bytes(file.view) for file in index.table.files],  # their names are the time of the test
             "next": sorted(store.commit_log.topic_queue_table.items()),
         }
     finally:
@@ -335,7 +335,7 @@ def test_dispatch_fills_the_same_queues_with_the_core_and_without(
 
 
 def queues_dispatched(root: Path, core: Core | None, settings: dict[str, Any]) -> list[tuple[str, int, list[bytes]]]:
-    """Dispatch a log of some queues at once; return the entries of each queue, and the number of keys found."""
+    """Dispatch a log with several queues. Return the entries of each queue, and the number of keys found."""
     config = StoreConfig(str(root), mapped_file_size_commit_log=1 << 16, **settings)
     store = MessageStore(replace(real_world(), core=core), config)
     store.load()

@@ -10,7 +10,7 @@ from tornlog.store.world import Files
 
 
 class Calls:
-    """Files that note each change of a directory. Some directories exist, and some refuse a sync."""
+    """Files that record each change of a directory. Some directories exist, and some cannot be synced."""
 
     def __init__(self, *existing: str, refused: dict[str, int] | None = None) -> None:
         self.done: list[str] = []

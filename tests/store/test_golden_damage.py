@@ -1,4 +1,4 @@
-"""Every edit listed by the damaged golden stores is found, or undetectable."""
+"""Every edit that damaged a golden store is found, unless it is undetectable."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ UNDETECTABLE = {
     ("14-abn-first-files-deleted", "commitlog/00000000000000016384"): "likewise",
     ("14-cln-abort-created", "abort"): "it is what an unclean exit leaves, and damages nothing",
 }
-"""Edits, by case and path, that leave a possible state of a healthy store."""
+"""Edits, by case and path, after which the store's state is a possible one."""
 
 FINDING = re.compile(
     r"(?P<file>[^ ]+) @ (?P<offset>\d+): (?P<field>[^:]+): expected (?P<expected>.*), found (?P<found>.*) \["
@@ -42,7 +42,7 @@ class Found:
     expected: str
     found: str
     cuts_the_rest: bool
-    """Whether it holds for the rest of its queue too."""
+    """Whether the rest of the queue is affected too."""
 
 
 def findings_of(root: Path) -> list[Found]:
@@ -90,7 +90,7 @@ class Edit:
         return self.path.rpartition("/")[2]
 
     def _is_of_record(self, found: Found) -> bool:
-        """In the log, from the start of the damaged put on; or where a queue or the index points into it."""
+        """Return whether the finding is in the damaged put or after it, or is an entry that points there."""
         base = int(self._name)
         begin, end = base + self.begin, min(base + self.end, base + self._segment_bytes)
         begin = next((first for first, behind in self._puts if first <= begin < behind), begin)
@@ -107,7 +107,7 @@ class Edit:
         return places
 
     def _is_of_entries(self, found: Found) -> bool:
-        """In the queue file; or about the record of the missing entry; or about all entries from an earlier one on."""
+        """Return whether the finding is in the queue file, about the missing entry's record, or about later entries."""
         queue, _, name = self.path.rpartition("/")
         first, behind = ((int(name) + at) // ENTRY_BYTES for at in (self.begin, self.end))
         if found.file == self.path and self.begin <= found.offset < self.end:

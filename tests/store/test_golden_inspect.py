@@ -1,4 +1,4 @@
-"""`inspect` sees what RocketMQ saw; each difference has its reason here."""
+"""`inspect` reports the same state as RocketMQ; each difference has its reason here."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -109,7 +109,7 @@ DIFFERENT: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 
 
 def flat(observed: dict[str, Any]) -> dict[str, Any]:
-    """Return everything to compare, by place; of queues only the fields that RocketMQ could answer."""
+    """Return all values to compare, by path. Of queues, only the fields that RocketMQ could report."""
     places = {field: observed[field] for field in STORE_FIELDS}
     for queue in observed["queues"]:
         for field, value in queue.items():
@@ -157,7 +157,7 @@ def test_the_progress_of_delayed_delivery_reads_as_rocketmq_writes_it(golden: Ca
 
 
 def told_about(store: Any, tree: str) -> Geometry:
-    """Return no hints, unless no queue or index file shows the size."""
+    """Return known settings only if they cannot be derived from a queue or index file."""
     told, config = Geometry(), store.manifest["config"]
     if not list(store.tree(tree).glob("consumequeue/*/*/*")):
         told = replace(told, consume_queue_bytes=config["mappedFileSizeConsumeQueue"])

@@ -1,4 +1,4 @@
-"""Questions that RocketMQ answered about its stores get the same answers."""
+"""Reads of golden stores return the same results as RocketMQ."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ MAIN_CASES = sorted(
 )
 UNDAMAGED_14 = ["14-abn-control", "14-abn-index-deleted", "14-cln-abort-created", "14-cln-ckpt-deleted"]
 CASES = [case for case in MAIN_CASES + UNDAMAGED_14 if case != "05b-delay-abrupt"]
-"""Cases with the same store before and after. In 05b the observer delivered due messages."""
+"""Golden stores that RocketMQ's recovery did not change. In 05b RocketMQ delivered due messages."""
 
 
 def pulled(store: MessageStore, question: dict[str, Any]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_times_are_found_as_rocketmq_found_them(
     golden: Callable[..., Any], loaded: Callable[..., MessageStore], case: str
 ) -> None:
     written = golden(case)
-    store = loaded(written.config(written.before))  # recovery leaves the times of these files
+    store = loaded(written.config(written.before))  # recovery does not change the times of these files
     for question in written.observed["offsetByTime"]:
         answer = store.get_offset_in_queue_by_time(question["topic"], question["queueId"], question["timestamp"])
         assert answer == question["offset"], question

@@ -1,4 +1,4 @@
-"""For the same puts and clock, the store writes RocketMQ's bytes."""
+"""For the same puts and clock, the store writes the same bytes as RocketMQ."""
 
 import time
 from collections.abc import Callable
@@ -30,13 +30,13 @@ MAIN_CASES = sorted(
     path.parent.name for path in GOLDEN.glob("*/manifest.json") if not path.parent.name.startswith("14-")
 )
 EXPIRY_BEFORE = {"13-head-deleted": 920}
-"""Case -> number of the put before which its writer deleted expired segments and empty queues."""
+"""Case -> number of the put before which RocketMQ deleted expired segments and empty queues."""
 
 CASES = [case for case in MAIN_CASES if case not in NOT_SINGLE_THREADED]
 
 
 class SetClock:
-    """A clock that is set by hand until it follows a log: then it shows the time of the next record."""
+    """A clock that the test sets. Once it follows a log, it returns the time of the log's next record."""
 
     def __init__(self) -> None:
         self.wall_ms = 0
@@ -60,7 +60,7 @@ class SetClock:
 
 
 def body_of(part: dict[str, Any]) -> bytes:
-    """Return a body, from its hex or from its seed."""
+    """Return a body, given as hex or by a seed."""
     if part.get("bodyNull"):
         return b""
     if "bodyHex" in part:
@@ -99,7 +99,7 @@ def repeat(store: MessageStore, put: dict[str, Any]) -> PutMessageResult:
 
 
 def told(result: PutMessageResult) -> dict[str, Any]:
-    """Return an answer in the form of the manifests."""
+    """Return the result of a put in the form of the manifests."""
     if result.append is None:
         return {"putStatus": result.status.value, "append": None}
     return {
@@ -138,7 +138,7 @@ def write_again(
 
 
 def expire_the_head(store: MessageStore, log_begin: int) -> None:
-    """Delete the segments before log_begin as expired, and queues without a message left."""
+    """Delete the segments before log_begin as expired, and queues without messages."""
     store.flush.flush_to(store.max_phy_offset)
     wait_until(lambda: store.dispatch.behind_bytes == 0)
     store.flush_queues.hurry()
@@ -159,7 +159,7 @@ def wait_until(is_so: Callable[[], bool], seconds: float = 120) -> None:
 
 
 def segments_below(root: Path) -> dict[str, bytes]:
-    """Return log and queue segments by path. Markers and times belong to another run."""
+    """Return log and queue segments by path. Other files depend on the time of the run."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for part in ("commitlog", "consumequeue")
@@ -169,7 +169,7 @@ def segments_below(root: Path) -> dict[str, bytes]:
 
 
 def index_files_of(root: Path) -> list[bytes]:
-    """Return the contents of the index files, the oldest first. Their names are times of another run."""
+    """Return the contents of the index files, the oldest first. Their names depend on the time of the run."""
     return [path.read_bytes() for path in sorted(root.glob("index/*"))]
 
 

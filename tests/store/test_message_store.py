@@ -275,7 +275,7 @@ def test_the_nearest_message_to_a_time_is_found(store: MessageStore) -> None:
 def test_a_queue_never_seen_begins_nowhere(store: MessageStore) -> None:
     assert store.get_min_offset_in_queue("never", 0) == -1
     assert store.get_max_offset_in_queue("never", 0) == 0
-    assert store.get_min_offset_in_queue("never", 0) == 0  # asking for its end created it
+    assert store.get_min_offset_in_queue("never", 0) == 0  # the read of the max offset created the queue
 
 
 READS: dict[str, Callable[[MessageStore], object]] = {
@@ -288,16 +288,16 @@ READS: dict[str, Callable[[MessageStore], object]] = {
 
 @pytest.fixture
 def keyed(config: StoreConfig, started: Start) -> MessageStore:
-    """Return a store with one message, which every read finds."""
+    """Return a store with one message, which is in its queue and in the index."""
     config = replace(config, max_hash_slot_num=5, max_index_num=12)
     first = started(config)
     put(first, Message.of("T", b"x", keys="k"))
-    first.shutdown()  # this waits until queue and index have it
+    first.shutdown()  # this waits until the message is in queue and index
     return started(config)
 
 
 def as_it_reads(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -> None:
-    """Call happen whenever a record is about to be read."""
+    """Call happen before each read of a record."""
 
     def happening(read: Callable[..., Any]) -> Callable[..., Any]:
         def first(*arguments: Any) -> Any:

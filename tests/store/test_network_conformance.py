@@ -1,6 +1,6 @@
-"""Every network keeps the promises of store/network.py.
+"""Every network fulfils the protocol in store/network.py.
 
-A network joins by an entry in NETWORKS: the listening host, the connecting host, and how to run code on them.
+NETWORKS has an entry for each network: the listening host, the connecting host, and how to run code on them.
 """
 
 import errno
@@ -49,11 +49,11 @@ class Place:
     listen_at: str
     execute: Callable[[Body], None]
     chunk_bytes: int
-    """More than a buffer can hold."""
+    """More bytes than fit into a buffer."""
     _opened: list[Closable] = field(default_factory=list)
 
     def run(self, body: Body) -> None:
-        """Run a body, and close its connections."""
+        """Run a body, and close the connections that it made."""
 
         def closing() -> None:
             try:
@@ -87,7 +87,7 @@ class Place:
         accepted = self.accept(listener)
         while not task.join(5):
             with suppress(TimeoutError):
-                assert not accepted.receive(1, 0)  # a handshake needs a driver
+                assert not accepted.receive(1, 0)  # the receive makes the server's part of a handshake
         for end in (accepted, made[0]):  # finish the handshake
             with suppress(TimeoutError):
                 assert not end.receive(1, 5)
@@ -290,7 +290,7 @@ def test_closing_a_listener_wakes_a_waiting_accept(place: Place) -> None:
 
 def test_sent_bytes_of_any_size_arrive_in_order(place: Place) -> None:
     client, server = place.pair()
-    data = bytes(range(256)) * 1024  # far more than a simulated buffer holds
+    data = bytes(range(256)) * 1024  # far more than fits into a simulated buffer
 
     def send() -> None:
         send_all(client, data)
@@ -372,7 +372,7 @@ def test_sent_bytes_are_delivered_before_the_end(place: Place) -> None:
     send_all(client, b"last words")
     client.close()
     assert receive_rest(server) == b"last words"
-    assert server.receive(10, 0) == b""  # it stays the end
+    assert server.receive(10, 0) == b""  # the end of the stream is reported again
 
 
 def test_a_close_with_unread_input_still_delivers_sent_bytes(place: Place) -> None:
@@ -441,7 +441,7 @@ def test_a_poller_reports_in_the_order_of_first_watching(place: Place) -> None:
     ends = [place.pair() for _ in range(3)]
     for _, server in ends:
         poller.watch(server, receives=True, sends=False)
-    poller.watch(ends[0][1], receives=True, sends=False)  # a second watch changes no order
+    poller.watch(ends[0][1], receives=True, sends=False)  # a second watch does not change the order
     for client, _ in reversed(ends):
         send_all(client, b"x")
     place.server_tasks.sleep(100)

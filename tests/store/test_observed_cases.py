@@ -1,6 +1,6 @@
-"""Experiments in which a real 4.9.8 fails, and the right behaviour here.
+"""Experiments in which RocketMQ 4.9.8 fails, and the right behaviour here.
 
-A comment in each test gives the observation there. Segments of the log are 65536 bytes long, files of queues 50
+A comment in each test describes what RocketMQ did. Segments of the log are 65536 bytes long, files of queues 50
 entries, index files 100 slots and 400 entries; a record is 113 bytes.
 """
 
@@ -41,14 +41,14 @@ CONFIG = golden_geometry("/store")
 
 
 class Lives:
-    """The lives of one store on a simulated disk, which can be changed between them."""
+    """A store on a simulated disk that runs several lives. The test can change the disk between two lives."""
 
     def __init__(self, lab: Callable[..., Any]) -> None:
         self.image: Image | None = None
         self._lab = lab
 
     def load(self, body: Callable[[MessageStore], Any]) -> Any:
-        """Load the store, run body, and end it without a start."""
+        """Load the store, run body, and close the store without starting it."""
         return self._live(body, starts=False, abruptly=True)
 
     def run(self, body: Callable[[MessageStore], Any], *, killed: bool = False) -> Any:
@@ -75,7 +75,7 @@ class Lives:
         return result
 
     def write(self, path: str, content: bytes, at: int = 0) -> None:
-        """Write into a file, created if missing."""
+        """Write to a file, which is created if missing."""
         assert self.image is not None
         old = self.image.files[path].content if path in self.image.files else b""
         new = old[:at] + content + old[at + len(content) :]
@@ -107,7 +107,7 @@ def lives(lab: Callable[..., Any]) -> Lives:
 def put(
     store: MessageStore, topic: str = "TT", key: str = "k1", body: bytes = b"body 1", **more: str
 ) -> AppendMessageResult:
-    """Put one message; without further arguments, one of 113 bytes."""
+    """Put one message. By default its record has 113 bytes."""
     result = store.put_message(Message.of(topic, body, tags="B", keys=key, properties=more))
     assert result.status is PutMessageStatus.PUT_OK
     assert result.append is not None
@@ -130,7 +130,7 @@ def offsets(store: MessageStore, topic: str) -> tuple[int, int]:
 
 
 def test_a_record_no_segment_can_hold_is_refused(lives: Lives) -> None:
-    # There: PUT_OK with the append status END_OF_FILE, two segments used up, no message stored.
+    # RocketMQ: PUT_OK with the append status END_OF_FILE, two segments used, no message stored.
     def body(store: MessageStore) -> None:
         put(store)
         refused = store.put_message(Message.of("TT", bytes(70 * 1024)))
@@ -143,7 +143,7 @@ def test_a_record_no_segment_can_hold_is_refused(lives: Lives) -> None:
 
 
 def test_a_rebuilt_schedule_queue_has_delivery_times(lives: Lives) -> None:
-    # There: the entry's code is the hash of the tags, 66.
+    # RocketMQ: the entry's code is the hash of the tags, 66.
     stored_ms = lives.run(lambda store: put(store, DELAY="5").store_timestamp_ms, killed=True)
     lives.remove("/store/consumequeue")
 
@@ -161,7 +161,7 @@ def test_a_rebuilt_schedule_queue_has_delivery_times(lives: Lives) -> None:
 
 
 def test_a_queue_file_of_zeros_holds_no_message(lives: Lives) -> None:
-    # There: the queue's max is 1 after the load, the two puts get 1 and 2, and a pull from 0 finds 3 messages.
+    # RocketMQ: the queue's max is 1 after the load, the two puts get 1 and 2, and a pull from 0 finds 3 messages.
     lives.run(put_all("TT", "TT", "TT"))
     lives.write("/store/consumequeue/ZZ/0/00000000000000000000", bytes(QUEUE_BYTES))
 
@@ -176,7 +176,7 @@ def test_a_queue_file_of_zeros_holds_no_message(lives: Lives) -> None:
 
 
 def test_records_after_the_end_of_a_recovery_do_not_reappear(lives: Lives) -> None:
-    # There: the log ends at 113 after the first load, at 452 after the second: records 3 and 4 are back.
+    # RocketMQ: the log ends at 113 after the first load, at 452 after the second: records 3 and 4 are back.
     lives.run(put_all("TT", "TT", "TT", "TT"), killed=True)
     lives.write("/store/commitlog/00000000000000000000", bytes(4), at=RECORD_BYTES + 4)
 
@@ -195,7 +195,7 @@ def test_records_after_the_end_of_a_recovery_do_not_reappear(lives: Lives) -> No
 
 
 def test_entries_lost_in_the_middle_of_a_row_of_queues_are_rebuilt(lives: Lives) -> None:
-    # There: records 2 and 3 never reappear in the queue, and the new one gets queue offset 1.
+    # RocketMQ: records 2 and 3 never reappear in the queue, and the new one gets queue offset 1.
     lives.run(put_all("TA", "TA", "TA", "TB"))
     lives.write("/store/consumequeue/TA/0/00000000000000000000", bytes(2 * ENTRY_BYTES), at=ENTRY_BYTES)
 
@@ -214,7 +214,7 @@ def test_entries_lost_in_the_middle_of_a_row_of_queues_are_rebuilt(lives: Lives)
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_blank_entries_that_stand_for_no_record_of_a_whole_log_are_forgotten(lives: Lives, killed: bool) -> None:
-    # There: the puts get queue offsets 5 and 6 and are never dispatched; a pull answers MESSAGE_WAS_REMOVING.
+    # RocketMQ: the puts get queue offsets 5 and 6 and are never dispatched; a pull answers MESSAGE_WAS_REMOVING.
     lives.run(put_all("TT"))
     blank = bytes(8) + b"\x7f\xff\xff\xff" + bytes(8)
     lives.write("/store/consumequeue/ZB/0/00000000000000000000", (5 * blank).ljust(QUEUE_BYTES, b"\0"))
@@ -229,7 +229,7 @@ def test_blank_entries_that_stand_for_no_record_of_a_whole_log_are_forgotten(liv
 
 
 def test_an_empty_file_at_the_logs_end_does_not_keep_a_store_from_loading(lives: Lives) -> None:
-    # There: the load fails.
+    # RocketMQ: the load fails.
     lives.run(put_all("TT"))
     lives.write("/store/commitlog/00000000000000065536", b"")
     assert lives.run(lambda store: put(store).queue_offset) == 1
@@ -237,7 +237,7 @@ def test_an_empty_file_at_the_logs_end_does_not_keep_a_store_from_loading(lives:
 
 
 def test_queues_that_a_kill_left_whole_stay_as_they_are(lives: Lives) -> None:
-    # There: the same.
+    # RocketMQ: the load fails too.
     lives.run(put_all(*["TT"] * 60, "TB"), killed=True)
     left = lives.below("/store/consumequeue")
     assert lives.load(lambda store: store.get_max_offset_in_queue("TT", 0)) == 60
@@ -248,7 +248,7 @@ def test_queues_that_a_kill_left_whole_stay_as_they_are(lives: Lives) -> None:
 def test_the_record_that_a_full_index_file_ends_with_is_not_indexed_again(
     tmp_path: Path, loaded: Callable[..., MessageStore]
 ) -> None:
-    # There: the second file is deleted and built again with the seven keys of the record at 8712: 43 instead of 36.
+    # RocketMQ: the second file is deleted and rebuilt with the seven keys of the record at 8712: 43 instead of 36.
     with tarfile.open(GOLDEN) as tar:
         tar.extractall(tmp_path, filter="data")
     index = tmp_path / "gkill" / "index"

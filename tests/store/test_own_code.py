@@ -1,4 +1,4 @@
-"""Both worlds for a user's own code fit `store.own_code`, and keep its promises."""
+"""The real and the simulated world for a user's own code fulfil `store.own_code`."""
 
 import errno
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
 
 @pytest.fixture
 def root() -> None:
-    """Given by `inside`."""
+    """An empty directory, provided by `inside`."""
 
 
 @pytest.fixture

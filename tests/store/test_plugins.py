@@ -1,4 +1,4 @@
-"""Plug-ins pass on every operation of MessageStore, also new ones."""
+"""Plug-ins pass every operation of MessageStore to the next store, also operations added later."""
 
 import inspect
 from collections.abc import Callable
@@ -21,13 +21,13 @@ PARTS = {"config", "flags", "stats", "on_arriving"}
 """Public attributes of a store."""
 
 INTERNAL = {"follow", "services"}
-"""Operations that replication and the harness call on the store itself, past all plug-ins."""
+"""Operations that replication and the harness call on the store directly, not through plug-ins."""
 
 OPERATIONS = {name for name in vars(MessageStore) if not name.startswith("_")} - INTERNAL
 
 
 class Counting(AbstractPluginMessageStore):
-    """The example: counts puts."""
+    """The plug-in of the module's example, which counts puts."""
 
     puts = 0
 
@@ -42,7 +42,7 @@ class Refusing(AbstractPluginMessageStore):
 
 
 class Recorder:
-    """A next store that notes each call and returns it."""
+    """A next store that records each call and returns the call."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []

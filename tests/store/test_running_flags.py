@@ -116,7 +116,8 @@ def test_a_store_made_not_readable_or_shut_down_refuses_every_read(
     assert store.shutdown()
     with pytest.raises(StoreNotReadableError, match="the store is shut down"):
         read(store)
-    assert store.get_max_offset_in_queue("T", 0) == 2  # positions are no reads, as in RocketMQ
+    # offsets may be queried although reads are refused, as in RocketMQ
+    assert store.get_max_offset_in_queue("T", 0) == 2
     assert store.get_min_offset_in_queue("T", 0) == 0
 
 

@@ -21,7 +21,7 @@ EMPTY = Image({}, ("/store",))
 
 
 def parse(raw: bytes, file: str) -> str:
-    """Read `<text>`; anything else is damage."""
+    """Parse `<text>`; any other form is damage."""
     if not (raw.startswith(b"<") and raw.endswith(b">")):
         raise CorruptFileError(file, 0, "text", "<...>", raw.hex())
     return raw[1:-1].decode()
@@ -38,7 +38,7 @@ def image_of(**files: bytes) -> Image:
 
 
 def images_a_cut_may_leave(names: Namespace) -> Iterator[Image]:
-    """Yield the images allowed by strict POSIX: any unsynced change of a name may be lost, and any unsynced content."""
+    """Yield the images that strict POSIX allows. Every name change and all content that was not synced may be lost."""
     unsure = [change.number for change in names.journal if not change.synced]
     for keeps in product((False, True), repeat=len(unsure)):
         kept = dict(zip(unsure, keeps, strict=True))
@@ -61,7 +61,7 @@ def images_a_cut_may_leave(names: Namespace) -> Iterator[Image]:
 
 
 class Crash:
-    """The state after a life that ended at one operation, and its results."""
+    """The disk after a power cut at one operation, and the results of earlier calls."""
 
     def __init__(self, images: list[Image], allowed: set[str | None]) -> None:
         self.images = images
@@ -69,7 +69,7 @@ class Crash:
 
 
 def crashes(lab: Make, image: Image, found: str | None, texts: list[str]) -> Iterator[Crash]:
-    """Live from an image: load, store texts in turn. Yield each possible crash."""
+    """Load from an image, then store texts one after another. Yield the crash at each operation."""
     operation = 0
     while True:
         for moment in ("before", "during", "after"):
@@ -92,7 +92,7 @@ def crashes(lab: Make, image: Image, found: str | None, texts: list[str]) -> Ite
                 unique = {cut.digest(): cut for cut in images_a_cut_may_leave(bench.disk._names)}
                 yield Crash(list(unique.values()), {returned[-1], begun[-1]})
             else:
-                return  # the life has no operation of that number
+                return  # there are fewer operations
         operation += 1
 
 

@@ -14,7 +14,7 @@ OLD, NEW = b"<old>", b"<new>"
 
 
 def parse(raw: bytes, file: str) -> bytes:
-    """Return the text in angle brackets; anything else is damage."""
+    """Parse `<text>`; any other form is damage."""
     if not (raw.startswith(b"<") and raw.endswith(b">")):
         raise CorruptFileError(file, 0, "text", "<...>", raw.hex())
     return raw
@@ -57,7 +57,7 @@ def test_a_version_that_found_no_room_is_written_once_there_is_some(fs: FakeFile
     fs.set_disk_usage(1 << 20)
     assert side.store(NEW)
     assert loaded() == NEW
-    assert not side.store(NEW)  # it is there
+    assert not side.store(NEW)  # it is stored already
 
 
 @pytest.mark.usefixtures("fs")

@@ -19,7 +19,7 @@ MS = 1_000_000
 
 
 class Log:
-    """The counts of a log, set by hand."""
+    """The counts of a log, set by the test."""
 
     def __init__(self) -> None:
         self.put_totals: dict[str, TopicTotals] = {}
@@ -38,7 +38,7 @@ def test_messages_and_bytes_are_counted_per_topic_as_stored(store: MessageStore)
     assert store.stats.put_totals("C") == TopicTotals(0, 0)
     assert store.stats.put_messages_total == 5
     assert store.stats.put_bytes_total == totals.size_bytes + batch.wrote_bytes
-    assert store.stats.put_latency_counts == [4] + [0] * 12  # a batch is one put
+    assert store.stats.put_latency_counts == [4] + [0] * 12  # a batch counts as one put
 
 
 def test_a_put_that_reached_the_log_and_failed_there_is_a_failed_one_and_a_refused_one_is_not(
@@ -119,7 +119,7 @@ def test_pulls_are_counted_by_their_results(world: World, store: MessageStore) -
 
     stats = store.stats
     assert (stats.gets_found, stats.gets_missed, stats.messages_transferred) == (2, 2, 5)
-    assert stats.get_ns_max == 0  # in virtual time a read costs nothing
+    assert stats.get_ns_max == 0  # a read takes no virtual time
 
     stats.get_answered(7 * MS, store.get_message("A", 0, 5))
     assert stats.get_ns_max == 7 * MS

@@ -1,7 +1,6 @@
-"""Every world keeps the promises of store/world.py.
+"""Every world fulfils the protocol in store/world.py.
 
-A world joins by an entry in WORLDS: for a test's directory, the World, an existing directory in it, and how to run
-code.
+WORLDS has an entry for each world: for a test's directory, the World, an existing directory in it, and how to run code.
 """
 
 import errno
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("inside")
 
 
 class Habitat(NamedTuple):
-    """A world, an empty directory in it, and a function that runs a body inside and passes its errors on."""
+    """A world, an empty directory in it, and a function that runs a body in the world and raises its errors."""
 
     world: World
     root: str
@@ -496,7 +495,7 @@ def test_a_join_waits_for_the_end_or_for_its_timeout(world: World) -> None:
         done.set(1)
 
     task = world.tasks.spawn("service", wait_then_finish)
-    assert task.name.rpartition("/")[2] == "service"  # a world of several machines adds the machine's name
+    assert task.name.rpartition("/")[2] == "service"  # the simulated world adds the machine's name
     assert not task.join(5)
     assert done.get() == 0
     gate.notify()
@@ -509,4 +508,4 @@ def test_a_sleep_passes_time_on_both_clocks(world: World) -> None:
     wall_ms, start_ns = world.clock.now_ms(), world.clock.monotonic_ns()
     world.tasks.sleep(15)
     assert world.clock.monotonic_ns() - start_ns >= 15_000_000
-    assert world.clock.now_ms() - wall_ms >= 14  # both readings are cut to whole ms
+    assert world.clock.now_ms() - wall_ms >= 14  # both times are rounded down to ms
