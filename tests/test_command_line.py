@@ -49,7 +49,7 @@ def completions(words: str, *, count: int | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["run", "--help"]], ids=" ".join)
-def test_asking_costs_little(words: list[str]) -> None:
+def test_version_and_help_start_fast(words: list[str]) -> None:
     def cpu_seconds(*arguments: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
@@ -99,7 +99,7 @@ def program_of(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], *([name, "--help"] for name in QUICK)], ids=" ".join)
-def test_asking_imports_no_simulator(words: list[str]) -> None:
+def test_version_and_help_import_no_simulator(words: list[str]) -> None:
     light = {"tornlog.store", "tornlog.store.errors"}
     if words == ["--version"]:  # the version includes whether the C core exists
         light |= {"tornlog.store.real", *(f"tornlog.store.{name}" for name in ("formats", "real.native"))}
@@ -140,7 +140,7 @@ def test_a_probe_needs_neither_scenarios_nor_a_store(tmp_path: Path, *, breaks: 
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_a_summary_is_how_the_docstring_begins(name: str) -> None:
+def test_a_mutants_summary_is_the_first_line_of_its_docstring(name: str) -> None:
     command = load(name.rpartition(" ")[2], ENTRIES[name])
     assert " ".join((command.help or "").split()).startswith(ENTRIES[name].summary)
 
@@ -198,7 +198,7 @@ def test_completion_can_be_shown_and_installed() -> None:
         (["mutnats"], "Did you mean 'mutants'"),
     ],
 )
-def test_a_wrong_name_is_guessed_at(words: list[str], meant: str) -> None:
+def test_a_similar_name_is_suggested_for_a_wrong_name(words: list[str], meant: str) -> None:
     result = CliRunner().invoke(application(), words)
     assert result.exit_code == 2
     assert meant in " ".join(result.stderr.split())
@@ -226,7 +226,7 @@ def test_an_unknown_name_without_a_similar_one_points_to_the_list() -> None:
         ["list", "--json", "{}/file/list.json"],
     ],
 )
-def test_a_place_that_cannot_be_written_is_told_before_any_work(tmp_path: Path, words: list[str]) -> None:
+def test_an_unwritable_output_directory_is_reported_before_any_work(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "file").write_text("")
     result = CliRunner().invoke(application(), [word.format(tmp_path) for word in words])
     assert result.exit_code == 2

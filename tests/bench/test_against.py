@@ -35,7 +35,7 @@ def test_a_directory_without_a_checkout_is_refused(tmp_path: Path) -> None:
         Checkout(tmp_path)
 
 
-def test_a_command_that_writes_no_json_is_named_with_its_last_words() -> None:
+def test_a_command_that_writes_no_json_is_reported_with_its_last_output() -> None:
     with pytest.raises(OtherCheckoutError, match="run no-such-scenario: "):
         Checkout(ROOT).run("tornlog", "run", "no-such-scenario")
 

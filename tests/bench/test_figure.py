@@ -21,7 +21,7 @@ def test_a_figure_without_a_floor_is_never_missed() -> None:
     assert Figure("sheep counted", "sheep/s", 0.5, (0.0,)).is_missed
 
 
-def test_above_a_ceiling_is_missed_and_the_ceiling_is_told() -> None:
+def test_a_figure_above_its_ceiling_is_missed_and_the_ceiling_is_shown() -> None:
     figure = Figure("wolves", "wolves", None, (3.0,), ceiling=2.0)
     assert figure.is_missed
     assert figure.to_json()["ceiling"] == 2.0

@@ -106,7 +106,7 @@ def test_a_history_ten_times_as_long_takes_about_ten_times_as_long() -> None:
     assert seconds[1] < 20 * seconds[0]  # a checker that is quadratic in anything takes a hundred times as long
 
 
-def test_a_judgement_apart_counts_the_memory_of_its_own_process() -> None:
+def test_a_judgement_in_its_own_process_counts_only_that_memory() -> None:
     found = judge_apart(_OPERATIONS)
     assert (found.operations, found.violations) == (_OPERATIONS, 0)
     assert found.seconds > 0.0
@@ -130,7 +130,7 @@ def test_time_and_memory_are_of_the_same_run(monkeypatch: pytest.MonkeyPatch) ->
     assert asked == [1_000, 100, 1_000]
 
 
-def test_a_sound_history_with_violations_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_correct_history_with_violations_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "judge_apart", lambda operations: Judgement(operations, 2.0, 1, 3))
     with pytest.raises(RuntimeError, match="3 violations in a sound history"):
         Histories().rate(Workplace(BenchSettings()))

@@ -43,7 +43,7 @@ def test_sends_and_pulls_of_a_broker_are_counted_and_timed(broker: BrokerProcess
     assert broker.resident_bytes > 1 << 20
 
 
-def test_a_paced_load_keeps_its_pace(broker: BrokerProcess) -> None:
+def test_a_paced_load_sends_at_its_interval(broker: BrokerProcess) -> None:
     load = run_load(broker.address, [Sends(100, n, 9 + n) for n in range(4)], 1.0, 0.1)
     assert 36 <= load.messages <= 41
 
@@ -80,19 +80,19 @@ def answering(response: RemotingCommand | None) -> str:
     return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_an_error_is_no_throughput() -> None:
+def test_an_error_response_makes_the_load_fail() -> None:
     denied = RemotingCommand(1, 1, RESPONSE_FLAG, remark="no")
     with pytest.raises(ResponseError, match="answered 1: no"):
         run_load(answering(denied), [Sends(10, 0, 0)], 0.2)
 
 
-def test_busy_answers_are_counted_apart() -> None:
+def test_busy_answers_are_counted_separately() -> None:
     load = run_load(answering(RemotingCommand(2, 1, RESPONSE_FLAG)), [Sends(10, 0, 0)], 0.1)
     assert load.messages == 0
     assert load.busy == len(load.latencies_ns) > 0
 
 
-def test_a_connection_that_ends_is_no_throughput() -> None:
+def test_a_connection_that_ends_makes_the_load_fail() -> None:
     with pytest.raises((ResponseError, ConnectionError)):
         run_load(answering(None), [Sends(10, 0, 0)], 0.2)
 

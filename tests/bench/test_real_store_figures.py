@@ -59,7 +59,7 @@ def test_a_real_store_that_cannot_put_is_no_measurement(place: Workplace, monkey
         real_puts(place, 100, FlushDiskType.ASYNC_FLUSH)
 
 
-def test_where_there_is_no_maven_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_maven_is_reported_by_the_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "why_missing", lambda: "mvn is not on the PATH")
     out = Console(file=StringIO(), width=100)
     table.print_bench(out, [Figure("sheep", "sheep/s", None, (1.0,))], 1)

@@ -84,7 +84,7 @@ def test_the_cost_of_a_call_is_the_difference_of_many_and_few(
         assert recorder.bare(place, "calls").rate == pytest.approx(7)
 
 
-def test_where_there_is_no_strace_that_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_strace_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert why_no_strace() == "strace is not on the PATH"
     monkeypatch.setattr(tables, "why_missing", lambda: "")

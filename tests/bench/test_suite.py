@@ -70,7 +70,7 @@ def test_kernel_steps_are_counted() -> None:
     assert kernel_steps() > 0.0
 
 
-def test_the_digest_is_back_after_its_overhead_was_measured() -> None:
+def test_the_digest_works_again_after_its_overhead_was_measured() -> None:
     originals = RollingDigest.__init__, files.crc32, mapped_file.crc32, fault_injector.crc32
     assert -50.0 < digest_overhead() < 100.0
     assert (RollingDigest.__init__, files.crc32, mapped_file.crc32, fault_injector.crc32) == originals

@@ -48,7 +48,7 @@ def test_every_figure_fits_one_line_of_80_columns() -> None:
     assert lines[-1] == machine_text()
 
 
-def test_a_figure_below_its_floor_stands_out() -> None:
+def test_a_figure_below_its_floor_is_highlighted() -> None:
     printed = StringIO()
     coloured = Console(file=printed, width=80, force_terminal=True, color_system="standard")
     coloured.print(bench_table([Figure("slow", "x/s", 2.0, (1.0,)), Figure("fast", "x/s", 2.0, (3.0,))], 1))
@@ -56,7 +56,7 @@ def test_a_figure_below_its_floor_stands_out() -> None:
     assert ["slow" in line for line in red] == [True]
 
 
-def test_a_page_is_dated_and_has_the_figures_of_the_machine_in_front() -> None:
+def test_a_page_begins_with_its_date_and_the_figures_of_the_machine() -> None:
     figures = [
         Figure("sheep counted", "sheep/s", 100.0, (90.0,)),
         Figure("kernel steps", "steps/s", None, (2.0,)),
@@ -74,7 +74,7 @@ def test_a_page_is_dated_and_has_the_figures_of_the_machine_in_front() -> None:
     ]
 
 
-def test_figures_take_the_place_of_earlier_ones_and_leave_the_rest_of_a_page(tmp_path: Path) -> None:
+def test_new_figures_replace_earlier_ones_and_the_rest_of_the_page_stays(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     fill_page(page, "old")
     page.write_text(f"# Head\n{page.read_text()}tail\n")
@@ -86,7 +86,7 @@ def test_figures_take_the_place_of_earlier_ones_and_leave_the_rest_of_a_page(tmp
 
 
 @pytest.mark.parametrize(("options", "said"), [("'--enable-optimizations'", "with"), (None, "without")])
-def test_the_machine_says_how_its_python_was_built(
+def test_the_machine_description_has_the_build_of_python(
     options: str | None, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sysconfig, "get_config_var", lambda name: options)

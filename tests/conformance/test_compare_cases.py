@@ -14,7 +14,7 @@ def queue_file(root: Path, topic: str, number: int, entries: int) -> Path:
     return file
 
 
-def test_a_queue_file_that_is_full_gets_an_empty_one_behind_it_and_the_exit_was_not_clean(tmp_path: Path) -> None:
+def test_an_empty_file_follows_each_full_queue_file_and_the_exit_is_unclean(tmp_path: Path) -> None:
     queue_file(tmp_path, "Full", 0, 5)
     last = queue_file(tmp_path, "Full", 1, 5)
     part = queue_file(tmp_path, "Part", 0, 4)

@@ -37,7 +37,7 @@ def test_a_few_seeds_of_each_writer_are_compared_and_summed_up(program: JavaProg
 
 
 @pytest.mark.slow
-def test_several_processes_come_to_the_same(program: JavaProgram) -> None:
+def test_several_processes_report_the_same(program: JavaProgram) -> None:
     def found(jobs: int) -> Any:
         """Return everything except the number of explained cases: the real store names index files by its clock."""
         result = compare("--seeds", 12, "--written-by", "ours", "--jobs", jobs, "--json", "-")
@@ -83,7 +83,7 @@ def test_unexplained_differences_are_kept_and_end_with_1(
     assert again.stdout == "ours-8: explained\n"
 
 
-def test_a_real_store_that_does_not_do_as_told_is_a_fault_of_the_harness(
+def test_a_command_that_fails_in_the_real_store_is_an_error_of_the_harness(
     program: JavaProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(case: object, real: object) -> CaseResult:
@@ -96,7 +96,7 @@ def test_a_real_store_that_does_not_do_as_told_is_a_fault_of_the_harness(
     assert "it would not" in result.stderr
 
 
-def test_without_maven_it_says_so_and_ends_with_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_maven_the_command_reports_this_and_exits_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     result = compare("--seeds", 1)
     assert result.exit_code == 2

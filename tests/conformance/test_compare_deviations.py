@@ -93,7 +93,9 @@ def test_equal_observations_have_no_differences() -> None:
         ((entry(0), entry(1), (200, 100, 7)), {"nothing"}),
     ],
 )
-def test_a_queue_that_differs_is_explained_by_how_it_does(entries: tuple[Entry, ...], explained: set[str]) -> None:
+def test_a_different_queue_is_explained_by_the_kind_of_difference(
+    entries: tuple[Entry, ...], explained: set[str]
+) -> None:
     assert names(seen(3), seen(3, queues=queue_of(*entries))) == explained
 
 
@@ -104,7 +106,7 @@ def test_an_expired_entry_before_the_beginning_of_our_queue_is_explained() -> No
     assert names(ours, real) == {"expired-entry"}
 
 
-def test_the_end_of_a_queue_is_lost_only_where_another_queue_has_come_further() -> None:
+def test_a_missing_queue_end_is_explained_only_if_another_queue_ends_later() -> None:
     other = ("U", 0)
     records = seen(3).records | {300: record(3, "U")._replace(queue_offset=0)}
     further = {other: SeenQueue(0, 1, [entry(3)], [300])}
@@ -127,7 +129,7 @@ def faults(ours: StoreObservation) -> list[str]:
     return [place for place, _, _ in faults_of(ours, CONFIG)]
 
 
-def test_an_entry_before_the_start_of_our_log_is_our_fault() -> None:
+def test_an_entry_before_the_start_of_our_log_is_an_error_of_our_store() -> None:
     records = {number * 100: record(number) for number in (1, 2)}
     ours = seen(3, min_offset=100, records=records, lookups={})
     without = replace(ours, queues=queue_of(entry(1), entry(2), begin=1))
@@ -137,7 +139,7 @@ def test_an_entry_before_the_start_of_our_log_is_our_fault() -> None:
     assert faults(without) == faults(blank) == []
 
 
-def test_a_blank_after_the_last_entry_of_our_queue_is_our_fault() -> None:
+def test_a_blank_after_the_last_entry_of_our_queue_is_an_error_of_our_store() -> None:
     def ending_in(*more: Entry) -> StoreObservation:
         return seen(2, queues={("T", 0): SeenQueue(0, 2 + len(more), [entry(0), entry(1), *more], [0, 100])})
 
@@ -157,7 +159,7 @@ def test_a_blank_missing_in_the_real_store_is_explained_with_the_next_entry() ->
     assert "nothing" in names(ours, replace(ours, queues=queue_of(entry(0))))
 
 
-def test_an_entry_missing_in_the_real_store_is_lost_only_if_ours_leads_to_a_record() -> None:
+def test_an_entry_missing_in_the_real_store_is_lost_only_if_our_entry_points_to_a_record() -> None:
     records = {number * 100: record(number) for number in (1, 2)}
     ours = seen(3, records=records, lookups={})
     real = replace(ours, queues=queue_of(entry(1), entry(2), begin=1))
@@ -229,7 +231,7 @@ def test_a_message_that_only_the_real_store_has_needs_torn_or_foreign_bytes_wher
     assert names(seen(2), seen(3), written(**how)) == {explained}
 
 
-def test_a_scanner_that_rejects_too_much_does_not_explain_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_our_scanner_wrongly_rejects_is_no_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = written(topic=b"never-seen-before")
     monkeypatch.setattr(scan, "torn_properties", lambda topic, properties, at: "properties")
     assert names(seen(2), seen(3), sound) == {"nothing"}
@@ -243,7 +245,7 @@ def test_a_message_missing_in_the_real_store_has_no_explanation() -> None:
     ("offsets", "explained"),
     [([100, 100], "index-twice"), ([100, 200], "index-stale"), ([100, 900], "nothing"), ([], "nothing")],
 )
-def test_a_look_up_that_differs_is_explained_by_how_it_does(offsets: list[int], explained: str) -> None:
+def test_a_different_look_up_is_explained_by_the_kind_of_difference(offsets: list[int], explained: str) -> None:
     real = seen(3, lookups={("T", "k1"): offsets})
     assert names(seen(3), real) == {explained}
 
@@ -290,7 +292,7 @@ def timed(found: int, count: int = 3, *, blank_first: bool = False) -> StoreObse
     return replace(store, nearest={(("T", 0), 1_002): found})
 
 
-def test_a_time_leads_elsewhere_only_for_files_touched_or_entries_without_a_time() -> None:
+def test_a_time_look_up_may_differ_only_for_changed_mtimes_or_entries_without_a_time() -> None:
     assert names(timed(2), timed(2)) == set()
     assert names(timed(2), timed(0)) == {"nothing"}
     assert names(timed(2, 6), timed(0, 6)) == {"file-times"}
@@ -301,14 +303,16 @@ def empty_file(number: int) -> dict[str, bytes]:
     return {f"consumequeue/T/0/{number * 20:020d}": bytes(100)}
 
 
-def test_a_time_leads_to_0_if_the_last_queue_file_is_empty() -> None:
+def test_a_time_look_up_returns_0_if_the_last_queue_file_is_empty() -> None:
     assert names(timed(2, 5), timed(0, 5), empty_file(5)) == {"time-of-nothing"}
     assert names(timed(2, 5), timed(1, 5), empty_file(5)) == {"nothing"}
     assert names(timed(2, 5), timed(0, 5), empty_file(0)) == {"nothing"}
 
 
 @pytest.mark.parametrize(("first", "leads_to"), [(0, 0), (5, 4)])
-def test_a_time_leads_before_a_queue_file_whose_entries_have_all_expired(first: int, leads_to: int) -> None:
+def test_a_time_look_up_in_a_file_of_expired_entries_returns_the_offset_before_the_file(
+    first: int, leads_to: int
+) -> None:
     entries = timed(0).queues["T", 0].entries
     ours, real, other = (replace(timed(found), queues=queue_of(*entries, begin=10)) for found in (12, leads_to, 11))
     found, unknown = (
@@ -324,14 +328,14 @@ def test_in_queues_of_other_numbers_times_lead_to_other_numbers() -> None:
     assert {one.place for one in differences_between(timed(2), shifted) if " at " in one.place} == set()
 
 
-def test_a_time_that_does_not_lead_to_the_nearest_is_a_fault_of_ours() -> None:
+def test_a_time_look_up_in_our_store_that_misses_the_nearest_message_is_an_error() -> None:
     records = {offset: one._replace(store_timestamp=offset) for offset, one in seen(3).records.items()}
     store = seen(3, records=records)
     assert faults(replace(store, nearest={(("T", 0), 149): 1})) == []
     assert faults(replace(store, nearest={(("T", 0), 149): 2})) == ["queue T/0 at 149"]
 
 
-def test_a_window_of_times_holds_all_of_it_and_at_most_a_second_more() -> None:
+def test_a_time_window_returns_all_of_its_messages_and_at_most_one_second_more() -> None:
     at_ms = (1_000, 2_000, 3_000, 4_000, 5_000, 5_900, 6_100)
     records = {
         offset: one._replace(store_timestamp=at_ms[number])
@@ -372,14 +376,14 @@ def test_a_refusal_by_our_store_has_no_explanation() -> None:
     assert names(refused, seen(1), gap) == {"nothing"}
 
 
-def test_that_the_real_store_waits_for_ever_is_explained_by_a_hole_in_its_log_only() -> None:
+def test_an_endless_wait_of_the_real_store_is_explained_only_by_a_hole_in_its_log() -> None:
     waits = StoreObservation(refusal="start() does not end: dispatch is 265 bytes behind")
     files = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
     assert names(seen(1), waits, files) == {"gap"}
     assert names(seen(1), waits) == {"nothing"}
 
 
-def test_5_3_3_stumbles_over_a_last_queue_file_without_entries() -> None:
+def test_5_3_3_fails_if_the_last_queue_file_has_no_entries() -> None:
     refused = StoreObservation(refusal="load() returned false")
     queue = {f"consumequeue/T/0/{base:020}": bytes(100) for base in (0, 100)}
     written = queue | {f"consumequeue/T/0/{100:020}": b"x" * 100}
@@ -388,13 +392,13 @@ def test_5_3_3_stumbles_over_a_last_queue_file_without_entries() -> None:
     assert names(seen(1), refused, queue) == {"nothing"}
 
 
-def test_a_hole_in_the_log_explains_a_record_that_only_our_walk_comes_to() -> None:
+def test_a_hole_in_the_log_explains_a_record_that_only_our_store_finds() -> None:
     files = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
     real = replace(seen(1), records={})
     assert names(seen(1), real, files) == {"gap"}
     assert names(seen(1), real) == {"nothing"}
 
 
-def test_progress_differs_only_where_the_queue_does() -> None:
+def test_delivery_progress_may_differ_only_if_the_queue_differs() -> None:
     assert names(seen(1, progress={1: 4}), seen(1, progress={1: 3})) == {"nothing"}
     assert names(seen(1, progress={1: 4}), seen(1, progress=None)) == set()

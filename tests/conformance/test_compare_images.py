@@ -59,7 +59,7 @@ def test_a_violation_by_a_mutant_is_expected(monkeypatch: pytest.MonkeyPatch) ->
     assert looked == ["left", "looked"]
 
 
-def test_an_image_is_taken_before_the_recovery_by_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_image_is_kept_before_the_judge_recovers_it(monkeypatch: pytest.MonkeyPatch) -> None:
     left = left_by(8)
     monkeypatch.setattr(Run, "_heal", lambda run: None)
     unjudged = left_by(8)
@@ -69,7 +69,7 @@ def test_an_image_is_taken_before_the_recovery_by_the_judge(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("refuses", [False, True])
-def test_answers_count_only_where_our_store_opened(tmp_path: Path, *, refuses: bool) -> None:
+def test_answers_count_only_if_our_store_opened_the_directory(tmp_path: Path, *, refuses: bool) -> None:
     directory = tmp_path / "case"
     directory.mkdir()
     config = replace(StoreConfig(str(directory)), mapped_file_size_commit_log=1000)

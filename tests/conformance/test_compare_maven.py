@@ -72,7 +72,7 @@ def test_a_missing_tool_is_named(tools: Path, tmp_path: Path, missing: str) -> N
         java_program("p", ["g:a:1"], {}, tmp_path)
 
 
-def test_a_process_that_has_ended_says_so(program: JavaProgram, tmp_path: Path) -> None:
+def test_an_ended_process_of_the_real_store_raises_real_store_died(program: JavaProgram, tmp_path: Path) -> None:
     real = RealStore(program, tmp_path, stores=1)
     real.kill()
     with pytest.raises(RealStoreDied):

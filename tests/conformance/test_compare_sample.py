@@ -142,7 +142,9 @@ def test_the_real_store_shows_a_record_without_properties(real: RealStore, tmp_p
     assert compared.unexplained == []
 
 
-def test_times_in_a_queue_with_an_empty_last_file_are_explained(real: RealStore, tmp_path: Path) -> None:
+def test_different_time_look_ups_in_a_queue_with_an_empty_last_file_are_explained(
+    real: RealStore, tmp_path: Path
+) -> None:
     case = written(tmp_path / "files", "A\1b\2", 12)
     (case.directory / "consumequeue" / "T" / "0" / f"{12 * 20:020d}").write_bytes(bytes(240))
     shutil.rmtree(case.directory / "consumequeue" / "U")  # or else recovery takes the first entry of the empty file
@@ -153,7 +155,7 @@ def test_times_in_a_queue_with_an_empty_last_file_are_explained(real: RealStore,
 
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_a_log_without_its_oldest_files_is_opened_alike(
+def test_both_stores_open_a_log_without_its_oldest_files_with_the_same_result(
     real: RealStore, tmp_path: Path, count: int, *, is_clean: bool
 ) -> None:
     case = written(tmp_path / "head", "TAGS\1A\2", 40)

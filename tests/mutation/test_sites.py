@@ -83,7 +83,7 @@ def test_a_method_without_arguments_for_super_still_finds_its_class() -> None:
     assert "__class__" in getattr(patch.replacement, "__code__").co_freevars  # noqa: B009
 
 
-def test_a_property_stays_a_property() -> None:
+def test_a_changed_property_is_still_a_property() -> None:
     (subject,) = [one for one in subjects_of("log.segment_queue") if one.tree.name == "max_offset"]
     change = next(iter(OPERATORS["negate-condition"].sites(subject.tree, _vocabulary_with())))
     (patch,) = patches_of(subject, change)

@@ -33,7 +33,7 @@ def test_a_systematic_mutant_is_found_and_the_clean_store_holds_on_the_same_seed
     assert mutant_result.clean_violation == ""
 
 
-def test_they_are_of_nearly_every_operator_and_all_of_them_are_hunted() -> None:
+def test_the_tested_mutants_cover_nearly_every_operator_and_are_all_hunted() -> None:
     operators = {name.partition(":")[0] for name in FOUND_AT_ONCE}
     # there are few stale-position mutants, and none is found fast
     assert operators == set(OPERATORS) - {"stale-position"}

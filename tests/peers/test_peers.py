@@ -42,7 +42,7 @@ def test_a_seed_is_always_the_same_run(run: Callable[[int], tuple[int, int]]) ->
     assert len(set(runs)) > 10
 
 
-def test_ours_finds_a_log_that_acknowledges_before_it_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_workload_finds_a_log_that_acknowledges_before_its_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     def flush(log: Log) -> None:
         log.flushed = len(log.appended)
 

@@ -120,7 +120,7 @@ def test_attributes_assigned_by_methods_and_containers_can_race() -> None:
     assert names_of(Counter) == {"Counter.count", "Counter.seen", "Counter.closed_by"}
 
 
-def test_an_attribute_is_of_the_class_that_has_it_first() -> None:
+def test_an_inherited_attribute_belongs_to_the_base_class() -> None:
     assert names_of(Counter, NamedCounter) == names_of(Counter) | {"NamedCounter.limit", "NamedCounter.names"}
 
 
@@ -137,7 +137,7 @@ def test_all_classes_of_a_module_count() -> None:
     assert {each.owner for each in shared_attributes(THIS)} == set(CLASSES)
 
 
-def test_a_class_without_source_is_refused_by_name() -> None:
+def test_a_class_without_source_is_refused_with_an_error_that_names_it() -> None:
     with pytest.raises(ValueError, match=r"its source cannot be read|no module whose source"):
         shared_attributes(int)
 
@@ -192,7 +192,7 @@ def test_reads_assignments_and_containers_have_labels_and_a_constructor_has_none
     ]
 
 
-def test_slots_defaults_of_a_class_and_deletions_work_as_ever() -> None:
+def test_slots_class_defaults_and_deletions_work_inside_the_block() -> None:
     def body(machine: Machine) -> None:
         slotted, named = Slotted(), NamedCounter()
         with pytest.raises(AttributeError):
@@ -236,7 +236,7 @@ def test_a_lost_count_is_a_decision_at_an_attribute_and_replays_by_its_label() -
     assert not by_hand.unmet
 
 
-def test_a_search_of_schedules_finds_it_with_one_preemption() -> None:
+def test_a_schedule_search_finds_the_bug_with_one_preemption() -> None:
     search = explore_schedules(lambda policy: count_together(policy)[0], bound=1)
     assert {run.cost for run in search if run.result == 1} == {1}
     assert search.is_complete
@@ -281,7 +281,7 @@ def test_a_comparison_at_one_moment_passes_no_point() -> None:
         (lambda machine, bell: machine.tasks.sleep(1), "m/main waits for sleep"),
     ],
 )
-def test_no_task_is_made_or_woken_or_waits_within_one_moment(use: Callable[..., None], what: str) -> None:
+def test_no_task_is_spawned_or_woken_or_waits_inside_at_one_moment(use: Callable[..., None], what: str) -> None:
     kernel, machine = make(walk(1))
 
     def body() -> None:

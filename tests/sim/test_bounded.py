@@ -17,7 +17,7 @@ from tornlog.sim.search import Bounded, ScheduleDeviation, SwitchPoint, parse_de
         ("2:1 3:1 4:1", "aabbba"),
     ],
 )
-def test_a_run_deviates_where_it_is_told_to_and_nowhere_else(deviations: str, passed: str) -> None:
+def test_a_run_deviates_exactly_at_the_given_deviations(deviations: str, passed: str) -> None:
     policy = Bounded(parse_deviations(deviations))
     assert order_of(policy, "ab") == passed
     assert not policy.untaken

@@ -122,7 +122,7 @@ def test_decisions_without_a_draw_are_unmet() -> None:
     assert str(never_asked) == "disk: torn #2: 3 of 8"
 
 
-def test_a_decision_out_of_other_options_is_followed_and_told() -> None:
+def test_a_decision_with_another_number_of_options_is_replayed_and_reported() -> None:
     decision = Decision("disk", "torn", 1, 8, 3)
     replayed = Choices.replaying([decision])
     assert replayed.stream("disk").below(5, "torn") == 3
@@ -158,7 +158,7 @@ def test_draws_within_a_topic_come_from_the_stream_under_labels_of_their_own() -
     assert about.drawn == divided.drawn == 4
 
 
-def test_leaving_a_topic_out_shifts_no_draw_of_another() -> None:
+def test_omitting_one_topic_does_not_change_the_draws_of_another() -> None:
     first = Choices("7")
     for topic in ("m0", "m1"):
         about = first.stream("users").within(topic)
@@ -169,7 +169,7 @@ def test_leaving_a_topic_out_shifts_no_draw_of_another() -> None:
     assert {decision.label for decision in replayed.unmet()} == {"m0 bytes"}
 
 
-def test_all_draws_are_told_with_those_that_were_plain() -> None:
+def test_draws_lists_all_draws_including_plain_ones() -> None:
     choices = Choices("1")
     stream, about = choices.stream("b"), choices.stream("a").within("m1")
     stream.record(3, "fate", 0)

@@ -71,7 +71,7 @@ def test_a_kill_without_raising_takes_effect_at_the_next_world_call() -> None:
     assert cell.get() == 1
 
 
-def test_a_return_right_after_the_kill_does_not_save_the_run() -> None:
+def test_a_run_whose_main_task_returns_after_the_kill_raises_machine_died() -> None:
     kernel, machine = make_broker()
     with pytest.raises(MachineDied):
         kernel.run(machine, lambda: kernel.kill(machine), time_limit_ns=0)
@@ -177,7 +177,7 @@ def test_a_failing_with_block_still_ends_in_machine_died() -> None:
         kernel.run(machine, main, time_limit_ns=0)
 
 
-def test_a_task_that_swallows_its_death_gets_it_again_at_the_next_call() -> None:
+def test_a_task_that_catches_machine_died_gets_it_again_at_the_next_call() -> None:
     kernel, machine = make_broker()
     attempts: list[int] = []
 
@@ -200,7 +200,7 @@ def test_a_task_that_swallows_its_death_gets_it_again_at_the_next_call() -> None
 
 
 @pytest.mark.parametrize("call", ["sleep", "clock"])
-def test_a_task_that_never_stops_swallowing_death_is_a_clear_error(call: str) -> None:
+def test_a_task_that_always_catches_machine_died_is_an_unstoppable_task_error(call: str) -> None:
     kernel, machine = make_broker()
 
     def immortal() -> None:

@@ -99,7 +99,7 @@ def test_a_deterministic_run_returns_its_digest() -> None:
     assert check_determinism(digest_of_a_run) == digest_of_a_run(None)
 
 
-def test_a_run_that_takes_other_decisions_names_the_first_of_them() -> None:
+def test_the_first_different_decision_of_two_runs_is_named() -> None:
     counter = itertools.count()
     with pytest.raises(NondeterminismError) as caught:
         check_determinism(lambda trace: digest_of_a_run(trace, extra_steps=next(counter)))
@@ -110,7 +110,7 @@ def test_a_run_that_takes_other_decisions_names_the_first_of_them() -> None:
     assert " in one run, event " in caught.value.difference
 
 
-def test_a_run_that_writes_other_data_names_the_event_before_it_and_the_checksums() -> None:
+def test_different_written_data_is_reported_with_the_event_before_it_and_the_checksums() -> None:
     counter = itertools.count()
     with pytest.raises(NondeterminismError) as caught:
         check_determinism(lambda trace: digest_of_a_run(trace, data=next(counter)))
@@ -144,7 +144,7 @@ def test_a_decision_by_the_hash_of_a_text_is_found_between_two_processes() -> No
     assert first_difference(first, second) is None
 
 
-def test_a_leak_is_reported_even_if_the_code_swallowed_it() -> None:
+def test_a_leak_is_raised_even_if_the_code_caught_the_error() -> None:
     with pytest.raises(LeakError, match=r"test_determinism\.py:\d+: simulated code called random\.random"):
         check_determinism(lambda trace: digest_of_a_run(trace, leak=True))
 

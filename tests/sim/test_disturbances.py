@@ -64,7 +64,7 @@ def test_a_quiet_plan_makes_no_disturbance_and_no_draw(policy_of: Callable[[int]
     assert world.kernel.digest() == plain.kernel.digest()
 
 
-def test_a_paused_task_stands_still_while_the_others_run_on(policy_of: Callable[[int], Policy]) -> None:
+def test_a_paused_task_stops_while_other_tasks_continue(policy_of: Callable[[int], Policy]) -> None:
     world = World(DisturbancePlan(paused_task_chance=1.0, paused_task_ms_max=50), policy_of(2))
     assert world.run() == 3 * (POINTS // 3)
     assert world.disturbances.injected["paused task"] >= POINTS // WINDOW_POINTS
@@ -72,7 +72,7 @@ def test_a_paused_task_stands_still_while_the_others_run_on(policy_of: Callable[
     assert world.kernel.now_ns >= 1_000_000  # all but the paused ones had ended
 
 
-def test_a_task_that_is_paused_alone_takes_its_time() -> None:
+def test_a_single_paused_task_continues_after_its_pause() -> None:
     world = World(DisturbancePlan(paused_task_chance=1.0, paused_task_ms_max=1))
     tasks = world.machine.tasks
 
@@ -152,7 +152,7 @@ def test_the_clock_steps_ahead_and_back_and_monotonic_time_does_not(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_disturbances_do_not_depend_on_how_often_the_policy_is_asked(seed: int) -> None:
+def test_disturbances_do_not_depend_on_how_often_the_policy_is_called(seed: int) -> None:
     """A replay asks at every point, and sees the same run."""
     world = World(EVERYTHING, choices=Choices(str(seed)))
     world.run()
@@ -166,7 +166,7 @@ def test_disturbances_do_not_depend_on_how_often_the_policy_is_asked(seed: int) 
     assert again.kernel.digest() == world.kernel.digest()
 
 
-def test_a_disturbance_taken_back_leaves_the_others_in_their_windows() -> None:
+def test_removing_one_disturbance_does_not_move_the_others() -> None:
     plan = DisturbancePlan(clock_step_chance=0.5)
     world = World(plan)
     world.run()

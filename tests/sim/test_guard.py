@@ -202,7 +202,7 @@ def test_inside_a_task_but_without_a_guard_everything_passes(tmp_path: Path) -> 
     assert run_in_a_task(body) is True
 
 
-def test_a_leak_that_was_swallowed_is_still_on_the_list() -> None:
+def test_a_leak_whose_error_was_caught_is_in_the_list() -> None:
     def swallow() -> str:
         try:
             time.time()
@@ -227,7 +227,7 @@ def test_each_guard_lists_the_leaks_of_its_own_block() -> None:
         assert (len(outer), first, second) == (1, outer, [])
 
 
-def test_the_guard_puts_everything_back_even_nested_or_after_an_error() -> None:
+def test_the_guard_restores_every_function_even_nested_or_after_an_error() -> None:
     def standing() -> list[object]:
         return [vars(call.owner)[call.name] for call in before] + [datetime.datetime, datetime.date]
 
@@ -247,7 +247,7 @@ def test_the_guard_puts_everything_back_even_nested_or_after_an_error() -> None:
     assert standing() == originals
 
 
-def test_a_guard_that_cannot_be_set_up_leaves_no_door_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_that_cannot_be_installed_restores_every_function(monkeypatch: pytest.MonkeyPatch) -> None:
     original = time.time
     monkeypatch.setattr(guard_module, "_OF_UUID", ("NAMESPACE_DNS",))
     with monkeypatch.context() as patched:
@@ -292,7 +292,7 @@ class RandomState:
         return 0.5
 
 
-def test_numpys_hidden_generator_is_a_door_once_it_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpys_global_generator_is_banned_if_numpy_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("numpy.random")
     module.uniform = RandomState().uniform  # type: ignore[attr-defined]
     module.default_rng = lambda seed=None: seed  # type: ignore[attr-defined]

@@ -82,7 +82,7 @@ def test_steps_count_scheduling_points_for_any_quanta(policy_of: Callable[[int],
     assert [steps_at_mean(seed) for seed in range(5)] == [156] * 5
 
 
-def test_time_stands_still_while_anything_runs_and_jumps_to_the_next_timer(
+def test_time_does_not_advance_while_a_task_can_run_and_then_jumps_to_the_next_timer(
     policy_of: Callable[[int], Policy],
 ) -> None:
     kernel, machine = make(policy_of(1))
@@ -222,7 +222,7 @@ def test_an_interrupt_inside_a_task_leaves_the_run_at_once_and_switches_everythi
     assert not machine.live_tasks
 
 
-def test_the_kernel_lives_on_for_the_next_machine() -> None:
+def test_the_kernel_can_run_another_machine_after_a_death() -> None:
     kernel = Kernel(walk())
     first, second = kernel.machine("life-1"), kernel.machine("life-2")
     kernel.run(first, lambda: first.tasks.sleep(5), time_limit_ns=SECOND_NS)
@@ -233,7 +233,7 @@ def test_the_kernel_lives_on_for_the_next_machine() -> None:
     assert kernel.digest() != digest
 
 
-def test_tasks_of_another_machine_go_on_in_the_next_run() -> None:
+def test_tasks_of_another_machine_continue_in_the_next_run() -> None:
     seen: list[int] = []
     with Kernel(walk()) as kernel:
         server, one, two = kernel.machine("server"), kernel.machine("one"), kernel.machine("two")

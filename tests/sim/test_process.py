@@ -100,7 +100,7 @@ def test_a_collector_callback_completes_before_the_block_is_ended() -> None:
     assert phases in (["start"], ["start", "stop"])
 
 
-def test_a_block_that_ends_in_time_is_left_alone() -> None:
+def test_a_block_that_ends_before_the_limit_is_not_interrupted() -> None:
     with cpu_limit(5.0):
         assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
@@ -111,7 +111,7 @@ def test_without_a_limit_no_timer_is_set() -> None:
         assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
 
 
-def test_a_task_that_swallows_the_end_is_ended_again() -> None:
+def test_a_task_that_catches_the_cpu_limit_gets_it_again() -> None:
     ends: list[NoEndInSight] = []
 
     def stubborn() -> None:

@@ -47,6 +47,6 @@ def test_an_invalid_entry_is_refused_with_its_line(line: str) -> None:
         parse_schedule(f"m/a @ store #1 -> m/b\n{line}\n")
 
 
-def test_a_place_that_is_there_twice_is_refused() -> None:
+def test_a_duplicate_schedule_entry_is_refused() -> None:
     with pytest.raises(ScheduleError, match="line 2: m/a @ store #1 is a duplicate"):
         parse_schedule("m/a @ store #1 -> m/b\nm/a @ store #1 -> m/c\n")

@@ -253,7 +253,7 @@ def test_the_search_gives_just_the_schedules_that_recursion_finds_each_once(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bound", [0, 1, 2])
-def test_kills_and_lives_are_searched_as_completely(bound: int, kind: str) -> None:
+def test_schedules_with_kills_and_several_lives_are_all_explored(bound: int, kind: str) -> None:
     found = Counter(explored.result for explored in explore_schedules(crash_and_go_on, bound, kind))
     assert found == Naive.explore(crash_and_go_on, bound, kind)
     assert max(found.values()) == 1  # a digest covers every switch: no two schedules are equal
@@ -272,7 +272,7 @@ def test_a_search_ends_at_the_highest_possible_cost() -> None:
     assert len(search.by_cost) < 10
 
 
-def test_a_search_says_how_many_there_are_and_whether_these_are_all() -> None:
+def test_a_search_describes_how_many_schedules_it_explored_and_whether_these_are_all() -> None:
     search: ScheduleSearch[Trace] = explore_schedules(partial(run_program, PROGRAMS["three tasks"]), 2)
     list(search)
     assert str(search) == "all 3 450 schedules with ≤ 2 preemptions"
@@ -309,7 +309,7 @@ def test_an_exception_of_a_run_ends_the_search() -> None:
         list(explore_schedules(partial(run_program, ("W",)), 1))
 
 
-def test_a_program_that_changes_from_run_to_run_is_noticed() -> None:
+def test_a_program_that_differs_between_runs_is_a_divergence() -> None:
     programs = iter([("ppp", "ppp"), ("", "")] * 50)
     with pytest.raises(ReplayDivergedError, match="deviations, entry 0"):
         list(explore_schedules(lambda policy: run_program(next(programs), policy), 1))

@@ -40,7 +40,7 @@ def test_a_failure_of_two_faults_shrinks_to_its_two_faults() -> None:
     assert search.tries < 120
 
 
-def test_a_failure_of_some_switches_and_a_fault_keeps_just_these() -> None:
+def test_a_failure_that_needs_some_switches_and_a_fault_keeps_exactly_these() -> None:
     forced = switch(3, "~lock put")
     schedule = (*(switch(number) for number in range(1, 80)), forced, switch(9, "~lock put"))
     search = search_for(Decided((draw(1), draw(2)), schedule), switch(5), switch(50), forced, draw(2))
@@ -56,7 +56,7 @@ def test_a_failure_without_needed_parts_shrinks_to_an_empty_candidate() -> None:
     assert search.tries == 2
 
 
-def test_a_failure_that_needs_everything_stays_as_it_is() -> None:
+def test_a_failure_that_needs_every_part_does_not_shrink() -> None:
     start = Decided(tuple(draw(number) for number in range(10)), tuple(switch(n) for n in range(1, 10)))
     assert shrink(search_for(start, *start.decisions, *start.schedule)) == start
 
@@ -69,7 +69,7 @@ def test_a_needed_value_is_lowered_by_bisection() -> None:
     assert near.decisions[0].value in range(100, 130)
 
 
-def test_a_number_falls_to_the_least_that_fails() -> None:
+def test_a_number_is_lowered_to_the_smallest_that_fails() -> None:
     def with_bound(candidate: Decided, value: int) -> Decided:
         return replace(candidate, decisions=(draw(1, value=value),))
 
@@ -81,7 +81,7 @@ def test_a_number_falls_to_the_least_that_fails() -> None:
     assert search.tries == tries
 
 
-def test_a_coarse_search_drops_large_parts_only_and_is_soon_over() -> None:
+def test_a_coarse_search_drops_only_large_parts_and_needs_few_tries() -> None:
     start = Decided(tuple(draw(number) for number in range(160)), ())
     coarse, fine = search_for(start, draw(17), draw(83)), search_for(start, draw(17), draw(83))
     coarse.is_coarse = True
@@ -107,7 +107,7 @@ def test_no_candidate_is_tested_twice() -> None:
     assert search.tries == len(tried)
 
 
-def test_the_search_ends_with_its_tries_or_when_its_caller_has_had_enough() -> None:
+def test_the_search_ends_after_its_tries_or_when_stop_returns_true() -> None:
     start = Decided(tuple(draw(number) for number in range(100)), ())
     for limit in (0, 1, 10):
         search = search_for(start, draw(17), draw(83), tries_max=limit)
@@ -120,7 +120,7 @@ def test_the_search_ends_with_its_tries_or_when_its_caller_has_had_enough() -> N
     assert stopped.is_over
 
 
-def test_the_same_search_takes_the_same_way() -> None:
+def test_the_same_search_makes_the_same_tries() -> None:
     ways: list[list[tuple[Decided, bool]]] = []
     for _ in range(2):
         way: list[tuple[Decided, bool]] = []

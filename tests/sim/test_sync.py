@@ -94,7 +94,7 @@ def test_taking_a_lock_twice_is_an_error_naming_lock_and_holder(machine: Machine
 
 
 @under_each_policy(seeds=10)
-def test_a_notice_before_the_wait_is_remembered_once(machine: Machine) -> None:
+def test_a_notify_before_the_wait_ends_one_wait(machine: Machine) -> None:
     signal = machine.tasks.signal("s")
     signal.notify()
     signal.notify()
@@ -108,7 +108,7 @@ def test_a_wait_that_times_out_takes_its_time(machine: Machine) -> None:
 
 
 @under_each_policy(seeds=40)
-def test_a_notice_at_the_moment_of_the_timeout_is_not_lost(machine: Machine) -> None:
+def test_a_notify_at_the_time_of_the_timeout_is_not_lost(machine: Machine) -> None:
     tasks = machine.tasks
     signal = tasks.signal("s")
 

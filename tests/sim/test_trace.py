@@ -75,7 +75,7 @@ class Waits(Trace):
         self.story.append((self._kernel.now_ns, f"{task.name} can run"))
 
 
-def test_a_trace_is_told_of_every_wait_and_of_its_end() -> None:
+def test_a_trace_is_called_for_every_wait_and_its_end() -> None:
     trace = Waits()
     kernel, machine = make(trace=trace)
     lock = machine.tasks.lock("put")
@@ -134,7 +134,7 @@ def test_asking_for_the_digest_does_not_change_it() -> None:
     assert digest.hexdigest() == digest.hexdigest() == digest_of(*((number, 0) for number in range(10_000)))
 
 
-def test_a_note_that_does_not_fit_in_64_bits_is_an_error() -> None:
+def test_a_digest_word_that_does_not_fit_in_64_bits_is_an_error() -> None:
     digest = RollingDigest()
     digest.note((1 << 64, 0))
     with pytest.raises(OverflowError):

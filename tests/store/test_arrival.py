@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("inside")
 Make = Callable[..., Any]
 
 
-def test_a_listener_is_told_of_each_message_once_it_can_be_pulled(world: World, store: MessageStore) -> None:
+def test_a_listener_is_called_for_each_message_when_it_can_be_pulled(world: World, store: MessageStore) -> None:
     seen: list[MessageArrival] = []
 
     def listen(arrival: MessageArrival) -> None:
@@ -45,7 +45,7 @@ def test_records_outside_of_queues_do_not_arrive(world: World, store: MessageSto
     assert [arrival.next_offset for arrival in seen] == [1]
 
 
-def test_a_listener_that_raises_is_noted_and_stops_neither_dispatch_nor_the_others(
+def test_an_error_of_a_listener_is_recorded_and_stops_neither_dispatch_nor_other_listeners(
     world: World, store: MessageStore
 ) -> None:
     def fail(arrival: MessageArrival) -> None:
@@ -63,13 +63,13 @@ def test_a_listener_that_raises_is_noted_and_stops_neither_dispatch_nor_the_othe
     assert store.get_max_offset_in_queue("T", 0) == 3
 
 
-def test_a_slave_tells_no_one(world: World, small: Make) -> None:
+def test_a_slave_calls_no_arrival_listener(world: World, small: Make) -> None:
     store = MessageStore(world, small(broker_role=BrokerRole.SLAVE))
     store.on_arriving.append(lambda arrival: None)
     assert store.dispatch.on_arriving == []
 
 
-def test_whether_a_store_tells_of_messages_can_change_while_it_runs(world: World, store: MessageStore) -> None:
+def test_long_polling_can_be_switched_while_the_store_runs(world: World, store: MessageStore) -> None:
     seen: list[int] = []
     store.on_arriving.append(lambda arrival: seen.append(arrival.next_offset))
     for number, is_on in enumerate((False, True, False)):

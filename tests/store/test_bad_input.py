@@ -271,7 +271,7 @@ def test_damage_is_named_with_its_place_and_files_do_not_change(
         assert any(line.startswith(expected) for line in told.splitlines()), told
 
 
-def test_a_process_of_its_own_ends_with_the_same_answer(root: Path) -> None:
+def test_verify_in_its_own_process_reports_the_damage_and_exits_1(root: Path) -> None:
     flip(LOG_FILES[0], 90)(root)
     result = subprocess.run(
         [sys.executable, "-m", "tornlog", "verify", str(root)], capture_output=True, text=True, check=False

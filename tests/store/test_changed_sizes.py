@@ -69,7 +69,7 @@ def test_a_raised_file_size_of_queues_keeps_the_numbers_of_an_idle_queue(lab: Ma
         {"mapped_file_size_consume_queue": 1_000},
     ],
 )
-def test_a_file_size_that_does_not_fit_is_refused_by_name(
+def test_an_impossible_file_size_is_refused_with_an_error_that_names_it(
     lab: Make, config: StoreConfig, sizes: dict[str, int]
 ) -> None:
     bench = lab(image := filled(lab, config))
@@ -86,7 +86,7 @@ def test_a_file_size_that_does_not_fit_is_refused_by_name(
 
 
 @pytest.mark.parametrize("sizes", [{"max_hash_slot_num": 50}, {"max_index_num": 40}, {"max_index_num": 5}])
-def test_an_index_of_another_size_is_made_again_from_the_log(
+def test_an_index_of_another_size_is_rebuilt_from_the_log(
     lab: Make, config: StoreConfig, sizes: dict[str, int]
 ) -> None:
     def body(world: World) -> None:

@@ -89,7 +89,7 @@ longPollingEnable=true
 
 @pytest.mark.parametrize("name", ["mapped_file_size_commit_log", "mapped_file_size_consume_queue", "max_message_size"])
 @pytest.mark.parametrize("value", [0, -1])
-def test_a_size_that_is_not_positive_is_refused_by_name(name: str, value: int) -> None:
+def test_a_size_that_is_not_positive_is_refused_with_an_error_that_names_it(name: str, value: int) -> None:
     with pytest.raises(ValueError, match=f"{name}: expected 1 or more, found {value}"):
         StoreConfig("/store", **{name: value})
 
@@ -129,7 +129,7 @@ def test_a_directory_may_be_given_with_a_slash_at_its_end() -> None:
         ({"read_only_commit_log_store_paths": "/store/commitlog"}, "read_only_commit_log_store_paths: expected a d"),
     ],
 )
-def test_settings_no_store_can_have_are_refused_by_name(settings: dict[str, Any], message: str) -> None:
+def test_impossible_settings_are_refused_with_an_error_that_names_them(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         StoreConfig(**{"store_path_root_dir": "/store"} | settings)
     assert str(caught.value).startswith(message)

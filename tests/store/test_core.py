@@ -139,7 +139,9 @@ def verified_alike(root: str, core: Core) -> int:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("clean_exit", [True, False], ids=["clean", "unclean"])
-def test_golden_stores_are_read_alike(core: Core, golden: Callable[[str], Any], case: str, clean_exit: bool) -> None:
+def test_golden_stores_are_read_with_the_same_result_with_and_without_core(
+    core: Core, golden: Callable[[str], Any], case: str, clean_exit: bool
+) -> None:
     written = golden(case)
     assert_same(written.config(written.before), core, clean_exit=clean_exit)
     shutil.rmtree(written.before / "consumequeue", ignore_errors=True)
@@ -169,7 +171,9 @@ def mixed(tmp_path: Path, started: Callable[..., MessageStore]) -> StoreConfig:
 
 
 @pytest.mark.parametrize("missing", ["nothing", "consumequeue", "index", "checkpoint"])
-def test_a_store_of_every_kind_of_message_is_read_alike(core: Core, mixed: StoreConfig, missing: str) -> None:
+def test_a_store_with_every_kind_of_message_is_read_with_the_same_result(
+    core: Core, mixed: StoreConfig, missing: str
+) -> None:
     gone = Path(mixed.store_path_root_dir, missing)
     if gone.is_dir():
         shutil.rmtree(gone)
@@ -180,7 +184,9 @@ def test_a_store_of_every_kind_of_message_is_read_alike(core: Core, mixed: Store
 
 
 @pytest.mark.parametrize("clean_exit", [True, False], ids=["clean", "unclean"])
-def test_a_damaged_log_is_read_alike(core: Core, mixed: StoreConfig, clean_exit: bool) -> None:
+def test_a_damaged_log_is_read_with_the_same_result_with_and_without_core(
+    core: Core, mixed: StoreConfig, clean_exit: bool
+) -> None:
     files = sorted(Path(mixed.store_path_root_dir, "commitlog").iterdir())
     dice = random.Random("damaged log")
     taken = 0

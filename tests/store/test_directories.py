@@ -58,7 +58,7 @@ def test_a_level_that_exists_is_synced_too_because_its_creator_may_have_died_bef
     assert done("/data/mq", Calls("/data", "/data/mq")) == ["make /data/mq", "sync /", "sync /data"]
 
 
-def test_the_names_in_a_directory_that_the_caller_syncs_are_left_to_the_caller() -> None:
+def test_a_directory_that_the_caller_syncs_is_not_synced() -> None:
     assert done("/mq/log/a", Calls(), below="/mq") == ["make /mq/log/a", "sync /mq/log"]
     assert done("/mq/log", Calls(), below="/mq") == ["make /mq/log"]
 
@@ -67,25 +67,25 @@ def test_a_directory_outside_the_one_that_the_caller_syncs_is_durable_up_to_the_
     assert done("/disk-1/log", Calls(), below="/mq") == ["make /disk-1/log", "sync /", "sync /disk-1"]
 
 
-def test_the_call_between_creation_and_sync_comes_there() -> None:
+def test_once_made_is_called_between_creation_and_sync() -> None:
     calls = Calls()
     assert done("mq", calls, once_made=lambda: calls.done.append("lock")) == ["make mq", "lock", "sync ."]
 
 
 @pytest.mark.parametrize("refusal", [errno.EACCES, errno.EINVAL, errno.EROFS])
-def test_an_existing_level_in_a_directory_that_cannot_be_synced_is_passed_over(refusal: int) -> None:
+def test_an_existing_level_in_a_directory_that_cannot_be_synced_is_skipped(refusal: int) -> None:
     calls = Calls("/home", "/home/me", refused={"/home": refusal})
     assert done("/home/me/mq", calls) == ["make /home/me/mq", "sync /", "sync /home/me"]
 
 
 @pytest.mark.parametrize("refused", ["/home", "/home/new"])
-def test_a_new_level_has_to_be_durable(refused: str) -> None:
+def test_a_failed_sync_of_a_new_level_raises(refused: str) -> None:
     calls = Calls("/home", refused={refused: errno.EACCES})
     with pytest.raises(PermissionError):
         done("/home/new/mq", calls)
 
 
-def test_a_disk_that_fails_is_never_passed_over() -> None:
+def test_every_error_of_the_disk_is_raised() -> None:
     calls = Calls("/home", "/home/me", refused={"/home": errno.EIO})
     with pytest.raises(OSError, match="Input/output error"):
         done("/home/me/mq", calls)

@@ -48,7 +48,7 @@ def store(root: Path, loaded: Callable[..., MessageStore]) -> MessageStore:
     )
 
 
-def test_log_and_queues_end_where_rocketmq_said(store: MessageStore, rows: list[list[str]]) -> None:
+def test_log_and_queues_end_at_rocketmqs_offsets(store: MessageStore, rows: list[list[str]]) -> None:
     ends = {row[0]: row[1:] for row in rows if row[0] == "max"}
     queues = [(topic, int(queue), int(low), int(high)) for kind, topic, queue, low, high in _cq(rows)]
     assert [str(store.max_phy_offset)] == ends["max"]
@@ -62,7 +62,7 @@ def _cq(rows: list[list[str]]) -> list[list[str]]:
     return [row for row in rows if row[0] == "cq"]
 
 
-def test_every_message_is_where_its_id_says(store: MessageStore, rows: list[list[str]]) -> None:
+def test_every_message_is_at_the_offset_in_its_id(store: MessageStore, rows: list[list[str]]) -> None:
     looked_up = 0
     for kind, note, topic, queue_id, status, wrote, size, queue_offset, ids in (
         row for row in rows if row[0] in ("put", "batch")
@@ -95,7 +95,7 @@ def test_messages_are_found_by_their_keys_as_often_as_rocketmq_found_them(
         assert len(found.records) == int(hits), (topic, key)
 
 
-def test_nothing_is_wrong_with_the_files(root: Path, name: str) -> None:
+def test_verify_finds_no_violation(root: Path, name: str) -> None:
     found = verify_directory(overlay_world().files, str(root), Geometry(), lambda read_bytes: None)
     assert found.findings.violations == []
     assert found.findings.unclean_exit == (name == "killed")

@@ -141,7 +141,7 @@ def different_fields(ours: dict[str, Any], theirs: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize("tree", ["before", "after"])
 @pytest.mark.parametrize("case", [case for case in CASES if case not in NO_LOAD])
-def test_a_golden_store_looks_as_rocketmq_saw_it(golden: Callable[..., Any], case: str, tree: str) -> None:
+def test_inspect_reports_a_golden_store_as_rocketmq_did(golden: Callable[..., Any], case: str, tree: str) -> None:
     store = golden(case)
     found = inspect_directory(overlay_world(), str(store.tree(tree)), told_about(store, tree))
     on_purpose = DIFFERENT.get(case, ({}, {}))[tree == "after"]
@@ -183,7 +183,7 @@ def test_sizes_and_delay_levels_are_found_in_the_files(golden: Callable[..., Any
 
 
 @pytest.mark.parametrize("case", sorted(NO_LOAD))
-def test_a_store_that_is_not_opened_is_one_that_rocketmq_refused_or_that_is_named_here(
+def test_every_store_that_is_not_opened_was_refused_by_rocketmq_or_is_listed_here(
     golden: Callable[..., Any], case: str
 ) -> None:
     store = golden(case)

@@ -54,7 +54,7 @@ def looked_up(store: MessageStore, physical_offset: int) -> dict[str, Any] | Non
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_question_is_answered_as_rocketmq_answered_it(
+def test_every_pull_and_look_up_returns_what_rocketmq_returned(
     golden: Callable[..., Any], loaded: Callable[..., MessageStore], case: str
 ) -> None:
     written = golden(case)

@@ -9,7 +9,7 @@ from tornlog.store.marks import FORCIBLE, MARKS, collected, forced, forces, hit
 STORE = Path(tornlog.store.__file__).parent
 
 
-def test_every_mark_has_a_place_in_the_store_and_every_place_a_mark() -> None:
+def test_every_mark_is_hit_in_the_store_and_every_hit_names_a_mark() -> None:
     placed = set()
     for file in STORE.rglob("*.py"):
         placed |= set(re.findall(r'\bhit\("([^"]+)"\)', file.read_text()))

@@ -92,7 +92,7 @@ def test_queue_offsets_count_up_by_one_in_each_queue(store: MessageStore) -> Non
     ],
     ids=lambda value: value.value if isinstance(value, PutMessageStatus) else "",
 )
-def test_messages_that_do_not_fit_are_refused_without_a_trace(
+def test_messages_that_are_too_large_are_refused_without_a_change(
     store: MessageStore, message: Message, status: PutMessageStatus
 ) -> None:
     result = store.put_message(message)
@@ -139,7 +139,7 @@ def test_a_reason_to_refuse_comes_before_a_stall_and_a_stall_before_the_message(
     ]
 
 
-def test_a_lock_held_since_long_ago_is_no_stall(store: MessageStore) -> None:
+def test_a_lock_with_a_stale_start_time_is_no_stall(store: MessageStore) -> None:
     store.commit_log.begin_time_in_lock_ms = 1
     assert not store.is_os_page_cache_busy
 
@@ -185,7 +185,7 @@ def test_a_batch_that_cannot_be_stored_whole_is_refused(store: MessageStore, ref
 # -- pulling ---------------------------------------------------------------------------------------
 
 
-def test_a_pull_outside_of_the_queue_says_where_to_go(store: MessageStore) -> None:
+def test_a_pull_outside_of_the_queue_returns_the_offset_to_continue_from(store: MessageStore) -> None:
     never_used = store.get_message("T", 0, 5)
     for _ in range(3):
         put(store, Message.of("T", b"x"))
@@ -272,7 +272,7 @@ def test_the_nearest_message_to_a_time_is_found(store: MessageStore) -> None:
     assert store.get_offset_in_queue_by_time("never", 0, 0) == 0
 
 
-def test_a_queue_never_seen_begins_nowhere(store: MessageStore) -> None:
+def test_an_unknown_queue_has_min_offset_minus_1(store: MessageStore) -> None:
     assert store.get_min_offset_in_queue("never", 0) == -1
     assert store.get_max_offset_in_queue("never", 0) == 0
     assert store.get_min_offset_in_queue("never", 0) == 0  # the read of the max offset created the queue
@@ -312,7 +312,7 @@ def as_it_reads(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_a_store_that_is_shut_down_under_a_read_says_that_it_is(
+def test_a_read_during_a_shutdown_raises_store_not_readable(
     keyed: MessageStore, monkeypatch: pytest.MonkeyPatch, read: Callable[[MessageStore], object]
 ) -> None:
     assert read(keyed) not in (None, [])
@@ -322,7 +322,7 @@ def test_a_store_that_is_shut_down_under_a_read_says_that_it_is(
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_an_error_that_no_stop_explains_is_not_taken_for_one(
+def test_an_error_of_a_read_without_a_shutdown_is_raised(
     keyed: MessageStore, monkeypatch: pytest.MonkeyPatch, read: Callable[[MessageStore], object]
 ) -> None:
     def fail() -> None:
@@ -344,7 +344,7 @@ def test_a_store_without_an_index_finds_no_keys(config: StoreConfig, started: St
 # -- life ------------------------------------------------------------------------------------------
 
 
-def test_a_store_without_a_load_cannot_start_and_does_no_harm(config: StoreConfig, store: MessageStore) -> None:
+def test_a_store_without_a_load_cannot_start_and_changes_no_file(config: StoreConfig, store: MessageStore) -> None:
     put(store, Message.of("T", b"kept"))
     intruder = MessageStore(real_world(), config)
     with pytest.raises(StoreLockedError, match="lock"):
@@ -368,7 +368,7 @@ def test_a_read_of_an_invalid_topic_is_refused_without_harm(store: MessageStore)
     assert store.shutdown()
 
 
-def test_a_store_that_cannot_be_loaded_lets_the_directory_go(config: StoreConfig, started: Start) -> None:
+def test_a_failed_load_releases_the_directory(config: StoreConfig, started: Start) -> None:
     stray = Path(config.commit_log_directories[0]) / "notes.txt"
     stray.parent.mkdir(parents=True)
     stray.write_text("remember the milk")
@@ -378,7 +378,7 @@ def test_a_store_that_cannot_be_loaded_lets_the_directory_go(config: StoreConfig
     assert started(config).put_message(Message.of("T", b"m")).is_stored
 
 
-def test_the_marker_of_a_running_store_is_gone_after_a_clean_stop(config: StoreConfig, store: MessageStore) -> None:
+def test_the_marker_file_is_removed_by_a_clean_stop(config: StoreConfig, store: MessageStore) -> None:
     running = Path(config.abort_path).exists()
     put(store, Message.of("T", b"x"))
     clean = store.shutdown()
@@ -386,7 +386,7 @@ def test_the_marker_of_a_running_store_is_gone_after_a_clean_stop(config: StoreC
     assert sorted(path.name for path in Path(config.commit_log_directory).iterdir()) == [f"{0:020}"]
 
 
-def test_a_store_that_only_loaded_closes_without_a_trace(config: StoreConfig, started: Start) -> None:
+def test_a_store_that_was_only_loaded_changes_no_file(config: StoreConfig, started: Start) -> None:
     store = started(config)
     put(store, Message.of("T", b"x"))
     store.shutdown()

@@ -213,7 +213,7 @@ def test_the_two_ends_agree_on_their_addresses(place: Place) -> None:
     assert server.local_address.rpartition(":")[0] == place.listen_at.rpartition(":")[0]
 
 
-def test_a_port_that_was_left_open_is_given_and_is_another_each_time(place: Place) -> None:
+def test_port_0_gives_a_free_port_that_differs_each_time(place: Place) -> None:
     first, second = place.listen(), place.listen()
     ports = {listener.address.rpartition(":")[2] for listener in (first, second)}
     assert len(ports) == 2
@@ -257,7 +257,7 @@ def test_a_connect_does_not_wait_for_accept(plain_place: Place) -> None:
     assert place.accept(listener).remote_address == second.local_address
 
 
-def test_accepting_waits_as_long_as_it_may(place: Place) -> None:
+def test_accept_waits_until_its_timeout(place: Place) -> None:
     listener = place.listen()
     for timeout_ms in (0, 30):
         with pytest.raises(TimeoutError):
@@ -323,7 +323,7 @@ def test_unread_bytes_are_kept(place: Place) -> None:
     assert b"".join(found) == b"0123456789"
 
 
-def test_receiving_waits_as_long_as_it_may(place: Place) -> None:
+def test_receive_waits_until_its_timeout(place: Place) -> None:
     client, server = place.pair()
     for timeout_ms in (0, 30):
         with pytest.raises(TimeoutError):
@@ -547,7 +547,7 @@ def test_a_connection_watched_again_comes_last(place: Place) -> None:
     assert [what for what, _, _ in poller.wait(LONG_MS)] == [second, first]
 
 
-def test_a_wake_up_ends_the_wait_that_is_under_way(place: Place) -> None:
+def test_a_wake_ends_the_current_wait(place: Place) -> None:
     poller = place.poller()
 
     def wake() -> None:
@@ -559,7 +559,7 @@ def test_a_wake_up_ends_the_wait_that_is_under_way(place: Place) -> None:
     assert list(poller.wait(10)) == []
 
 
-def test_a_wake_up_before_a_wait_is_remembered_once(place: Place) -> None:
+def test_a_wake_before_a_wait_ends_one_wait(place: Place) -> None:
     poller: Poller = place.poller()
     for _ in range(3):
         poller.wake()

@@ -213,7 +213,7 @@ def test_entries_lost_in_the_middle_of_a_row_of_queues_are_rebuilt(lives: Lives)
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_blank_entries_that_stand_for_no_record_of_a_whole_log_are_forgotten(lives: Lives, killed: bool) -> None:
+def test_blank_entries_without_a_record_are_dropped_if_the_log_is_complete(lives: Lives, killed: bool) -> None:
     # RocketMQ: the puts get queue offsets 5 and 6 and are never dispatched; a pull answers MESSAGE_WAS_REMOVING.
     lives.run(put_all("TT"))
     blank = bytes(8) + b"\x7f\xff\xff\xff" + bytes(8)
@@ -236,7 +236,7 @@ def test_an_empty_file_at_the_logs_end_does_not_keep_a_store_from_loading(lives:
     assert all(len(content) == LOG_BYTES for content in lives.below("/store/commitlog").values())
 
 
-def test_queues_that_a_kill_left_whole_stay_as_they_are(lives: Lives) -> None:
+def test_undamaged_queues_are_not_changed_after_a_kill(lives: Lives) -> None:
     # RocketMQ: the load fails too.
     lives.run(put_all(*["TT"] * 60, "TB"), killed=True)
     left = lives.below("/store/consumequeue")

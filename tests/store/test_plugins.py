@@ -76,7 +76,7 @@ def test_a_plugin_has_every_operation_of_the_store() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
-def test_an_operation_is_asked_for_of_a_plugin_in_the_same_way(name: str) -> None:
+def test_a_plugins_operation_has_the_same_signature_as_the_stores(name: str) -> None:
     own = vars(MessageStore)[name]
     other = vars(AbstractPluginMessageStore)[name]
     if isinstance(own, property):
@@ -86,7 +86,7 @@ def test_an_operation_is_asked_for_of_a_plugin_in_the_same_way(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS | PARTS))
-def test_a_plugin_hands_each_operation_on_with_all_that_was_asked(name: str, context: PluginContext) -> None:
+def test_a_plugin_passes_each_operation_on_with_all_arguments(name: str, context: PluginContext) -> None:
     recorder = Recorder()
     plugin: Any = AbstractPluginMessageStore(context, recorder)  # type: ignore[arg-type]
     own = vars(MessageStore).get(name)
@@ -133,7 +133,7 @@ def test_the_first_plugin_named_is_the_outermost_and_all_see_a_put(
     assert store.shutdown()
 
 
-def test_without_a_name_the_store_stays_as_it_is(context: PluginContext) -> None:
+def test_without_a_mutant_the_store_is_not_changed(context: PluginContext) -> None:
     recorder: Any = Recorder()
     assert build_message_store("", context, recorder) is recorder
     assert build_message_store(" , ", context, recorder) is recorder
@@ -142,7 +142,7 @@ def test_without_a_name_the_store_stays_as_it_is(context: PluginContext) -> None
 @pytest.mark.parametrize(
     "name", ["no.such.module:Plugin", f"{HERE}:Missing", f"{HERE}:Recorder", f"{HERE}:HERE", f"{HERE}:", ":X"]
 )
-def test_a_name_that_is_no_plugin_is_refused_by_name(name: str, context: PluginContext) -> None:
+def test_a_name_that_is_no_plugin_is_refused_with_an_error_that_names_it(name: str, context: PluginContext) -> None:
     recorder: Any = Recorder()
     with pytest.raises(ConfigError, match=r"message_store_plug_in: expected package\.module:Class") as refused:
         build_message_store(name, context, recorder)

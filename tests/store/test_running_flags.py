@@ -32,7 +32,7 @@ def test_each_reason_ends_writing_but_only_one_of_them_reading(reason: Refusal, 
     assert flags.is_writeable == (reason is Refusal.NOT_READABLE)
 
 
-def test_a_reason_that_is_taken_back_leaves_the_others(flags: RunningFlags) -> None:
+def test_clearing_one_reason_keeps_the_others(flags: RunningFlags) -> None:
     flags.refuse(Refusal.DISK_FULL)
     flags.refuse(Refusal.NOT_WRITEABLE)
     flags.allow(Refusal.DISK_FULL)
@@ -44,7 +44,7 @@ def test_a_reason_that_is_taken_back_leaves_the_others(flags: RunningFlags) -> N
     assert flags.bits == 0
 
 
-def test_a_reason_for_good_cannot_be_taken_back(flags: RunningFlags) -> None:
+def test_a_lasting_reason_cannot_be_cleared(flags: RunningFlags) -> None:
     assert not flags.has_failed
     flags.refuse(Refusal.DISK_FULL)
     flags.refuse_for_good(Refusal.NOT_WRITEABLE)
@@ -75,7 +75,7 @@ def test_a_read_only_store_answers_reads_refuses_puts_and_still_stops_cleanly(la
     assert "/store/abort" not in bench.switch_off().files
 
 
-def test_after_a_failed_sync_no_hand_makes_a_store_writeable(lab: Make, small: Make) -> None:
+def test_after_a_failed_sync_an_operator_cannot_make_the_store_writeable(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:

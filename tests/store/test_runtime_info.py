@@ -32,7 +32,7 @@ ROCKETMQ_NAMES = {
 }
 
 
-def test_a_new_store_tells_everything_under_rocketmqs_names(world: World, small: Make) -> None:
+def test_the_runtime_information_of_a_new_store_has_all_of_rocketmqs_names(world: World, small: Make) -> None:
     store = MessageStore(world, small())
     info = store.runtime_info()
     assert set(info) >= ROCKETMQ_NAMES
@@ -48,7 +48,7 @@ def test_a_new_store_tells_everything_under_rocketmqs_names(world: World, small:
     assert info["commitLogDiskRatio"] == info["consumeQueueDiskRatio"] == "-1.0"  # no files yet
 
 
-def test_a_store_in_use_tells_counts_rates_and_how_long_it_runs(world: World, small: Make) -> None:
+def test_runtime_information_has_counts_rates_and_the_run_time(world: World, small: Make) -> None:
     store = MessageStore(world, small())
     store.load()
     store.start()
@@ -87,14 +87,14 @@ def test_each_level_of_delay_with_progress_tells_its_next_and_its_end(world: Wor
     assert store.shutdown()
 
 
-def test_a_run_of_years_is_told_in_days_with_a_comma_as_java_does(world: World) -> None:
+def test_the_run_time_of_years_is_shown_in_days_with_a_comma_as_in_java(world: World) -> None:
     stats = StoreStats(world, CommitCounts())
     years_ms = 1234 * 86_400_000 + 5 * 3_600_000 + 6 * 60_000 + 7_999
     info = stats_info(stats, stats.boot_timestamp_ms + years_ms, 0)
     assert info["runtime"] == "[ 1,234 days, 5 hours, 6 minutes, 7 seconds ]"
 
 
-def test_the_fullness_of_each_directory_of_the_log_is_told_and_the_least_counts(
+def test_the_usage_of_each_log_directory_is_reported_and_the_smallest_counts(
     started: Callable[..., MessageStore], tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"

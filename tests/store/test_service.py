@@ -44,7 +44,7 @@ def test_the_creator_of_a_service_is_told_the_error_that_ends_it() -> None:
     "name",
     ["allocate", "flush-real-time", "dispatch", "flush-consume-queue", "retention", "commit-real-time", "schedule"],
 )
-def test_a_store_that_has_lost_a_service_names_it_and_takes_no_more_puts_until_a_restart(
+def test_after_a_service_failed_the_store_names_it_and_refuses_puts_until_a_restart(
     lab: Make, small: Make, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:

@@ -116,14 +116,14 @@ def test_after_a_power_cut_anywhere_the_last_stored_version_is_there_or_the_next
                 assert loaded_from(lab, left) in crash.allowed, (image, left)
 
 
-def test_a_damaged_current_version_never_takes_the_place_of_the_good_one_before(lab: Make) -> None:
+def test_a_damaged_current_version_never_replaces_the_backup(lab: Make) -> None:
     image = image_of(current=b"<torn", bak=written("good"))
     for crash in crashes(lab, image, "good", ["next", "after"]):
         for left in crash.images:
             assert loaded_from(lab, left) in crash.allowed
 
 
-def test_the_version_before_is_kept_and_one_that_is_the_same_is_not_written(lab: Make) -> None:
+def test_the_previous_version_is_kept_and_equal_content_is_not_written(lab: Make) -> None:
     bench = lab(EMPTY)
 
     def body(world: World) -> None:
@@ -161,7 +161,7 @@ def test_the_version_before_is_kept_and_one_that_is_the_same_is_not_written(lab:
         ({"tmp": written("never"), "current": written("new")}, "new"),
     ],
 )
-def test_the_first_version_that_can_be_read_counts(lab: Make, files: dict[str, bytes], found: str | None) -> None:
+def test_load_returns_the_first_readable_version(lab: Make, files: dict[str, bytes], found: str | None) -> None:
     bench = lab(image_of(**files))
 
     def body(world: World) -> None:
@@ -174,7 +174,7 @@ def test_the_first_version_that_can_be_read_counts(lab: Make, files: dict[str, b
 
 
 @pytest.mark.parametrize("files", [{"bak": b"torn"}, {"current": b"torn", "bak": b"<torn"}])
-def test_a_backup_that_is_needed_and_cannot_be_read_is_damage(lab: Make, files: dict[str, bytes]) -> None:
+def test_an_unreadable_backup_is_damage_if_the_main_file_is_missing(lab: Make, files: dict[str, bytes]) -> None:
     with pytest.raises(CorruptFileError, match=r"x\.json\.bak @ 0"):
         loaded_from(lab, image_of(**files))
 
@@ -247,7 +247,7 @@ def test_content_that_load_would_refuse_is_not_written(lab: Make, monkeypatch: p
     lab(EMPTY).run(life)
 
 
-def test_a_damaged_version_is_kept_aside_before_another_takes_its_name(world: World) -> None:
+def test_a_damaged_version_is_renamed_before_a_new_version_gets_its_name(world: World) -> None:
     files = world.files
     for number, damaged in enumerate((b"one", b"two")):
         files.make_directories("/store/config")
@@ -265,7 +265,7 @@ def test_a_damaged_version_is_kept_aside_before_another_takes_its_name(world: Wo
     assert files.read(f"{PATH}.damaged.1") == b"two"
 
 
-def test_a_crash_between_the_two_renames_leaves_the_damage_known(world: World) -> None:
+def test_after_a_crash_between_the_two_renames_load_still_reports_the_damage(world: World) -> None:
     world.files.make_directories("/store/config")
     world.files.write(f"{PATH}.damaged", b"kept aside")
     file = SideFile(world.files, PATH)

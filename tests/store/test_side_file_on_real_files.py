@@ -50,7 +50,7 @@ def test_a_full_disk_leaves_the_old_version(fs: FakeFilesystem, side: SideFile) 
     assert loaded() == OLD
 
 
-def test_a_version_that_found_no_room_is_written_once_there_is_some(fs: FakeFilesystem, side: SideFile) -> None:
+def test_a_version_refused_by_a_full_disk_is_written_when_there_is_space(fs: FakeFilesystem, side: SideFile) -> None:
     fs.set_disk_usage(fs.get_disk_usage().used + 3)
     with pytest.raises(OSError, match="No space"):
         side.store(NEW)
@@ -71,7 +71,7 @@ def test_a_directory_that_may_not_be_written_keeps_its_version(side: SideFile) -
     assert loaded() == OLD
 
 
-def test_a_version_that_may_not_be_read_is_an_error_and_not_a_missing_one(side: SideFile) -> None:
+def test_a_version_without_read_permission_is_an_error_and_not_missing(side: SideFile) -> None:
     assert side.store(NEW)
     Path(PATH).chmod(0)
     Path(side.backup_path).chmod(0)

@@ -41,7 +41,7 @@ def test_messages_and_bytes_are_counted_per_topic_as_stored(store: MessageStore)
     assert store.stats.put_latency_counts == [4] + [0] * 12  # a batch counts as one put
 
 
-def test_a_put_that_reached_the_log_and_failed_there_is_a_failed_one_and_a_refused_one_is_not(
+def test_an_accepted_put_that_fails_counts_as_failed_and_a_refused_put_does_not(
     store: MessageStore,
 ) -> None:
     too_large = store.put_message(Message.of("A", b"x" * 2000))
@@ -54,7 +54,7 @@ def test_a_put_that_reached_the_log_and_failed_there_is_a_failed_one_and_a_refus
     assert store.stats.put_latency_counts[0] == 1
 
 
-def test_a_put_without_a_segment_to_go_to_is_a_failed_one(lab: Make, small: Make) -> None:
+def test_a_put_without_a_segment_counts_as_failed(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:

@@ -136,7 +136,7 @@ def test_stored_bytes_show_in_views_in_other_maps_and_in_reads(world: World, roo
     assert world.files.read(f"{root}/log")[100:105] == b"hello"
 
 
-def test_a_map_stores_any_kind_of_bytes_up_to_its_last_one(world: World, root: str) -> None:
+def test_any_bytes_object_can_be_stored_up_to_the_last_byte_of_a_map(world: World, root: str) -> None:
     file = world.files.map(f"{root}/log", 12)
     file.store(0, b"abcd")
     file.store(4, bytearray(b"efgh"))
@@ -222,7 +222,7 @@ def test_bytes_of_a_buffer_are_in_the_file_after_a_write(world: World, root: str
     assert bytes(file.view(9, 14)) == b"\0abc\0"
 
 
-def test_a_time_of_change_that_was_set_is_the_one_that_is_told(world: World, root: str) -> None:
+def test_a_modification_time_that_was_set_is_returned(world: World, root: str) -> None:
     world.files.write(f"{root}/dated", b"x")
     world.files.set_mtime_ms(f"{root}/dated", 1_234_567_890_123)
     status = world.files.status(f"{root}/dated")
@@ -232,7 +232,7 @@ def test_a_time_of_change_that_was_set_is_the_one_that_is_told(world: World, roo
         world.files.set_mtime_ms(f"{root}/missing", 0)
 
 
-def test_a_file_system_says_how_full_it_is(world: World, root: str) -> None:
+def test_space_returns_the_usage_of_the_file_system(world: World, root: str) -> None:
     world.files.map(f"{root}/file", 1 << 16)
     space = world.files.space(root)
     assert space.used_bytes > 0
@@ -250,7 +250,7 @@ def test_a_small_file_reads_back_the_last_content(world: World, root: str) -> No
     assert status.size_bytes == 6
 
 
-def test_a_status_dates_a_file_by_the_wall_clock(world: World, root: str) -> None:
+def test_the_mtime_of_a_new_file_is_the_wall_clock(world: World, root: str) -> None:
     before_ms = world.clock.now_ms()
     world.files.write(f"{root}/dated", b"now")
     status = world.files.status(f"{root}/dated")
@@ -370,7 +370,7 @@ def test_impossible_operations_are_refused_with_their_errno(refusal: str, world:
     assert world.files.read(f"{root}/full/file") == b"unharmed"
 
 
-def test_a_lock_keeps_others_out_until_it_is_released(world: World, root: str) -> None:
+def test_a_lock_excludes_other_holders_until_it_is_released(world: World, root: str) -> None:
     held = world.files.lock(f"{root}/lock")
     with pytest.raises(BlockingIOError):
         world.files.lock(f"{root}/lock")
@@ -420,7 +420,7 @@ def test_adds_of_several_tasks_are_all_counted(world: World) -> None:
     assert cell.get() == 800
 
 
-def test_a_notice_before_the_wait_is_remembered_once(world: World) -> None:
+def test_a_notify_before_the_wait_ends_one_wait(world: World) -> None:
     signal = world.tasks.signal("wake-up")
     signal.notify()
     signal.notify()
@@ -437,7 +437,7 @@ def test_a_wait_without_notice_times_out(world: World) -> None:
     assert world.clock.monotonic_ns() - start_ns >= 20_000_000
 
 
-def test_a_notice_wakes_a_waiting_task_each_time(world: World) -> None:
+def test_each_notify_wakes_a_waiting_task(world: World) -> None:
     ping, pong = world.tasks.signal("ping"), world.tasks.signal("pong")
     served = world.tasks.cell("served")
 

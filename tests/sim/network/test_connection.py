@@ -9,7 +9,7 @@ def test_pieces_arrive_in_the_order_of_sending() -> None:
     assert wire.receive(100, 100) == b"lateearly"
 
 
-def test_reading_takes_as_much_as_is_asked_for_and_gives_back_that_much_room() -> None:
+def test_a_receive_returns_the_requested_bytes_and_frees_their_room() -> None:
     wire = Wire()
     wire.send(b"abc", 1)
     wire.send(b"def", 2)

@@ -93,7 +93,7 @@ def test_a_process_that_dies_may_reset_its_connections(rig: Rig) -> None:
 
 
 @in_rig(Resetting())
-def test_a_machine_without_power_is_silent_and_unreachable(rig: Rig) -> None:
+def test_a_machine_without_power_sends_nothing_and_accepts_no_connection(rig: Rig) -> None:
     client, server = rig.pair()
     server.send(b"goes down with it", None)
     rig.die(silently=True)
@@ -236,7 +236,7 @@ def test_a_connect_that_timed_out_is_a_reset_for_the_accepting_side(rig: Rig) ->
         accepted.receive(1, None)
 
 
-def test_tasks_of_a_dead_machine_get_no_further() -> None:
+def test_tasks_of_a_dead_machine_do_not_continue() -> None:
     rig = Rig()
     after: list[str] = []
 
@@ -271,7 +271,7 @@ def test_a_receiver_without_a_sender_is_named_in_a_deadlock() -> None:
         rig.run(body)
 
 
-def test_a_name_means_one_machine_at_a_time() -> None:
+def test_only_one_running_machine_has_a_host_name() -> None:
     rig = Rig()
     with pytest.raises(ValueError, match="is on"):
         rig.network.join(rig.kernel.machine("another"), SERVER)

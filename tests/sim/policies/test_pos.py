@@ -60,7 +60,7 @@ def test_every_order_of_racing_operations_comes_up() -> None:
 
 
 @pytest.mark.ci
-def test_a_task_with_more_to_do_that_does_not_race_is_not_late_as_often_as_in_a_walk() -> None:
+def test_private_points_delay_a_task_less_often_under_pos_than_in_a_random_walk() -> None:
     sampled, walked = orders(pos, 12, 1), orders(walk, 12, 1)
     assert sampled["ab"] > 2 * walked["ab"]
     assert sampled["ab"] + sampled["ba"] == 2000
@@ -87,7 +87,7 @@ def test_racing_operations_are_redrawn_so_a_low_priority_does_not_last() -> None
     assert apart > 0.35
 
 
-def test_a_task_alone_is_not_asked_about_until_another_is_woken() -> None:
+def test_the_policy_is_not_called_for_a_single_task_until_another_is_woken() -> None:
     asked = 0
 
     class Counting(POS):

@@ -10,7 +10,7 @@ from tornlog.sim.policies.random_walk import RandomWalk, RoundRobin, draw_policy
 
 
 @pytest.mark.parametrize("mean", [1, 2, 8, 100])
-def test_quanta_have_the_mean_they_were_made_for(mean: int) -> None:
+def test_quanta_have_the_given_mean(mean: int) -> None:
     kernel, machine = make(walk(mean=mean))
     cell = machine.tasks.cell("c")
     points = 20_000 if mean < 100 else 200_000

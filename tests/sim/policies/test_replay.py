@@ -181,7 +181,7 @@ def test_the_number_of_a_place_counts_uncontested_points_too() -> None:
 # Record and digest
 
 
-def test_neither_record_nor_digest_depends_on_how_often_a_policy_is_asked() -> None:
+def test_neither_record_nor_digest_depends_on_how_often_a_policy_is_called() -> None:
     class AskedOften:
         name = "asked often"
         interrupts_on_wake = True
@@ -214,13 +214,13 @@ def test_without_deviations_each_task_runs_until_it_ends() -> None:
     assert turns() == "aaabbbccc"
 
 
-def test_a_deviation_lets_another_task_run_after_so_many_points() -> None:
+def test_a_deviation_lets_another_task_run_after_its_number_of_points() -> None:
     assert turns((0, 0)) == "bbbaaaccc"  # at the start, instead of the first
     assert turns((0, 1)) == "cccaaabbb"
     assert turns((2, 0)) == "abbbaaccc"
 
 
-def test_the_next_one_is_counted_from_the_last() -> None:
+def test_points_of_a_deviation_count_from_the_previous_one() -> None:
     assert turns((2, 0), (0, 0)) == "acccaabbb"
     assert turns((2, 0), (1, 0)) == "abcccaabb"
     assert turns((2, 0), (10_000, 0)) == turns((2, 0))

@@ -43,7 +43,7 @@ def longest_wait(policy: Policy, rounds: int = 200) -> int:
 
 
 @pytest.mark.parametrize("name", ["walk", "pct", "pos", "round-robin"])
-def test_a_task_starves_for_as_long_as_it_is_drawn_and_all_end_all_the_same(name: str) -> None:
+def test_a_task_starves_for_the_drawn_time_and_all_tasks_end(name: str) -> None:
     choices = Choices("starve")
     policy = Starving(choices.stream("starving"), inner(name, choices), 50, 200)
     longest_wait(policy)

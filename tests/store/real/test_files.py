@@ -114,7 +114,7 @@ def test_a_new_file_has_all_its_blocks(tmp_path: Path) -> None:
     assert os.stat(path).st_blocks * 512 >= 1 << 20
 
 
-def test_a_file_long_enough_is_left_as_sparse_as_it_is(tmp_path: Path) -> None:
+def test_a_file_of_sufficient_length_stays_sparse(tmp_path: Path) -> None:
     path = str(tmp_path / "segment")
     with open(path, "wb") as file:
         file.truncate(1 << 30)
@@ -171,7 +171,7 @@ def test_a_full_disk_frees_a_partial_allocation(tmp_path: Path, monkeypatch: pyt
     assert os.stat(path).st_size == 0
 
 
-def test_a_close_with_views_out_gives_the_descriptor_back_and_keeps_the_views(tmp_path: Path) -> None:
+def test_a_close_with_open_views_closes_the_descriptor_and_keeps_the_views(tmp_path: Path) -> None:
     before = _open_descriptors()
     mapped = RealFiles().map(str(tmp_path / "segment"), 8192)
     mapped.store(4090, b"across the pages")

@@ -18,6 +18,6 @@ def test_a_request_for_pure_python_disables_the_core(core: Core, monkeypatch: py
     assert real_world().core is None
 
 
-def test_a_core_that_other_code_was_built_into_is_not_used(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_built_from_other_code_is_not_used(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "INTERFACE", native.INTERFACE + 1)
     assert load_core() is None

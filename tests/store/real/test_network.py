@@ -44,7 +44,7 @@ def raw_client(listener: Listener) -> socket.socket:
     return socket.create_connection(split_address(listener.address), timeout=30)
 
 
-def test_the_system_keeps_little_for_a_client_that_never_reads() -> None:
+def test_a_client_that_never_reads_uses_little_kernel_memory() -> None:
     listener = RealNetwork().listen("127.0.0.1:0")
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -60,7 +60,7 @@ def test_the_system_keeps_little_for_a_client_that_never_reads() -> None:
     client.close()
 
 
-def test_a_listener_has_the_backlog_and_the_buffers_that_options_say() -> None:
+def test_a_listener_has_the_backlog_and_the_buffers_of_its_options() -> None:
     listener = RealNetwork(options=ListenOptions(7, 20_000, 30_000)).listen("127.0.0.1:0")
     client = raw_client(listener)
     accepted = listener.accept(PATIENCE_MS)
@@ -126,7 +126,7 @@ def test_idle_connections_add_no_cost_to_a_poller(opened: ExitStack) -> None:
     assert min(spent_seconds() for _ in range(5)) < 2 * of_one
 
 
-def test_a_crowd_of_one_host_is_told_of_in_parts_and_another_host_at_once(opened: ExitStack) -> None:
+def test_many_connections_of_one_host_are_reported_in_parts_and_another_host_at_once(opened: ExitStack) -> None:
     network = RealNetwork()
     listener, poller = network.listen("127.0.0.1:0"), network.poller()
     opened.callback(listener.close)
@@ -161,7 +161,7 @@ def test_a_crowd_of_one_host_is_told_of_in_parts_and_another_host_at_once(opened
     assert [what for what, _, _ in poller.wait(PATIENCE_MS)] == [other]
 
 
-def test_running_out_of_descriptors_affects_only_new_connections(opened: ExitStack) -> None:
+def test_without_free_descriptors_only_new_connections_fail(opened: ExitStack) -> None:
     network = RealNetwork()
     listener = network.listen("127.0.0.1:0")
     opened.callback(listener.close)
@@ -231,9 +231,7 @@ def test_a_port_that_would_connect_to_itself_counts_as_refused() -> None:
             RealNetwork().connect(f"127.0.0.1:{port}", PATIENCE_MS)
 
 
-def test_an_address_that_the_system_gives_up_on_leaves_the_next_one_to_be_tried(
-    opened: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connect_tries_the_next_address_after_a_failed_one(opened: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     listener = RealNetwork().listen("127.0.0.1:0")
     opened.callback(listener.close)
     (good,) = find_addresses(listener.address)
@@ -250,7 +248,7 @@ def test_an_address_that_the_system_gives_up_on_leaves_the_next_one_to_be_tried(
     opened.callback(RealNetwork().connect(listener.address, PATIENCE_MS).close)
 
 
-def test_a_host_that_does_not_answer_is_given_as_long_as_was_said() -> None:
+def test_a_connect_to_a_silent_host_waits_for_the_given_timeout() -> None:
     # A listening socket with a full queue drops packets, like a host that is off.
     with socket.socket() as full, ExitStack() as opened:
         full.bind(("127.0.0.1", 0))
@@ -297,7 +295,7 @@ def test_closing_while_others_wait_never_leaves_one_of_them_waiting() -> None:
     listener.close()
 
 
-def test_a_descriptor_is_not_given_back_while_a_poller_watches_it(opened: ExitStack) -> None:
+def test_a_descriptor_is_not_closed_while_a_poller_watches_it(opened: ExitStack) -> None:
     network = RealNetwork()
     listener, poller = network.listen("127.0.0.1:0"), network.poller()
     opened.callback(listener.close)
@@ -462,14 +460,14 @@ def test_where_tls_is_required_plain_text_is_turned_away(certificates: Path, ope
         accepted.receive(100, PATIENCE_MS)
 
 
-def test_a_client_that_asks_for_proof_believes_no_stranger(echo: tuple[Listener, list[int]]) -> None:
+def test_a_client_with_an_authority_refuses_a_server_of_another_authority(echo: tuple[Listener, list[int]]) -> None:
     listener, _ = echo
     suspicious = RealNetwork(tls_trust=TlsTrust(ssl.get_default_verify_paths().cafile or os.devnull))
     with pytest.raises(ConnectionError, match=r"TLS: .*CERTIFICATE"):
         suspicious.connect(listener.address, PATIENCE_MS)
 
 
-def test_a_server_that_speaks_no_tls_is_found_out_in_time(opened: ExitStack) -> None:
+def test_a_connect_with_tls_to_a_plain_server_fails_within_the_timeout(opened: ExitStack) -> None:
     network = RealNetwork()
     listener = network.listen("127.0.0.1:0")
     opened.callback(listener.close)

@@ -153,7 +153,7 @@ def test_a_store_past_the_end_of_a_map_is_refused_without_a_change(store: Path) 
     assert files.read(f"{store}/commitlog/0")[:14] == b"record record "
 
 
-def test_a_removed_directory_made_again_does_not_bring_its_files_back(store: Path) -> None:
+def test_a_directory_that_is_removed_and_created_again_is_empty(store: Path) -> None:
     files = OverlayFiles()
     files.unlink(f"{store}/consumequeue/topic/0/0")
     files.remove_directory(f"{store}/consumequeue/topic/0")

@@ -57,7 +57,7 @@ def test_one_wait_consumes_the_notices_of_many_tasks_without_a_loss() -> None:
     assert taken == 6000
 
 
-def test_a_timeout_of_any_length_is_taken() -> None:
+def test_a_timeout_may_have_any_length() -> None:
     tasks = ThreadTasks()
     signal = tasks.signal("wake-up")
     assert not signal.wait(-5)
@@ -87,7 +87,7 @@ def test_a_lock_is_held_by_one_of_many_threads_at_a_time() -> None:
     assert (most, total) == (1, 4000)
 
 
-def test_a_lock_that_is_held_for_long_is_slept_for_and_had_when_it_is_free_even_after_an_error(
+def test_a_waiter_for_a_lock_that_is_held_for_long_sleeps_and_gets_it_when_it_is_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tries = 20

@@ -79,7 +79,7 @@ def test_every_message_is_a_line_with_the_fields_that_rocketmq_saw(
     assert fingerprint(root) == before
 
 
-def test_a_topic_a_queue_and_offsets_in_it_narrow_the_messages_down(root: Path, records: list[dict[str, Any]]) -> None:
+def test_messages_can_be_selected_by_topic_queue_and_offsets(root: Path, records: list[dict[str, Any]]) -> None:
     of_topic = [record for record in records if record["topic"] == "Mix1"]
     of_queue = [record for record in of_topic if record["queueId"] == 1]
     between = [record["offset"] for record in of_queue if 3 <= record["queueOffset"] < 6]
@@ -286,7 +286,7 @@ def test_an_only_segment_too_short_for_any_record_is_damage(
     assert isinstance(rebuilt.exception, SystemExit)
 
 
-def test_a_log_that_is_gone_is_damage_if_the_checkpoint_speaks_of_it(root: Path) -> None:
+def test_a_missing_log_is_damage_if_the_checkpoint_has_record_times(root: Path) -> None:
     for path in (root / "commitlog").iterdir():
         path.unlink()
     result = run(root)
@@ -333,7 +333,7 @@ CASES = sorted(path.name for path in (Path(__file__).parents[2] / "golden").glob
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_no_damage_makes_a_dump_fail_or_lets_a_message_appear_that_never_was(
+def test_with_any_damage_a_dump_succeeds_and_has_no_message_that_was_never_put(
     golden: Callable[[str], Any], name: str
 ) -> None:
     case = golden(name)

@@ -36,7 +36,7 @@ def test_a_broker_conf_with_an_error_is_no_geometry() -> None:
         Geometry.of_broker_conf("maxMessageSize=1k")
 
 
-def test_files_tell_the_geometry_of_an_index_unless_it_was_told(root: str) -> None:
+def test_the_geometry_of_an_index_is_derived_from_its_files_unless_it_is_given(root: str) -> None:
     files = OverlayFiles()
     guessed = config_of_directory(files, root, Geometry())
     told = config_of_directory(files, root, Geometry(hash_slots=20))
@@ -79,7 +79,7 @@ def test_segments_longer_than_any_store_has_them_are_damage(tmp_path: Path) -> N
     assert result.stdout == f"commitlog/{0:020} @ 0: file size: expected 1073741824, found 2147483648\n"
 
 
-def test_a_log_that_is_told_to_be_read_only_everywhere_is_damage(root: str) -> None:
+def test_a_log_with_only_read_only_directories_is_damage(root: str) -> None:
     told = Geometry(read_only_commit_log_paths=f"{root}/commitlog")
     with pytest.raises(CorruptFileError, match="a directory of the log that is not read-only"):
         config_of_directory(OverlayFiles(), root, told)

@@ -62,14 +62,14 @@ ONE_KEY = index_file(20, 150, [7])
 
 
 @given(st.data())
-def test_a_file_with_a_key_in_it_tells_its_slots_and_entries(data: st.DataObject) -> None:
+def test_slots_and_entries_are_derived_from_an_index_file_with_a_key(data: st.DataObject) -> None:
     slots = data.draw(st.integers(1, 200))
     entries = data.draw(st.integers(2, 60))
     hashes = data.draw(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=entries - 1))
     assert geometry(index_file(slots, entries, hashes)) == (slots, entries)
 
 
-def test_one_number_and_a_files_length_tell_the_other() -> None:
+def test_slots_or_entries_follow_from_the_other_and_the_file_length() -> None:
     content = index_file(20, 150, [])
     assert geometry(content, slots=20) == (20, 150)
     assert geometry(content, entries=150) == (20, 150)
@@ -95,7 +95,7 @@ def test_given_numbers_override_those_of_the_files() -> None:
         pytest.param(b"\xff" * 36 + b"\x7f\xff\xff\xff" + bytes(400), id="a header that is none"),
     ],
 )
-def test_a_file_that_does_not_tell_leaves_the_defaults(content: bytes) -> None:
+def test_defaults_are_used_if_no_index_file_determines_the_geometry(content: bytes) -> None:
     assert geometry(content) == DEFAULTS
 
 
@@ -128,7 +128,7 @@ def test_a_store_without_an_index_has_the_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "case", ["08-clean-shutdown", "09-kill9-async", "12-index-roll", "14-abn-index-header-garbage"]
 )
-def test_rocketmqs_own_files_tell(golden: Callable[[str], Any], case: str) -> None:
+def test_geometry_is_derived_from_rocketmqs_index_files(golden: Callable[[str], Any], case: str) -> None:
     store = golden(case)
     made_with = store.manifest["config"]
     found = index_geometry(OverlayFiles(), StoreConfig(str(store.before)), None, None)

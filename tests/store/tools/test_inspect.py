@@ -152,7 +152,7 @@ def test_options_win_over_broker_conf_and_both_over_the_files(root: Path, tmp_pa
     ("line", "text"),
     [("maxMessageSize=4MB", "expected an integer"), ("messageDelayLevel=1s soon", "expected a number")],
 )
-def test_a_setting_that_makes_no_sense_is_a_usage_error(root: Path, tmp_path: Path, line: str, text: str) -> None:
+def test_an_invalid_setting_is_a_usage_error(root: Path, tmp_path: Path, line: str, text: str) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(f"{line}\n")
     result = run(str(root), "--config", str(conf))
@@ -168,13 +168,13 @@ def test_a_path_that_is_not_utf8_is_shown_with_its_bytes_spelled_out(root: Path)
     assert "odd\\udcff" in result.stdout
 
 
-def test_files_of_another_size_than_was_told_are_damage(root: Path) -> None:
+def test_files_of_another_size_than_the_given_one_are_damage(root: Path) -> None:
     result = run(str(root), "--commit-log-size", "32768")
     assert result.exit_code == 1
     assert "commitlog/00000000000000016384 @ 0: file name: expected 20 digits, a multiple of 32768" in result.stdout
 
 
-def test_a_half_made_segment_is_damage_only_after_a_clean_exit(root: Path) -> None:
+def test_an_unfinished_segment_is_damage_only_after_a_clean_exit(root: Path) -> None:
     (root / f"commitlog/{131072:020}").write_bytes(bytes(100))
     clean = run(str(root))
     (root / "abort").touch()
@@ -199,9 +199,7 @@ def test_the_version_is_printed() -> None:
 
 
 @pytest.mark.parametrize("case", ["14-abn-torn-tail", "14-abn-flip-last-body", "14-abn-combo"])
-def test_an_end_that_a_crash_has_torn_is_a_note_for_inspect_as_for_verify(
-    golden: Callable[[str], Any], case: str
-) -> None:
+def test_a_torn_end_after_a_crash_is_a_note_for_inspect_and_verify(golden: Callable[[str], Any], case: str) -> None:
     torn = str(golden(case).before)
     inspected, verified = run(torn), CliRunner().invoke(application(), ["verify", torn])
     assert (inspected.exit_code, verified.exit_code) == (0, 0)

@@ -88,7 +88,7 @@ def test_the_index_comes_out_byte_for_byte_as_online_dispatch_writes_it(
     assert list(contents(new, "index").values()) == theirs
 
 
-def test_a_rebuilt_store_opens_verifies_and_goes_on(
+def test_a_rebuilt_store_opens_passes_verify_and_accepts_puts(
     golden: Callable[[str], Any],
     started: Callable[..., MessageStore],
     tmp_path: Path,
@@ -119,7 +119,7 @@ def test_a_rebuilt_store_opens_verifies_and_goes_on(
     assert store.shutdown()
 
 
-def test_the_result_is_told_as_json_and_in_a_table(golden: Callable[[str], Any], tmp_path: Path) -> None:
+def test_the_result_is_printed_as_a_table_and_written_as_json(golden: Callable[[str], Any], tmp_path: Path) -> None:
     case = golden("08-clean-shutdown")
     root = case.before
     told = json.loads(run(root, "--to", tmp_path / "one", "--json", "-").stdout)
@@ -201,7 +201,7 @@ FUTURE_MS = 1 << 45
         pytest.param(lambda root: os.truncate(last_segment(root), 0), id="no last segment"),
     ],
 )
-def test_a_checkpoint_that_vouches_for_more_than_the_log_has_is_damage_and_the_new_one_does_not(
+def test_a_checkpoint_beyond_the_log_is_damage_and_the_rebuilt_one_is_not_beyond_it(
     golden: Callable[[str], Any], tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     root = golden("08-clean-shutdown").before
@@ -213,7 +213,7 @@ def test_a_checkpoint_that_vouches_for_more_than_the_log_has_is_damage_and_the_n
     assert verified.exit_code == 0, verified.output
 
 
-def test_an_unclean_exit_excuses_one_time_alone_and_the_new_checkpoint_has_it_right(
+def test_after_an_unclean_exit_one_checkpoint_time_may_be_beyond_the_log_and_the_rebuilt_one_is_right(
     golden: Callable[[str], Any], tmp_path: Path
 ) -> None:
     root = golden("08-clean-shutdown").before
@@ -311,7 +311,7 @@ def test_a_log_that_no_store_can_open_leaves_no_directory(golden: Callable[[str]
     assert not (tmp_path / "new").exists()
 
 
-def test_an_unborn_segment_is_dropped(golden: Callable[[str], Any], tmp_path: Path) -> None:
+def test_an_empty_segment_at_the_end_is_not_copied(golden: Callable[[str], Any], tmp_path: Path) -> None:
     root = golden("08-clean-shutdown").before
     (root / "commitlog" / f"{8 * 16384:020d}").touch()
     assert run(root, "--to", tmp_path / "new").exit_code == 0
@@ -372,7 +372,7 @@ def test_a_finished_rebuild_is_durable(lab: Callable[..., Any], small: Callable[
     assert len({bytes(content) for content in index}) * 2 == len(index)
 
 
-def test_a_rebuild_that_fails_anywhere_is_marked_as_unclean_or_is_whole(
+def test_after_a_failed_rebuild_the_directory_is_marked_unclean_or_complete(
     lab: Callable[..., Any], small: Callable[..., Any]
 ) -> None:
     config = small()

@@ -35,7 +35,7 @@ def test_a_damaged_side_file_is_named(root: Path, name: str) -> None:
     assert [(one.promise.value, one.file) for one in verified.findings.violations] == [("META", f"config/{name}")]
 
 
-def test_backups_and_sound_or_empty_files_are_not_named(root: Path) -> None:
+def test_backups_and_valid_or_empty_files_are_not_reported(root: Path) -> None:
     for name, content in {
         "delayOffset.json": b'{"offsetTable":{1:20}}',
         "topics.json": b"{}",

@@ -41,7 +41,9 @@ def root(golden: Callable[[str], Any]) -> Path:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_stores_of_rocketmq_are_found_whole_and_damaged_ones_are_not(golden: Callable[..., Any], case: str) -> None:
+def test_verify_passes_undamaged_stores_of_rocketmq_and_fails_damaged_ones(
+    golden: Callable[..., Any], case: str
+) -> None:
     store = golden(case)
     found = verified(store.before)
     silent = not case.startswith("14-") or case in SILENT_14
@@ -98,7 +100,7 @@ def test_a_bad_record_does_not_hide_later_records(root: Path) -> None:
     assert verified(root).counts["records"] == records - 1
 
 
-def test_a_lost_queue_is_told_record_by_record(root: Path) -> None:
+def test_each_record_of_a_missing_queue_is_reported(root: Path) -> None:
     shutil.rmtree(root / "consumequeue/Mix2/1")
     found = verified(root).findings.violations
     assert len(found) == 35
@@ -106,7 +108,7 @@ def test_a_lost_queue_is_told_record_by_record(root: Path) -> None:
     assert str(found[0]).endswith("expected entry 0 in consumequeue/Mix2/1, found none [CQ-COMPLETE]")
 
 
-def test_after_an_unclean_exit_the_same_loss_is_a_note_unless_the_checkpoint_vouched_for_it(root: Path) -> None:
+def test_after_an_unclean_exit_the_same_loss_is_a_note_unless_the_checkpoint_covers_it(root: Path) -> None:
     shutil.rmtree(root / "consumequeue/Mix2/1")
     (root / "abort").touch()
     (root / "checkpoint").write_bytes(bytes(4096))
@@ -204,7 +206,7 @@ def test_a_long_log_has_a_progress_bar_on_a_terminal_only(root: Path, monkeypatc
     assert shown.exit_code == 0
 
 
-def test_a_store_of_our_own_is_whole_while_it_is_at_rest_and_when_it_has_ended(
+def test_our_store_passes_verify_while_idle_and_after_the_stop(
     tmp_path: Path, started: Callable[..., MessageStore]
 ) -> None:
     config = StoreConfig(str(tmp_path / "own"), mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=100)

@@ -51,7 +51,7 @@ def root(tmp_path: Path, started: Make) -> Path:
     return tmp_path
 
 
-def test_a_whole_store_with_both_is_found_whole(root: Path) -> None:
+def test_an_undamaged_store_with_extension_files_has_no_findings(root: Path) -> None:
     found = verified(root)
     assert found.findings.violations == []
     assert found.config is not None
@@ -87,7 +87,7 @@ def test_light_queues_are_known_from_their_names_or_from_the_brokers_settings(ro
     assert (found.config.enable_multi_dispatch, found.config.enable_lmq) == (True, False)
 
 
-def test_an_address_that_leads_to_no_unit_of_its_record_is_found(root: Path) -> None:
+def test_an_extension_address_without_the_records_unit_is_found(root: Path) -> None:
     patch(root / f"{QUEUE}000", 12, address_of(10_000).to_bytes(8, "big", signed=True))
     patch(root / f"{EXT}000", 20 + 9, b"\7")
     patch(root / f"{EXT}000", 40 + 12, b"\7")
@@ -111,7 +111,7 @@ def test_every_file_of_the_extension_is_whole_units_and_an_end(root: Path) -> No
     assert (f"{EXT}200", 120, "size") in found_in(root)
 
 
-def test_a_lost_extension_is_found_and_after_an_unclean_exit_it_is_a_note(root: Path) -> None:
+def test_a_missing_extension_file_is_a_violation_or_after_an_unclean_exit_a_note(root: Path) -> None:
     for path in (root / "consumequeue_ext").rglob("0000*"):
         path.unlink()
     assert len(found_in(root)) == COUNT

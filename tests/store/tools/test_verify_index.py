@@ -85,7 +85,7 @@ def test_each_field_that_is_wrong_is_found_in_its_place(
         assert (name, at, field) in found
 
 
-def test_a_file_in_a_strange_place_is_found(root: Path, files: list[Path]) -> None:
+def test_unknown_names_in_the_index_directory_are_reported(root: Path, files: list[Path]) -> None:
     (root / "index" / "notes.txt").write_bytes(b"mine")
     (root / "index" / "20200101000000000").write_bytes(bytes(77))
     (root / "index" / "20200202000000000").mkdir()
@@ -104,7 +104,7 @@ def test_keys_of_a_missing_file_are_missing(root: Path, files: list[Path]) -> No
     assert all(violation[0].startswith("commitlog/") for violation in found)
 
 
-def test_a_file_that_is_there_twice_is_there_once_too_often(root: Path, files: list[Path]) -> None:
+def test_a_segment_in_two_directories_is_a_violation(root: Path, files: list[Path]) -> None:
     shutil.copy(files[-1], root / "index" / "20991231235959999")
     found = verified(root).findings.violations
     assert {(violation.file, violation.field) for violation in found} == {
@@ -113,9 +113,7 @@ def test_a_file_that_is_there_twice_is_there_once_too_often(root: Path, files: l
     }
 
 
-def test_an_entry_for_a_key_its_record_does_not_have_is_found_and_one_more_of_one_it_has(
-    root: Path, files: list[Path]
-) -> None:
+def test_an_index_entry_without_a_key_and_a_duplicate_entry_are_found(root: Path, files: list[Path]) -> None:
     content = files[7].read_bytes()
     places = [content[entry_at(number) + 4 : entry_at(number) + 12] for number in range(LAST)]
     number = next(number for number in range(2, LAST) if places[number] == places[number - 1])
@@ -147,13 +145,15 @@ def test_after_an_unclean_exit_files_that_are_rebuilt_are_one_note(root: Path, f
     assert "build the index again from there, which mends " in found.notes[0]
 
 
-def test_after_an_unclean_exit_a_file_the_checkpoint_speaks_for_must_be_whole(root: Path, files: list[Path]) -> None:
+def test_after_an_unclean_exit_a_file_that_the_checkpoint_covers_must_be_complete(
+    root: Path, files: list[Path]
+) -> None:
     (root / "abort").touch()
     patch(files[2], entry_at(5) + 12, b"\0\0\7\0")
     assert broken(root) == [(f"index/{files[2].name}", entry_at(5) + 12, "timeDiff")]
 
 
-def test_an_index_that_is_gone_is_missed_if_the_checkpoint_knows_of_one(root: Path) -> None:
+def test_a_missing_index_is_a_violation_if_the_checkpoint_has_an_index_time(root: Path) -> None:
     shutil.rmtree(root / "index")
     told = Geometry(hash_slots=SLOTS, index_entries=ENTRIES_MAX)
     missed = verified(root, told).findings.violations

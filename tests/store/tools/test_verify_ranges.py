@@ -100,7 +100,7 @@ def test_parts_of_a_damaged_store_give_the_findings_of_the_whole(root: Path, see
     assert found_in(root, Elsewhere()) == found_in(root)
 
 
-def test_a_sound_store_keeps_one_span_of_each_queue(root: Path) -> None:
+def test_an_undamaged_store_has_one_settled_span_per_queue(root: Path) -> None:
     elsewhere = Elsewhere()
     found = found_in(root, elsewhere)
     assert found["violations"] == []
@@ -111,7 +111,7 @@ def test_a_sound_store_keeps_one_span_of_each_queue(root: Path) -> None:
             assert (len(queue.settled), len(queue.runs), len(queue.unsettled)) == (1, 1, 0)
 
 
-def test_a_record_in_a_body_misleads_a_part_which_is_then_judged_again(
+def test_a_part_that_begins_at_a_record_inside_a_body_is_checked_again(
     tmp_path: Path, started: Callable[..., MessageStore]
 ) -> None:
     config = StoreConfig(str(tmp_path / "store"), mapped_file_size_commit_log=SEGMENT_BYTES)
