@@ -1,1 +1,1 @@
-"""Tools over store directories. They change no directory; one makes a copy."""
+"""Tools over store directories. They do not change the directory; `rebuild` makes a new one."""

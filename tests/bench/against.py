@@ -1,9 +1,9 @@
-"""Comparison of two checkouts: figures of both, in turns, and their ratio.
+"""Comparison of two checkouts: measures both alternately, and prints the ratio.
 
-Machines of one kind differ by a factor of two from day to day, and one machine from minute to minute. So only figures
-of the same run are comparable. Rounds alternate between this checkout and the other one, each in its own process under
-the present Python. A ratio is of two successive measurements. For rates, processor time is compared as well: other
-users of the machine change it less than the rate.
+Machines of one kind differ by a factor of two from day to day, and the speed of one machine changes from minute to
+minute. So only figures of the same run are comparable. Rounds alternate between this checkout and the other one, each
+in its own process under the present Python. A ratio is of two successive measurements. For rates, processor time is
+compared as well: other users of the machine change it less than the rate.
 """
 
 import json
@@ -30,7 +30,7 @@ _THIS = Path(__file__).resolve().parents[2]
 
 
 class OtherCheckoutError(Exception):
-    """The other checkout does not run, or prints no figures."""
+    """The other checkout failed, or printed no figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Compared:
     this: list[float] = field(default_factory=list)
     other: list[float] = field(default_factory=list)
     cpu_ratios: list[float] = field(default_factory=list)
-    """Processor time per unit, the other checkout's by ours, per round; empty if one checkout does not report it."""
+    """Per round: the other checkout's processor time per unit, divided by ours. Empty if one of them reports none."""
 
     @property
     def ratios(self) -> list[float]:
@@ -69,7 +69,7 @@ class Checkout:
     """A checkout whose command line runs with the libraries of the present Python."""
 
     def __init__(self, path: Path) -> None:
-        """OtherCheckoutError if path has none."""
+        """Raises OtherCheckoutError if path has no checkout."""
         self._root = path.resolve()
         if not (self._root / ".types" / "tornlog").exists():
             raise OtherCheckoutError(f"{path}: expected a checkout of tornlog, found none")
@@ -104,7 +104,7 @@ class Checkout:
         return {one["name"]: Measured(one["unit"], one["median"], one.get("cpu_us")) for one in found["figures"]}
 
     def seeds_per_s(self, scenarios: Sequence[str], first: int) -> float:
-        """Return the seeds of some scenarios per second of CPU time, from a seed on."""
+        """Run seeds of some scenarios, from first on. Return the number of seeds per second of CPU time."""
         last = first + SEEDS_EACH
         return SEEDS_EACH * len(scenarios) / self.run("tornlog", "run", *scenarios, "--seeds", f"{first}:{last}")[1]
 

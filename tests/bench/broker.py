@@ -33,7 +33,7 @@ class BrokerProcess:
         """settings: lines of its broker.conf. options: of the command line."""
         self.address = ""
         self.stopped: dict[str, Any] = {}
-        """Its output after the stop."""
+        """The broker's output after the stop."""
         self._directory = directory
         self._settings = settings
         self._options = options
@@ -84,7 +84,7 @@ class LoadResult:
 
     messages: int
     busy: int
-    """Answers that the broker was too busy."""
+    """Number of answers that the broker was too busy."""
     answers: int
     per_second: float
     p50_us: float
@@ -100,7 +100,7 @@ class LoadProcess:
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def result(self) -> LoadResult:
-        """Wait for its end. ProcessError if it failed."""
+        """Wait for the end of the process. Raises ProcessError if it failed."""
         out, err = self._process.communicate()
         if self._process.returncode != 0:
             raise ProcessError(f"a load client ended with {self._process.returncode}: {err.strip()[-2_000:]}")

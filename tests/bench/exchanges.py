@@ -50,7 +50,7 @@ class Sends:
         self._number = client << 64
 
     def request(self) -> bytearray:
-        """Return the next send, valid until the one after."""
+        """Return the next send request, valid until the next call."""
         self._number += 1
         self._frame[self._key_at : self._key_at + _KEY_DIGITS] = b"%032X" % self._number
         return self._frame
@@ -79,7 +79,7 @@ def pull_frame(queue_id: int, queue_offset: int) -> bytes:
 
 
 class ResponseError(Exception):
-    """A load client did not expect this answer."""
+    """A load client got an unexpected answer."""
 
 
 class ResponseReader:

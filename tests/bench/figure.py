@@ -19,13 +19,13 @@ class Figure:
     """Lower limit of the median; None if not set."""
     samples: tuple[float, ...]
     latencies: tuple[Latency, ...] = ()
-    """One per round, or none at all."""
+    """The latencies of each round; empty without timed calls."""
     loads: tuple[float, ...] = ()
     """The machine's load average over one minute at the end of each round."""
     ceiling: float | None = None
-    """Upper limit of the median, where less is better."""
+    """Upper limit of the median, for figures where less is better."""
     per_second: tuple[Mapping[str, float], ...] = ()
-    """One per round: other rates per second."""
+    """Other rates per second, by name, for each round."""
     cpu_us: tuple[float, ...] = ()
     """One per round: processor time of all processes per unit of a rate, in µs, including the preparation."""
 

@@ -69,7 +69,7 @@ class Histories:
         return Sample(self._last.operations / self._last.seconds)
 
     def rate_of_a_tenth(self, place: Workplace) -> Sample:
-        """Return the same for a tenth of the history: equal if time is linear."""
+        """Return the rate for a tenth of the history. It is equal if the time of judging is linear."""
         last = _sound(judge_apart(place.settings.history_operations // 10))
         return Sample(last.operations / last.seconds)
 

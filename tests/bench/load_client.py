@@ -2,7 +2,7 @@
 
 Closed-loop: each connection sends again as soon as it has its answer; `reports/studies/closed_loop.py` explains the
 limits of such figures. Paced: each connection is due again after a fixed time, and a latency counts from the due time,
-so a stall shows in all requests that it delays.
+so a stall increases the latencies of all requests that it delays.
 """
 
 import json
@@ -34,7 +34,7 @@ class Load:
 
     messages: int = 0
     busy: int = 0
-    """Answers that the broker was too busy."""
+    """Number of answers that the broker was too busy."""
     took_ns: int = 0
     latencies_ns: "array[int]" = field(default_factory=lambda: array("q"))
 
@@ -117,7 +117,7 @@ def _closed(clients: Sequence[_Client], duration_ns: int) -> Load:
 
 
 def _paced(clients: Sequence[_Client], duration_ns: int, interval_ns: int) -> Load:
-    """Every client is due once per interval, one after another; a client that still waits is late."""
+    """Every client is due once per interval, one after another. A client that still waits for an answer sends late."""
     load = Load()
     by_descriptor, poll = _watched(clients)
     begin_ns = perf_counter_ns()
@@ -159,7 +159,7 @@ def main(
     interval_ms: Annotated[float, typer.Option(min=0.0, help="Between two requests of one; 0: none.")] = 0.0,
     binary: Annotated[bool, typer.Option("--binary", help="Headers in binary form.")] = False,
 ) -> None:
-    """Load a broker for a while and print what came of it as JSON."""
+    """Load a broker for a while, and print the result as JSON."""
     form = HeaderForm.ROCKETMQ if binary else HeaderForm.JSON
     exchanges: list[Exchange] = [
         Sends(body_bytes, number, number, form) if kind is LoadKind.SEND else Pulls(number)

@@ -1,7 +1,8 @@
-"""The real RocketMQ store, 4.9.8, on our measurements.
+"""Our measurements with the real RocketMQ store, 4.9.8.
 
-Java compiles at run time. So its loops run for some seconds before they count, and a small log is recovered some times
-before the large one. Ours need no warm-up. Its pulls copy the messages, as its broker does, because ours do.
+Java compiles at run time. So its loops run for some seconds before the measurement, and a small log is recovered some
+times before the large one. Our store needs no warm-up. Pulls of the real store copy the messages, as its broker does,
+because pulls of our store do.
 """
 
 import shutil
@@ -77,7 +78,7 @@ def _recovery(real: RealStore, place: Workplace, filled: str) -> dict[str, Any]:
         config = _copied(place, filled, directory)
         root = Path(config.store_path_root_dir)
         (root / "abort").touch()
-        (root / "checkpoint").unlink()  # else it reads the last files only
+        (root / "checkpoint").unlink()  # or recovery would read only the last files
         found = _ask(real, place, config, {"do": "bench-load"})
     if not found["load"]:
         raise RuntimeError("the real store did not open the log")
@@ -89,7 +90,7 @@ def _rate(found: dict[str, Any]) -> Sample:
 
 
 def _copied(place: Workplace, filled: str, directory: str) -> StoreConfig:
-    """Copy a store, because the real one changes it; the copy is then in the page cache."""
+    """Copy a store, because the real store changes it. The copy is in the page cache."""
     shutil.copytree(f"{filled}/store", f"{directory}/store")
     return place.config(directory)
 

@@ -5,8 +5,8 @@ with few calls. The program is a Python script, so no compiler is needed: `os.pw
 in it. A sync is a write with its fsync; a promise is a sync and a line on standard output.
 
 `strace`, which stops a program as often and keeps no data, is measured in the same round. All processes of a figure
-share one processor. With two, each stop under strace wakes an idle one, which takes most of its time: the ratio then
-says more about the machine than about the recorder, which shares a processor with its program anyway.
+share one processor. With two processors, each stop under strace would wake an idle processor, which takes most of the
+time. The ratio would then depend mostly on the machine. The recorder shares a processor with its program anyway.
 """
 
 import json

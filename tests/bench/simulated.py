@@ -110,7 +110,7 @@ def digest_overhead() -> float:
 
 @contextmanager
 def _no_digest() -> Iterator[None]:
-    """Make notes and their checksums no-ops; the calls remain."""
+    """Replace the computation of digest words and checksums by no-ops. The calls remain."""
     stand_ins = (
         (RollingDigest, "__init__", _note_nothing),
         (files, "crc32", len),

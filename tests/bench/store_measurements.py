@@ -28,7 +28,7 @@ KEY_STRIDE = 7919  # a prime: queries jump around in the log
 _LONG_AFTER_MS = 1 << 60
 _POLL_SECONDS = 0.001
 _CHUNK_BYTES = 1 << 20
-_RAW_CHUNK = os.urandom(1 << 20)  # no layer below may compress it
+_RAW_CHUNK = os.urandom(1 << 20)  # random, so that no lower layer can compress it
 _PAGE_BYTES = 4096
 
 
@@ -116,10 +116,10 @@ def dispatch(place: Workplace, *, keyed: bool = False) -> Sample:
         may_pass = Event()
 
         def gate(record: ScannedRecord) -> None:
-            """Hold the first record, and all others with it, until the backlog is complete."""
+            """Block dispatch at the first record until the backlog is complete."""
             may_pass.wait()
             with suppress(ValueError):  # called again for the other records of the same run
-                store.dispatchers.remove(gate)  # it is the last one, so dispatch skips none by this
+                store.dispatchers.remove(gate)  # it is the last dispatcher, so dispatch skips no other
 
         store.dispatchers.append(gate)
         try:

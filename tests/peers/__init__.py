@@ -25,7 +25,10 @@ class Peer:
     name: str
     distribution: str
     run_many: Callable[[int, int], tuple[int, int]]
-    """Does so many runs from a seed on; returns operations of the log, and events as the tool counts them."""
+    """Makes so many runs from a seed on.
+
+    Returns the number of log operations, and of events as the tool counts them.
+    """
     runs: int
     """Number of runs in a measurement."""
     events: str
@@ -33,9 +36,9 @@ class Peer:
     shrinks: str
     torn_writes: str
     beware: str
-    """Why its figures are not fully comparable."""
+    """Why the tool's figures are not fully comparable."""
     launcher: str = ""
-    """A command under which alone it runs."""
+    """The command that must start the tool, if any."""
 
     @property
     def version(self) -> str | None:
@@ -64,7 +67,7 @@ class Peer:
         return {"seconds": perf_counter() - began, "operations": operations, "events": events}
 
     def _time_apart(self) -> dict[str, float]:
-        """Return the same for a process under the tool's own command."""
+        """Return the same, measured in a process that the tool's own command starts."""
         launcher = Path(sys.executable).with_name(self.launcher)
         code = f"import json; from {__name__} import peer_of; print(json.dumps(peer_of({self.name!r}).time()))"
         done = subprocess.run([str(launcher), sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -9,18 +9,18 @@ from .workload import PRODUCERS, Log, ToyDisk, body_of
 
 
 class _Broker:
-    """Shared by the threads. The power fails after a drawn number of operations."""
+    """The state that all threads share. The power fails after a drawn number of operations."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
         self.disk = ToyDisk()
         self.log = Log(self.disk)
-        self.lock = threading.Lock()  # looked up late: frontrun replaces it
+        self.lock = threading.Lock()  # looked up here, because frontrun replaces threading.Lock
         self.ends_after = self.chance.randrange(1, 20)
         self.is_off = False
 
     def step(self, action: Any, *what: Any) -> Any:
-        """Do one operation, unless the power is off."""
+        """Do one operation. No effect if the power is off."""
         with self.lock:
             self.is_off = self.is_off or self.log.operations >= self.ends_after
             return None if self.is_off else action(*what)

@@ -13,7 +13,7 @@ from zlib import crc32
 PRODUCERS, APPENDS_EACH = 3, 5
 RECORD_BYTES, SEGMENT_BYTES = 32, 256
 SECTOR_BYTES = 8
-"""Of toy disks: smaller than a record, so that records can be torn."""
+"""Sector size of toy disks: smaller than a record, so that records can be torn."""
 _RECORD = Struct(">I28s")
 assert _RECORD.size == RECORD_BYTES
 
@@ -50,7 +50,7 @@ class Log:
         path, at = place_of(len(self.appended))
         if at == 0:
             self._place.create(path)
-        self.appended.append(body)  # before the write, at which the power may fail
+        self.appended.append(body)  # before the write, because the power may fail during it
         self._place.store(path, at, encode(body))
         return len(self.appended)
 
@@ -123,7 +123,7 @@ def scan(read: Callable[[str], bytes | None]) -> list[bytes]:
 
 
 class ToyDisk:
-    """A disk for tools without one: each unsynced sector survives a power cut or not."""
+    """A disk for tools without a disk model. In a power cut each unsynced sector survives or not."""
 
     def __init__(self) -> None:
         self._cached: dict[str, bytearray] = {}
@@ -143,7 +143,7 @@ class ToyDisk:
         return bytes(self._cached[path]) if path in self._cached else None
 
     def cut_power(self, survives: Callable[[], bool]) -> None:
-        """Keep for each changed sector the new or the synced bytes."""
+        """Set each changed sector to its new or to its synced bytes."""
         for path, cached in self._cached.items():
             durable = self._durable[path]
             for at in range(0, SEGMENT_BYTES, SECTOR_BYTES):

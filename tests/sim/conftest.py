@@ -11,7 +11,7 @@ from tornlog.sim.policies.random_walk import RandomWalk
 
 @pytest.fixture(params=["walk-1", "walk-8", "walk-100", "pct-1", "pct-3", "pos-0"])
 def policy_of(request: pytest.FixtureRequest) -> Callable[[int], Policy]:
-    """Return a maker of policies by seed; a test that asks for it runs once under each kind."""
+    """Return a function that makes a policy from a seed. A test with this fixture runs once for each kind of policy."""
     kind, number = request.param.split("-")
 
     def make(seed: int) -> Policy:

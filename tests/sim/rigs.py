@@ -26,7 +26,10 @@ def make(policy: Policy | None = None, *, trace: Trace | None = None, name: str 
 
 
 def order_of(policy: Policy, names: str = "abc", points: int = 3, *, sleeping: str = "") -> str:
-    """Let tasks pass points on one cell; return the order. Those in sleeping sleep 1 ms before their second one."""
+    """Let tasks pass points on one cell; return the order.
+
+    Tasks in sleeping sleep for 1 ms before their second point.
+    """
     kernel, machine = make(policy)
     cell = machine.tasks.cell("c")
     passed: list[str] = []

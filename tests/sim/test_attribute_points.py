@@ -113,7 +113,7 @@ def count_together(policy: Policy) -> tuple[int, Kernel]:
         return kernel.run(machine, body, time_limit_ns=0), kernel
 
 
-# What can race
+# Attributes that can race
 
 
 def test_attributes_assigned_by_methods_and_containers_can_race() -> None:
@@ -142,7 +142,7 @@ def test_a_class_without_source_is_refused_with_an_error_that_names_it() -> None
         shared_attributes(int)
 
 
-# Within the block, and outside of it
+# Inside and outside of the block
 
 
 def test_tasks_switch_between_reading_and_assigning_within_the_block_only() -> None:

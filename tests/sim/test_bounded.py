@@ -52,7 +52,7 @@ def test_there_are_no_decisions_before_a_run() -> None:
 @pytest.mark.parametrize(
     ("deviations", "index"),
     [
-        ("2:9", 0),  # there are not as many tasks
+        ("2:9", 0),  # there are fewer tasks
         ("1:1 2~1:1", 1),  # no task blocks there
         ("0~2:1", 0),  # no task blocks there a second time
     ],

@@ -137,7 +137,7 @@ def test_refused_calls_are_not_steps() -> None:
 
 
 def die_inside_a_lock(seed: int) -> list[str]:
-    """Let three producers race for a lock in which each kills the machine; return those that got in."""
+    """Let three producers race for a lock. The holder kills the machine. Return the producers that got the lock."""
     kernel, machine = make_broker(seed, mean=2)
     lock = machine.tasks.lock("put")
     inside: list[str] = []
@@ -275,7 +275,7 @@ def test_tasks_left_over_after_main_are_named_and_unwound() -> None:
 
 
 def kill_a_beating_heart(policy: Policy) -> tuple[int, int, list[str]]:
-    """Kill a machine from another one; return its beats at death, at the end, and the unwound tasks."""
+    """Kill a machine from another one. Return its beats at the kill and at the end, and the unwound tasks."""
     kernel = Kernel(policy)
     victim, chaos = kernel.machine("victim"), kernel.machine("chaos")
     beats = [0]

@@ -43,11 +43,11 @@ class Sheep: ...
 
 
 def digest_of_a_walk_over_a_set(trace: Trace | None, *, ordered: bool, herd: list[list[Sheep]]) -> str:
-    """Sleep for each of a set of objects, in the order of the set."""
+    """Sleep once per object in a set, in the order of the set."""
     kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
     tasks = kernel.machine("m").tasks
     flock = [Sheep() for _ in range(200)]
-    herd.append(flock)  # kept, so that the next flock has other addresses
+    herd.append(flock)  # keeps the objects alive, so that the next set gets other addresses
     number_of = dict(zip(flock, range(200), strict=True))
     order = number_of if ordered else set(flock)
 

@@ -69,7 +69,7 @@ def test_a_paused_task_stops_while_other_tasks_continue(policy_of: Callable[[int
     assert world.run() == 3 * (POINTS // 3)
     assert world.disturbances.injected["paused task"] >= POINTS // WINDOW_POINTS
     assert set(world.disturbances.injected) == {"paused task"}
-    assert world.kernel.now_ns >= 1_000_000  # all but the paused ones had ended
+    assert world.kernel.now_ns >= 1_000_000  # all tasks except the paused ones had ended
 
 
 def test_a_single_paused_task_continues_after_its_pause() -> None:
@@ -153,7 +153,7 @@ def test_the_clock_steps_ahead_and_back_and_monotonic_time_does_not(
 
 @pytest.mark.parametrize("seed", range(5))
 def test_disturbances_do_not_depend_on_how_often_the_policy_is_called(seed: int) -> None:
-    """A replay asks at every point, and sees the same run."""
+    """The kernel calls a replay policy at every point, and the run must be the same."""
     world = World(EVERYTHING, choices=Choices(str(seed)))
     world.run()
     labels = [entry[2] for entry in world.kernel.schedule]

@@ -117,7 +117,8 @@ def leak_of(body: Callable[[], object]) -> LeakError:
 def test_a_leak_inside_a_task_names_the_function_and_the_programs_line(
     function: str, leak_in: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "_name_sequence", iter("abc"))  # else its own generator would be found first
+    # or the leak of its own generator would be found first
+    monkeypatch.setattr(tempfile, "_name_sequence", iter("abc"))
     leak = leak_of(leak_in)
     assert leak.function == function
     assert leak.file == __file__
@@ -128,7 +129,7 @@ def test_a_leak_inside_a_task_names_the_function_and_the_programs_line(
     "call", list(find_banned_calls()), ids=lambda call: f"{getattr(call.owner, '__name__', '')}.{call.name}"
 )
 def test_every_banned_call_names_its_line(call: BannedCall) -> None:
-    """The call is refused before its arguments are used, so none are needed."""
+    """The call raises before its arguments are used, so no arguments are passed."""
 
     def go_through() -> object:
         return vars(call.owner)[call.name]()
@@ -286,7 +287,7 @@ def test_a_line_of_an_installed_library_is_named_and_one_of_the_standard_library
 
 
 class RandomState:
-    """The attributes of NumPy's that the guard reads."""
+    """The attributes of NumPy's RandomState that the guard reads."""
 
     def uniform(self) -> float:
         return 0.5

@@ -37,7 +37,7 @@ def burn(seconds: float) -> None:
 
 
 class Finalized:
-    """Burns time in a finalizer, where Python prints an exception and goes on."""
+    """Uses CPU time in a finalizer, where Python prints exceptions and continues."""
 
     ended = 0
 

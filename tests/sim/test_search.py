@@ -72,7 +72,7 @@ class State:
     ready: tuple[int, ...]
     positions: tuple[int, ...]
     standing: frozenset[int] = frozenset()
-    """Tasks before a point; the others are new, or about to check their wait again."""
+    """Tasks that are at a point. Other tasks are new, or are about to check the condition of their wait again."""
     waiting: tuple[tuple[int, str], ...] = ()
     """Task and reason, in the order of parking."""
     locked: bool = False
@@ -95,7 +95,7 @@ class Model:
     """The same programs by recursion over every option, as an oracle."""
 
     def __init__(self, program: Sequence[str], kind: str) -> None:
-        self._codes = [*program, "J" * len(program)]  # the last one joins the others
+        self._codes = [*program, "J" * len(program)]  # the last task joins all others
         self._names = [*"abcd"[: len(program)], "main"]
         self._counts_delays = kind == "delays"
 
@@ -104,10 +104,10 @@ class Model:
         yield from self._decide(State(tasks, (-1,) * len(tasks)), None, bound)
 
     def _decide(self, state: State, running: int | None, bound: int) -> Iterator[tuple[Trace, int]]:
-        """Continue with every possible next task; running could go on."""
+        """Continue with every possible next task; the running task can continue."""
         if not state.ready:
             state = state.woken("S", every=True)
-        # stable: the others stay in the order of becoming ready
+        # stable, so the other tasks keep the order in which they became ready
         order = sorted(state.ready, key=lambda task: task != running)
         for option, task in enumerate(order):
             cost = option if self._counts_delays else int(running is not None and option > 0)
@@ -115,7 +115,7 @@ class Model:
                 yield from self._go(replace(state, cost=state.cost + cost), task, bound)
 
     def _go(self, state: State, task: int, bound: int) -> Iterator[tuple[Trace, int]]:
-        """Do the task's next operation, and run on to its next point, wait or end."""
+        """Do the task's next operation, and continue to its next point, wait or end."""
         code, position = self._codes[task], state.positions[task]
         if position >= 0:
             operation = code[position]
@@ -158,7 +158,7 @@ class Model:
 
 
 class Naive:
-    """Follows a list of options, is asked at every point, and notes the number of options there."""
+    """A policy that follows a list of options at every point, and records the number of options there."""
 
     name = "naive"
     interrupts_on_wake = False
@@ -179,7 +179,7 @@ class Naive:
 
     @staticmethod
     def explore(run: Callable[[Policy], str], bound: int, kind: str) -> Counter[str]:
-        """Count the results of every schedule within the bound, by a search with a list of open branches."""
+        """Count the results of every schedule within the bound, by a search with a list of untried branches."""
         results: Counter[str] = Counter()
         left: list[list[int]] = [[]]
         while left:
@@ -201,7 +201,7 @@ class Naive:
 
 
 def crash_and_go_on(policy: Policy) -> str:
-    """Kill a machine from another and that one by itself, continue in a second life; return the digest."""
+    """Let one machine kill another and then itself, and run a second life. Return the digest."""
     kernel = Kernel(policy)
     first, victim, second = (kernel.machine(name) for name in ("first", "victim", "second"))
     cell = first.tasks.cell("c")

@@ -18,7 +18,7 @@ def switch(number: int, label: str = "store") -> Switch:
 
 
 def search_for(start: Decided, *needed: Decision | Switch, tries_max: int = 10_000) -> Search[Decided]:
-    """Return a search for the smallest candidate with all needed parts; of a draw, at least that value."""
+    """Return a search for the smallest candidate with all needed parts. A needed draw has at least the given value."""
 
     def still_fails(candidate: Decided) -> Decided | None:
         values = {decision[:3]: decision.value for decision in candidate.decisions}
@@ -139,7 +139,7 @@ def test_the_same_search_makes_the_same_tries() -> None:
 
 
 def test_the_search_continues_from_the_record_that_a_run_followed() -> None:
-    """Here draw 1 exists only as long as draw 0 does."""
+    """In this test draw 1 exists only together with draw 0."""
 
     def still_fails(candidate: Decided) -> Decided | None:
         kept = candidate.decisions if draw(0) in candidate.decisions else candidate.decisions[:0]
@@ -151,7 +151,7 @@ def test_the_search_continues_from_the_record_that_a_run_followed() -> None:
 
 
 def lost_update(choices: Choices, policy: RandomWalk | Labelling | Replay) -> tuple[Kernel, bool]:
-    """Let two tasks add to a cell without a lock; return whether an addition was lost and one was slow."""
+    """Let two tasks add to a cell without a lock. Return whether an addition was lost and an addition was slow."""
     kernel, machine = make(policy)
     tasks, cell, slow = machine.tasks, machine.tasks.cell("sum"), machine.tasks.cell("slow")
 

@@ -1,4 +1,4 @@
-"""The view of peers when a machine dies and when a new one has its name."""
+"""Results for peers when a machine dies and when a new machine gets its host name."""
 
 from collections.abc import Callable
 

@@ -67,15 +67,15 @@ def test_private_points_delay_a_task_less_often_under_pos_than_in_a_random_walk(
 
 
 def share_of_four_in_a_row(label: str) -> float:
-    """Of two tasks, one stands before an operation, the other before four in turn: how often do all four go first?"""
+    """One task makes one operation, another makes four. Return how often all four run before the one."""
     one, four = (cast(SimTask, SimpleNamespace(number=number)) for number in (1, 2))
     in_a_row = cases = 0
     for seed in range(8000):
         policy = pos(seed)
         if policy.choose([one, four], None, "~start", 0) != 0:
-            continue  # one has not reached its operation
+            continue  # one task has not reached its operation
         if policy.choose([one, four], one, label, 1) != 1:
-            continue  # it has passed it
+            continue  # it has passed its operation
         cases += 1
         in_a_row += all(policy.choose([one, four], four, "cell c.add", 2 + nth) == 1 for nth in range(4))
     return in_a_row / cases
@@ -83,7 +83,8 @@ def share_of_four_in_a_row(label: str) -> float:
 
 def test_racing_operations_are_redrawn_so_a_low_priority_does_not_last() -> None:
     racing, apart = share_of_four_in_a_row("cell c.get"), share_of_four_in_a_row("cell d.get")
-    assert racing < 0.12  # the first of the four meets a priority that has lost before, the other three a new one
+    # the single operation keeps its old priority against the first of the four, and gets a new one for each of the rest
+    assert racing < 0.12
     assert apart > 0.35
 
 

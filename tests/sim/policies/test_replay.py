@@ -13,10 +13,9 @@ from tornlog.sim.schedule import Switch, parse_schedule
 
 
 def live_and_crash(policy: Policy, rounds: int = 10, cell_name: str = "sum", extra: str = "") -> Kernel:
-    """Run a machine with locks, signals, timers and a kill of another, crash it, and run a second life.
+    """Run a machine that uses locks, signals and timers and kills another machine. Crash it, and run a second life.
 
-    extra: the name of a cell that every task reads once more in each round, as changed code may.
-    """
+    extra: a cell that every task reads once more in each round, to simulate changed code."""
     kernel = Kernel(policy)
     first, victim, second = (kernel.machine(name) for name in ("life-1", "victim", "life-2"))
     victim.tasks.spawn("heart", lambda: [victim.tasks.sleep(1) for _ in range(1000)])
@@ -67,7 +66,7 @@ def labelled(policy: Policy) -> tuple[Kernel, list[Switch]]:
     return recorded, labelling.labelled
 
 
-# The kernel's own record, told in labels
+# The kernel's own record, converted to labels
 
 
 def test_a_labelled_schedule_leads_to_the_same_run(policy_of: Callable[[int], Policy]) -> None:
@@ -126,7 +125,7 @@ def test_labelling_another_program_is_not_swallowed_by_the_code_that_runs_into_i
         kernel.run(machine, main, time_limit_ns=0)
 
 
-# What other code makes of a schedule
+# A schedule under changed code
 
 
 def test_a_schedule_outlives_a_world_call_of_another_label() -> None:

@@ -27,7 +27,7 @@ KILLS = 12
 
 
 class Told(NamedTuple):
-    """An answer: the record's place, -1 for a refused put."""
+    """The answer to a put: the record's offsets, -1 for a refused put."""
 
     status: PutMessageStatus
     physical_offset: int
@@ -65,7 +65,7 @@ def writer() -> ModuleType:
 
 
 def kill_in_traffic(directory: Path, life: int, flush: FlushDiskType, lines: int, ledger: Ledger) -> None:
-    """Kill a writer after at least that many lines, and note its output."""
+    """Kill a writer after at least so many lines of output, and record the output."""
     command = [sys.executable, str(WRITER), str(directory), str(life), str(2 + life % 2), flush.name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -80,7 +80,7 @@ def kill_in_traffic(directory: Path, life: int, flush: FlushDiskType, lines: int
 
 
 def kill_in_start(directory: Path, life: int, flush: FlushDiskType, after_s: float, ledger: Ledger) -> None:
-    """Kill a writer around its initial recovery."""
+    """Kill a writer during its recovery or shortly before or after it."""
     command = [sys.executable, str(WRITER), str(directory), str(life), "1", flush.name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -130,7 +130,7 @@ def recover(directory: Path, flush: FlushDiskType, writer: ModuleType) -> tuple[
 
 
 def check(found: Contents, ledger: Ledger, writer: ModuleType) -> None:
-    """Check that every answered put is in its place, no unknown record exists, and no queue has a hole."""
+    """Check that every answered put is at its offsets, no unknown record exists, and no queue has a hole."""
     by_name: dict[str, MessageRecord] = {}
     for (topic, queue_id), records in found.items():
         for index, record in enumerate(records):
@@ -156,7 +156,7 @@ def test_acknowledged_puts_survive_every_kill_of_their_process(
     for life in range(KILLS):
         if life % 4 == 3:
             kill_in_start(tmp_path, life, flush, random.uniform(0.05, 0.3), ledger)
-            continue  # the next recovery continues from its state
+            continue  # the next recovery starts from the state of this one
         kill_in_traffic(tmp_path, life, flush, random.choice((1, 20, 200, 1_000)), ledger)
         found, end, files = recover(tmp_path, flush, writer)
         check(found, ledger, writer)

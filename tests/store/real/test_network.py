@@ -20,7 +20,7 @@ from tornlog.store.real.network import OF_HOST_MAX, RealNetwork, SocketPoller
 from tornlog.store.real.sockets import Deadline, find_addresses, join_address, split_address
 from tornlog.store.real.tls import TlsSettings, TlsTrust
 
-PATIENCE_MS = 30_000  # for events that are immediate on an idle machine
+PATIENCE_MS = 30_000  # timeout of events that take no time on an idle machine
 IDLE = 2_000
 
 
@@ -329,7 +329,7 @@ def test_a_poller_keeps_no_reference_to_a_forgotten_connection(opened: ExitStack
     entry = poller._watched[listener]
     poller.forget(listener)
 
-    poller._update(entry)  # as a wait does that has found it ready
+    poller._update(entry)  # a wait that found the connection ready calls this
 
     assert not poller._hidden
 
@@ -369,7 +369,7 @@ def pump(poller: SocketPoller, listener: Listener, stop: threading.Event, hook: 
 
 @pytest.fixture
 def echo(tls: RealNetwork) -> Iterator[tuple[Listener, list[int]]]:
-    """A listener that echoes, in TLS and plain text, and the number of its thread's wake-ups."""
+    """A listener that echoes TLS and plain text, and how often its thread woke up."""
     listener, poller, stop = tls.listen("127.0.0.1:0"), tls.poller(), threading.Event()
     turns: list[int] = [0]
 

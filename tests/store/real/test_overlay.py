@@ -11,7 +11,7 @@ from tornlog.store.real.overlay import OverlayFiles
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A small directory with an old date, so that any change of a date shows."""
+    """A small directory with an old modification time, so that the test detects any change of it."""
     root = tmp_path / "store"
     (root / "commitlog").mkdir(parents=True)
     (root / "consumequeue" / "topic" / "0").mkdir(parents=True)

@@ -18,10 +18,9 @@ def descriptor(tmp_path: Path) -> int:
 
 
 def test_other_threads_run_while_a_sync_waits_for_the_disk(descriptor: int) -> None:
-    """With thread switches disabled for an hour, the counter moves only if a sync lets it.
+    """Thread switches are disabled for an hour, so the counter increases only if a sync releases the interpreter lock.
 
-    If a sync takes no time, as in a file system in memory, the other thread may need many of them.
-    """
+    If a sync takes no time, as in a file system in memory, many syncs may be needed."""
     os.posix_fallocate(descriptor, 0, PAGE_BYTES)
     mapped = map_shared(descriptor, PAGE_BYTES)
     os.close(descriptor)

@@ -48,7 +48,7 @@ def test_one_wait_consumes_the_notices_of_many_tasks_without_a_loss() -> None:
 
     producers = [tasks.spawn(f"producer-{number}", put) for number in range(3)]
     while taken < 6000:
-        assert signal.wait(10_000), taken  # with work left, a notify has come or will come
+        assert signal.wait(10_000), taken  # while work remains, a notify was called or will be called
         while count := pending.get():
             pending.add(-count)
             taken += count
@@ -78,7 +78,7 @@ def test_a_lock_is_held_by_one_of_many_threads_at_a_time() -> None:
                 inside += 1
                 most = max(most, inside)
                 before = total
-                time.sleep(0)  # others run here, and find it taken
+                time.sleep(0)  # other threads run here, and find the lock taken
                 total = before + 1
                 inside -= 1
 

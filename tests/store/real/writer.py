@@ -6,7 +6,7 @@ ready                                          the store is open
 ask NAME                                       before a put
 told NAME STATUS OFFSET QUEUE_OFFSET           after it
 
-Each line is one write to a pipe, so a kill loses only later lines. `message_of` makes the message of a name.
+Each line is one write to a pipe, so a kill loses only later lines. `message_of` returns the message for a name.
 """
 
 import os
@@ -25,7 +25,7 @@ SEGMENT_BYTES = 65_536
 
 
 def config_of(directory: str, flush: FlushDiskType) -> StoreConfig:
-    """Small files, so that many of them begin in a fraction of a second."""
+    """Return settings with small files, so that the writer creates many in a fraction of a second."""
     return StoreConfig(
         directory,
         flush_disk_type=flush,

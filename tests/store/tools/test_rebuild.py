@@ -29,7 +29,7 @@ WHOLE = [
     *("01-simple", "02-multi-rollover", "03-props", "04-batch", "05-delay", "06-transaction", "07-ipv6"),
     *("08-clean-shutdown", "09-kill9-async", "09b-kill9-async-nopace", "10-kill9-sync", "12-index-roll"),
 ]
-"""Stores without damage and with a log from 0 on."""
+"""Stores without damage whose log begins at 0."""
 
 
 def run(*arguments: object) -> Result:
@@ -43,7 +43,7 @@ def contents(root: Path, part: str) -> dict[str, bytes]:
 
 
 def queues_of(root: Path) -> dict[str, bytes]:
-    """Return every queue file with an entry. RocketMQ may allocate one ahead."""
+    """Return every queue file with an entry. RocketMQ may have allocated an empty file in advance."""
     return {name: raw for name, raw in contents(root, "consumequeue").items() if any(raw)}
 
 
@@ -246,7 +246,7 @@ def test_a_clock_that_stepped_back_leaves_a_checkpoint_that_is_no_damage(
 
 
 def put_earlier_one(world: World, config: StoreConfig, size_bytes: int) -> None:
-    """Put the log's only record again after itself, 5 s earlier."""
+    """Append a copy of the log's only record with a store time 5 s earlier."""
     path = f"{config.commit_log_directory}/{0:020d}"
     raw = bytearray(world.files.read(path))
     again = raw[:size_bytes]

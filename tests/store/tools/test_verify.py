@@ -20,7 +20,7 @@ from tornlog.store.tools.violation import DirectoryPromise
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json"))
 SILENT_14 = {*("14-abn-ckpt-zero", "14-abn-control"), *("14-abn-first-files-deleted", "14-cln-abort-created")}
-"""Stores with damage that is not checked."""
+"""Stores whose damage `verify` does not check."""
 EXPLAINED_14 = {
     *("14-abn-combo", "14-abn-cq-tail-garbage", "14-abn-flip-last-body", "14-abn-lost-tail-cq-ahead"),
     *("14-abn-torn-tail", "14-abn-index-header-garbage"),

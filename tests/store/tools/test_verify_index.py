@@ -1,4 +1,4 @@
-"""Every possible violation of the index is found at its place."""
+"""Every possible violation of the index is found at its offset."""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A log judged in parts gives the same findings, wherever the parts are judged."""
+"""A log that is checked in parts has the same findings, in this process and in others."""
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ SEGMENT_BYTES, SPLIT_BYTES = 16 << 10, 1500
 
 
 class Elsewhere:
-    """Judges each part with its own files and a pickled judgement; notes the parts."""
+    """A spread that checks each part with new files and a pickled check, and records the parts."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[Any, Any]] = []
