@@ -256,7 +256,7 @@ class MessageStore:
         existing files, in a directory that another instance may have locked.
         """
         if self._lock is None or self._is_started:
-            found = "one that runs" if self._is_started else "one that holds no directory"
+            found = "a running store" if self._is_started else "a store that was not loaded"
             raise RuntimeError(f"start: expected a store that was loaded, found {found}")
         self._is_started = True
         files, root = self.world.files, self.config.store_path_root_dir

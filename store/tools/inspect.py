@@ -137,7 +137,7 @@ def inspect_directory(
             found.findings.remove(cut_at)  # a torn end is expected after a crash
             found.note(cut_at, "unclean exit: recovery will end the log there")
         for stray in found.report.strays:
-            found.note(stray, "no part of the store: a start leaves it alone")
+            found.note(stray, "not part of the store: a start does not change it")
         known = {one.file for one in found.findings}
         found.findings += [one for one in damaged_side_files(world.files, found.config) if one.file not in known]
         if is_clean:

@@ -244,7 +244,7 @@ class _Checkpoint:
         if is_unborn(raw):
             expected, found = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"
             violation = self._found.violation(DirectoryPromise.CKPT, self._path, len(raw), "size", expected, found)
-            self._found.explained(violation, "make the checkpoint whole")
+            self._found.explained(violation, "complete the checkpoint")
             return CheckpointValues(0, 0, 0)
         return decode_checkpoint(raw, file=self._path)
 
@@ -254,5 +254,5 @@ class _Checkpoint:
         A missing checkpoint is a finding if the log has records, because it is created before the first record."""
         if self._is_missing and records:
             violation = findings.violation(DirectoryPromise.CKPT, self._path, 0, "file", "a file", "nothing")
-            findings.explained(violation, "trust no queue entry and make the checkpoint anew")
+            findings.explained(violation, "check all queue entries and create the checkpoint")
         findings.extend(self._found)

@@ -59,7 +59,7 @@ class ExtVerifier:
         if not is_last:
             self._explained(path, at, "size", "a unit or an end mark, as a file follows", "zeros")
         elif (behind := first_nonzero(view[at:])) is not None:
-            self._explained(path, at + behind, "size", "zeros behind the last unit", "something else")
+            self._explained(path, at + behind, "size", "zeros after the last unit", "something else")
 
     def _explained(self, path: str, at: int, name: str, expected: str, found: str) -> None:
         violation = self._findings.violation(_VALID, path, at, name, expected, found)
@@ -73,7 +73,7 @@ class ExtVerifier:
         unit = self._unit(address)
         expected = f"the address of a unit with tagsCode {tags_code} and storeTimestamp {store_timestamp_ms}"
         if unit is None:
-            self._explained(entry_file, at, "tagsCode", expected, "one that leads nowhere")
+            self._explained(entry_file, at, "tagsCode", expected, "an address without a unit")
         elif unit[:2] != (tags_code, store_timestamp_ms):
-            found = f"that of one with {unit.tags_code} and {unit.store_timestamp_ms}"
+            found = f"one with {unit.tags_code} and {unit.store_timestamp_ms}"
             self._explained(entry_file, at, "tagsCode", expected, found)

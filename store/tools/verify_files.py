@@ -132,7 +132,7 @@ class RowReader:
         found = f"{relative_to(self.findings.root, kept.path)} too"
         violation = self._violation(twin.path, "file name", expected, found)
         if self._holds_nothing(twin):
-            self.findings.explained(violation, "remove the one that is all zero")
+            self.findings.explained(violation, "remove the file that is all zero")
         else:
             self.findings.violations.append(violation)
         return kept
@@ -163,7 +163,7 @@ class RowReader:
             segments.pop()
             found = f"{size_bytes}, all zero"
             violation = self._violation(last.path, "file size", expected, found)
-            self.findings.explained(violation, "remove the unborn segment")
+            self.findings.explained(violation, "remove the unfinished segment")
 
     def _check_row(self, segments: list[RawSegment]) -> None:
         expected = segments[0].base_offset if segments else 0
@@ -171,7 +171,7 @@ class RowReader:
             path, base_offset, size_bytes = segment.path, segment.base_offset, segment.file_bytes
             if self._is_rebuilt and size_bytes < self.segment_bytes:
                 violation = self._violation(path, "file size", self.segment_bytes, size_bytes)
-                self.findings.explained(violation, "make it anew from the log")
+                self.findings.explained(violation, "rebuild it from the log")
             elif size_bytes != self.segment_bytes:
                 self._violated(path, "file size", self.segment_bytes, size_bytes)
             if base_offset != expected:

@@ -222,7 +222,7 @@ class _QueueVerifier:
             if used < segment.size_bytes and hole is None:
                 hole = (segment, used)
         if first_beyond is not None:
-            self.findings.explained(first_beyond, f"cut {_entries(beyond)} behind the log's end")
+            self.findings.explained(first_beyond, f"remove {_entries(beyond)} past the end of the log")
         self.complete(queue.topic, queue.queue_id, records, covered, end=end)
 
     def _verify_entry(

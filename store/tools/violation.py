@@ -95,7 +95,7 @@ class Findings:
     def stray(self, promise: DirectoryPromise, file: str, name: str, expected: object, found: object) -> None:
         """Add an unknown file as a note."""
         violation = self.violation(promise, file, 0, name, expected, found)
-        self.notes.append(f"{violation}; no part of the store: a start leaves it alone")
+        self.notes.append(f"{violation}; not part of the store: a start does not change it")
 
     def explained(self, violation: DirectoryViolation, consequence: str) -> None:
         """Add a finding that an unclean exit can cause: as a note after such an exit, else as a violation."""

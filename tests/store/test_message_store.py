@@ -352,7 +352,7 @@ def test_a_store_without_a_load_cannot_start_and_changes_no_file(config: StoreCo
     with pytest.raises(RuntimeError, match="start: expected a store that was loaded"):
         intruder.start()
     assert intruder.put_message(Message.of("T", b"m")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-    with pytest.raises(RuntimeError, match="found one that runs"):
+    with pytest.raises(RuntimeError, match="found a running store"):
         store.start()
 
     assert put(store, Message.of("T", b"m")) == 1

@@ -153,7 +153,7 @@ def test_a_segment_that_a_crash_left_half_made_is_a_note(root: Path) -> None:
         "commitlog/00000000000000131072 @ 0: file size: expected 16384, found 512, all zero [LOG]"
     ]
     assert unclean.violations == []
-    assert unclean.notes[0].endswith("recovery will remove the unborn segment")
+    assert unclean.notes[0].endswith("recovery will remove the unfinished segment")
 
 
 def test_an_empty_log_contradicts_the_checkpoint(root: Path) -> None:
