@@ -63,7 +63,7 @@ class SetBack(NamedTuple):
 class Disturbances:
     """The disturbances of one kernel, from `start` to `stop`. injected counts them by kind.
 
-    Invariant: `_coming` has the remaining disturbances of the current window, the next disturbance last.
+    Invariant: `_remaining` has the remaining disturbances of the current window, the next disturbance last.
     """
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: DisturbancePlan) -> None:
@@ -77,7 +77,7 @@ class Disturbances:
         self._is_on = False
         self._window = 0
         self._window_end = 0
-        self._coming: list[tuple[int, str]] = []
+        self._remaining: list[tuple[int, str]] = []
 
     def start(self) -> None:
         """Start to inject, unless the plan is empty. A kernel has at most one active `Disturbances`."""
@@ -94,7 +94,7 @@ class Disturbances:
         if self._is_on:
             self._is_on = False
             self._kernel.disturb = None
-            self._coming.clear()
+            self._remaining.clear()
             self._kernel.disturb_at(_FOR_GOOD)
 
     @property
@@ -109,12 +109,12 @@ class Disturbances:
     def _inject_due(self, step: int) -> bool:
         """Inject all due disturbances; return whether the current task was paused. The kernel calls this method."""
         due = []
-        while self._coming and self._coming[-1][0] <= step:
-            due.append(self._coming.pop()[1])
+        while self._remaining and self._remaining[-1][0] <= step:
+            due.append(self._remaining.pop()[1])
         if step >= self._window_end:
             self._open_window()
         else:
-            self._set_next()
+            self._schedule_next()
         if _CLOCK in due:
             self._step_clock()
         if _PAUSED_MACHINE in due:
@@ -138,12 +138,12 @@ class Disturbances:
         ):
             if chance > 0.0 and stream.chance(chance, f"{kind} in window {self._window}"):
                 point = stream.below(WINDOW_POINTS, f"point of a {kind} in window {self._window}")
-                self._coming.append((start + 1 + point, kind))
-        self._coming.sort(reverse=True)
-        self._set_next()
+                self._remaining.append((start + 1 + point, kind))
+        self._remaining.sort(reverse=True)
+        self._schedule_next()
 
-    def _set_next(self) -> None:
-        self._kernel.disturb_at(self._coming[-1][0] if self._coming else self._window_end)
+    def _schedule_next(self) -> None:
+        self._kernel.disturb_at(self._remaining[-1][0] if self._remaining else self._window_end)
 
     def _step_clock(self) -> None:
         stream, machine = self._stream, self._kernel.current.machine

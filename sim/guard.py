@@ -40,14 +40,14 @@ _AUDITED = (
     *("syslog", "tempfile", "time"),
 )
 """First words of banned audit events. An event has the same name under whatever name its function was imported."""
-_SHOWN_EVENTS = {"socket.__new__": "socket.socket"}
+_EVENT_NAMES = {"socket.__new__": "socket.socket"}
 _PURE_OF_OS = (
     *("WCOREDUMP", "WEXITSTATUS", "WIFCONTINUED", "WIFEXITED", "WIFSIGNALED", "WIFSTOPPED", "WSTOPSIG"),
     *("WTERMSIG", "_exit", "abort", "fspath", "major", "makedev", "minor", "register_at_fork", "strerror"),
     "waitstatus_to_exitcode",
 )
 _PURE_OF_TIME = ("get_clock_info", "strptime")
-_TELLS_NOW_UNLESS_GIVEN = {"gmtime": 0, "asctime": 0, "strftime": 1}
+_READS_CLOCK_UNLESS_GIVEN = {"gmtime": 0, "asctime": 0, "strftime": 1}
 _OF_SIGNAL = ("alarm", "getitimer", "pause", "raise_signal", "setitimer", "signal", "sigtimedwait", "sigwait")
 _OF_UUID = ("getnode", "uuid1", "uuid4", "uuid6", "uuid7")
 _OF_THREAD = ("start_new_thread", "start_new", "start_joinable_thread")
@@ -56,7 +56,7 @@ _EXEMPT_CALLERS = ("importlib", "linecache", "tokenize", "coverage", "_pytest")
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _INSTALLED_LIBRARIES = ("site-packages", "dist-packages")  # below the standard library, but not part of it
 _KEPT_MAX = 1024  # more than the number of replaced functions
-_standing: list[list[LeakError]] = []  # the leaks found by each active guard, outermost guard first
+_active_leaks: list[list[LeakError]] = []  # the leaks found by each active guard, outermost guard first
 _replaced: list[tuple[Any, str, Any]] = []  # owner, name, original
 _hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # the audit hook after it was added: Python cannot remove it
 
@@ -79,25 +79,25 @@ def guard() -> Iterator[list[LeakError]]:
     Guards nest. Only the outermost guard installs and uninstalls the wrappers, so an inner guard is cheap."""
     leaks: list[LeakError] = []
     try:
-        if not _standing:
+        if not _active_leaks:
             _install()
-        _standing.append(leaks)
+        _active_leaks.append(leaks)
         yield leaks
     finally:
-        if _standing:
-            _standing.pop()
-        if not _standing:
+        if _active_leaks:
+            _active_leaks.pop()
+        if not _active_leaks:
             _uninstall()
 
 
 def _install() -> None:
     if not _hooks:
-        sys.addaudithook(_on_event)
-        _hooks.append(_on_event)
+        sys.addaudithook(_on_audit_event)
+        _hooks.append(_on_audit_event)
     for owner, name, shown, unless_given in list(find_banned_calls()):
         _replace(owner, name, _guarded(vars(owner)[name], shown, unless_given))
     for real, names in ((datetime.datetime, ("now", "utcnow", "today")), (datetime.date, ("today",))):
-        _replace(datetime, real.__name__, _stand_in(real, names))
+        _replace(datetime, real.__name__, _replacement_class(real, names))
 
 
 def _replace(owner: Any, name: str, by: Any) -> None:
@@ -117,24 +117,24 @@ def _guarded(original: Callable[..., Any], shown: str, unless_given: int | None 
 
     @wraps(original, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
-        if isinstance(getcurrent(), SimTask) and _standing:
+        if isinstance(getcurrent(), SimTask) and _active_leaks:
             given = unless_given is not None and (*args[unless_given:], *kwargs.values())
             if not given or given[0] is None:
-                _refuse(shown, sys._getframe(1))
+                _raise_leak(shown, sys._getframe(1))
         return original(*args, **kwargs)
 
     return call
 
 
-def _on_event(event: str, args: tuple[Any, ...]) -> None:
+def _on_audit_event(event: str, args: tuple[Any, ...]) -> None:
     """Handle an audit event of the interpreter."""
-    if not _standing or not isinstance(getcurrent(), SimTask):
+    if not _active_leaks or not isinstance(getcurrent(), SimTask):
         return
     if event.partition(".")[0] in _AUDITED or event == "builtins.input":
-        _refuse(_SHOWN_EVENTS.get(event, event), sys._getframe(1))
+        _raise_leak(_EVENT_NAMES.get(event, event), sys._getframe(1))
 
 
-def _refuse(function: str, caller: FrameType) -> None:
+def _raise_leak(function: str, caller: FrameType) -> None:
     """Raise LeakError, unless the interpreter reads source code for an import or a traceback."""
     frame: FrameType | None = caller
     while frame is not None:
@@ -145,7 +145,7 @@ def _refuse(function: str, caller: FrameType) -> None:
         frame = frame.f_back
     blamed = frame or caller
     leak = LeakError(function, blamed.f_code.co_filename, blamed.f_lineno)
-    for leaks in _standing:
+    for leaks in _active_leaks:
         leaks.append(leak)
     raise leak
 
@@ -159,7 +159,7 @@ def _is_standard_library(file: str) -> bool:
 def find_banned_calls() -> Iterator[BannedCall]:
     """Yield every banned call. Calls of NumPy's global generator are included only if NumPy was imported before."""
     for name in _functions(time, _PURE_OF_TIME):
-        yield BannedCall(time, name, f"time.{name}", _TELLS_NOW_UNLESS_GIVEN.get(name))
+        yield BannedCall(time, name, f"time.{name}", _READS_CLOCK_UNLESS_GIVEN.get(name))
     for name in _functions(os, _PURE_OF_OS):
         yield BannedCall(os, name, f"os.{name}")
     yield BannedCall(type(os.environ), "__getitem__", "os.environ")
@@ -203,7 +203,7 @@ def _calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
 
 
 @lru_cache(maxsize=_KEPT_MAX)
-def _stand_in(real: Any, names: tuple[str, ...]) -> Any:
+def _replacement_class(real: Any, names: tuple[str, ...]) -> Any:
     """Make a class that replaces a date class. The methods of the original class, in C, cannot be replaced.
 
     The class makes objects of the original class, and `isinstance` accepts these."""

@@ -203,10 +203,10 @@ class Kernel:
             raise RuntimeError("this kernel is running already")
         self._deadline_ns = self.now_ns + time_limit_ns
         self._hub = getcurrent()
-        self._adopt_tasks(self._hub)
+        self._set_parents(self._hub)
         try:
             main = self.spawn(machine, "main", body)
-            self._drive(main)
+            self._run_until_ended(main)
             machine.leftover_tasks = [task.name for task in machine.live_tasks.values()]
             self._unwind(machine)
             self._unwind_dying()
@@ -312,7 +312,7 @@ class Kernel:
             and self.disturb(self.steps)
         ):
             return  # the disturbance paused the task, and the policy chose it again later
-        chosen = None if self._dying else self._elect(label)
+        chosen = None if self._dying else self._choose_next(label)
         if chosen is not current:
             self._switch_to(chosen)
 
@@ -332,7 +332,7 @@ class Kernel:
         if self.trace is not None:
             self.trace.parked(why)
         self._ready.remove(current)
-        chosen = None if self._dying else self._elect(f"~{why.label}")  # ~ marks a forced switch
+        chosen = None if self._dying else self._choose_next(f"~{why.label}")  # ~ marks a forced switch
         if chosen is not current:
             self._switch_to(chosen)
         return current.woken
@@ -382,7 +382,7 @@ class Kernel:
 
     # -- scheduling ----------------------------------------------------------------------------------
 
-    def _elect(self, label: str) -> SimTask | None:
+    def _choose_next(self, label: str) -> SimTask | None:
         """Choose the next task and grant it a quantum. Return None if the hub must handle the stop or failure."""
         ready = self._ready
         while not ready:
@@ -501,7 +501,7 @@ class Kernel:
 
     # -- the hub -------------------------------------------------------------------------------------
 
-    def _drive(self, main: SimTask) -> None:
+    def _run_until_ended(self, main: SimTask) -> None:
         label = "~start"
         while True:
             self._raise_failure()
@@ -510,10 +510,10 @@ class Kernel:
                 raise MachineDied(main.machine.name)
             if main.ended:
                 return
-            chosen = self._elect(label)
+            chosen = self._choose_next(label)
             if chosen is None:
                 self._raise_failure()
-                raise self._stalled()
+                raise self._liveness_error()
             unstarted = self._switch_to(chosen)
             while unstarted is not None:
                 unstarted = unstarted.switch()
@@ -528,7 +528,7 @@ class Kernel:
             assert task.failure is not None, task.name
             raise TaskFailedError(task.name, task.failure) from task.failure
 
-    def _stalled(self) -> LivenessError:
+    def _liveness_error(self) -> LivenessError:
         tasks = [task for machine in self._machines.values() for task in machine.live_tasks.values()]
         waits = [f"{task.name}: {task.describe_wait(self.now_ns)}" for task in tasks]
         when = f"at {self.now_ns / 1e6:g} ms, step {self.steps}"
@@ -553,7 +553,7 @@ class Kernel:
         """End every task of a machine, in spawn order. Tasks that have not started never start."""
         self._switch_off(machine)
         before = self.current
-        self._adopt_tasks(getcurrent())
+        self._set_parents(getcurrent())
         try:
             for task in list(machine.live_tasks.values()):
                 self._end_task(task)
@@ -575,7 +575,7 @@ class Kernel:
             _unstoppable.append(task)
             raise UnstoppableTaskError(task.name, task.refusals)
 
-    def _adopt_tasks(self, parent: greenlet) -> None:
+    def _set_parents(self, parent: greenlet) -> None:
         """Set the greenlet that gets control when a task ends."""
         for machine in self._machines.values():
             for task in machine.live_tasks.values():

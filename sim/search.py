@@ -91,7 +91,7 @@ class Bounded:
         self._deviations = deviations
         self._taken = 0
         self._decisions: list[SwitchPoint] = []
-        self._open: SwitchPoint | None = None  # the last decision, while its quantum runs
+        self._last_decision: SwitchPoint | None = None  # the last decision, while its quantum runs
         self._is_contested = False
         self._granted: SimTask | None = None
         self._granted_parks = 0
@@ -105,7 +105,7 @@ class Bounded:
     def decisions(self) -> list[SwitchPoint]:
         """Return every decision of a finished run."""
         if self._granted is not None:
-            self._close(self._granted, self._granted.machine.kernel.steps)
+            self._end_quantum(self._granted, self._granted.machine.kernel.steps)
         return self._decisions
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
@@ -114,14 +114,14 @@ class Bounded:
         Raises ReplayDivergedError if too few tasks are runnable.
         """
         if self._granted is not None:
-            self._close(self._granted, step)
+            self._end_quantum(self._granted, step)
         forced = 0
         if label.startswith(FORCED):
             at, count = self._forced_at
             forced = count + 1 if at == step else 1
             self._forced_at = (step, forced)
         option = self._option(step, forced, len(runnable))
-        self._open = SwitchPoint(step, forced, len(runnable), option, step)
+        self._last_decision = SwitchPoint(step, forced, len(runnable), option, step)
         self._is_contested = True
         default = default_choice(runnable, current, label)
         if option == 0:
@@ -131,7 +131,7 @@ class Bounded:
     def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant all points up to the next deviation."""
         if not self._is_contested and self._granted is not None:
-            self._close(self._granted, step)
+            self._end_quantum(self._granted, step)
         self._is_contested = False
         self._granted, self._granted_parks = chosen, chosen.park_number
         if self._taken < len(self._deviations):
@@ -153,15 +153,15 @@ class Bounded:
         self._taken += 1
         return deviation.option
 
-    def _close(self, granted: SimTask, step: int) -> None:
+    def _end_quantum(self, granted: SimTask, step: int) -> None:
         """Record the last point of the last decision's quantum; step points have been passed so far."""
-        if self._open is None:
+        if self._last_decision is None:
             return
         stands_there = not granted.ended and granted.park_number == self._granted_parks
         # If true, the task is at a point that is decided now, or it was killed at this point.
         passed = step - 1 if stands_there else step
-        self._decisions.append(self._open._replace(silent_to=max(passed, self._open.step)))
-        self._open = None
+        self._decisions.append(self._last_decision._replace(silent_to=max(passed, self._last_decision.step)))
+        self._last_decision = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class ScheduleSearch(Generic[T]):
                         return
                     self.by_cost[cost] += 1
                     yield ScheduleRun(" ".join(map(str, deviations)), cost, result)
-                deviations = self._next(decisions, cost)
+                deviations = self._next_schedule(decisions, cost)
             if not self.by_cost[cost] and (self._after is None or cost > level):
                 break  # no schedule has this cost, so none has a higher one
         self.is_complete = True
@@ -233,7 +233,7 @@ class ScheduleSearch(Generic[T]):
         level = self._total(decisions)
         if level > self.bound:
             raise ValueError(f"after: expected ≤ {self.bound} {self.kind}, found {level}")
-        return self._next(decisions, level), level
+        return self._next_schedule(decisions, level), level
 
     def _execute(self, deviations: tuple[ScheduleDeviation, ...]) -> tuple[T, list[SwitchPoint]]:
         policy = Bounded(deviations)
@@ -244,7 +244,7 @@ class ScheduleSearch(Generic[T]):
             raise ReplayDivergedError("deviations", index, str(policy.untaken[0]), "the end of the run")
         return result, policy.decisions()
 
-    def _next(self, decisions: list[SwitchPoint], bound: int) -> tuple[ScheduleDeviation, ...] | None:
+    def _next_schedule(self, decisions: list[SwitchPoint], bound: int) -> tuple[ScheduleDeviation, ...] | None:
         """Return the next schedule after a run: another option at the last decision that has one within the bound.
 
         The last point of a quantum is tried first, and the decision that began the quantum is tried last.

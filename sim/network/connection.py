@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ..machine import Gate, Machine
 from .medium import Medium, Mishap, earliest
 
-_GIVE_UP_NS = 924 * 1_000_000_000
+_RESET_AFTER_NS = 924 * 1_000_000_000
 """Time after which TCP resets a connection with unacknowledged data (tcp(7), tcp_retries2)."""
 
 
@@ -277,7 +277,7 @@ class SimConnection:
         if self.is_lost:
             peer.incoming.swallow(len(data))  # so a sender on a lost link waits when the buffer is full
             # A new machine with the host name resets unknown connections. A lost link sends no answer.
-            self.learn(now_ns + (2 * self._delay_ns(0) if peer.is_forgotten else _GIVE_UP_NS))
+            self.learn(now_ns + (2 * self._delay_ns(0) if peer.is_forgotten else _RESET_AFTER_NS))
         elif peer.closed:
             self.learn(now_ns + self._delay_ns(0) + peer._delay_ns(0))
         else:

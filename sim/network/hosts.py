@@ -87,7 +87,7 @@ class HostNetwork:
         host: this host's name, a loopback name or 0.0.0.0. OSError: EADDRINUSE, EADDRNOTAVAIL.
         """
         self._medium.pass_point(self._machine, f"listen {address}")
-        name, port = _split(address)
+        name, port = _host_and_port(address)
         is_loopback = name in _LOOPBACK
         if not is_loopback and name not in (self.host, _ANYWHERE):
             raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address", address)
@@ -105,32 +105,32 @@ class HostNetwork:
         """Connect. Raises TimeoutError if there is no answer in time, ConnectionRefusedError or another OSError."""
         medium = self._medium
         medium.pass_point(self._machine, f"connect {address}")
-        name, port = _split(address)
+        name, port = _host_and_port(address)
         target = self.host if name in _LOOPBACK else name
         peer = self._network.newest(target)
         if peer is None:
             raise OSError(errno.EHOSTUNREACH, "No route to host", address)
         due_ns = medium.kernel.now_ns + timeout_ms * 1_000_000
         ask = Waiting(f"connect {address}")
-        self._pass(ask, medium.conditions.delay_ns(self.host, target, 0), due_ns)
+        self._sleep_until(ask, medium.conditions.delay_ns(self.host, target, 0), due_ns)
         peer = self._network.newest(target)  # looked up again, because the host may have a new machine now
         assert peer is not None, target
         listener = peer.listener(port, is_local=target == self.host)
         if peer.is_off or (listener is not None and not listener.has_room):
-            self._pass(ask, due_ns, due_ns)  # no answer, so always a timeout
+            self._sleep_until(ask, due_ns, due_ns)  # no answer, so always a timeout
         if listener is None or medium.conditions.refuses(self.host, target):
-            self._pass(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
+            self._sleep_until(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
             medium.note("refused", f"{self.host}>{address}", b"")
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: connection refused")
         local_name = name if name in _LOOPBACK else self.host
         mine = SimConnection(medium, self._machine, self.host, f"{local_name}:{self._free_port()}", address)
         theirs = SimConnection(medium, peer._machine, target, address, mine.local_address)
         mine.peer, theirs.peer = theirs, mine
-        self._keep(mine)
-        peer._keep(theirs)
+        self._add_end(mine)
+        peer._add_end(theirs)
         listener.offer(theirs)
         try:
-            self._pass(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
+            self._sleep_until(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
         except TimeoutError:  # the listener has accepted the connection, so it must get a reset
             mine.closed = True
             mine.break_off()
@@ -194,12 +194,12 @@ class HostNetwork:
     def _round_ns(self, end: SimConnection) -> int:
         return self._medium.conditions.delay_ns(end.peer.host, end.host, 0)
 
-    def _keep(self, end: SimConnection) -> None:
+    def _add_end(self, end: SimConnection) -> None:
         # Closed connections are dropped at each new connection, so that their number stays small.
         self._ends = [known for known in self._ends if not (known.closed and known.peer.closed)]
         self._ends.append(end)
 
-    def _pass(self, why: Waiting, delay_ns: int, due_ns: int) -> None:
+    def _sleep_until(self, why: Waiting, delay_ns: int, due_ns: int) -> None:
         """Sleep for delay_ns. Raises TimeoutError at due_ns if due_ns is earlier."""
         kernel = self._medium.kernel
         moment_ns = kernel.now_ns + delay_ns
@@ -216,7 +216,7 @@ class HostNetwork:
         return port
 
 
-def _split(address: str) -> tuple[str, int]:
+def _host_and_port(address: str) -> tuple[str, int]:
     name, colon, port = address.rpartition(":")
     if not colon or not name or not (port.isascii() and port.isdigit() and int(port) <= _PORT_MAX):
         raise ValueError(f"address: expected host:port with a port up to {_PORT_MAX}, found {address!r}")

@@ -16,7 +16,7 @@ from . import ENDLESS
 
 
 class PCT:
-    """The PCT policy. Invariant: `_changes` has the remaining change steps in descending order."""
+    """The PCT policy. Invariant: `_change_steps` has the remaining change steps in descending order."""
 
     name = "pct"
     interrupts_on_wake = True
@@ -27,23 +27,23 @@ class PCT:
             raise ValueError(f"depth and horizon_steps: expected at least 1, found {found}")
         self._draw = stream.raw_random
         steps = (1 + int(self._draw() * horizon_steps) for _ in range(depth - 1))
-        self._changes = sorted(steps, reverse=True)
+        self._change_steps = sorted(steps, reverse=True)
         self._priorities: dict[int, float] = {}  # by task number: from 1 to 2 at first, negative after a drop
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Apply drops that are due, then return the runnable task of highest priority."""
         if current is not None:
-            self._fall_if_due(current, step)
+            self._drop_if_due(current, step)
         priorities = [self._priority(task) for task in runnable]
         return priorities.index(max(priorities))
 
     def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant all points up to the next change step."""
-        self._fall_if_due(chosen, step)
-        if not self._changes:
+        self._drop_if_due(chosen, step)
+        if not self._change_steps:
             return ENDLESS
-        granted = self._changes[-1] - step - 1
-        assert granted >= 0, (self._changes[-1], step)
+        granted = self._change_steps[-1] - step - 1
+        assert granted >= 0, (self._change_steps[-1], step)
         return granted
 
     def _priority(self, task: SimTask) -> float:
@@ -52,9 +52,9 @@ class PCT:
             priority = self._priorities[task.number] = 1.0 + self._draw()
         return priority
 
-    def _fall_if_due(self, running: SimTask, step: int) -> None:
-        while self._changes and self._changes[-1] <= step:
-            self._changes.pop()
+    def _drop_if_due(self, running: SimTask, step: int) -> None:
+        while self._change_steps and self._change_steps[-1] <= step:
+            self._change_steps.pop()
             # A task that drops later gets a lower priority than all earlier ones.
             fallen = sum(1 for priority in self._priorities.values() if priority < 0.0)
             self._priorities[running.number] = -1.0 - fallen

@@ -33,22 +33,22 @@ class Starving:
         self._mean_gap_steps = mean_gap_steps
         self._steps_max = steps_max
         self._victim: SimTask | None = None
-        self._has_suffered = False
+        self._is_counted = False
         self._begin = self._end = 0
-        self._go_on(0)
+        self._draw_next_period(0)
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return the choice of the inner policy among all tasks except the victim."""
-        self._go_on(step)
+        self._draw_next_period(step)
         if step < self._begin:
             return self._policy.choose(runnable, current, label, step)
         if self._victim is None or self._victim.ended:
             # Drawn among the tasks that can run now, because a task drawn earlier might not be runnable in this period.
             self._victim = runnable[int(self._draw() * len(runnable))]
-            self._has_suffered = False
+            self._is_counted = False
         others = [index for index, task in enumerate(runnable) if task is not self._victim]
-        if len(others) < len(runnable) and not self._has_suffered:
-            self._has_suffered = True
+        if len(others) < len(runnable) and not self._is_counted:
+            self._is_counted = True
             self.injected[STARVED_TASK] += 1
         if len(others) == 1:
             return others[0]  # `choose` requires at least two tasks
@@ -57,12 +57,12 @@ class Starving:
     def quantum(self, chosen: SimTask, step: int) -> int:
         """Return the inner policy's quantum, limited to the start of the next period. The victim gets 0."""
         granted = self._policy.quantum(chosen, step)
-        self._go_on(step)
+        self._draw_next_period(step)
         if step < self._begin:
             return min(granted, self._begin - step - 1)
         return 0 if chosen is self._victim else granted
 
-    def _go_on(self, step: int) -> None:
+    def _draw_next_period(self, step: int) -> None:
         """After the end of a starving period, draw the start and the length of the next one."""
         if step < self._end:
             return

@@ -159,12 +159,12 @@ class OverlayFiles:
         return found.status() if isinstance(found, OverlayContent) else found
 
     def list_directory(self, path: str) -> list[str]:
-        with self._located(path) as path:
+        with self._locked(path) as path:
             return self._names_in(path)
 
     def make_directories(self, path: str) -> None:
         """Create a directory and its parents in memory. No effect if it exists."""
-        with self._located(path) as path:
+        with self._locked(path) as path:
             missing = []
             while (found := self._at(path)) is None:
                 missing.append(path)
@@ -176,14 +176,14 @@ class OverlayFiles:
 
     def map(self, path: str, size_bytes: int) -> OverlayMappedFile:
         """Map a file copy-on-write. Zeros in memory replace missing bytes or a missing file."""
-        with self._located(path) as path:
+        with self._locked(path) as path:
             content = self._content(path, size_bytes, create=True)
             content.extend(size_bytes)
             return OverlayMappedFile(path, size_bytes, content)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of the last change, in memory."""
-        with self._located(path) as path:
+        with self._locked(path) as path:
             self._content(path, 0, create=False).mtime_ms = mtime_ms
 
     def space(self, path: str) -> RealDiskSpace:
@@ -198,7 +198,7 @@ class OverlayFiles:
         return buffer_pages(size_bytes)
 
     def read(self, path: str) -> bytes:
-        with self._located(path) as path:
+        with self._locked(path) as path:
             if path not in self._changed:
                 return self._disk.read(path)
             content = self._content(path, 0, create=False)
@@ -206,7 +206,7 @@ class OverlayFiles:
 
     def write(self, path: str, data: bytes) -> None:
         """Replace a small file's content in memory."""
-        with self._located(path) as path:
+        with self._locked(path) as path:
             self._content(path, 0, create=True).replace(data)
 
     def sync(self, path: str) -> None:
@@ -216,12 +216,12 @@ class OverlayFiles:
 
     def sync_directory(self, path: str) -> None:
         """Check that the directory exists."""
-        with self._located(path) as path:
+        with self._locked(path) as path:
             self._require_directory(path)
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file in memory, and replace a file of the new name. Raises OSError(EISDIR) for a directory."""
-        with self._located(old) as old:
+        with self._locked(old) as old:
             new = os.path.normpath(new)
             content = self._content(old, 0, create=False)
             self._require_directory(os.path.dirname(new))
@@ -232,7 +232,7 @@ class OverlayFiles:
 
     def unlink(self, path: str) -> None:
         """Remove a name in memory. Existing maps of the file stay usable."""
-        with self._located(path) as path:
+        with self._locked(path) as path:
             found = self._at(path)
             if found is None:
                 raise _error(errno.ENOENT, path)
@@ -242,7 +242,7 @@ class OverlayFiles:
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory in memory."""
-        with self._located(path) as path:
+        with self._locked(path) as path:
             if self._names_in(path):
                 raise _error(errno.ENOTEMPTY, path)
             self._change(path, None)
@@ -252,7 +252,7 @@ class OverlayFiles:
 
         Raises BlockingIOError if it is locked in this overlay; locks on the disk do not count.
         """
-        with self._located(path) as path:
+        with self._locked(path) as path:
             content = self._content(path, 0, create=True)
             if content.locked:
                 raise _error(errno.EAGAIN, path)
@@ -260,7 +260,7 @@ class OverlayFiles:
             return OverlayLock(content)
 
     @contextmanager
-    def _located(self, path: str) -> Iterator[str]:
+    def _locked(self, path: str) -> Iterator[str]:
         """Lock the table during the block, and yield the normalised path."""
         with self._guard:
             yield os.path.normpath(path)

@@ -41,23 +41,23 @@ class StopSignals:
 
     def wait(self) -> None:
         """Wait for a stop request. Requests before the return count as one. A later signal ends the process at once."""
-        self._next((*_SIGNALS, _STOP))
-        self._forget_the_others()
-        threading.Thread(target=self._end_at_the_next, daemon=True).start()
+        self._read_wanted((*_SIGNALS, _STOP))
+        self._empty_pipe()
+        threading.Thread(target=self._end_at_next_signal, daemon=True).start()
         self._is_watched = True
 
     def stop(self) -> None:
         """Make `wait` return, as a signal does. No effect after `wait` has returned. Any task may call this."""
         os.write(self._writer, bytes([_STOP]))
 
-    def _next(self, wanted: Collection[int] = _SIGNALS) -> int:
+    def _read_wanted(self, wanted: Collection[int] = _SIGNALS) -> int:
         """Wait for one of the wanted bytes and return it; 0 at the end of the pipe."""
         while data := os.read(self._reader, 1):
             if data[0] in wanted:  # other signals may have handlers too
                 return data[0]
         return 0
 
-    def _forget_the_others(self) -> None:
+    def _empty_pipe(self) -> None:
         """Empty the pipe, because a supervisor may have sent a second signal during a long start."""
         os.set_blocking(self._reader, False)
         with suppress(BlockingIOError):
@@ -65,8 +65,8 @@ class StopSignals:
                 pass
         os.set_blocking(self._reader, True)
 
-    def _end_at_the_next(self) -> None:
-        number = self._next()
+    def _end_at_next_signal(self) -> None:
+        number = self._read_wanted()
         if number:
             os._exit(_SIGNALLED + number)
         os.close(self._reader)

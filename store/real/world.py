@@ -195,7 +195,7 @@ def pinned() -> Iterator[int | None]:
     slices. If another process uses that processor, no thread runs until it is free.
 
     Yields None, without a change, if pinning is not allowed or if Python runs threads in parallel."""
-    allowed = _choosable()
+    allowed = _allowed_processors()
     if allowed is None:
         yield None
         return
@@ -207,7 +207,7 @@ def pinned() -> Iterator[int | None]:
         os.sched_setaffinity(0, allowed)
 
 
-def _choosable() -> set[int] | None:
+def _allowed_processors() -> set[int] | None:
     """Return the processors to which this thread may be pinned; None if it cannot or should not be pinned."""
     if not hasattr(os, "sched_setaffinity") or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None

@@ -97,7 +97,7 @@ class RowReader:
             if segments and segments[-1].base_offset == segment.base_offset:
                 segment = self._keep_one(segments.pop(), segment)
             segments.append(segment)
-        self._drop_unborn(segments)
+        self._drop_unfinished(segments)
         self._check_row(segments)
         return segments
 
@@ -153,7 +153,7 @@ class RowReader:
             self.findings.unreadable(self.promise, path, error)
             return None
 
-    def _drop_unborn(self, segments: list[RawSegment]) -> None:
+    def _drop_unfinished(self, segments: list[RawSegment]) -> None:
         while segments:
             last = segments[-1]
             size_bytes, expected = last.file_bytes, self.segment_bytes

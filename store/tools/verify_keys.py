@@ -75,7 +75,7 @@ class KeyVerifier:
         self._take_held()
         self._compare_whole()
         columns = [plain.key_column(name) for name in KEY_COLUMNS]
-        if not len(columns[0]) or self._are_next(*columns):
+        if not len(columns[0]) or self._skip_if_next(*columns):
             return
         for (physical_offset, stored_ms), keys in groupby(zip(*columns, strict=True), itemgetter(1, 2)):
             self._compare(KeyedRecord(physical_offset, stored_ms, tuple(key_hash for key_hash, _, _ in keys)))
@@ -101,7 +101,7 @@ class KeyVerifier:
     def _compare_whole(self) -> None:
         records, self._whole = self._whole, []
         keys = [(key, record.physical_offset, record.store_timestamp_ms) for record in records for key in record.hashes]
-        if not keys or self._are_next(*zip(*keys, strict=True)):
+        if not keys or self._skip_if_next(*zip(*keys, strict=True)):
             return
         for record in records:
             self._compare(record)
@@ -115,7 +115,7 @@ class KeyVerifier:
 
     # -- many keys -----------------------------------------------------------------------------------
 
-    def _are_next(self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> bool:
+    def _skip_if_next(self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> bool:
         """Skip the next entries and return True if they are exactly those of the given keys. Else skip none."""
         entries, at = self._entries, 0
         entries.mark()

@@ -173,12 +173,12 @@ class _RangeVerifier:
         limit = None if self._plain is None else 1
         while at < end:
             try:
-                begin = at = at if self._plain is None else self._take_plain(self._plain, at)
+                begin = at = at if self._plain is None else self._handle_plain(self._plain, at)
                 if at >= end:
                     break
                 for record in islice(segment.records_from(at, through, check_crc=True), limit):
                     at = record.physical_offset - segment.base_offset + record.size_bytes
-                    self._take_whole(record)
+                    self._handle_whole(record)
                     if at >= end:
                         return at
                 if limit is None or at == begin:
@@ -189,7 +189,7 @@ class _RangeVerifier:
                     expected = "a record or a blank one, as records follow"
                     self.facts.zero_tail = self._violation(at, "magicCode", expected, "zeros")
                     return through
-                following = self._take_damage(at, error)
+                following = self._handle_damage(at, error)
                 if following is None:
                     return through
                 at = following
@@ -197,8 +197,8 @@ class _RangeVerifier:
 
     # -- records -----------------------------------------------------------------------------------
 
-    def _take_plain(self, plain: PlainRecords, at: int) -> int:
-        """Handle all plain records from a position on, as `_take_whole` does for one.
+    def _handle_plain(self, plain: PlainRecords, at: int) -> int:
+        """Handle all plain records from a position on, as `_handle_whole` does for one.
 
         Return the position after them.
         """
@@ -218,7 +218,7 @@ class _RangeVerifier:
             at = plain.end
         return at
 
-    def _take_whole(self, record: ScannedRecord) -> None:
+    def _handle_whole(self, record: ScannedRecord) -> None:
         facts = self.facts
         facts.records += 1
         facts.record_bytes += record.size_bytes
@@ -234,14 +234,14 @@ class _RangeVerifier:
         tags_code = record_tags_code(record, self._delays_ms)
         entry = encode_entry(record.physical_offset, record.size_bytes, tags_code)
         times = _TIME.pack(record.store_timestamp_ms)
-        for seen in (record, *self._light(record)):
+        for seen in (record, *self._in_light_queues(record)):
             queue = seen.topic, seen.queue_id
             is_new = queue not in self._settling.queues
             if is_new and self._plain is not None:
                 self._plain.know(*queue)
             self._settling.add(queue, seen.queue_offset, entry, times, is_light=seen is not record, damaged=damaged)
 
-    def _light(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
+    def _in_light_queues(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
         """Yield the record once for each of its light queues that exists, with the queue's topic and offset."""
         if LIGHT_MARK in record.properties:
             for seen in light_records(record, lmq=True):
@@ -258,7 +258,7 @@ class _RangeVerifier:
             expected = f"{self._segment_bytes - at}, all that is left"
             self.facts.found.append(self._violation(at, "totalSize", expected, size_bytes))
 
-    def _take_damage(self, at: int, error: CorruptFileError) -> int | None:
+    def _handle_damage(self, at: int, error: CorruptFileError) -> int | None:
         """Record damage at a position. Return the next readable position in the segment, or None."""
         segment = self._segment
         violation = self._violation(error.offset, error.field, error.expected, error.found)

@@ -193,7 +193,7 @@ class EntrySettling:
             if found == expected[at:end]:
                 _settle(pending.of.settled, number, found)
             else:
-                self._look_at_each(pending, expected[at:end], found, at, damaged=damaged)
+                self._compare_each(pending, expected[at:end], found, at, damaged=damaged)
             at = end
         self._pending_bytes -= len(expected)
         assert self._pending_bytes >= 0, self._pending_bytes
@@ -201,7 +201,7 @@ class EntrySettling:
         pending.entries.clear()
         del pending.times[:]
 
-    def _look_at_each(
+    def _compare_each(
         self, pending: "_Pending", expected: memoryview, found: memoryview, begin: int, *, damaged: bool
     ) -> None:
         """Compare entry by entry. begin: position of the first entry after the first pending entry, in bytes."""

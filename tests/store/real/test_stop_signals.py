@@ -27,7 +27,7 @@ def test_a_signal_that_comes_before_anyone_waits_is_not_lost() -> None:
     with StopSignals() as signals:
         os.kill(os.getpid(), signal.SIGTERM)
         waited = Event()
-        waiter = Thread(target=lambda: (signals._next(), waited.set()))
+        waiter = Thread(target=lambda: (signals._read_wanted(), waited.set()))
         waiter.start()
         waiter.join(60)
         assert waited.is_set()
