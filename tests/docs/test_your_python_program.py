@@ -122,7 +122,7 @@ def test_persist_queue_survives_kills_but_no_power_cut(
 SYNCS = re.compile(r"\b(fsync|fdatasync)\b")
 
 
-def test_the_libraries_call_no_fsync_there() -> None:
+def test_the_libraries_call_fsync_only_where_the_page_says() -> None:
     import dbm.dumb
     import inspect
     import shelve

@@ -166,7 +166,7 @@ def bound_and_exempt(source: Path) -> tuple[list[Path], list[Path]]:
     return bound, exempt
 
 
-def test_no_module_imports_against_the_arrows(packages: list[str], source: Path) -> None:
+def test_every_module_imports_only_allowed_packages(packages: list[str], source: Path) -> None:
     modules = modules_of(packages, source)
 
     assert len(modules) > 80
@@ -190,7 +190,7 @@ def scenario_room(module: str) -> str:
     ("top", "room_of", "order"),
     [("tornlog.store", store_room, STORE), ("tornlog.scenarios", scenario_room, SCENARIOS)],
 )
-def test_no_room_imports_one_above_it(
+def test_no_package_imports_one_listed_after_it(
     top: str, room_of: Callable[[str], str], order: tuple[str, ...], packages: list[str], source: Path
 ) -> None:
     found = set()
@@ -241,14 +241,14 @@ def circles(imports: dict[str, set[str]]) -> list[list[str]]:
     return sorted(sorted(circle) for circle in ways_back if circle)
 
 
-def test_no_module_imports_itself_through_others(packages: list[str], source: Path) -> None:
+def test_no_modules_import_each_other_in_a_cycle(packages: list[str], source: Path) -> None:
     imports = imports_of(modules_of(packages, source), source)
 
     assert sum(map(len, imports.values())) > 1000
     assert circles(imports) == []
 
 
-def test_a_circle_for_type_checkers_only_is_found(tmp_path: Path) -> None:
+def test_a_cycle_of_type_checking_imports_is_found(tmp_path: Path) -> None:
     written = {
         "kernel.py": "from .task import Task",
         "task.py": "if TYPE_CHECKING:\n    from . import trace",
@@ -262,7 +262,7 @@ def test_a_circle_for_type_checkers_only_is_found(tmp_path: Path) -> None:
     assert found == [["tornlog.kernel", "tornlog.task", "tornlog.trace"]]
 
 
-def test_every_package_has_its_arrows(packages: list[str]) -> None:
+def test_every_package_has_a_list_of_allowed_imports(packages: list[str]) -> None:
     for package in packages[1:]:
         assert any(is_within(package, name) for name in ALLOWED), package
 
@@ -313,7 +313,7 @@ def test_the_exceptions_from_the_ban_are_few(source: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_arrow_is_found_however_it_is_written(where: str, text: str, found: str, tmp_path: Path) -> None:
+def test_each_form_of_a_forbidden_import_is_found(where: str, text: str, found: str, tmp_path: Path) -> None:
     path = tmp_path / where
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -339,7 +339,7 @@ def test_a_wrong_arrow_is_found_however_it_is_written(where: str, text: str, fou
         ("__main__.py", "from .reports.cli import run\nfrom .store import commands"),
     ],
 )
-def test_a_right_arrow_is_left_alone(where: str, text: str, tmp_path: Path) -> None:
+def test_an_allowed_import_is_accepted(where: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / where
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -348,7 +348,7 @@ def test_a_right_arrow_is_left_alone(where: str, text: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("text", ["import os.path", "from time import time", "import threading as t"])
-def test_a_door_to_the_outside_is_found_however_it_is_written(text: str, tmp_path: Path) -> None:
+def test_each_form_of_a_banned_import_is_found(text: str, tmp_path: Path) -> None:
     path = tmp_path / "log.py"
     path.write_text(text)
 

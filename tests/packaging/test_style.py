@@ -68,7 +68,7 @@ def test_a_constant_of_a_module_has_one_value(source: Path) -> None:
     assert {path: names for path, names in found.items() if names} == {}
 
 
-def test_a_second_value_is_noticed() -> None:
+def test_a_second_value_of_a_constant_is_found() -> None:
     assert names_given_twice("ZEROS = bytes(20)\nSIZE: int = 1\nZEROS = bytes(SIZE)\n") == ["ZEROS"]
 
 
@@ -84,10 +84,10 @@ def test_code_and_pages_use_the_words_of_the_field(source: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["def tell_all() -> None:", "# what befalls it", "class HuntedMutant:"])
-def test_the_old_words_are_noticed(line: str) -> None:
+def test_old_words_are_found(line: str) -> None:
     assert dialect_in(line) == [line]
 
 
 @pytest.mark.parametrize("line", ["def intelligent() -> None:", "from .recording import shunt", "retell_it"])
-def test_other_words_are_left_alone(line: str) -> None:
+def test_other_words_are_accepted(line: str) -> None:
     assert dialect_in(line) == []

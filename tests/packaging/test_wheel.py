@@ -26,7 +26,7 @@ needs_compiler = pytest.mark.skipif(
 
 
 @needs_compiler
-def test_one_wheel_serves_every_python_from_the_oldest_on(wheel: Path) -> None:
+def test_one_wheel_fits_every_supported_python(wheel: Path) -> None:
     assert "-cp311-abi3-" in wheel.name
 
 
