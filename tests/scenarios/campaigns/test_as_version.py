@@ -1,4 +1,4 @@
-"""`tornlog run --as VERSION`: which promises a real version breaks, why, and how to see each again."""
+"""`tornlog run --as VERSION`: lists the promises that a real version breaks, with causes and commands."""
 
 import json
 from collections.abc import Callable
@@ -86,7 +86,7 @@ def test_every_broken_promise_has_a_failure_that_replays(
         assert replayed["violations"][0]["invariant"] == row["promise"]
 
 
-def test_without_an_output_directory_the_seed_is_repeated(tornlog: Tornlog) -> None:
+def test_without_an_output_directory_the_report_has_a_command_with_the_seed(tornlog: Tornlog) -> None:
     found = json.loads(tornlog("run", OTHER, "--as", VERSION, "--seeds", 3, "--json", "-").stdout)
     row = found["version"]["broken"][0]
     assert row["again"] == f"tornlog run {row['scenario']} --seed {row['seed']} --as {VERSION}"
@@ -115,7 +115,7 @@ def test_an_unknown_version_or_a_version_with_a_mutant_is_refused(
 
 @pytest.fixture
 def printed() -> Callable[..., str]:
-    """Print the report of one broken promise as a terminal of 80 columns gets it."""
+    """Print the report of one broken promise for a terminal of 80 columns."""
 
     def to_text(*rows: ViolationKind) -> str:
         page = StringIO()
@@ -130,7 +130,7 @@ def printed() -> Callable[..., str]:
     return to_text
 
 
-def test_a_version_that_keeps_every_promise_is_reported_so(printed: Callable[..., str]) -> None:
+def test_the_report_of_a_version_without_broken_promises_says_so(printed: Callable[..., str]) -> None:
     assert "every promise held" in printed()
 
 

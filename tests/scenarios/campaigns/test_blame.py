@@ -1,4 +1,4 @@
-"""Where several bugs are in, a broken promise is laid to the one that broke it, and to none that did not."""
+"""Causes: among several applied bugs, the one that broke a promise is found."""
 
 from typing import Any
 
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.slow
 
 EARLY, UNSYNCED = MUTANTS["ack-before-flush"], MUTANTS["config-rename-without-sync"]
 TWO = (EARLY, UNSYNCED)
-"""Bugs of unrelated parts."""
+"""Two bugs of unrelated components."""
 VERSION = "rocketmq-4.9.8"
 
 
 def tallies_of(scenarios: list[Scenario], seeds: int) -> list[Tally]:
-    """Run with both bugs in."""
+    """Run seeds with both bugs applied."""
     tallies = [Tally(scenario) for scenario in scenarios]
     with composed("two", "", TWO).applied():
         for tally in tallies:
@@ -43,7 +43,7 @@ def tallies_of(scenarios: list[Scenario], seeds: int) -> list[Tally]:
 
 @pytest.fixture(scope="module")
 def rows(quiet_scenario: Scenario) -> dict[str, ViolationKind]:
-    """What two planted bugs break, where each of them shows."""
+    """Return the promises that two planted bugs break, by the field in which the violation occurs."""
     tallies = tallies_of([quiet_scenario, narrowed_scenario(UNSYNCED)], 12)
     found = [with_causes(row, TWO) for row in broken_promises(tallies)]
     return {row.promise: row for row in found}
@@ -71,11 +71,11 @@ def test_rows_count_violations_per_scenario_most_frequent_first(quiet_scenario: 
     assert sum(row.scenarios.get("quiet", 0) for row in found) == tallies[0].violations == 12
 
 
-def test_failures_of_several_scenarios_take_turns(failure: Failure) -> None:
+def test_failures_alternate_between_scenarios(failure: Failure) -> None:
     def of(scenario: str, seed: int) -> Failure:
         return Failure(scenario, "", seed, None, failure.original)
 
-    order = blame._in_turn([of("b", 3), of("a", 9), of("b", 1), of("a", 2), of("b", 8)])
+    order = blame._alternating_by_scenario([of("b", 3), of("a", 9), of("b", 1), of("a", 2), of("b", 8)])
     assert [(one.scenario, one.seed) for one in order] == [("b", 1), ("a", 2), ("b", 3), ("a", 9), ("b", 8)]
 
 
@@ -85,7 +85,7 @@ def test_a_tally_keeps_the_first_failure_of_each_signature(quiet_scenario: Scena
     assert set(tally.signatures) == {failure.violations[0].signature for failure in tally.failures}
 
 
-# causes that are not one bug
+# violations without a single cause
 
 
 MEMBERS = tuple(Mutant(name, "", (), ()) for name in "abc")
@@ -106,7 +106,7 @@ def row(failure: Failure) -> ViolationKind:
     ],
     ids=["both needed", "either is enough", "one is likelier", "more than one left out"],
 )
-def test_causes_follow_from_runs_with_one_bug_and_without_one(
+def test_causes_are_found_by_runs_with_one_bug_and_runs_without_one(
     row: ViolationKind, monkeypatch: pytest.MonkeyPatch, broken_by: set[str], causes: tuple[Cause, ...], likeliest: int
 ) -> None:
     monkeypatch.setattr(blame, "_breaks", lambda record, mutant, signature: mutant.id in broken_by)

@@ -11,7 +11,7 @@ from tornlog.scenarios.runs.marks import MARKS
 
 
 def tallies_of(scenario: Scenario, names: list[str]) -> list[Tally]:
-    """Return sums of one scenario, each of which has injected one fault and hit one mark of a name."""
+    """Return one tally for each name, in which one fault and one mark of that name occurred."""
     return [
         Tally(scenario, injected=Counter({name: number}), marks=Counter({name: number}))
         for number, name in enumerate(names, start=1)
@@ -26,7 +26,7 @@ def test_without_runs_no_fault_was_injected_and_no_mark_reached(quiet_scenario: 
         assert never_hit(tallies) == list(MARKS)
 
 
-def test_what_one_scenario_reached_is_reached(quiet_scenario: Scenario) -> None:
+def test_a_fault_or_mark_that_one_scenario_reached_is_not_listed(quiet_scenario: Scenario) -> None:
     first_fault, *faults = faults_in([quiet_scenario])
     first_mark, *marks = MARKS
 
@@ -38,7 +38,7 @@ def test_what_one_scenario_reached_is_reached(quiet_scenario: Scenario) -> None:
     assert never_hit(tallies_of(quiet_scenario, list(MARKS))) == []
 
 
-def test_what_was_only_looked_for_was_not_reached(quiet_scenario: Scenario) -> None:
+def test_a_fault_or_mark_with_count_0_is_listed(quiet_scenario: Scenario) -> None:
     name, mark = list(faults_in([quiet_scenario]))[-1], list(MARKS)[-1]
     tally = Tally(quiet_scenario, injected=Counter({name: 0}), marks=Counter({mark: 0}))
 
@@ -46,7 +46,7 @@ def test_what_was_only_looked_for_was_not_reached(quiet_scenario: Scenario) -> N
     assert mark in never_hit([tally])
 
 
-def test_how_a_life_ended_is_no_kind_of_fault(quiet_scenario: Scenario) -> None:
+def test_endings_of_lives_are_counted_apart_from_faults(quiet_scenario: Scenario) -> None:
     tallies = tallies_of(quiet_scenario, ["crash", "crash strict-posix", "crash before sync"])
 
     assert never_injected(tallies) == list(faults_in([quiet_scenario]))

@@ -1,4 +1,4 @@
-"""Digests are compared between processes, and a difference names the seed and the first event that differs."""
+"""Determinism checks: digests are compared between processes, and differences are traced."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ NAMES = ["crash-in-recovery", "sync-flush-power-cut"]
 
 
 class OtherWitness(WitnessProcess):
-    """Tells of some seed something else than it saw."""
+    """Returns wrong results for some seeds."""
 
     other_seed = -1
     tells_other_events = False
@@ -28,7 +28,7 @@ class OtherWitness(WitnessProcess):
         return [one._replace(digest="another") if one.seed == self.other_seed else one for one in seen]
 
 
-def test_another_process_with_other_hashes_in_another_order_has_the_same_digests() -> None:
+def test_digests_are_equal_in_a_process_with_another_hash_seed_and_order() -> None:
     progress: list[int] = []
     witnesses = [WitnessProcess("one", hash_seed=1), WitnessProcess("two", hash_seed=2)]
     found = compare(NAMES, range(3), witnesses, jobs=2, on_progress=progress.append)
@@ -40,7 +40,7 @@ def test_another_process_with_other_hashes_in_another_order_has_the_same_digests
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tells_other_events", [True, False])
-def test_a_difference_names_seed_digests_and_the_first_different_event(
+def test_a_difference_names_seed_digests_and_first_different_event(
     monkeypatch: pytest.MonkeyPatch, tells_other_events: bool
 ) -> None:
     monkeypatch.setattr(OtherWitness, "other_seed", 1)

@@ -22,7 +22,7 @@ def test_seeds_run_in_the_given_order_for_any_batches() -> None:
     assert [one.digest for one in told] == [run_seed(SCENARIOS[NAME], seed).digest for _, seed in seeds]
 
 
-def test_one_run_is_told_event_by_event() -> None:
+def test_one_run_is_recorded_event_by_event() -> None:
     recording = record_run(OneRun(NAME, 1))
     assert recording.events
     assert recording == record_run(OneRun(NAME, 1))
@@ -30,7 +30,7 @@ def test_one_run_is_told_event_by_event() -> None:
 
 
 @pytest.mark.parametrize("job", [Runs([(NAME, 0)], 1), OneRun(NAME, 0)])
-def test_a_job_on_the_standard_input_is_answered_on_the_standard_output(
+def test_a_job_on_standard_input_is_answered_on_standard_output(
     job: Runs | OneRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Exploring one run: every state is tried and judged once, and every failure can be replayed."""
+"""Exploration of one run: every crash state is judged once, and every failure can be replayed."""
 
 from dataclasses import replace
 from typing import Any
@@ -106,7 +106,7 @@ _ONE_IN_FOUR = [
 @pytest.mark.ci
 @pytest.mark.parametrize("name", _ONE_IN_FOUR)
 def test_a_crash_in_a_run_of_any_scenario_can_be_explored(name: str) -> None:
-    for seed in range(1, 20):  # a disk that fails at once leaves no operations to leave out
+    for seed in range(1, 20):  # a disk that fails at once leaves no operations to explore
         situation, broken = first_situation(SCENARIOS[name], seed, first_life(SCENARIOS[name], seed, 1))
         assert situation is not None, broken
         if situation.points:
@@ -160,7 +160,7 @@ def test_a_mutant_is_found_within_one_seed_and_each_failure_can_be_replayed(
 
 
 class Forgetful(set[Any]):
-    """A set that never says that it has something."""
+    """A set that seems to contain nothing, so that no state counts as seen."""
 
     def __contains__(self, _: object) -> bool:
         return False
@@ -217,7 +217,7 @@ def test_the_image_of_a_real_crash_is_among_the_explored_images() -> None:
 
 
 @pytest.mark.slow
-def test_crashes_nest_three_deep_in_recovery_and_every_promise_holds() -> None:
+def test_no_promise_is_broken_by_three_nested_crashes_in_recovery() -> None:
     found = explore_seed(SYNC, 3, ExploreSettings(limit=6, messages_each=1, nest=3))
 
     assert found.failures == []
@@ -229,7 +229,7 @@ def test_crashes_nest_three_deep_in_recovery_and_every_promise_holds() -> None:
 
 
 @pytest.mark.slow
-def test_a_recovery_that_does_not_survive_a_crash_is_found_by_nesting_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_interrupted_recovery_is_found_only_with_nest(monkeypatch: pytest.MonkeyPatch) -> None:
     recover = MessageStore.recover
 
     def rewrites(store: MessageStore, *, clean_exit: bool) -> RecoveryReport:
@@ -251,7 +251,7 @@ def test_a_recovery_that_does_not_survive_a_crash_is_found_by_nesting_only(monke
         assert is_same_run(replay(failure.original.record), failure.original)
 
 
-def test_a_nested_situation_has_the_operations_of_a_load_and_no_others() -> None:
+def test_a_nested_situation_has_only_the_operations_of_a_load() -> None:
     situation = recorded(SYNC, 3, 1)
     found = explore(situation, 40, ExploreSettings(limit=6, messages_each=1, nest=1))
     assert found.samples
@@ -264,7 +264,7 @@ def test_a_nested_situation_has_the_operations_of_a_load_and_no_others() -> None
         assert not any(point.path.endswith("/abort") and point.kind == "create" for point in inner.points)
 
 
-def test_samples_are_those_with_the_smallest_digests_in_any_order() -> None:
+def test_samples_are_the_states_with_the_smallest_digests_in_any_order() -> None:
     plan = first_life(SYNC, 3, 1)
     digests = [f"{(number * 7) % 11:02}" for number in range(11)]
     for order in (digests, digests[::-1]):
@@ -276,7 +276,7 @@ def test_samples_are_those_with_the_smallest_digests_in_any_order() -> None:
 
 
 @pytest.mark.slow
-def test_a_bug_that_shows_in_later_use_is_found_with_heal() -> None:
+def test_a_bug_in_use_after_recovery_is_found_with_heal() -> None:
     settings, mutant = ExploreSettings(limit=6, messages_each=2), "cq-redispatch-duplicates"
     wanted = scenario("crash-in-recovery", "ext4-ordered")
     plain = explore_seed(wanted, 2, settings, mutant=mutant)
@@ -287,7 +287,7 @@ def test_a_bug_that_shows_in_later_use_is_found_with_heal() -> None:
     assert plain.found.judged == healed.found.judged
 
 
-def test_a_moment_names_its_operation() -> None:
+def test_a_crash_moment_names_its_operation() -> None:
     point = CrashPoint("store", "/store/checkpoint", 2)
     assert str(CrashMoment(point, "before")) == "before store /store/checkpoint #2"
     assert str(CrashMoment(point, "during", 3)) == "during store /store/checkpoint #2, 3 bytes missing"
@@ -316,14 +316,14 @@ def test_added_counts_keep_the_first_breach_of_each_kind() -> None:
     assert first.samples[0].digest == "00"
 
 
-def test_a_moment_that_the_run_does_not_reach_is_an_error() -> None:
+def test_an_unreachable_crash_moment_is_an_error() -> None:
     situation = replace(recorded(SYNC, 3, 1), points=(CrashPoint("store", "/store/nothing", 1),))
 
     with pytest.raises(ReplayDivergedError):
         explore(situation, 0, SMALL)
 
 
-def test_a_violation_that_a_replay_does_not_show_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_that_a_replay_lacks_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Suspicious(RecoveringRun):
         def signature(self, *, heal: bool) -> str:
             return "dur-a-mere-suspicion"

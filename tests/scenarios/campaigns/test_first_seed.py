@@ -6,7 +6,7 @@ from tornlog.scenarios.campaigns.first_seed import SEEDS, draw_first_seed
 
 
 @pytest.mark.parametrize("variable", ["GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT"])
-def test_a_ci_job_that_is_run_again_has_the_same_first_seed(variable: str) -> None:
+def test_a_repeated_ci_job_has_the_same_first_seed(variable: str) -> None:
     first = draw_first_seed({variable: "abc"}, "2026-11-28")
     assert first == draw_first_seed({variable: "abc"}, "2026-11-28")
     assert 0 <= first.seed < SEEDS
@@ -14,10 +14,10 @@ def test_a_ci_job_that_is_run_again_has_the_same_first_seed(variable: str) -> No
 
 
 @pytest.mark.parametrize(("commit", "day"), [("abd", "2026-11-28"), ("abc", "2026-11-29")])
-def test_another_commit_or_day_has_another_first_seed(commit: str, day: str) -> None:
+def test_the_first_seed_depends_on_commit_and_day(commit: str, day: str) -> None:
     first = draw_first_seed({"GITHUB_SHA": "abc"}, "2026-11-28")
     assert draw_first_seed({"GITHUB_SHA": commit}, day).seed != first.seed
 
 
-def test_outside_of_ci_two_first_seeds_differ() -> None:
+def test_outside_of_ci_first_seeds_are_random() -> None:
     assert len({draw_first_seed({}).seed for _ in range(8)}) > 1

@@ -1,4 +1,4 @@
-"""Other Pythons: search, and the environment to run this code."""
+"""Other Pythons: how they are found, and the virtual environment in which they run this code."""
 
 import os
 import sys
@@ -65,12 +65,14 @@ def test_another_python_runs_the_code_under_test(tmp_path: Path, monkeypatch: py
     assert not Path(witness.path).exists()
 
 
-def test_no_environment_is_made_without_other_pythons() -> None:
+def test_without_other_pythons_no_virtual_environment_is_created() -> None:
     with furnished([]) as witnesses:
         assert witnesses == []
 
 
-def test_an_environment_that_cannot_be_created_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_virtual_environment_that_cannot_be_created_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     python = script(
         tmp_path / "python", 'case "$1" in -c) echo 3 13 0 CPython "$0";; *) echo no venv >&2; exit 1;; esac'
     )
@@ -78,7 +80,7 @@ def test_an_environment_that_cannot_be_created_is_an_error(tmp_path: Path, monke
         raise AssertionError("not reached")
 
 
-def test_requirements_leave_out_extras() -> None:
+def test_requirements_exclude_extras() -> None:
     names = [line.partition(">")[0] for line in requirements()]
     assert {"greenlet", "isal"} <= set(names)
     assert not any("extra" in line for line in requirements())

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGKILL on real processes: results so far are kept, and no worker process is left."""
+"""SIGINT, SIGTERM and SIGKILL on real processes: finished results are written, and all worker processes end."""
 
 import json
 import os
@@ -18,7 +18,10 @@ from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.sim.interruption import Interruption, interruptible
 
 SECONDS_MAX = 30.0
-"""One or two on an idle machine; the work that remains would take many minutes."""
+"""The time limit for the end of a command: one or two seconds on an idle machine.
+
+The interrupted work would take many minutes.
+"""
 
 HANG = """\
 import sys
@@ -65,7 +68,7 @@ MUTANTS = [
 
 
 class Command:
-    """A tornlog in a session and process group of its own, as a terminal starts it."""
+    """A tornlog process in its own session and process group, as if started by a terminal."""
 
     def __init__(self, *words: str, importtime: bool = False) -> None:
         options = ["-X", "importtime"] if importtime else []
@@ -78,17 +81,17 @@ class Command:
         )
 
     def wait_for(self, text: str) -> None:
-        """Read standard error up to a line that contains a text."""
+        """Read standard error up to the first line that contains a text."""
         assert self.process.stderr is not None
         assert any(text in line for line in self.process.stderr), f"it ended without {text!r}"
 
     def end(self, number: int) -> tuple[str, str]:
-        """Send a signal to the main process only; return its remaining output."""
+        """Send a signal to the main process only, and return the remaining output."""
         self.process.send_signal(number)
         return self.process.communicate(timeout=120)
 
     def interrupt_after(self, cpu_seconds: float) -> tuple[str, str]:
-        """Send SIGINT to the whole group after it used some CPU time; return its output."""
+        """Send SIGINT to the whole process group after it has used some CPU time, and return the output."""
         deadline = time.monotonic() + 300
         while self._cpu_seconds() < cpu_seconds and self.process.poll() is None:
             assert time.monotonic() < deadline, "it does not start to work"
@@ -105,18 +108,18 @@ class Command:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def workers(self) -> list[int]:
-        """Return the processes of its session that run or hang."""
+        """Return the processes of the command's session that have not ended."""
         return [pid for pid, session, state, _ in _processes() if session == self.process.pid and state not in "ZX"]
 
     def require_no_process_left(self) -> None:
-        """Wait for the end of each process: a kill by the kernel takes a moment."""
+        """Wait until all processes of the session have ended, because a kill by the kernel takes a moment."""
         for pid in self.workers():
             with suppress(ProcessLookupError), os.fdopen(os.pidfd_open(pid)) as handle:
                 assert select.select([handle], [], [], 60)[0], f"process {pid} is still there"
         assert self.workers() == []
 
     def close(self) -> None:
-        """Kill every process that is left."""
+        """Kill the remaining processes."""
         for pid in self.workers():
             os.kill(pid, signal.SIGKILL)
         self.process.communicate()
@@ -269,7 +272,7 @@ def test_an_interrupted_shrink_keeps_the_smallest_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("module", ["typer", "tornlog.reports.cli.options", "tornlog.scenarios.campaigns.runner"])
-def test_a_signal_during_imports_is_one_line(number: signal.Signals, module: str) -> None:
+def test_a_signal_during_imports_prints_one_line(number: signal.Signals, module: str) -> None:
     with closing(Command("run", "--seeds", "1000", importtime=True)) as command:
         command.wait_for(f" {module}")
         printed, noise = command.end(number)
@@ -281,7 +284,7 @@ def test_a_signal_during_imports_is_one_line(number: signal.Signals, module: str
 # -- in one process --------------------------------------------------------------------------------
 
 
-def test_interrupted_work_is_lost_and_finished_work_is_kept() -> None:
+def test_after_an_interruption_only_finished_work_has_results() -> None:
     assert Interruption().exit_code == 130
     with interruptible() as interruption:
         assert interruption.unless_wanted(lambda: 7) == 7
@@ -292,13 +295,13 @@ def test_interrupted_work_is_lost_and_finished_work_is_kept() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_signal_between_two_pieces_of_work_raises_no_error() -> None:
+def test_a_signal_between_two_work_items_raises_no_error() -> None:
     with interruptible() as interruption:
         os.kill(os.getpid(), signal.SIGINT)
         assert interruption.is_wanted
 
 
-def test_a_second_sigterm_does_not_interrupt_the_clean_up() -> None:
+def test_a_second_sigterm_does_not_interrupt_the_cleanup() -> None:
     with interruptible() as interruption:
         assert interruption.unless_wanted(lambda: os.kill(os.getpid(), signal.SIGTERM)) is None
         os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Kept files: whole or absent, durable once written."""
+"""Kept files: complete or absent, and durable."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from tornlog.scenarios.campaigns.kept_files import keep_file, make_kept_director
 from tornlog.store.real.files import RealFiles
 
 
-def test_a_kept_file_replaces_the_one_of_its_name_and_leaves_no_other(tmp_path: Path) -> None:
+def test_a_kept_file_replaces_the_earlier_file_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "new" / "place" / "one.json"
     for text in ("first", "second"):
         keep_file(path, text)
@@ -28,14 +28,14 @@ def test_an_error_leaves_the_earlier_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["one.json"]
 
 
-def test_a_relative_name_is_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_starts_at_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with whole_file("one.json") as stream:
         stream.write(b"text")
     assert (tmp_path / "one.json").read_text() == "text"
 
 
-def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_kept_and_its_target_replaced(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "file")
     for text in ("first", "second"):
         keep_file(tmp_path / "link", text)
@@ -43,7 +43,7 @@ def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
 
 
-def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+def test_text_for_a_pipe_is_written_directly(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -54,7 +54,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("refusal", [errno.EINVAL, errno.EIO])
-def test_a_file_system_without_syncs_of_directories_takes_results(
+def test_results_are_written_on_a_file_system_that_cannot_sync_directories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
 ) -> None:
     def refuse(self: RealFiles, path: str) -> None:
@@ -69,7 +69,7 @@ def test_a_file_system_without_syncs_of_directories_takes_results(
             keep_file(tmp_path / "new" / "one.json", "text")
 
 
-def test_levels_from_a_durable_directory_on_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_directories_below_a_durable_one_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr(RealFiles, "sync_directory", lambda files, path: synced.append(path))
     make_kept_directory(f"{tmp_path}/a/b", below=str(tmp_path))

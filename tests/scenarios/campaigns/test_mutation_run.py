@@ -45,7 +45,7 @@ def of_outside(*patches: Patch, expected: tuple[str, ...] = ()) -> Mutant:
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Make a mutant known by its id while the test lasts."""
+    """Make a mutant known by its id during the test."""
 
     def make_known(mutant: Mutant) -> Mutant:
         monkeypatch.setitem(MUTANTS, mutant.id, mutant)
@@ -54,7 +54,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     return make_known  # type: ignore[return-value]
 
 
-def test_scenarios_take_turns_and_those_with_brokers_run_in_every_second_round(
+def test_scenarios_alternate_and_broker_scenarios_run_in_every_second_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[tuple[str, int]] = []
@@ -104,7 +104,7 @@ def test_all_scenarios_that_find_a_mutant_are_named_on_request() -> None:
     assert result.reached <= result.seeds, "what came behind the first find is no part of the figure"
 
 
-def test_a_narrowed_mutant_runs_in_a_scenario_of_its_own() -> None:
+def test_without_scenarios_a_mutant_runs_in_a_scenario_narrowed_to_it() -> None:
     result = run_mutant(mutant_named(NAMES[0]), MutationSettings(Limits(50), scenarios=None))
     assert result.found
     assert result.scenario == f"hunt-{NAMES[0]}"
@@ -168,7 +168,7 @@ def test_digests_are_compared_for_a_mutant_that_does_not_report(known: Any) -> N
     assert slow.missed_because.endswith("ran otherwise in 5 of 5 seeds compared, not seen")
 
 
-def test_a_constant_has_no_reach(known: Any) -> None:
+def test_calls_of_a_mutated_constant_are_not_counted(known: Any) -> None:
     names = [name for name, value in vars(cleaning).items() if isinstance(value, int) and name.isupper()]
     same = Patch(cleaning, names[0], vars(cleaning)[names[0]])
     result = run_mutant(known(of_outside(same)), within(3))
@@ -176,7 +176,7 @@ def test_a_constant_has_no_reach(known: Any) -> None:
     assert result.missed_because == "ran otherwise in 0 of 3 seeds compared"
 
 
-def test_an_unexpected_invariant_is_a_find_too(known: Any) -> None:
+def test_a_broken_unexpected_invariant_counts_as_a_find(known: Any) -> None:
     (patch,) = MUTANTS["ack-before-flush"].patches
     result = run_mutant(known(of_outside(patch, expected=("IDX",))), within(50))
     assert result.found
@@ -218,7 +218,7 @@ def test_a_violation_of_the_clean_store_on_the_same_seed_is_reported(monkeypatch
             yield activity
 
     mutant = MUTANTS["ack-before-flush"]
-    with mutant.applied():  # the store is broken without it, too
+    with mutant.applied():  # the store has the bug even if the run does not apply the mutant
         monkeypatch.setattr(type(mutant), "applied", nothing)
         result = run_mutant(mutant, within(5))
     assert not result.found, "a seed that breaks without it proves nothing"

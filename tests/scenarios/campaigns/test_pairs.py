@@ -1,4 +1,4 @@
-"""Which features and faults met in runs, and which could have."""
+"""Pairs: which features and faults occurred together, and which could have."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from tornlog.scenarios.claims.catalogue import SCENARIOS
 SEEDS = 6
 
 
-def test_every_name_of_a_rule_is_a_feature_or_a_fault() -> None:
+def test_every_name_in_a_limit_or_exclusion_is_a_feature_or_a_fault() -> None:
     named = {name for limit in LIMITS for name in limit.names}
     named |= {name for apart in APART for name in (*apart.these, *apart.those)}
     assert named <= set(NAMES)
@@ -55,16 +55,16 @@ def test_every_name_of_a_rule_is_a_feature_or_a_fault() -> None:
         (("lying sync", "power cut after a stop"), False),
     ],
 )
-def test_a_pair_can_meet_if_both_have_a_common_place(pair: tuple[str, str], can: bool) -> None:
+def test_two_names_can_occur_together_if_they_share_a_kind_of_run_and_disk(pair: tuple[str, str], can: bool) -> None:
     assert (pair in pairs_that_can_meet()) == can
 
 
-def test_a_fault_that_was_not_injected_takes_no_part() -> None:
+def test_a_fault_that_was_not_injected_forms_no_pair() -> None:
     found = list(pairs_in(["slaves", "consumers"], {"failed sync": 2, "bit rot": 0, "crash": 1, "crash xfs": 1}))
     assert found == [("consumers", "failed sync"), ("consumers", "slaves"), ("failed sync", "slaves")]
 
 
-def test_missing_pairs_are_listed_under_the_name_that_lacks_most() -> None:
+def test_missing_pairs_are_listed_under_the_name_with_more_missing_partners() -> None:
     met = dict.fromkeys(pairs_that_can_meet(), 1)
     del met["batches", "consumers"], met["batches", "key index"], met["clock step", "retention"]
     found = pairs_met(met)
@@ -80,7 +80,7 @@ def test_every_feature_is_drawn_by_some_scenario() -> None:
 
 
 @pytest.mark.slow
-def test_every_pair_that_met_in_a_run_can_meet() -> None:
+def test_every_pair_that_occurred_in_a_run_counts_as_possible() -> None:
     for scenario in SCENARIOS.values():
         tally = Tally(scenario)
         for seed in range(SEEDS):
@@ -88,7 +88,7 @@ def test_every_pair_that_met_in_a_run_can_meet() -> None:
         assert tally.pairs.keys() <= pairs_that_can_meet(), scenario.name
 
 
-def test_a_tally_counts_a_pair_once_a_seed() -> None:
+def test_a_tally_counts_a_pair_once_per_seed() -> None:
     scenario = SCENARIOS["replica-prefix-of-master"]
     result = run_seed(scenario, 0)
     tally = Tally(scenario)

@@ -24,7 +24,7 @@ def seeds_of(batches: Sequence[Batch], scenario: Scenario) -> list[int]:
 
 
 def sums(tallies: dict[str, Tally]) -> dict[str, tuple[object, ...]]:
-    """Return all of each tally that the clock has no part in."""
+    """Return the contents of each tally that do not depend on the clock."""
     return {
         name: (
             tally.seeds,
@@ -50,7 +50,7 @@ def test_batches_cover_exactly_the_requested_seeds(seeds: range) -> None:
     assert all(0 < batch.count <= BATCH_SEEDS for batch in batches)
 
 
-def test_rounds_of_all_scenarios_are_endless_and_start_small() -> None:
+def test_rounds_continue_without_end_and_start_with_small_batches() -> None:
     batches = [batch for batch, _ in zip(batches_of(TWO, None), range(18), strict=False)]
     counts = [1, 1, 2, 4, 8, 16, BATCH_SEEDS, BATCH_SEEDS, BATCH_SEEDS]
     assert [batch.count for batch in batches[::2]] == counts
@@ -72,7 +72,7 @@ def test_every_batch_has_the_options_of_its_seeds() -> None:
     assert all(batch.mutant == "ack-before-flush" and batch.check_determinism for batch in batches)
 
 
-def test_the_sizes_of_batches_change_neither_sums_nor_digest() -> None:
+def test_batch_sizes_change_neither_sums_nor_digest() -> None:
     def run(*sizes: int) -> dict[str, tuple[object, ...]]:
         batches, first = [], 40
         for size in sizes:
@@ -134,9 +134,7 @@ def test_verdicts_are_counted_by_disk_and_violations_by_disk_and_invariant() -> 
         assert seeds == len(of_disk) <= tally.judged[disk]
 
 
-def test_an_error_of_the_harness_is_named_and_counts_for_no_disk(
-    broken_scenario: Scenario, quiet_scenario: Scenario
-) -> None:
+def test_a_harness_error_is_named_and_counts_for_no_disk(broken_scenario: Scenario, quiet_scenario: Scenario) -> None:
     tallies = run_batches([Batch(broken_scenario, 5, 3), Batch(quiet_scenario, 5, 3)])
     broken = tallies["broken"]
     assert (broken.seeds, broken.judged, broken.broken) == (3, {}, {})
@@ -158,7 +156,7 @@ def test_failures_are_all_counted_and_some_are_kept(quiet_scenario: Scenario) ->
 
 
 class EndsItsWorker:
-    """Stands for a seed that takes its process down, as a bug in a C library would."""
+    """A plan whose run kills the process, like a bug in a C library."""
 
     def __reduce__(self) -> tuple[object, tuple[int]]:
         return os._exit, (1,)

@@ -31,7 +31,7 @@ def tiny_scenario(quiet: Ranges) -> Scenario:
 
 @pytest.fixture(scope="module")
 def searched(tiny_scenario: Scenario) -> SearchResult:
-    """What becomes of a race under every schedule with one delay."""
+    """Search for a race under every schedule with one delay."""
     return search_schedules(tiny_scenario, 0, 1, mutant=RACE)
 
 
@@ -44,7 +44,7 @@ def test_a_race_is_found_under_every_schedule_with_one_delay(searched: SearchRes
     assert searched.failure.violations[0].invariant == "LIVE"
 
 
-def test_the_store_without_the_race_holds_under_all_of_them(tiny_scenario: Scenario) -> None:
+def test_the_store_without_the_race_keeps_its_promises_under_every_schedule(tiny_scenario: Scenario) -> None:
     result = search_schedules(tiny_scenario, 0, 1)
 
     assert result.is_complete

@@ -58,7 +58,7 @@ def test_a_mutant_is_removed_after_its_seed(quiet_scenario: Scenario) -> None:
     assert (after.outcome, after.digest) == ("held", before.digest)
 
 
-def test_another_seed_scenario_or_range_makes_another_run() -> None:
+def test_the_run_depends_on_seed_scenario_and_ranges() -> None:
     scenario = SCENARIOS["crash-in-recovery"]
     digests = [
         run_seed(scenario, 1).digest,
@@ -99,16 +99,14 @@ def test_a_run_that_its_record_does_not_reproduce_is_nondeterministic(monkeypatc
     assert run_seed(scenario, 0, check_determinism=True).outcome == "held"
 
 
-def test_an_error_of_the_harness_is_a_result(broken_scenario: Scenario, quiet_scenario: Scenario) -> None:
+def test_a_harness_error_is_a_result(broken_scenario: Scenario, quiet_scenario: Scenario) -> None:
     result = run_seed(broken_scenario, 1)
     assert (result.outcome, result.digest) == ("harness-error", "")
     assert "draw_plan" in result.error, "the traceback"
     assert "KeyError: 'no-such-bug'" in run_seed(quiet_scenario, 1, mutant="no-such-bug").error
 
 
-def test_a_call_of_the_real_clock_is_an_error_of_the_harness(
-    monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario
-) -> None:
+def test_a_call_of_the_real_clock_is_a_harness_error(monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario) -> None:
     put_message = MessageStore.put_message
 
     def put_and_look_at_the_clock(self: MessageStore, message: Message) -> PutMessageResult:
@@ -146,7 +144,7 @@ def test_digests_do_not_depend_on_the_hash_seed() -> None:
     assert printed == [here, here]
 
 
-def test_only_invariants_that_were_checked_on_something_are_tried() -> None:
+def test_only_invariants_that_could_have_been_broken_are_tried() -> None:
     scenario = SCENARIOS["sync-flush-power-cut"]
     result = run_seed(scenario, 0, mutant="ack-before-flush")
     assert (result.outcome, result.tried) == ("violated", ("STATUS",))

@@ -1,4 +1,4 @@
-"""State digest: depends on all input of checkers, and not on unanswered puts."""
+"""State digest: depends on all input of the checks, but not on unanswered puts."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ def test_equal_ledgers_have_the_same_digest() -> None:
     assert standing(a_ledger()) == standing(a_ledger())
 
 
-def test_an_unanswered_put_changes_the_digest_only_once_its_place_is_known() -> None:
+def test_an_unanswered_put_changes_the_digest_only_if_its_offset_is_known() -> None:
     ledger = a_ledger()
     before = standing(ledger)
     put = entry("m3")
@@ -82,7 +82,7 @@ def test_every_known_fact_changes_the_digest(change: str) -> None:
     assert standing(ledger) != standing(a_ledger())
 
 
-def test_versions_of_side_files_and_damage_make_a_difference() -> None:
+def test_versions_of_side_files_and_damage_change_the_digest() -> None:
     ledger = a_ledger()
     versions = ledger.group_progress
     found = {standing(ledger)}

@@ -1,4 +1,4 @@
-"""The scenarios themselves: well named, silent on a good store, and hard enough on it."""
+"""The catalogue: valid names, no violations of the store, and enough faults."""
 
 import re
 from collections import Counter
@@ -17,10 +17,10 @@ from tornlog.scenarios.claims.plan import LifeEnding
 from tornlog.scenarios.claims.scenario import POLICIES
 
 NOT_DRAWN = ("torn-sectors", "ext4")
-"""Profiles of probes: realities of scenarios have tears as a chance of their own, and their ext4 is `ext4-ordered`."""
+"""Crash profiles of probes only. Scenarios have a separate knob for torn sectors and the profile `ext4-ordered`."""
 SEEDS = 5
 SEEDS_OF_FAULTS = 30
-"""In which every kind of fault is injected."""
+"""The number of seeds within which every kind of fault is injected."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def injected_anywhere() -> Counter[str]:
     """Return the faults injected in many seeds of all scenarios, and in scenarios narrowed to rare faults."""
     every = run_batches(batches_of(list(SCENARIOS.values()), range(SEEDS_OF_FAULTS)))
     narrowed = {
-        # Recovery removes segments and crashes: an unlink that is undone is rare elsewhere.
+        # Recovery removes segments and crashes, because crashes elsewhere rarely undo an unlink.
         "crash-in-recovery": {
             "sync_flush": (False,),
             "disk": ("strict-posix", "ext4-ordered"),
@@ -82,7 +82,7 @@ def test_a_claim_is_a_sentence_of_its_own_without_a_full_stop() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_scenario_is_silent_on_the_store(name: str, tallies: dict[str, Tally]) -> None:
+def test_no_scenario_finds_a_violation_in_the_store(name: str, tallies: dict[str, Tally]) -> None:
     tally = tallies[name]
     assert tally.seeds == SEEDS
     assert [str(failure.violations[0]) for failure in tally.failures] == []
@@ -105,7 +105,7 @@ def test_a_scenario_stays_within_its_ranges(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_scenarios_that_can_crash_do(tallies: dict[str, Tally]) -> None:
+def test_every_scenario_that_allows_crashes_has_crashes(tallies: dict[str, Tally]) -> None:
     for name, scenario in SCENARIOS.items():
         can_crash = not all(LifeEnding(ending).is_stop for ending in scenario.ranges["endings"])
         assert (tallies[name].crash_points > 0) == can_crash, name
@@ -113,19 +113,19 @@ def test_scenarios_that_can_crash_do(tallies: dict[str, Tally]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FAULTS)
-def test_every_kind_of_fault_is_injected_somewhere(kind: str, injected_anywhere: Counter[str]) -> None:
+def test_every_kind_of_fault_is_injected_in_some_scenario(kind: str, injected_anywhere: Counter[str]) -> None:
     assert injected_anywhere[kind] > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", [name for name in PROFILES if name not in NOT_DRAWN])
-def test_every_profile_is_met_but_those_that_are_of_probes_alone(profile: str, injected: Counter[str]) -> None:
+def test_every_crash_profile_is_drawn_except_those_of_probes(profile: str, injected: Counter[str]) -> None:
     assert injected[f"crash {profile}"] > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_operations_are_hit_at_every_moment(moment: str, injected: Counter[str]) -> None:
+def test_crashes_happen_before_during_and_after_operations(moment: str, injected: Counter[str]) -> None:
     hit = {kind.removeprefix(f"crash {moment} ") for kind in injected if kind.startswith(f"crash {moment} ")}
     assert {"store", "msync", "create", "sync directory"} <= hit
 

@@ -30,7 +30,7 @@ def plan_of(**chosen: object) -> Plan:
 
 
 @pytest.mark.parametrize("fault", LONGEST_MS)
-def test_every_landmark_that_a_fault_can_reach_is_crossed_by_two_draws_in_a_hundred(fault: str) -> None:
+def test_two_percent_of_drawn_delays_exceed_each_reachable_landmark(fault: str) -> None:
     most_ms, landmarks = LONGEST_MS[fault], landmarks_ms(plan_of(cluster={"slaves": (1,)}))
     stream = Choices(fault).stream("durations")
     drawn = [draw_magnitude(stream, 1, most_ms, fault, landmarks) for _ in range(DRAWS)]
@@ -40,7 +40,7 @@ def test_every_landmark_that_a_fault_can_reach_is_crossed_by_two_draws_in_a_hund
     assert min(beyond.values()) >= DRAWS * 0.02, beyond
 
 
-def test_the_margin_of_the_checkpoint_is_crossed_by_one_clock_step_in_five() -> None:
+def test_a_fifth_of_clock_steps_exceed_the_margin_of_the_checkpoint() -> None:
     stream = Choices("steps").stream("disturbances")
     landmarks = landmarks_ms(plan_of())
     drawn = [draw_magnitude(stream, 1, LONGEST_MS["clock step"], "step", landmarks) for _ in range(DRAWS)]
@@ -48,7 +48,7 @@ def test_the_margin_of_the_checkpoint_is_crossed_by_one_clock_step_in_five() -> 
     assert sum(ms > SAFETY_MARGIN_MS for ms in drawn) > DRAWS / 5
 
 
-def test_a_run_counts_the_durations_that_its_plan_enables() -> None:
+def test_a_run_counts_the_landmarks_that_its_plan_enables() -> None:
     alone = landmarks_ms(plan_of(flush={"sync_timeout_ms": (321,)}))
     assert {SAFETY_MARGIN_MS, WAIT_MS, 321} <= set(alone)
 

@@ -1,4 +1,4 @@
-"""Plans: the choices of a seed before the run."""
+"""Plans: drawn from ranges, stored as JSON."""
 
 import json
 from typing import Any
@@ -19,20 +19,20 @@ OF_DISKS = {
     for part, names in (("faults", disk.faults), ("rot", disk.rot))
     for name in names
 }
-"""Knobs that disk models have options of their own for."""
+"""Knobs whose options a disk model can set."""
 
 
 def drawn(seed: int, ranges: Ranges | None = None) -> Plan:
     return draw_plan(Choices(str(seed)).stream("plan"), ranges or Ranges())
 
 
-def test_a_plan_survives_json() -> None:
+def test_a_plan_is_unchanged_after_json() -> None:
     for seed in SEEDS:
         plan = drawn(seed)
         assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
-def test_every_draw_lies_within_its_range() -> None:
+def test_every_drawn_value_is_in_its_range() -> None:
     ranges = Ranges()
     for seed in SEEDS:
         plan = drawn(seed)
@@ -77,7 +77,7 @@ def test_a_first_life_never_crashes_in_load_and_crashes_in_traffic_instead() -> 
     assert [life.ending for life in plan.lives] == ["crash in traffic", "crash in load"]
 
 
-def test_only_lives_that_crash_during_operations_have_an_operation_number() -> None:
+def test_only_lives_with_a_crash_at_an_operation_have_an_operation_number() -> None:
     for seed in SEEDS:
         for life in drawn(seed).lives:
             assert (life.operation >= 0) == (life.ending in ("crash in load", "crash in traffic"))
@@ -85,7 +85,7 @@ def test_only_lives_that_crash_during_operations_have_an_operation_number() -> N
     assert {life.operation for seed in SEEDS for life in drawn(seed, persists).lives} == set(range(12))
 
 
-def test_a_process_killed_while_it_creates_the_root_precedes_all_lives() -> None:
+def test_a_process_killed_in_the_creation_of_the_root_adds_a_first_life() -> None:
     ranges = Ranges(directories={"killed_in_creation": (True,)}, lives=(2,))
     for seed in SEEDS:
         first, *others = drawn(seed, ranges).lives
@@ -93,7 +93,7 @@ def test_a_process_killed_while_it_creates_the_root_precedes_all_lives() -> None
         assert len(others) == 2
 
 
-def test_several_machines_have_their_directories_in_the_usual_place() -> None:
+def test_runs_of_several_machines_have_the_default_directories() -> None:
     with pytest.raises(AssertionError, match="directories of several machines"):
         drawn(1, Ranges(directories={"root": ("mq",)}, cluster={"slaves": (1,)}))
 
@@ -114,7 +114,7 @@ GONE = object()
         (["left_out"], ["m0.0.0", 3], r"plan.left_out\[1\]: Expected `str`, got `int`"),
     ],
 )
-def test_a_plan_with_a_wrong_field_is_refused_by_its_name(place: list[Any], value: Any, message: str) -> None:
+def test_the_error_of_a_plan_with_an_invalid_field_names_it(place: list[Any], value: Any, message: str) -> None:
     values = json.loads(json.dumps(drawn(1).to_json()))
     *above, last = place
     holder = values
@@ -127,7 +127,7 @@ def test_a_plan_with_a_wrong_field_is_refused_by_its_name(place: list[Any], valu
         Plan.from_json(values)
 
 
-def test_a_knob_that_is_missing_in_a_stored_plan_has_its_default() -> None:
+def test_a_knob_missing_from_a_stored_plan_has_its_default() -> None:
     plan = drawn(1)
     values = json.loads(json.dumps(plan.to_json()))
     del values["left_out"], values["delay"], values["index"]["seekers"], values["faults"]["lying_sync_chance"]
@@ -135,11 +135,11 @@ def test_a_knob_that_is_missing_in_a_stored_plan_has_its_default() -> None:
         del life["node"]
     assert Plan.from_json(values) == plan
 
-    values["messages"]["batch_chance"] = 0  # JSON has no whole floats
+    values["messages"]["batch_chance"] = 0  # JSON may store 0.0 as 0
     assert Plan.from_json(values).messages.batch_chance == 0.0
 
 
-def test_lives_with_delayed_messages_have_twice_the_operations_to_crash_in() -> None:
+def test_with_delayed_messages_crashes_are_drawn_from_twice_as_many_operations() -> None:
     endings, each = ("crash in traffic",), (16,)
     ranges = Ranges().replace(endings=endings, messages_each=each, producers=(1,), sync_flush=(True,))
     plain = max(drawn(seed, ranges).lives[0].operation for seed in SEEDS)

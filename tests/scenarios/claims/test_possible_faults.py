@@ -1,4 +1,4 @@
-"""Possible faults: an upper bound of the faults that seeds inject, and not a loose one."""
+"""Possible faults: a tight upper bound of the faults that seeds inject."""
 
 import pytest
 

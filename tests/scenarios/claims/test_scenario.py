@@ -19,7 +19,7 @@ def test_a_scenario_can_be_narrowed_to_one_disk_and_one_policy(quiet_scenario: S
     assert quiet_scenario.narrowed(attribute_points=True).ranges["attribute_points"] == (True,)
 
 
-def test_every_disk_and_policy_can_be_selected_and_no_other(quiet_scenario: Scenario) -> None:
+def test_only_known_disks_and_policies_can_be_selected(quiet_scenario: Scenario) -> None:
     for disk in DISK_MODELS:
         assert quiet_scenario.narrowed(disk=disk).ranges["disk"] == (disk,)
     for policy in POLICIES:
@@ -31,7 +31,7 @@ def test_every_disk_and_policy_can_be_selected_and_no_other(quiet_scenario: Scen
 
 
 @pytest.mark.parametrize("disk", ["full-disk", "lying-disk", "dying-disk"])
-def test_scenarios_of_several_machines_are_not_judged_on_a_disk_that_is_not_sound(disk: str) -> None:
+def test_scenarios_of_several_machines_refuse_an_unsound_disk(disk: str) -> None:
     scenario = SCENARIOS["replica-prefix-of-master"]
 
     assert not scenario.admits(disk)
@@ -41,7 +41,7 @@ def test_scenarios_of_several_machines_are_not_judged_on_a_disk_that_is_not_soun
         scenario.narrowed(disk=disk)
 
 
-def test_a_renamed_scenario_keeps_its_plans_by_keeping_its_stream(quiet_scenario: Scenario) -> None:
+def test_a_renamed_scenario_with_its_old_stream_draws_the_same_plans(quiet_scenario: Scenario) -> None:
     renamed = replace(quiet_scenario, name="renamed", stream=quiet_scenario.name)
 
     assert [draw(renamed, seed)[1] for seed in range(5)] == [draw(quiet_scenario, seed)[1] for seed in range(5)]

@@ -1,4 +1,4 @@
-"""Swarm: a seed draws first the features of a run, then their values."""
+"""Swarms: a seed first draws the features of a run, then their values."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ BOTH = Ranges(delay={"chance": (0.0,)}).with_optional(
 )
 
 
-def test_optional_groups_take_part_in_half_of_the_seeds_independently() -> None:
+def test_each_optional_group_is_enabled_in_half_of_the_seeds_independently() -> None:
     plans = [draw_plan(Choices(str(seed)).stream("plan"), BOTH) for seed in range(200)]
     met = Counter((plan.delay.chance > 0, plan.memory.transient_pool) for plan in plans)
     assert set(met) == {(delayed, pooled) for delayed in (False, True) for pooled in (False, True)}
@@ -56,7 +56,7 @@ def test_seeds_of_a_swarm_have_different_features(name: str) -> None:
         ({"retention", "consumers"}, {"REP", "CLEAN"}),
     ],
 )
-def test_features_of_a_store_meet_slaves(wanted: set[str], invariants: set[str]) -> None:
+def test_features_of_a_single_store_occur_together_with_slaves(wanted: set[str], invariants: set[str]) -> None:
     scenario = SCENARIOS["swarm-cluster"]
     tried: set[str] = set()
     for seed in range(120):

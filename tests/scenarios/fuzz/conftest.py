@@ -1,4 +1,4 @@
-"""Targets that are made for a test, and a fuzzer's result as something to compare."""
+"""A fuzzing target for tests, and a fixture that fuzzes a format."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,7 @@ from tornlog.scenarios.fuzz.targets import TARGETS
 
 
 class MadeTarget(Target):
-    """A target with the check of a test; its parts are separated by semicolons."""
+    """A target whose check is given by the test. Semicolons separate the parts of an input."""
 
     name = "made"
     size_bytes_max = 64
@@ -46,7 +46,7 @@ def made() -> type[MadeTarget]:
 
 @pytest.fixture(scope="session")
 def fuzzed() -> Callable[..., FuzzTally]:
-    """Fuzz a format with so many inputs, with a mutant or without."""
+    """Fuzz a format with a given number of inputs and an optional mutant."""
 
     def fuzz(name: str, inputs: int, *, seed: int = 0, mutant: str | None = None) -> FuzzTally:
         fuzzer = Fuzzer(TARGETS[name](), seed)

@@ -32,7 +32,7 @@ def test_fuzzed_formats_are_printed_as_a_table() -> None:
     assert [line.split()[:2] for line in result.stdout.splitlines()[3:5]] == [["checkpoint", "300"], ["index", "300"]]
 
 
-def test_all_formats_are_fuzzed_where_none_is_named() -> None:
+def test_without_a_named_format_all_formats_are_fuzzed() -> None:
     code, document = result_of("--inputs", "20")
 
     assert code == 0
@@ -67,7 +67,7 @@ def test_the_json_has_the_documented_fields() -> None:
 
 
 @pytest.mark.ci
-def test_several_processes_find_the_same_as_one() -> None:
+def test_several_processes_have_the_same_findings_as_one() -> None:
     arguments = ("commitlog", "checkpoint", "--inputs", "400", "--seed", "2")
     (_, alone), (_, shared) = result_of(*arguments), result_of(*arguments, "--jobs", "2")
 
@@ -76,7 +76,7 @@ def test_several_processes_find_the_same_as_one() -> None:
             assert one[name] == other[name]
 
 
-def test_a_finding_is_kept_printed_and_replayed(tmp_path: Path) -> None:
+def test_a_finding_is_saved_printed_and_replayed(tmp_path: Path) -> None:
     result = run(*PLANTED, "--out", str(tmp_path))
     (path,) = (tmp_path / "failures").iterdir()
 
@@ -94,7 +94,7 @@ def test_a_finding_is_kept_printed_and_replayed(tmp_path: Path) -> None:
     assert document["found"]
 
 
-def test_a_finding_of_a_fixed_bug_holds_in_a_replay(tmp_path: Path) -> None:
+def test_a_replay_of_a_fixed_bug_reports_no_violation(tmp_path: Path) -> None:
     run(*PLANTED, "--out", str(tmp_path))
     (path,) = (tmp_path / "failures").iterdir()
     envelope = json.loads(path.read_text())
@@ -107,7 +107,7 @@ def test_a_finding_of_a_fixed_bug_holds_in_a_replay(tmp_path: Path) -> None:
     assert replayed["outcome"].startswith("refused: ")
 
 
-def test_a_corpus_is_kept_continued_and_replayed(tmp_path: Path) -> None:
+def test_a_corpus_is_saved_reused_and_replayed(tmp_path: Path) -> None:
     _, first = result_of("index", "--inputs", "300", "--out", str(tmp_path))
     kept = sorted((tmp_path / "corpus" / "index").iterdir())
     _, second = result_of("index", "--inputs", str(len(kept)), "--seed", "9", "--out", str(tmp_path))
@@ -138,7 +138,7 @@ def test_invalid_arguments_are_usage_errors(arguments: tuple[str, ...], reason: 
     assert reason in " ".join(result.stderr.split())
 
 
-def test_a_file_that_is_no_finding_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_file_without_a_finding_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "f.json"
     path.write_text("{}")
     for arguments in (("--replay", str(path)), ("index", "--replay", str(path))):
@@ -152,7 +152,7 @@ def test_a_file_that_is_no_finding_is_a_usage_error(tmp_path: Path) -> None:
     assert run("--replay", str(path)).exit_code == 2
 
 
-def test_without_atheris_its_engine_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_atheris_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "is_installed", lambda: False)
     result = run("checkpoint", "--engine", "atheris")
 
@@ -162,7 +162,7 @@ def test_without_atheris_its_engine_names_the_package_to_install(monkeypatch: py
 
 @pytest.mark.slow
 @pytest.mark.skipif(not is_installed(), reason="needs atheris")
-def test_atheris_finds_a_planted_bug_and_keeps_a_corpus(tmp_path: Path) -> None:
+def test_atheris_finds_a_planted_bug_and_saves_a_corpus(tmp_path: Path) -> None:
     arguments = (*PLANTED[:-1], "3000", "--engine", "atheris", "--out", str(tmp_path))
     code, document = result_of(*arguments)
     (one,) = document["formats"]

@@ -11,7 +11,7 @@ ENTRIES = st.dictionaries(NAMES, st.none() | st.binary(max_size=30), max_size=5)
 
 
 @given(ENTRIES, st.integers(0, 255))
-def test_a_directory_is_read_as_it_was_packed(entries: dict[str, bytes | None], settings: int) -> None:
+def test_an_unpacked_directory_equals_the_packed_one(entries: dict[str, bytes | None], settings: int) -> None:
     directory = DirectoryContent(settings, entries)
     raw = pack(directory)
 
@@ -34,7 +34,7 @@ def test_any_bytes_unpack_or_are_refused(noise: bytes, at: int) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "a//b", "/a", "a/", ".", "a/../b", "a\0b", "x" * 256])
-def test_paths_that_no_disk_has_are_refused(path: str) -> None:
+def test_impossible_paths_are_refused(path: str) -> None:
     assert unpack(pack(DirectoryContent(0, {path: b""}))) is None
 
 
@@ -44,7 +44,7 @@ def test_paths_below_a_file_and_repeated_paths_are_refused() -> None:
     assert unpack(once + once[5:]) is None
 
 
-def test_an_image_has_the_directories_above_each_file_and_gives_the_same_back() -> None:
+def test_an_image_of_a_directory_has_parent_directories_and_converts_back() -> None:
     directory = DirectoryContent(1, {"a": None, "b/c/d": b"x"})
     image = directory.image("/store", 7)
 

@@ -10,7 +10,7 @@ FINDING = FuzzFailure("index", 3, None, 17, FuzzViolation("chain", "10 entries",
 
 
 @pytest.mark.parametrize("finding", [FINDING, replace(FINDING, mutant="m", raw=b"")])
-def test_a_finding_is_read_as_it_was_written(finding: FuzzFailure) -> None:
+def test_a_finding_is_unchanged_after_json(finding: FuzzFailure) -> None:
     assert FuzzFailure.from_json(finding.to_json()) == finding
     assert finding.name == "fuzz-index-chain"
 
@@ -25,7 +25,7 @@ def test_a_finding_is_read_as_it_was_written(finding: FuzzFailure) -> None:
         ({"breach": None}, "failure.breach: Expected `object`, got `null`"),
     ],
 )
-def test_a_file_that_is_no_finding_says_why(change: dict[str, object], reason: str) -> None:
+def test_the_error_of_an_invalid_finding_names_the_reason(change: dict[str, object], reason: str) -> None:
     envelope = json.loads(FINDING.to_json())
     envelope["failure"] |= change
     with pytest.raises(ArtefactError) as caught:
@@ -34,6 +34,6 @@ def test_a_file_that_is_no_finding_says_why(change: dict[str, object], reason: s
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "3"])
-def test_other_json_is_no_finding(text: str) -> None:
+def test_other_json_is_refused_as_a_finding(text: str) -> None:
     with pytest.raises(ArtefactError):
         FuzzFailure.from_json(text)

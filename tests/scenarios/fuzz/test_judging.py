@@ -75,7 +75,7 @@ def test_an_accepted_input_has_an_outcome(made: Make) -> None:
     assert judge(made(accept), b"a") == judge_in_full(made(accept), b"a") == InputOutcome(True, "")
 
 
-def test_the_peak_of_memory_counts() -> None:
+def test_too_high_a_memory_peak_is_a_violation() -> None:
     assert peak_bytes(lambda: len(bytearray(3 << 20))) > 3 << 20
     assert peak_bytes(lambda: None) < 1 << 16
 
@@ -92,7 +92,7 @@ def test_the_peak_of_memory_counts() -> None:
         (CorruptFileError("f", 0, "x", "y", "z" * 300_000), "error-text"),
     ],
 )
-def test_an_error_must_name_place_field_and_values(error: CorruptFileError, kind: str) -> None:
+def test_an_error_must_name_file_offset_field_and_values(error: CorruptFileError, kind: str) -> None:
     with pytest.raises(TargetViolation) as caught:
         field_of(error, "f", 10)
 
@@ -100,7 +100,7 @@ def test_an_error_must_name_place_field_and_values(error: CorruptFileError, kind
     assert field_of(CorruptFileError("f", 10, "x", "y", "z"), "f", 10) == "x"
 
 
-def test_a_hanging_input_is_found_and_later_ones_are_judged(made: Make) -> None:
+def test_after_a_hanging_input_later_inputs_are_judged(made: Make) -> None:
     seen: list[bytes] = []
 
     def check(raw: bytes) -> InputOutcome:

@@ -33,7 +33,7 @@ def breaks_if(condition: Callable[[bytes], bool]) -> Callable[[bytes], InputOutc
         (b"", lambda raw: True, b""),
     ],
 )
-def test_a_minimised_input_cannot_lose_another_part(
+def test_no_part_of_a_minimised_input_can_be_removed(
     raw: bytes, condition: Callable[[bytes], bool], smallest: bytes, made: Make
 ) -> None:
     target = made(breaks_if(condition))
@@ -52,7 +52,7 @@ def test_minimising_keeps_the_signature(made: Make) -> None:
     assert minimised(target, raw, FuzzViolation("z", "1", "2")) == raw
 
 
-def test_a_search_ends_by_its_tries(made: Make) -> None:
+def test_minimising_ends_after_the_maximum_number_of_tries(made: Make) -> None:
     judged: list[bytes] = []
 
     def check(raw: bytes) -> InputOutcome:
@@ -64,7 +64,7 @@ def test_a_search_ends_by_its_tries(made: Make) -> None:
     assert len(judged) <= 3
 
 
-def test_a_directory_loses_whole_entries_and_keeps_the_lengths_of_files() -> None:
+def test_minimising_a_directory_removes_whole_entries_and_keeps_file_lengths() -> None:
     class Picky(DirectoryTarget):
         def check(self, raw: bytes) -> InputOutcome:
             directory = unpack(raw)

@@ -62,7 +62,7 @@ def test_shapes_have_the_fields_and_parts_of_an_input(name: str) -> None:
     assert parts
 
 
-def test_a_file_of_a_store_has_the_shape_of_its_kind() -> None:
+def test_the_shape_of_a_store_file_depends_on_its_folder() -> None:
     draw = Draw("e")
     log, queue = TARGETS["commitlog"]().valid(draw), TARGETS["consumequeue"]().valid(draw)
 

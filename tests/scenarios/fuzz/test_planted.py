@@ -1,4 +1,4 @@
-"""Planted bugs: each is found by a few inputs of a fixed seed, which pass without the bug."""
+"""Planted bugs: a few inputs of a fixed seed find each bug, and pass without it."""
 
 from collections.abc import Callable
 

@@ -10,7 +10,7 @@ from tornlog.scenarios.fuzz.mutation import Draw
 from tornlog.scenarios.fuzz.targets import TARGETS
 
 INPUTS = {"directory": 150, "json": 1_500}
-"""Of most formats many more, as they are quick."""
+"""The number of inputs for slow formats. Other formats get many more."""
 MOST = 6_000
 
 Fuzzed = Callable[..., FuzzTally]

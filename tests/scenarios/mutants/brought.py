@@ -1,4 +1,4 @@
-"""Mutants of a user's file outside the catalogue: three that break a promise, and one that breaks none."""
+"""Mutants of a user's file outside the catalogue: three break a promise, one breaks none."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tornlog.store.services.consumer_offsets import ConsumerOffsetManager
 
 @bug("queue-flush-ends-at-a-roll", QueueSegments, "flush", found_by=("CKPT", "CQ-COMPLETE", "QUIET"))
 def flush_unless_rolled(self: QueueSegments, least_pages: int = 0) -> bool:
-    """A consume queue is not flushed any more once it has a second segment."""
+    """A consume queue is never flushed after it has a second segment."""
     if bit(len(self.segments) > 1):
         return False
     return flush_unless_rolled.original(self, least_pages)
@@ -25,13 +25,13 @@ def commit_far(self: ConsumerOffsetManager, group: str, topic: str, queue_id: in
 
 @bug("recovered-queue-one-short", ConsumeQueue, "recovered", found_by=("CQ-COMPLETE", "READ"))
 def recovered_one_short(self: ConsumeQueue, end: int, durable: int) -> None:
-    """A queue that is recovered takes its last entry for free room."""
+    """Recovery of a queue treats its last entry as free space."""
     bit(end > 0)
     recovered_one_short.original(self, max(0, end - 1), durable)
 
 
 @bug("huge-records-are-forgotten", Segment, "append", found_by=("DUR",))
 def append_below_a_gibibyte(self: Segment, position: int, data: bytes | bytearray) -> None:
-    """A record of more than a GiB is not written, which none ever is."""
+    """A record of more than 1 GiB is not written. No record is so large."""
     if not bit(len(data) > 1 << 30):
         append_below_a_gibibyte.original(self, position, data)

@@ -53,7 +53,7 @@ def reports_nothing(self: Any) -> str:
     return "silent"
 
 
-def test_calls_of_functions_properties_and_both_kinds_of_methods_of_classes_are_counted() -> None:
+def test_calls_of_functions_properties_static_and_class_methods_are_counted() -> None:
     mutant = mutant_of(
         Patch(Derived, "own", lambda self: "other"),
         Patch(Base, "size", property(lambda self: 2)),
@@ -76,7 +76,7 @@ def test_a_decorated_function_replaces_an_attribute_of_any_kind_and_can_call_the
     def own(self: Derived) -> str:
         """A put is lost.
 
-        The rest of the docstring is no part of the summary.
+        This paragraph is not part of the summary.
         """
         return f"other {own.original(self)}"
 
@@ -126,7 +126,7 @@ def test_a_bite_outside_of_a_mutant_is_not_counted() -> None:
     assert not bit(False)
 
 
-def test_a_constant_is_replaced_and_has_no_reach() -> None:
+def test_a_constant_is_replaced_but_its_use_is_not_counted() -> None:
     mutant = mutant_of(Patch(Derived, "LIMIT", 8))
     assert not mutant.has_reach
     with mutant.applied() as activity:
@@ -141,19 +141,19 @@ def test_an_inherited_attribute_is_overridden_in_one_class_and_restored() -> Non
     assert Derived().inherited() == "base"
 
 
-def test_an_override_goes_when_the_block_fails() -> None:
+def test_an_override_is_removed_when_the_block_fails() -> None:
     with pytest.raises(ZeroDivisionError), mutant_of(Patch(Derived, "size", property(lambda self: 3))).applied():
         raise ZeroDivisionError
     assert "size" not in vars(Derived)
 
 
 @pytest.mark.parametrize("name", ["gone", "__eq__"])
-def test_what_neither_a_class_nor_a_base_of_its_own_has_is_an_error(name: str) -> None:
+def test_a_patch_of_an_attribute_that_no_class_defines_is_an_error(name: str) -> None:
     with pytest.raises(PatchError, match=f"Derived has no {name}"):
         Patch(Derived, name, lambda self: "")
 
 
-def test_a_mutant_reports_if_its_code_or_that_of_its_module_does() -> None:
+def test_a_mutant_reports_bites_if_its_function_or_a_helper_calls_bit() -> None:
     def closure() -> Any:
         inner = helper
         return lambda self: inner()
@@ -165,6 +165,6 @@ def test_a_mutant_reports_if_its_code_or_that_of_its_module_does() -> None:
     assert not mutant_of(Patch(Derived, "LIMIT", 9)).reports_bites
 
 
-def test_nearly_all_of_the_catalogue_reports() -> None:
+def test_nearly_all_mutants_of_the_catalogue_report_bites() -> None:
     silent = [name for name, mutant in MUTANTS.items() if not mutant.reports_bites]
     assert len(silent) <= len(MUTANTS) * 0.03, silent

@@ -1,4 +1,4 @@
-"""Several mutants at once: all of them are in, or it is said which two cannot be."""
+"""Combined mutants: all members are applied, or the error names two that collide."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tornlog.store.recovery import recovery
 FIRST, SECOND = MUTANTS["ack-before-flush"], MUTANTS["fsync-retry-acks"]
 
 
-def test_every_member_is_in_for_as_long_as_the_block_lasts() -> None:
+def test_every_member_is_applied_until_the_block_ends() -> None:
     before = vars(GroupCommitService)["submit"], vars(FlushCommitLogService)["_flush_once"]
     with composed("both", "two bugs", (FIRST, SECOND)).applied():
         assert vars(GroupCommitService)["submit"].__wrapped__ is FIRST.patches[0].replacement
@@ -26,7 +26,7 @@ def test_a_composite_expects_the_invariants_of_its_members_once_each() -> None:
     assert (both.id, both.summary, both.needs) == ("both", "two bugs", Ranges())
 
 
-def test_two_members_that_replace_the_same_method_are_refused_by_name() -> None:
+def test_the_error_of_members_that_replace_the_same_method_names_them() -> None:
     twin = Mutant("twin", "", (Patch(GroupCommitService, "submit", lambda self, request: None),), ())
     with pytest.raises(PatchesCollideError, match=r"ack-before-flush and twin both replace GroupCommitService\.submit"):
         composed("both", "", (FIRST, twin))

@@ -1,4 +1,4 @@
-"""Deviations that lose data only together with others: each does as described, and the store does not."""
+"""Deviations that lose data only in combination: each acts as described, unlike the store."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -25,7 +25,7 @@ def world() -> World:
 
 @pytest.fixture
 def opened(world: World, tmp_path: Path) -> Iterator[Callable[[], MessageStore]]:
-    """Open a store in a directory of its own, and end it in the end."""
+    """Open a store in a new directory, and shut it down after the test."""
     stores: list[MessageStore] = []
 
     def open_one() -> MessageStore:
@@ -50,7 +50,7 @@ def mutant(name: str, *, is_in: bool) -> AbstractContextManager[None]:
 
 
 @pytest.mark.parametrize("is_in", [True, False])
-def test_the_marker_comes_when_puts_are_accepted_already(
+def test_the_marker_is_created_after_puts_are_accepted(
     opened: Callable[[], MessageStore], monkeypatch: pytest.MonkeyPatch, is_in: bool
 ) -> None:
     accepting: list[int] = []
@@ -64,7 +64,7 @@ def test_the_marker_comes_when_puts_are_accepted_already(
 
 
 @pytest.mark.parametrize("is_in", [True, False])
-def test_a_leftover_becomes_the_new_segment_with_its_bytes(
+def test_an_existing_file_becomes_the_new_segment_with_its_old_bytes(
     opened: Callable[[], MessageStore], tmp_path: Path, is_in: bool
 ) -> None:
     store = opened()
@@ -82,7 +82,7 @@ def test_a_leftover_becomes_the_new_segment_with_its_bytes(
 
 
 @pytest.mark.parametrize("is_in", [True, False])
-def test_names_of_index_files_are_not_synced(
+def test_directory_entries_of_index_files_are_not_synced(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_in: bool
 ) -> None:
     synced: list[str] = []
@@ -95,7 +95,7 @@ def test_names_of_index_files_are_not_synced(
 
 
 @pytest.mark.parametrize("is_in", [True, False])
-def test_the_time_of_a_put_that_is_in_memory_only_counts(world: World, tmp_path: Path, is_in: bool) -> None:
+def test_the_checkpoint_has_the_time_of_a_put_that_is_only_in_memory(world: World, tmp_path: Path, is_in: bool) -> None:
     pool = TransientStorePool(world, LOG_BYTES, 1)
     pool.fill()
     buffer = pool.borrow()
@@ -113,10 +113,10 @@ def test_the_time_of_a_put_that_is_in_memory_only_counts(world: World, tmp_path:
 
 
 @pytest.mark.parametrize("is_in", [True, False])
-def test_a_pass_flushes_one_file_of_a_queue(opened: Callable[[], MessageStore], is_in: bool) -> None:
+def test_a_flush_covers_one_file_of_each_queue(opened: Callable[[], MessageStore], is_in: bool) -> None:
     store = opened()
     store.start()
-    for _ in range(25):  # ten entries to a file
+    for _ in range(25):  # a file has ten entries
         store.put_message(Message.of("T", b"x"))
     while store.dispatch_behind_bytes:
         store.world.tasks.sleep(1)

@@ -33,7 +33,7 @@ def file_of(directory: Path, text: str) -> str:
     return str(path)
 
 
-def test_every_mutant_of_a_file_is_known_by_its_path_and_its_own_id() -> None:
+def test_every_mutant_of_a_file_is_found_by_path_and_id() -> None:
     names = names_meant(str(BROUGHT))
     assert [name.rpartition(":")[2] for name in names] == [
         "queue-flush-ends-at-a-roll",
@@ -44,7 +44,7 @@ def test_every_mutant_of_a_file_is_known_by_its_path_and_its_own_id() -> None:
     assert all((mutant := find_mutant(name)) is not None and mutant.id == name for name in names)
 
 
-def test_a_file_with_one_mutant_at_its_top_level_is_a_name_by_itself(tmp_path: Path) -> None:
+def test_the_path_of_a_file_with_one_mutant_names_that_mutant(tmp_path: Path) -> None:
     name = file_of(tmp_path, BUG)
     mutant = find_mutant(name)
     assert mutant is not None
@@ -52,7 +52,9 @@ def test_a_file_with_one_mutant_at_its_top_level_is_a_name_by_itself(tmp_path: P
     assert names_in_file(name) == [f"{name}:bug"]
 
 
-def test_a_path_is_looked_for_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_of_a_mutant_starts_at_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file_of(tmp_path, BUG)
     monkeypatch.chdir(tmp_path)
     assert names_meant("bugs.py") == ["bugs.py:bug"]
@@ -61,7 +63,7 @@ def test_a_path_is_looked_for_from_the_working_directory(tmp_path: Path, monkeyp
         find_mutant("bugs.py:bug")
 
 
-def test_an_override_of_a_file_is_in_for_as_long_as_the_block_lasts() -> None:
+def test_an_override_from_a_file_is_applied_until_the_block_ends() -> None:
     name = names_meant(str(BROUGHT))[0]
     with applied_mutant(name):
         assert "flush" in vars(QueueSegments)
@@ -82,7 +84,9 @@ def test_an_override_of_a_file_is_in_for_as_long_as_the_block_lasts() -> None:
         (f"{BUG}\nMUTANTS = [append, append]\n", "have the same id"),
     ],
 )
-def test_a_file_that_cannot_be_put_in_says_why(tornlog: Tornlog, tmp_path: Path, text: str, wrong: str) -> None:
+def test_the_error_of_an_invalid_mutant_file_names_the_reason(
+    tornlog: Tornlog, tmp_path: Path, text: str, wrong: str
+) -> None:
     name = file_of(tmp_path, text)
     with pytest.raises(MutantFileError, match=re.escape(wrong)):
         find_mutant(name)
@@ -93,14 +97,14 @@ def test_a_file_that_cannot_be_put_in_says_why(tornlog: Tornlog, tmp_path: Path,
         assert wrong[-20:] in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_a_name_that_a_file_does_not_have_is_answered_with_those_that_it_has(tornlog: Tornlog) -> None:
+def test_the_error_of_an_unknown_mutant_lists_those_of_the_file(tornlog: Tornlog) -> None:
     result = tornlog("mutants", "--mutant", f"{BROUGHT}:of-nobody")
     assert result.exit_code == 2
     assert "expected one of" in result.stderr
     assert "queue-flush-ends-at-a-roll" in result.stderr
 
 
-def test_a_run_takes_one_mutant_and_says_so_of_a_file_with_several(tornlog: Tornlog) -> None:
+def test_a_run_refuses_a_file_with_several_mutants(tornlog: Tornlog) -> None:
     result = tornlog("run", "combined-faults", "--mutant", BROUGHT)
     assert result.exit_code == 2
     assert "expected one of" in result.stderr
@@ -119,7 +123,7 @@ def test_a_mutant_of_a_file_is_run_in_other_processes(tornlog: Tornlog) -> None:
     assert forgotten["missed_because"].endswith("never bit")
 
 
-def test_fuzzing_takes_a_mutant_of_a_file(tornlog: Tornlog) -> None:
+def test_fuzzing_accepts_a_mutant_of_a_file(tornlog: Tornlog) -> None:
     result = tornlog("fuzz", "commitlog", "--mutant", f"{BROUGHT}:huge-records-are-forgotten", "--inputs", 5)
     assert result.exit_code == 0
 
@@ -129,7 +133,7 @@ def test_a_pytest_mark_reports_the_error_of_a_file() -> None:
         scenario_wanted(MarkArguments(scenario="combined-faults", mutant="gone.py"))
 
 
-def test_what_it_breaks_replays_from_the_failure_file_alone(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_failure_of_a_file_mutant_replays_from_the_failure_file_alone(tornlog: Tornlog, tmp_path: Path) -> None:
     name = f"{BROUGHT}:recovered-queue-one-short"
     assert tornlog("run", "segment-rollover-crash", "--mutant", name, "--seeds", 10, "--out", tmp_path).exit_code == 1
     assert tornlog("mutants", "--mutant", name, "--seeds", 2, "--out", tmp_path).exit_code == 0

@@ -1,4 +1,4 @@
-"""Every mutant is found from a fixed small number of seeds, and the store without it holds on the same ones."""
+"""Mutants: each is found within a few fixed seeds, on which the store without it breaks no promise."""
 
 import inspect
 from pkgutil import iter_modules
@@ -17,7 +17,7 @@ SEEDS_MAX = 240
 
 
 def attributes() -> dict[tuple[str, str], object]:
-    """Return what every patch of every mutant is about to replace."""
+    """Return the attributes that the patches of all mutants replace."""
     return {
         (patch.owner.__name__, patch.name): vars(patch.owner)[patch.name]
         for mutant in MUTANTS.values()
@@ -35,14 +35,14 @@ def parameters(attribute: Any) -> list[str]:
 
 
 def takes_anything(replacement: Any) -> bool:
-    """Return whether a function passes on other keyword arguments by `**`."""
+    """Return whether a function accepts any keyword arguments (`**`)."""
     kinds = [] if isinstance(replacement, property) else inspect.signature(replacement).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in kinds)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
-def test_a_mutant_is_found_within_few_seeds_and_the_store_without_it_holds_on_them(mutant: Mutant) -> None:
+def test_each_mutant_is_found_within_few_seeds_that_pass_without_it(mutant: Mutant) -> None:
     mutant_result = run_mutant(mutant, MutationSettings(Limits(SEEDS_MAX), scenarios=None))
 
     assert mutant_result.found, f"not within {SEEDS_MAX} seeds"
@@ -67,7 +67,7 @@ def test_a_replacement_has_the_parameters_of_the_original(mutant: Mutant) -> Non
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
-def test_a_mutant_expects_known_invariants_and_is_run_in_ranges_of_its_own(mutant: Mutant) -> None:
+def test_a_mutant_names_known_invariants_and_has_ranges(mutant: Mutant) -> None:
     assert set(mutant.found_by) <= set(INVARIANTS)
     assert isinstance(mutant.needs, Ranges)
     assert narrowed_scenario(mutant).ranges is mutant.needs
@@ -85,7 +85,7 @@ def test_a_mutant_is_applied_until_its_block_ends_or_fails() -> None:
     assert attributes() == ORIGINAL
 
 
-def test_a_second_mutant_is_refused_and_the_first_one_stays() -> None:
+def test_while_a_mutant_is_applied_a_second_one_is_refused() -> None:
     first, second = MUTANTS["ack-before-flush"], MUTANTS["fsync-retry-acks"]
     (patch,) = first.patches
     with first.applied():
@@ -97,6 +97,6 @@ def test_a_second_mutant_is_refused_and_the_first_one_stays() -> None:
         assert vars(patch.owner)[patch.name] is ORIGINAL[patch.owner.__name__, patch.name]
 
 
-def test_a_patch_of_a_method_that_is_gone_is_an_error() -> None:
+def test_a_patch_of_a_missing_method_is_an_error() -> None:
     with pytest.raises(PatchError, match="Segment has no a_method_of_the_past"):
         Patch(Segment, "a_method_of_the_past", lambda self: None)

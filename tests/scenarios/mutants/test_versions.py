@@ -1,4 +1,4 @@
-"""A real version: every bug of the catalogue has a verdict, and all that is said to be in is in."""
+"""Real versions: every bug of the catalogue has a verdict, and the certain ones are applied."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_only_certain_bugs_of_a_version_are_active() -> None:
 # the composite
 
 
-def test_every_member_is_in_effect_together_and_gone_afterwards() -> None:
+def test_all_members_are_applied_together_and_removed_afterwards() -> None:
     whole = mutant_named(VERSION.id)
     before = attributes(whole)
     with applied_mutant(VERSION.id):
@@ -82,7 +82,7 @@ def test_a_version_without_a_bug_that_it_lacks_is_unknown() -> None:
     assert find_mutant("config-rename-without-sync") is MUTANTS["config-rename-without-sync"]
 
 
-def test_a_version_has_no_setting_that_only_this_store_has() -> None:
+def test_a_version_runs_without_settings_that_only_this_store_has() -> None:
     assert VERSION.narrow(Ranges())["recover_whole_log"] == (False,)
     assert mutant_named(VERSION.id).needs == VERSION.narrow(Ranges())
 
@@ -90,7 +90,7 @@ def test_a_version_has_no_setting_that_only_this_store_has() -> None:
 # deviations
 
 
-def test_a_deviation_goes_by_a_name_of_its_own() -> None:
+def test_a_deviation_has_a_unique_id_and_a_summary() -> None:
     assert DEVIATIONS.keys().isdisjoint(MUTANTS)
     for name, mutant in DEVIATIONS.items():
         assert find_mutant(name) is mutant
@@ -99,7 +99,7 @@ def test_a_deviation_goes_by_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("mutant", FOUND_ALONE, ids=lambda mutant: mutant.id)
-def test_a_deviation_alone_is_found_and_the_store_without_it_holds(mutant: Mutant) -> None:
+def test_each_deviation_alone_is_found_on_seeds_that_pass_without_it(mutant: Mutant) -> None:
     mutant_result = run_mutant(mutant, MutationSettings(Limits(120), scenarios=None))
 
     assert mutant_result.found

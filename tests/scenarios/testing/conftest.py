@@ -1,4 +1,4 @@
-"""Repositories of users: each test gets its own, and the commands of an environment with the wheel."""
+"""Repositories of users: a new copy for each test, and commands in an environment with the wheel."""
 
 import shutil
 import subprocess
@@ -15,13 +15,13 @@ Done = subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A copy of the sample repository."""
+    """Return a copy of the sample repository."""
     return Path(shutil.copytree(_SAMPLE, tmp_path / "shop"))
 
 
 @pytest.fixture
 def mend(repository: Path) -> Callable[[], None]:
-    """Return what mends the sample's bug: the name of a new log is made durable with its content."""
+    """Return a function that fixes the sample's bug, by a sync of the directory after a log is created."""
 
     def mend() -> None:
         module = repository / "store" / "wal.py"
@@ -35,7 +35,7 @@ def mend(repository: Path) -> Callable[[], None]:
 
 @pytest.fixture
 def tests_of(tmp_path: Path, shell: Callable[..., Done]) -> Callable[..., Done]:
-    """Return what writes a test module, and runs pytest on it with options."""
+    """Return a function that writes a test module and runs pytest on it with options."""
 
     def run(text: str, options: str = "") -> Done:
         project = tmp_path / "project"

@@ -1,4 +1,4 @@
-"""Facts of a test travel between processes as pytest-xdist carries them: by execnet, which takes plain values only."""
+"""Facts of a test: pytest-xdist sends them between processes by execnet, which accepts plain values only."""
 
 from execnet.gateway_base import dumps, loads
 
@@ -6,7 +6,7 @@ from tornlog.faults.kinds import FaultKind
 from tornlog.scenarios.testing.facts import Facts
 
 
-def test_facts_with_faults_travel_between_processes() -> None:
+def test_execnet_can_transfer_facts_with_faults() -> None:
     facts = Facts("test_it.py::test_it", "test_it.py::test_it", "pytest", None)
     facts.add({FaultKind.FAILED_SYNC: 2}, crash_points=0)
     facts.enable([FaultKind.FAILED_SYNC, FaultKind.DISK_FULL])

@@ -1,4 +1,4 @@
-"""Marks, options and reports of the pytest plugin, each in a session of its own, with the wheel installed."""
+"""The pytest plugin: marks, options and reports, in sessions with the wheel installed."""
 
 import json
 import re
@@ -40,7 +40,7 @@ class TestFile:
 
 
 @pytest.mark.slow
-def test_a_test_that_takes_a_simulation_is_run_for_a_hundred_seeds_without_any_mark(
+def test_an_unmarked_test_with_a_simulation_runs_for_a_hundred_seeds(
     tests_of: Callable[..., Done],
 ) -> None:
     done = tests_of(SOUND)
@@ -52,7 +52,7 @@ def test_a_test_that_takes_a_simulation_is_run_for_a_hundred_seeds_without_any_m
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "seeds"), [("--tornlog-seeds 5:8", "3 seeds"), ("--tornlog-seed 5", "1 seed")])
-def test_options_say_which_seeds(options: str, seeds: str, tests_of: Callable[..., Done]) -> None:
+def test_options_override_the_seeds_of_a_mark(options: str, seeds: str, tests_of: Callable[..., Done]) -> None:
     done = tests_of(SOUND, options)
 
     assert done.returncode == 0, done.stdout
@@ -71,9 +71,7 @@ def test_options_say_which_seeds(options: str, seeds: str, tests_of: Callable[..
         ("--tornlog-replay test_it.py", "test_it.py: not JSON: "),
     ],
 )
-def test_an_option_that_cannot_be_followed_is_a_usage_error(
-    options: str, reason: str, tests_of: Callable[..., Done]
-) -> None:
+def test_an_invalid_option_is_a_usage_error(options: str, reason: str, tests_of: Callable[..., Done]) -> None:
     done = tests_of(SOUND, options)
 
     assert done.returncode == 4
@@ -82,7 +80,7 @@ def test_an_option_that_cannot_be_followed_is_a_usage_error(
     assert "test_saved" not in done.stdout
 
 
-def test_an_async_test_which_no_seed_would_run_fails(tests_of: Callable[..., Done]) -> None:
+def test_an_async_test_fails_because_no_seed_would_run_it(tests_of: Callable[..., Done]) -> None:
     done = tests_of("async def test_it(simulation):\n    raise ValueError\n", "")
 
     assert done.returncode == 1
@@ -90,7 +88,7 @@ def test_an_async_test_which_no_seed_would_run_fails(tests_of: Callable[..., Don
 
 
 @pytest.mark.slow
-def test_no_seed_is_begun_once_the_time_is_up_but_one_is_always_run(tests_of: Callable[..., Done]) -> None:
+def test_no_seed_starts_after_the_time_limit_but_one_always_runs(tests_of: Callable[..., Done]) -> None:
     done = tests_of(SOUND, "--tornlog-seeds 1000000 --tornlog-time 0.000001s")
 
     assert done.returncode == 0, done.stdout
@@ -99,7 +97,7 @@ def test_no_seed_is_begun_once_the_time_is_up_but_one_is_always_run(tests_of: Ca
 
 
 @pytest.mark.slow
-def test_each_parameter_of_a_class_fails_with_a_place_and_a_file_of_its_own(
+def test_each_parametrised_test_has_its_own_failure_file(
     tests_of: Callable[..., Done], shell: Callable[..., Done], tmp_path: Path
 ) -> None:
     done = tests_of(LOST, "--tornlog-out out --junit-xml junit.xml")
@@ -131,11 +129,11 @@ ENDINGS = {
     "simulation.live('one', lambda world: open('/etc/hostname'))": "test_it.py:9",
     "SEEN.append(1); assert len(SEEN) != 3, 'sometimes'": "the run cannot be repeated",
 }
-"""End of a run -> its report."""
+"""How a test ends -> the report of that ending."""
 
 
 @pytest.mark.slow
-def test_every_other_end_of_a_run_is_reported_with_its_seed(tests_of: Callable[..., Done]) -> None:
+def test_harness_errors_and_endless_runs_are_reported_with_their_seed(tests_of: Callable[..., Done]) -> None:
     tests = (f"def test_{number}(simulation):\n    {body}\n" for number, body in enumerate(ENDINGS))
     skipped = "def test_not(simulation):\n    pytest.skip('not here')\n"
 
@@ -148,7 +146,7 @@ def test_every_other_end_of_a_run_is_reported_with_its_seed(tests_of: Callable[.
 
 
 @pytest.mark.slow
-def test_a_fixture_is_not_given_a_simulation(tests_of: Callable[..., Done]) -> None:
+def test_a_fixture_cannot_use_the_simulation(tests_of: Callable[..., Done]) -> None:
     fixture = "@pytest.fixture\ndef files(simulation):\n    return simulation.faults\n"
     text = f"{HEAD}{fixture}def test_it(files): ...\n"
 
@@ -190,7 +188,7 @@ def test_a_fault_that_was_never_injected_fails_the_test(tests_of: Callable[..., 
 
 
 @pytest.mark.slow
-def test_where_warnings_are_errors_a_fault_that_was_never_injected_is_one_without_a_traceback(
+def test_a_warning_about_a_missing_fault_as_an_error_has_no_traceback(
     tests_of: Callable[..., Done],
 ) -> None:
     done = tests_of(FAULTY, "-W error")
@@ -201,7 +199,7 @@ def test_where_warnings_are_errors_a_fault_that_was_never_injected_is_one_withou
 
 
 @pytest.mark.slow
-def test_with_fewer_seeds_than_the_mark_sets_missing_faults_are_no_failure(
+def test_with_fewer_seeds_than_the_mark_missing_faults_do_not_fail_the_test(
     tests_of: Callable[..., Done],
 ) -> None:
     done = tests_of(FAULTY, "-W error --tornlog-seed 1")
@@ -223,7 +221,7 @@ WRONG_MARKS = {
 }
 
 
-def test_a_mark_that_makes_no_sense_fails_its_test(tests_of: Callable[..., Done]) -> None:
+def test_an_invalid_mark_fails_its_test(tests_of: Callable[..., Done]) -> None:
     tests = (f"@pytest.mark.tornlog({mark})\ndef test_{n}(): ...\n" for n, mark in enumerate(WRONG_MARKS))
 
     done = tests_of(f"{HEAD}{''.join(tests)}def test_other(): ...\n")
@@ -233,7 +231,7 @@ def test_a_mark_that_makes_no_sense_fails_its_test(tests_of: Callable[..., Done]
         assert f"tornlog: {reason}" in done.stdout or f"argument '{reason}'" in done.stdout
 
 
-def test_a_broken_promise_of_a_scenario_is_told_and_kept(
+def test_a_broken_promise_of_a_scenario_is_reported_and_saved(
     tests_of: Callable[..., Done], shell: Callable[..., Done], tmp_path: Path
 ) -> None:
     mark = "scenario='sync-flush-power-cut', mutant='ack-before-flush', seeds=20"
@@ -252,7 +250,7 @@ def test_a_broken_promise_of_a_scenario_is_told_and_kept(
 
 
 @pytest.mark.slow
-def test_a_mark_on_a_module_is_for_its_simulations_only(tests_of: Callable[..., Done]) -> None:
+def test_a_mark_on_a_module_applies_only_to_tests_with_a_simulation(tests_of: Callable[..., Done]) -> None:
     done = tests_of(f"{SOUND}\npytestmark = pytest.mark.tornlog(seeds=4)\ndef test_plain(): ...\n")
 
     assert done.returncode == 0, done.stdout
@@ -261,7 +259,7 @@ def test_a_mark_on_a_module_is_for_its_simulations_only(tests_of: Callable[..., 
 
 
 @pytest.mark.slow
-def test_a_users_own_fixture_of_that_name_is_the_users(tests_of: Callable[..., Done]) -> None:
+def test_a_users_own_fixture_named_simulation_replaces_the_plugins(tests_of: Callable[..., Done]) -> None:
     fixture = "@pytest.fixture\ndef simulation():\n    return 'mine'\n"
     text = f"{HEAD}{fixture}def test_it(simulation):\n    assert simulation == 'mine'\n"
 
@@ -285,13 +283,13 @@ def test_nothing_of_tornlog_is_there():
 """
 
 
-def test_a_session_without_marks_loads_no_engine(tests_of: Callable[..., Done]) -> None:
+def test_a_session_without_marks_does_not_import_the_engine(tests_of: Callable[..., Done]) -> None:
     done = tests_of(UNTOUCHED, "-p no:hypothesispytest")
 
     assert done.returncode == 0, done.stdout
 
 
-def test_the_mark_is_described(shell: Callable[..., Done], tmp_path: Path) -> None:
+def test_pytest_lists_the_mark(shell: Callable[..., Done], tmp_path: Path) -> None:
     done = shell("pytest --markers", tmp_path)
 
     assert "@pytest.mark.tornlog(seeds=100, *, shrink=True" in done.stdout
@@ -347,7 +345,7 @@ def test_short_records_are_torn_within_the_default_seeds_and_missing_faults_are_
 
 
 @pytest.mark.slow
-def test_a_failure_is_replayed_for_the_test_it_is_of_and_others_say_why_they_are_skipped(
+def test_a_failure_is_replayed_for_its_own_test_and_other_tests_are_skipped(
     tests_of: Callable[..., Done],
 ) -> None:
     tests_of(SHORT_RECORDS, "--tornlog-out out")

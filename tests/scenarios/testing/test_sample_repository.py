@@ -1,4 +1,4 @@
-"""A user's repository, with folders named store, sim and tests of its own, and the wheel installed."""
+"""A user's repository that has its own folders store, sim and tests, with the wheel installed."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def report_in(out: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("mode", ["prepend", "importlib"])
-def test_the_bug_is_told_as_a_story_with_a_command_that_shows_it_again(
+def test_the_report_of_a_bug_has_a_story_and_a_command_that_repeats_it(
     mode: str, repository: Path, shell: Callable[..., Done]
 ) -> None:
     done = shell(f"pytest --import-mode={mode}", repository)
@@ -48,7 +48,7 @@ def test_the_bug_is_told_as_a_story_with_a_command_that_shows_it_again(
     assert story_in(again.stdout) == story_in(done.stdout)
 
 
-def test_in_two_processes_everything_is_the_same(repository: Path, shell: Callable[..., Done]) -> None:
+def test_reports_are_the_same_with_two_processes(repository: Path, shell: Callable[..., Done]) -> None:
     outputs = [
         shell(f"pytest {options} --tornlog-out out", repository, PYTHONHASHSEED=seed)
         for options, seed in (("-n 0", "1"), ("-n 2 --dist load", "2"))
@@ -72,7 +72,7 @@ def out_and_kept(repository: Path) -> tuple[Path, Path]:
     return repository / "out", repository / "kept"
 
 
-def test_a_failure_that_was_kept_is_replayed_and_passes_once_the_bug_is_mended(
+def test_a_saved_failure_is_replayed_and_passes_after_the_bug_is_fixed(
     repository: Path, mend: Callable[[], None], shell: Callable[..., Done]
 ) -> None:
     done = shell("pytest --tornlog-out 'a place'", repository)
@@ -92,7 +92,9 @@ def test_a_failure_that_was_kept_is_replayed_and_passes_once_the_bug_is_mended(
     assert "65 seeds" in whole.stdout
 
 
-def test_python_dash_m_pytest_from_another_directory_says_so(repository: Path, shell: Callable[..., Done]) -> None:
+def test_a_command_from_another_directory_uses_python_dash_m_pytest(
+    repository: Path, shell: Callable[..., Done]
+) -> None:
     below = repository / "tests"
 
     done = shell("python -m pytest test_wal.py", below)

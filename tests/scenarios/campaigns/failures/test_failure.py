@@ -1,4 +1,4 @@
-"""Failure files: contents, and reading them without the run."""
+"""Failure files: their contents, and how they are read without the run."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ def shrunk(failure: Failure) -> Failure:
     return shrink_failure(failure, tries_max=50).failure
 
 
-def test_a_failure_survives_json(failure: Failure, shrunk: Failure) -> None:
+def test_a_failure_is_unchanged_after_json(failure: Failure, shrunk: Failure) -> None:
     for one in (failure, shrunk):
         again = Failure.from_json(one.to_json())
         assert again == one
@@ -34,7 +34,7 @@ def test_an_artefact_names_its_kind_and_versions(failure: Failure) -> None:
     assert document["shrunk"] is None
 
 
-def test_the_smallest_run_is_the_shrunk_one_once_there_is_one(failure: Failure, shrunk: Failure) -> None:
+def test_the_smallest_run_is_the_shrunk_run_if_there_is_one(failure: Failure, shrunk: Failure) -> None:
     assert failure.smallest is failure.original
     assert shrunk.smallest is shrunk.shrunk
     assert shrunk.original == failure.original
@@ -42,17 +42,17 @@ def test_the_smallest_run_is_the_shrunk_one_once_there_is_one(failure: Failure, 
     assert json.loads(shrunk.to_json())["failure"]["shrunk"]["size"]["messages"] == 1
 
 
-# Files that are no failures
+# Invalid failure files
 
 
-def test_a_file_cut_anywhere_is_refused(failure: Failure) -> None:
+def test_a_truncated_file_is_refused(failure: Failure) -> None:
     text = failure.to_json()
     for end in range(0, len(text), len(text) // 50):
         with pytest.raises(ArtefactError, match="not JSON"):
             Failure.from_json(text[:end])
 
 
-def test_a_file_without_a_field_is_refused_by_its_name(failure: Failure) -> None:
+def test_the_error_of_a_missing_field_names_it(failure: Failure) -> None:
     whole = json.loads(failure.to_json())
     for name in set(whole["failure"]) - {"shrunk"}:
         document = {key: value for key, value in whole["failure"].items() if key != name}
@@ -79,9 +79,7 @@ def test_a_file_without_a_field_is_refused_by_its_name(failure: Failure) -> None
         (["original", "plan", "producers"], None, "failure.original.plan.producers: Expected `int`"),
     ],
 )
-def test_a_field_of_another_shape_is_refused_by_its_name(
-    failure: Failure, place: list[Any], value: Any, message: str
-) -> None:
+def test_the_error_of_an_invalid_field_names_it(failure: Failure, place: list[Any], value: Any, message: str) -> None:
     envelope = json.loads(failure.to_json())
     *above, last = place
     holder = envelope["failure"]

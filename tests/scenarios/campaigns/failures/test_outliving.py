@@ -1,7 +1,7 @@
-"""Stored failures of older code: each replays, or the missing decision is named.
+"""Stored failures of older code: each replays, or the replay names the missing decision.
 
-The files in `failures/` were written by `tornlog mutants ID… --shrink --out DIR`. Digests change with the code; these
-tests ask for the violation.
+The files in `failures/` were written by `tornlog mutants ID… --shrink --out DIR`. Digests change with the code, so
+these tests compare violations only.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ def failures() -> Iterator[tuple[str, Failure, FailingRun]]:
 def replay_all(
     change: Callable[[FailingRun], FailingRun] = lambda breach: breach,
 ) -> dict[str, tuple[FailingRun, RunReplay]]:
-    """Replay every stored failure, and each as it was found, each with its bug."""
+    """Replay the shrunk run and the original run of every stored failure, with its bug applied."""
     found = {}
     for name, failure, breach in failures():
         with applied_mutant(failure.mutant):
@@ -46,7 +46,10 @@ def comes_back(breach: FailingRun, replayed: RunReplay) -> bool:
 
 
 def those_lost(found: dict[str, tuple[FailingRun, RunReplay]]) -> list[str]:
-    """Return the failures that no longer replay. Each must name the missing parts or differ from the stored run."""
+    """Return the failures that no longer replay.
+
+    The replay of each must name missing parts or differ from the stored run.
+    """
     lost = [name for name, (breach, replayed) in found.items() if not comes_back(breach, replayed)]
     assert [name for name in lost if not (found[name][1].gone or found[name][1].changed)] == []
     return lost

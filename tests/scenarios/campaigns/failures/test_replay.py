@@ -1,4 +1,4 @@
-"""Replay: follows a record as far as the code allows and names its missing parts."""
+"""Replay: repeats a record as far as the code allows, and names its missing parts."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -54,7 +54,9 @@ def test_a_replay_gives_the_same_digest_and_violations_every_time(failure: Failu
 
 
 @pytest.mark.parametrize("mutant", ["stale-tail-after-truncate", "group-commit-lost-wakeup", "props-outside-crc"])
-def test_failures_with_crashes_pauses_and_switches_replay(mutant_result: Callable[[str], Failure], mutant: str) -> None:
+def test_failures_with_crashes_pauses_and_task_switches_replay(
+    mutant_result: Callable[[str], Failure], mutant: str
+) -> None:
     failure = Failure.from_json(mutant_result(mutant).to_json())
     assert is_same_run(replay_with_its_mutant(failure), failure.original)
 
@@ -117,9 +119,7 @@ def doctored(failure: Failure, *more: Decision | Switch) -> Failure:
         (Switch("life-0/main", "spawn", 99, "life-0/main"), "switch life-0/main @ spawn #99 -> life-0/main"),
     ],
 )
-def test_a_decision_that_no_longer_occurs_is_named_and_the_rest_is_replayed(
-    failure: Failure, part: Decision | Switch, line: str
-) -> None:
+def test_a_replay_names_a_missing_decision_and_continues(failure: Failure, part: Decision | Switch, line: str) -> None:
     replayed = replay_with_its_mutant(doctored(failure, part))
     assert replayed.gone_lines == [line]
     assert not is_same_run(replayed, failure.original)
@@ -127,7 +127,7 @@ def test_a_decision_that_no_longer_occurs_is_named_and_the_rest_is_replayed(
     assert replayed.record == failure.original.record
 
 
-def test_another_plan_is_another_run(failure: Failure) -> None:
+def test_a_changed_plan_gives_a_different_run(failure: Failure) -> None:
     record = failure.original.record
     with applied_mutant(failure.mutant):
         replayed = replay(replace(record, setup=replace(record.setup, producers=1)))
@@ -148,10 +148,10 @@ def test_tracing_a_replay_does_not_change_it(failure: Failure) -> None:
     assert len(trace) > len(failure.original.story)
 
 
-# Breaches are proven before they are told
+# Violations are repeated before they are reported
 
 
-def test_a_record_that_does_not_break_is_refused(failure: Failure) -> None:
+def test_a_record_without_a_violation_is_refused(failure: Failure) -> None:
     with pytest.raises(ReplayDivergedError):
         verified_run(failure.original.record)
     with applied_mutant(failure.mutant):
@@ -160,7 +160,7 @@ def test_a_record_that_does_not_break_is_refused(failure: Failure) -> None:
     assert again == failure.original
 
 
-def test_a_run_that_cannot_be_repeated_is_refused(quiet_scenario: Scenario) -> None:
+def test_a_run_that_differs_when_repeated_is_refused(quiet_scenario: Scenario) -> None:
     choices, plan = draw(quiet_scenario, 1)
     simulation = simulation_of(plan, choices)
     outcome = run_plan(plan, simulation)
@@ -173,7 +173,7 @@ def test_a_run_that_cannot_be_repeated_is_refused(quiet_scenario: Scenario) -> N
 # Sizes
 
 
-def test_the_size_counts_the_parts_of_a_failure(mutant_result: Callable[[str], Failure]) -> None:
+def test_the_size_counts_messages_switches_faults_and_lives(mutant_result: Callable[[str], Failure]) -> None:
     torn = mutant_result("props-outside-crc").original
     size, schedule = torn.size, torn.record.schedule
     assert size.messages > 0

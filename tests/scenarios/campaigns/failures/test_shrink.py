@@ -1,4 +1,4 @@
-"""Failures become small enough to read, and stay the same failures."""
+"""Shrinking: failures become small enough to read, and break the same promise."""
 
 from dataclasses import replace
 from statistics import median
@@ -30,7 +30,7 @@ TRIES_MAX = 500
 
 
 def first_failures(names: tuple[str, ...]) -> dict[str, Failure]:
-    """Return each mutant with the first failure that shows it."""
+    """Return the first failure with each mutant."""
     failures = {}
     for name in names:
         scenario = narrowed_scenario(mutant_named(name))
@@ -54,7 +54,7 @@ def shrunk(found: dict[str, Failure]) -> dict[str, Failure]:
 
 
 @pytest.mark.slow
-def test_a_sample_of_the_catalogue_becomes_small_enough_to_read(shrunk: dict[str, Failure]) -> None:
+def test_sample_failures_shrink_to_a_few_messages(shrunk: dict[str, Failure]) -> None:
     failures = shrunk | each_shrunk(first_failures(REST_OF_SAMPLE))
     sizes = [failure.smallest.size for failure in failures.values()]
     assert median(size.messages for size in sizes) <= 6
@@ -64,7 +64,7 @@ def test_a_sample_of_the_catalogue_becomes_small_enough_to_read(shrunk: dict[str
     assert max(size.faults for size in sizes) <= 1
 
 
-def test_a_shrunk_failure_is_no_larger_in_any_size(shrunk: dict[str, Failure]) -> None:
+def test_no_size_of_a_shrunk_failure_is_larger_than_before(shrunk: dict[str, Failure]) -> None:
     for failure in shrunk.values():
         before, after = failure.original.size, failure.smallest.size
         assert after.messages <= before.messages
@@ -81,7 +81,7 @@ def test_a_shrunk_failure_breaks_the_same_promise_only_with_the_bug(shrunk: dict
         assert replay(small.record).result.violations == []
 
 
-def test_a_shrunk_failure_keeps_the_switch_or_fault_that_it_needs(shrunk: dict[str, Failure]) -> None:
+def test_a_shrunk_failure_keeps_the_required_task_switch_or_fault(shrunk: dict[str, Failure]) -> None:
     race = shrunk["group-commit-swap-race"].smallest
     assert race.size.switches >= 1
     assert race.size.faults == race.size.sectors == 0
@@ -90,7 +90,7 @@ def test_a_shrunk_failure_keeps_the_switch_or_fault_that_it_needs(shrunk: dict[s
     assert failed_sync.size.faults == 1
 
 
-def test_a_shrunk_torn_record_keeps_one_loss(shrunk: dict[str, Failure]) -> None:
+def test_a_shrunk_torn_record_has_one_loss_in_the_log(shrunk: dict[str, Failure]) -> None:
     torn = shrunk["props-outside-crc"].smallest
     lost = [decision.label for decision in torn.record.decisions if decision.stream.startswith("disk-")]
     assert len(lost) == 1
@@ -107,7 +107,7 @@ def test_a_shrunk_torn_record_keeps_one_loss(shrunk: dict[str, Failure]) -> None
     assert by_power_cut.size.faults == 0
 
 
-def test_the_same_tries_lead_to_the_same_small_failure(found: dict[str, Failure]) -> None:
+def test_shrinking_is_deterministic(found: dict[str, Failure]) -> None:
     ways = []
     for _ in range(2):
         way: list[tuple[RunRecord, bool]] = []
@@ -130,7 +130,7 @@ def test_shrinking_continues_from_its_last_result(found: dict[str, Failure]) -> 
     assert second.failure.smallest.size.messages < found["props-outside-crc"].original.size.messages
 
 
-def test_a_shrink_that_is_stopped_at_once_changes_no_failure(found: dict[str, Failure]) -> None:
+def test_shrinking_that_is_stopped_at_once_changes_nothing(found: dict[str, Failure]) -> None:
     failure = found["props-outside-crc"]
     stopped = shrink_failure(failure, stop=lambda: True)
     assert stopped.tries == 0
@@ -150,7 +150,7 @@ def test_a_failure_can_be_shrunk_by_invariant_only(found: dict[str, Failure]) ->
     assert small.violations[0].invariant == failure.violations[0].invariant
 
 
-def test_json_of_a_shrunk_failure_has_both_sizes(found: dict[str, Failure]) -> None:
+def test_json_of_a_shrunk_failure_has_the_sizes_before_and_after(found: dict[str, Failure]) -> None:
     shrunk = shrink_failure(found["ack-before-flush"], tries_max=50)
     document = shrunk_json(shrunk, 1.23456)
     assert document["before"]["messages"] >= document["after"]["messages"] == 1

@@ -1,4 +1,4 @@
-"""What edits do to a plan and the record that goes with it."""
+"""Smaller plans: how shrinking edits a plan and its record."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ LIVES = tuple(Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", count)
 def smallest(
     plan: Plan, still_fails: Callable[[Plan], bool], shrink: Callable[[Search[RunRecord]], None] = shrink_workload
 ) -> Plan:
-    """Shrink a record with only a plan, which fails under a kind of plans, until it gets no smaller."""
+    """Shrink a record with only a plan until it gets no smaller. A plan fails if `still_fails` is true."""
     best, before = Record((), (), (), plan), None
     while best != before:
         before = best
@@ -65,7 +65,7 @@ def test_after_a_life_is_removed_later_lives_get_lower_numbers(quiet_plan: Plan)
     ]
 
 
-def test_a_plan_without_needs_becomes_the_plainest(quiet_plan: Plan) -> None:
+def test_a_plan_that_needs_no_feature_shrinks_to_the_simplest_plan(quiet_plan: Plan) -> None:
     plan = quiet_plan.replace(
         lives=LIVES, consumers=2, producers=3, index={"slots": 5}, delay={"chance": 0.5}, consuming={"filtered": True}
     )
@@ -79,7 +79,7 @@ def test_a_plan_without_needs_becomes_the_plainest(quiet_plan: Plan) -> None:
     assert (found.faults.failed_sync_chance, found.faults.slow_sync_chance) == (0.0, 0.0)
 
 
-def test_a_plan_keeps_the_parts_that_it_needs(quiet_plan: Plan) -> None:
+def test_shrinking_keeps_the_features_that_the_failure_needs(quiet_plan: Plan) -> None:
     plan = quiet_plan.replace(
         lives=LIVES, consumers=2, index={"slots": 5}, producers=3, messages={"body_bytes_max": 900}
     )
@@ -105,8 +105,8 @@ def test_a_plan_keeps_the_parts_that_it_needs(quiet_plan: Plan) -> None:
     assert not found.heals
 
 
-def test_files_are_filled_by_fewer_larger_messages(quiet_plan: Plan) -> None:
-    """The failure needs bodies of 1500 bytes in all, from any producer."""
+def test_shrinking_fills_files_with_fewer_larger_messages(quiet_plan: Plan) -> None:
+    """The run fails if all bodies together have at least 1500 bytes."""
 
     def still_fails(plan: Plan) -> bool:
         puts = plan.producers * plan.lives[0].messages_each - sum(name.startswith("m0.") for name in plan.left_out)
@@ -123,7 +123,7 @@ def test_files_are_filled_by_fewer_larger_messages(quiet_plan: Plan) -> None:
     assert found.messages.equal_sizes
 
 
-def test_a_life_ends_in_a_stop_or_in_traffic_if_it_can(quiet_plan: Plan) -> None:
+def test_shrinking_replaces_endings_by_a_stop_or_a_crash_in_traffic(quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, lives=(Life(LifeEnding.CRASH_IN_LOAD, "strict-posix", -1, "during", 3),))
     start = Record((), (), (Crash("life-0", "strict-posix", "during", "store /store/a #40"),), plan)
 

@@ -1,4 +1,4 @@
-"""The story of a failure: what concerns it, however much else there was."""
+"""Stories of failures: the relevant events are found among hundreds of others."""
 
 from tornlog.scenarios.campaigns.failures.story import STORY_LINES, story_of
 from tornlog.scenarios.campaigns.mutation_run import Limits, MutationSettings, run_mutant
@@ -15,12 +15,12 @@ NEXT = "/store/commitlog/00000000000000004096"
 
 
 def event(number: int, task: str, kind: str, text: str) -> TraceEvent:
-    """Make the event of a millisecond."""
+    """Make an event at a given millisecond."""
     return TraceEvent(number * 1_000_000, number, task, kind, text)
 
 
 def drowned(*told: TraceEvent) -> list[TraceEvent]:
-    """Return early events, followed by hundreds of others."""
+    """Return the given events, followed by hundreds of others."""
     others = [event(1000 + number, "life-0/index", "store", "/store/index/1 [0, 4)") for number in range(500)]
     return [*told, *others]
 
@@ -36,7 +36,7 @@ def test_events_on_the_bytes_of_a_violation_are_in_the_story() -> None:
     assert "[300, 500)" in story[2]
 
 
-def test_a_message_that_is_named_is_found_by_its_place_in_the_log() -> None:
+def test_events_on_the_record_of_a_named_message_are_in_the_story() -> None:
     ledger = Ledger()
     put = PutEntry("m0.1.7", "T0", 0, "", b"body", b"KEYS\1m0.1.7", True, 0)
     put.physical_offset, put.queue_offset = 4_200, 3
@@ -56,7 +56,7 @@ def test_a_message_that_is_named_is_found_by_its_place_in_the_log() -> None:
     assert "m0.1.7" in story[0]
 
 
-def test_late_tasks_and_dead_machines_are_in_the_story() -> None:
+def test_waiting_tasks_and_dead_machines_are_in_the_story() -> None:
     died = event(1, "life-0/main", "kill", "life-0")
     read = event(2, "life-1/dispatch", "map", LOG)
     story = story_of(drowned(died, read), [Violation("LIVE", "dispatch does not catch up", field="behind")], CONFIG)
@@ -64,7 +64,7 @@ def test_late_tasks_and_dead_machines_are_in_the_story() -> None:
     assert [" kill life-0" in story[1], "life-1/dispatch" in story[2]] == [True, True]
 
 
-def test_a_file_that_an_error_names_is_in_the_story() -> None:
+def test_events_on_a_file_that_an_error_names_are_in_the_story() -> None:
     made = event(1, "life-0/allocate", "create", NEXT)
     summary = f"the store cannot be opened: CorruptFileError: {NEXT} @ 0: size: expected 4096, found 7"
     story = story_of(drowned(made), [Violation("START", summary, field="load")], CONFIG)

@@ -1,4 +1,4 @@
-"""Chance drawn by somebody else: every draw of a run is theirs, and 0 gives the plainest run."""
+"""Drawn choices: a function makes every draw of a run, and 0 gives the simplest run."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from tornlog.sim.policies.replay import Replay
 QUICK = settings(database=None, derandomize=True, max_examples=25)
 
 
-def test_zeros_draw_the_plainest_run(crash_plan: Plan) -> None:
+def test_draws_of_0_give_the_simplest_run(crash_plan: Plan) -> None:
     plain = Run(crash_plan, simulation_of(crash_plan, DrawnChoices(lambda options: 0), Replay())).execute()
     replayed = Run(crash_plan, simulation_of(crash_plan, Choices.replaying(()), Replay())).execute()
 
@@ -39,7 +39,7 @@ def test_drawn_choices_can_be_replayed_without_hypothesis(crash_plan: Plan) -> N
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.01, 0.3, 1.0])
-def test_a_chance_comes_about_as_often_as_it_says(probability: float) -> None:
+def test_a_chance_is_drawn_with_about_its_probability(probability: float) -> None:
     numbers = iter(range(10_000_000))
     stream = DrawnChoices(lambda options: next(numbers) * 7 % options).stream("coins")
 
@@ -48,7 +48,7 @@ def test_a_chance_comes_about_as_often_as_it_says(probability: float) -> None:
     assert abs(hits / 5_000 - probability) < 0.005
 
 
-def test_streams_about_one_subject_draw_from_the_same_hand() -> None:
+def test_streams_of_one_subject_draw_from_the_same_function() -> None:
     numbers = iter((3, 1))
     drawn = DrawnChoices(lambda options: next(numbers))
 
@@ -69,8 +69,10 @@ def test_whole_runs_of_any_plan_keep_every_promise() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of a whole run, before it is shrunk
-def test_a_run_is_shrunk_to_the_plainest_that_does_it(crash_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
-    """The run must lose data at the crash. It shrinks to one loss without a switch of tasks."""
+def test_hypothesis_shrinks_a_run_to_the_simplest_failing_one(
+    crash_plan: Plan, execute: Callable[..., RunOutcome]
+) -> None:
+    """The run must lose data at the crash. It shrinks to one loss without a task switch."""
 
     def lost(run: tuple[Choices, RunOutcome]) -> bool:
         return run[1].injected["page lost"] > 0
@@ -87,7 +89,7 @@ def test_a_run_is_shrunk_to_the_plainest_that_does_it(crash_plan: Plan, execute:
     assert len([decision for decision in losses if "writes lost" in decision.label]) == 1
 
 
-def test_no_surprise_draws_plain_values_and_the_most_surprise_changes_all() -> None:
+def test_no_surprise_draws_zeros_and_the_greatest_changes_every_draw() -> None:
     hand = Surprises()
 
     assert [hand(10) for _ in range(50)] == [0] * 50

@@ -1,4 +1,4 @@
-"""Directories as stores leave them: a real store opens each."""
+"""Drawn store directories: a real store opens each."""
 
 import tempfile
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_a_real_store_opens_any_directory_and_recovers_its_messages() -> None:
     assert {abort for _, abort, _ in seen} == {True, False}
 
 
-def test_exporting_needs_a_directory_that_is_there(tmp_path: Path) -> None:
+def test_export_needs_an_existing_directory(tmp_path: Path) -> None:
     @settings(database=None, derandomize=True, max_examples=1)
     @given(left=store_directories())
     def check(left: DrawnDirectory) -> None:

@@ -1,4 +1,4 @@
-"""Messages within every limit are stored as they are, those beyond are refused."""
+"""Drawn messages: stored unchanged within every limit, refused beyond one."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ Use = Callable[[Callable[[MessageStore], None]], None]
 
 @pytest.fixture(scope="module")
 def use() -> Use:
-    """Return what hands a new, simulated store to a function."""
+    """Return a function that calls another one with a new simulated store."""
 
     @contextmanager
     def kernel() -> Iterator[Kernel]:
@@ -48,7 +48,7 @@ def use() -> Use:
     return use
 
 
-def test_a_message_within_the_limits_is_found_as_it_was_put(use: Use) -> None:
+def test_a_message_within_the_limits_is_stored_unchanged(use: Use) -> None:
     @QUICK
     @given(message=messages())
     def check(message: Message) -> None:
@@ -102,7 +102,7 @@ def test_topics_reach_their_longest_length() -> None:
 
 
 @pytest.mark.ci
-def test_the_plainest_plan_of_faults_has_none_and_each_can_be_drawn() -> None:
+def test_the_simplest_fault_plan_has_no_faults_and_each_fault_can_be_drawn() -> None:
     plainest = find(fault_plans(), lambda plan: True, settings=QUICK)
     sparse = find(fault_plans(), lambda plan: plan.sparse, settings=settings(QUICK, phases=[Phase.generate]))
 

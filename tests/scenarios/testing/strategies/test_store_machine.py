@@ -1,4 +1,4 @@
-"""The store as a state machine: silent as it is, and with a bug found, made small, and found again in the database."""
+"""Store machine: finds no violation in the store, and finds and shrinks planted bugs."""
 
 import re
 from pathlib import Path
@@ -25,13 +25,13 @@ class AcknowledgesTooEarly(StoreMachine):
 
 
 class ForgetsNames(StoreMachine):
-    """A store that does not sync the name of a new segment: only a power cut can show that."""
+    """A store that does not sync the name of a new segment. Only a power cut can reveal this bug."""
 
     mutant = "no-dir-fsync-on-rollover"
 
 
 def steps_of(error: BaseException) -> list[str]:
-    """Return the steps that Hypothesis shows with an error, the first and the last left out."""
+    """Return the steps that Hypothesis prints with an error, without the first and the last one."""
     shown = "\n".join(getattr(error, "__notes__", ()))
     return re.findall(r"^state\.(?!begin|teardown)(\w+)\(", shown, re.MULTILINE)
 
@@ -40,7 +40,7 @@ def test_the_store_keeps_its_promises_under_all_steps_of_hypothesis() -> None:
     run_state_machine_as_test(StoreMachine, settings=QUIET)
 
 
-def test_a_bug_is_found_made_small_and_found_again_in_the_database(tmp_path: Path) -> None:
+def test_a_bug_is_found_shrunk_and_found_again_from_the_database(tmp_path: Path) -> None:
     database = DirectoryBasedExampleDatabase(tmp_path)
     finding = settings(QUIET, derandomize=False, database=database, phases=[Phase.generate, Phase.shrink])
     with pytest.raises(StoreBroke, match=r"STATUS: .* was answered OK before it was durable") as found:
@@ -55,9 +55,9 @@ def test_a_bug_is_found_made_small_and_found_again_in_the_database(tmp_path: Pat
     assert steps_of(again.value) == steps_of(found.value)
 
 
-def test_what_a_power_cut_took_is_shown() -> None:
+def test_a_failure_prints_the_data_lost_in_a_power_cut() -> None:
     quick = settings(QUIET, max_examples=4_000, phases=[Phase.generate], report_multiple_bugs=False)
-    # A log that lacks its first segment has lost it whether anything in it was promised or not.
+    # A missing first segment is a violation even if no message in it was promised.
     gone = r"DUR: .* was promised and is gone|CLEAN: the log has lost more than retention removed"
     with pytest.raises(StoreBroke, match=gone) as found:
         run_state_machine_as_test(ForgetsNames, settings=quick)
@@ -76,7 +76,7 @@ def one_user(quiet_plan: Plan) -> Plan:
     return quiet_plan.replace(producers=1, index={"slots": 5, "seekers": 1}, disk="strict-posix", lives=())
 
 
-def test_a_session_goes_through_lives_that_end_in_every_way(one_user: Plan) -> None:
+def test_lives_of_a_session_can_end_in_every_way(one_user: Plan) -> None:
     store = session(one_user)
 
     assert store.open()
@@ -93,7 +93,7 @@ def test_a_session_goes_through_lives_that_end_in_every_way(one_user: Plan) -> N
     store.close()
 
 
-def test_a_plug_that_is_pulled_at_an_operation_ends_the_step_it_is_in(one_user: Plan) -> None:
+def test_a_power_cut_at_an_operation_ends_the_step(one_user: Plan) -> None:
     store = session(one_user)
     store.open()
     assert store.put()
@@ -101,13 +101,13 @@ def test_a_plug_that_is_pulled_at_an_operation_ends_the_step_it_is_in(one_user: 
 
     assert not store.put()
     assert not store.is_running
-    assert not store.open(0)  # in load, too
+    assert not store.open(0)  # a crash during the load
     assert store.open()
     assert store.ledger.puts[0].name in store.ledger.promised
     store.close()
 
 
-def test_a_look_up_that_finds_something_else_is_a_broken_promise(one_user: Plan) -> None:
+def test_a_look_up_that_returns_another_record_is_a_broken_promise(one_user: Plan) -> None:
     store = session(one_user)
     store.open()
     store.put()
@@ -119,7 +119,7 @@ def test_a_look_up_that_finds_something_else_is_a_broken_promise(one_user: Plan)
         store.look_up()
 
 
-def test_a_record_that_is_not_found_is_a_broken_promise(one_user: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_up_without_a_result_is_a_broken_promise(one_user: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     store = session(one_user)
     store.open()
     store.put()
@@ -130,6 +130,6 @@ def test_a_record_that_is_not_found_is_a_broken_promise(one_user: Plan, monkeypa
         store.look_up()
 
 
-def test_a_plan_that_asks_for_users_a_session_does_not_have_is_refused(one_user: Plan) -> None:
+def test_a_session_refuses_a_plan_with_unsupported_features(one_user: Plan) -> None:
     with pytest.raises(ValueError, match=r"a session has no steps for delay\.chance, retention\.deletes_segments"):
         session(one_user.replace(delay={"chance": 0.5}, retention={"deletes_segments": True}))

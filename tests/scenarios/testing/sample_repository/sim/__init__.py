@@ -1,4 +1,4 @@
-"""How prices move. Has nothing to do with anybody's simulation of disks."""
+"""Simulates prices. It has nothing to do with tornlog's simulation of disks."""
 
 import random
 

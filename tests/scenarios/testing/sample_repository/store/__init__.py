@@ -1,1 +1,1 @@
-"""What this shop keeps on disk."""
+"""The data that this shop stores on disk."""

@@ -1,4 +1,4 @@
-"""A write-ahead log of one file: records behind one another, each its length, its CRC and its payload, then zeros."""
+"""A write-ahead log in one file: consecutive records of length, CRC and payload, then zeros."""
 
 from struct import Struct
 from zlib import crc32
@@ -8,7 +8,7 @@ _HEAD = Struct(">HI")
 
 
 class WriteAheadLog:
-    """What append has returned for survives."""
+    """A log whose payloads survive a crash once `append` has returned."""
 
     def __init__(self, files, directory):
         self._files, self._directory = files, directory
@@ -16,7 +16,7 @@ class WriteAheadLog:
         self._end = 0
 
     def open(self):
-        """Read what is there, and be ready for more; return the payloads."""
+        """Read the stored payloads and return them. Then `append` adds payloads after them."""
         if self._files.status(self._directory) is None:
             self._files.make_directories(self._directory)
             self._files.sync_directory("/")
