@@ -105,7 +105,7 @@ def broken_promises(tallies: Iterable[Tally]) -> list[ViolationKind]:
             found.setdefault(failure.violations[0].signature, []).append(failure)
     rows = []
     for signature, failures in found.items():
-        in_turn = _in_turn(failures)
+        in_turn = _alternating_by_scenario(failures)
         violation = in_turn[0].violations[0]
         scenarios = dict(sorted(times[signature].items()))
         total = sum(scenarios.values())
@@ -114,8 +114,7 @@ def broken_promises(tallies: Iterable[Tally]) -> list[ViolationKind]:
     return sorted(rows, key=lambda row: (-row.times, row.promise, row.kind))
 
 
-def _in_turn(failures: Iterable[Failure]) -> tuple[Failure, ...]:
-    """Return the failures sorted by seed, alternating between scenarios."""
+def _alternating_by_scenario(failures: Iterable[Failure]) -> tuple[Failure, ...]:
     seen: Counter[str] = Counter()
     keyed = []
     for failure in sorted(failures, key=lambda failure: failure.seed):
@@ -150,12 +149,11 @@ def _explained(row: ViolationKind, version: str) -> ViolationKind:
 
 
 def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
-    """Return a broken promise with the bugs that contributed to it."""
     signature = row.first.violations[0].signature
     records = [failure.original.record for failure in row.failures[:FAILURES_TRIED]]
-    clean = _broken_with(composed("none", "", ()), records, signature)
+    clean = _indexes_of_violating(composed("none", "", ()), records, signature)
     records = [record for number, record in enumerate(records) if number not in clean]
-    alone = {member.id: _broken_with(member, records, signature) for member in members}
+    alone = {member.id: _indexes_of_violating(member, records, signature) for member in members}
     if set().union(*alone.values()) == set(range(len(records))):
         suspects = [member for member in members if alone[member.id]]
     else:
@@ -163,14 +161,14 @@ def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
     causes = []
     for member in suspects:
         rest = composed(f"all but {member.id}", "", [other for other in members if other is not member])
-        mended = len(records) - len(_broken_with(rest, records, signature))
+        mended = len(records) - len(_indexes_of_violating(rest, records, signature))
         if mended or alone[member.id]:
             causes.append(Cause(member.id, len(records), mended, len(alone[member.id])))
     causes.sort(key=lambda cause: cause.weight, reverse=True)
     return replace(row, causes=tuple(causes), clean=len(clean))
 
 
-def _broken_with(mutant: Mutant, records: Sequence[RunRecord], signature: str) -> set[int]:
+def _indexes_of_violating(mutant: Mutant, records: Sequence[RunRecord], signature: str) -> set[int]:
     """Return the indexes of the records whose runs with a mutant have this violation or do not end properly."""
     return {number for number, record in enumerate(records) if _breaks(record, mutant, signature)}
 

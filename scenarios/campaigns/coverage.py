@@ -15,7 +15,6 @@ from .runner import Tally
 
 
 def never_injected(tallies: Iterable[Tally]) -> list[str]:
-    """Return the kinds of fault that the scenarios can inject but never injected."""
     rows = list(tallies)
     injected: Counter[str] = sum((tally.injected for tally in rows), Counter())
     return [kind for kind in faults_in(tally.scenario for tally in rows) if not injected[kind]]

@@ -115,7 +115,7 @@ def compare(
     by_name = {witness.name: witness for witness in witnesses}
     for difference in sorted(differences, key=lambda one: order[one.here[:2]]):
         is_looked_at = len(found.differences) < TRACED_MAX
-        found.differences.append(_placed(difference, by_name) if is_looked_at else difference)
+        found.differences.append(_with_first_different_event(difference, by_name) if is_looked_at else difference)
     found.seconds = perf_counter() - began
     return found
 
@@ -147,8 +147,7 @@ def _differences(
             yield DigestDifference(witness.name, own, one)
 
 
-def _placed(difference: DigestDifference, witnesses: dict[str, WitnessProcess]) -> DigestDifference:
-    """Trace a seed in this process and in the witness, and find the first different event."""
+def _with_first_different_event(difference: DigestDifference, witnesses: dict[str, WitnessProcess]) -> DigestDifference:
     own = difference.here
     job = OneRun(own.scenario, own.seed)
     try:

@@ -90,7 +90,6 @@ class Exploration:
 
     @property
     def states_per_second(self) -> float:
-        """Return the recovered and judged states per second."""
         return self.found.total.judged / self.seconds if self.seconds else 0.0
 
 

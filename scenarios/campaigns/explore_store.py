@@ -35,20 +35,20 @@ def state_digest_of(ledger: Ledger, damage: Sequence[DamagedRange]) -> str:
     Unanswered puts without a known log offset are left out: such a put allows a record but does not require it. A crash
     image can contain that record only if the image was made after the put began.
     """
-    return blake2b(repr((_facts(ledger), list(damage))).encode(), digest_size=16).hexdigest()
+    return blake2b(repr((_comparable(ledger), list(damage))).encode(), digest_size=16).hexdigest()
 
 
-def _facts(value: object) -> object:
+def _comparable(value: object) -> object:
     """Convert a ledger's state to nested lists of text, with sets and mappings sorted."""
     if is_dataclass(value) and not isinstance(value, type):
-        return [_facts(getattr(value, one.name)) for one in fields(value) if one.compare]
+        return [_comparable(getattr(value, one.name)) for one in fields(value) if one.compare]
     if isinstance(value, Mapping):
-        return sorted(([_facts(key), _facts(one)] for key, one in value.items()), key=repr)
+        return sorted(([_comparable(key), _comparable(one)] for key, one in value.items()), key=repr)
     if isinstance(value, set):
         return sorted(value)
     if isinstance(value, list | tuple):
         return [
-            _facts(one)
+            _comparable(one)
             for one in value
             if not (isinstance(one, PutEntry) and one.status is None and one.physical_offset is None)
         ]
@@ -84,7 +84,6 @@ class DyingRun(Run):
 
     @property
     def violations(self) -> list[Violation]:
-        """Return the violations up to and including the crash."""
         return self._judge.violations
 
     def _play(self) -> None:
@@ -103,9 +102,9 @@ class DyingRun(Run):
             self._progress.note_crash(None)
             before = self._ledger.savepoint()
             self.disk = disk
-            self.guarantees = {profile: self._promised(disk, profile, before) for profile in self._profiles}
+            self.guarantees = {profile: self._guarantees_after(disk, profile, before) for profile in self._profiles}
 
-    def _promised(self, disk: Disk, profile: str, before: bytes) -> CrashGuarantees:
+    def _guarantees_after(self, disk: Disk, profile: str, before: bytes) -> CrashGuarantees:
         """Return the guarantees after a crash with a profile. before: the ledger's savepoint at the crash."""
         self._ledger.restore(before)
         self._judge.crash(self._store, disk, PROFILES[profile])
@@ -170,7 +169,6 @@ class StoreCrash:
         self._heal = heal
 
     def choices(self, profile: str) -> Iterator[CrashChoice]:
-        """Yield the possible disk states after a crash with a profile."""
         states = self._states[profile]
         for state in states:
             yield CrashChoice(state, states, self._situation.stream)
@@ -181,7 +179,6 @@ class StoreCrash:
         return self._states[profile].is_exhaustive, self._states[profile].was_cut
 
     def promises(self, profile: str) -> str:
-        """Return the digest of the guarantees after a crash with a profile."""
         return self._guarantees[profile].state
 
     def judge(self, profile: str, choice: CrashChoice) -> str:

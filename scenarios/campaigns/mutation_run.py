@@ -113,12 +113,10 @@ class MutantResult:
 
     @property
     def invariant(self) -> str:
-        """Return the first broken invariant; empty without a find."""
         return self.finds[0].invariant if self.finds else ""
 
     @property
     def scenario(self) -> str:
-        """Return the first scenario that found the mutant; empty without a find."""
         return self.finds[0].scenario if self.finds else ""
 
     @property
@@ -173,7 +171,7 @@ def core_seconds_texts(results: Sequence[MutantResult]) -> dict[str, str]:
     return texts
 
 
-def _is_dear(scenario: Scenario) -> bool:
+def _has_expensive_runs(scenario: Scenario) -> bool:
     return scenario.ranges.has_brokers and scenario.name not in SWARM
 
 
@@ -218,7 +216,7 @@ class _Search:
         for scenario, seed in self._rounds():
             if scenario.name in finders:
                 continue
-            self._take(scenario, self._run(scenario, seed))
+            self._add_result(scenario, self._run(scenario, seed))
             finders = {find.scenario for find in self._finds}
             limit = self._limits.core_seconds
             is_over = limit is not None and self._core_seconds >= limit
@@ -234,7 +232,7 @@ class _Search:
         seeds = self._limits.seeds
         for number in count(1) if seeds is None else range(1, _ROUNDS_PER_TURN * seeds + 1):
             for scenario in self._scenarios:
-                turn, left = divmod(number, _ROUNDS_PER_TURN if _is_dear(scenario) else 1)
+                turn, left = divmod(number, _ROUNDS_PER_TURN if _has_expensive_runs(scenario) else 1)
                 if left == 0 and (seeds is None or turn <= seeds):
                     yield scenario, turn - 1
 
@@ -245,7 +243,7 @@ class _Search:
         self._seeds += 1
         return result
 
-    def _take(self, scenario: Scenario, result: SeedResult) -> None:
+    def _add_result(self, scenario: Scenario, result: SeedResult) -> None:
         if not self._finds:
             self._reached += result.reached > 0
             self._bit += result.bit > 0
@@ -253,11 +251,11 @@ class _Search:
         if result.error:
             self._error = f"{scenario.name}, seed {result.seed}: {result.error}"
         elif result.failure is not None:
-            self._take_find(scenario, result.seed, result.failure)
+            self._add_find(scenario, result.seed, result.failure)
         elif len(self._digests) < _COMPARED_MAX and (result.reached or not self._mutant.has_reach):
             self._digests.append((scenario, result.seed, result.digest))
 
-    def _take_find(self, scenario: Scenario, seed: int, failure: Failure) -> None:
+    def _add_find(self, scenario: Scenario, seed: int, failure: Failure) -> None:
         clean = run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX)
         if clean.outcome != "held":  # both runs broke a promise, so this seed is no find
             found = str(clean.failure.violations[0]) if clean.failure else clean.error
@@ -278,14 +276,14 @@ class _Search:
             self._core_seconds if first is None else first.core_seconds,
             self._reached if mutant.has_reach else None,
             self._bit if reports else None,
-            None if reports or first is not None or self._error else self._differing(),
+            None if reports or first is not None or self._error else self._count_differing_seeds(),
             first is None or first.invariant in mutant.found_by,
             self._clean_violation,
             self._error,
             self._first,
         )
 
-    def _differing(self) -> tuple[int, int]:
+    def _count_differing_seeds(self) -> tuple[int, int]:
         """Return the number of compared seeds whose digest differs without the mutant, and of all compared seeds."""
         clean = [run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX) for scenario, seed, _ in self._digests]
         pairs = zip(clean, self._digests, strict=True)

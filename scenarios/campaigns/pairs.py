@@ -191,7 +191,7 @@ APART: tuple[Apart, ...] = (
 
 
 @cache
-def _places(name: str) -> frozenset[_Place]:
+def _possible_places(name: str) -> frozenset[_Place]:
     """Return the kinds of run and disk in which a name can occur. Runs of several machines use sound disks only."""
     places = {(run, disk) for run in _RUNS for disk in _ANY_DISK if run == _ALONE or disk in _SOUND}
     for limit in LIMITS:
@@ -201,7 +201,7 @@ def _places(name: str) -> frozenset[_Place]:
 
 
 def _can_meet(first: str, second: str) -> bool:
-    if _places(first).isdisjoint(_places(second)):
+    if _possible_places(first).isdisjoint(_possible_places(second)):
         return False
     return not any(
         (first in apart.these and second in apart.those) or (second in apart.these and first in apart.those)
@@ -219,7 +219,6 @@ def features_of(plan: Plan) -> tuple[str, ...]:
 
 
 def pairs_in(features: Iterable[str], injected: Mapping[str, int]) -> Iterable[Pair]:
-    """Return the pairs that occurred together in a run with these features and injected faults."""
     took_part = {*features, *(kind for kind, times in injected.items() if times and kind in FAULTS)} - SINGLE.keys()
     return combinations(sorted(took_part), 2)
 
@@ -232,7 +231,6 @@ class PairsMet(NamedTuple):
 
     @property
     def can(self) -> int:
-        """Return the number of pairs that can occur together."""
         return self.met + len(self.never)
 
     def partners(self) -> dict[str, list[str]]:

@@ -196,13 +196,13 @@ def batches_of(
 
 def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
     """Sort scenarios so that those with ranges that few other scenarios use come first."""
-    drawn = [_out_of_the_ordinary(scenario) for scenario in scenarios]
+    drawn = [_rare_ranges_of(scenario) for scenario in scenarios]
     shared = Counter(chain.from_iterable(drawn))
     rarity = [min((shared[one] for one in own), default=len(scenarios)) for own in drawn]
     return [scenarios[number] for number in sorted(range(len(scenarios)), key=rarity.__getitem__)]
 
 
-def _out_of_the_ordinary(scenario: Scenario) -> set[tuple[str, object]]:
+def _rare_ranges_of(scenario: Scenario) -> set[tuple[str, object]]:
     """Return a scenario's non-default ranges. Each disk and each ending counts as a range of its own."""
     found: set[tuple[str, object]] = set()
     for path, options in scenario.ranges.chosen.items():
@@ -240,7 +240,7 @@ def _results(
     batches: Iterable[Batch], jobs: int, deadline: float | None, interruption: Interruption
 ) -> Iterator[tuple[Batch, list[SeedResult]]]:
     """Yield each batch that starts before the deadline with its results, in order."""
-    source = _until(iter(batches), deadline)
+    source = _started_before(iter(batches), deadline)
     if jobs > 1:
         for batch, found in in_processes(run_batch, source, jobs, interruption):
             if isinstance(found, BrokenProcessPool):
@@ -261,7 +261,7 @@ def _lost(batch: Batch, seed: int, error: Exception) -> SeedResult:
     return SeedResult(batch.scenario.name, seed, "harness-error", error=f"worker process died: {error}")
 
 
-def _until(batches: Iterator[Batch], deadline: float | None) -> Iterator[Batch]:
+def _started_before(batches: Iterator[Batch], deadline: float | None) -> Iterator[Batch]:
     for batch in batches:
         if deadline is not None and perf_counter() >= deadline:
             return

@@ -136,11 +136,9 @@ def _execute(
 
 
 def digest_of(scenario: Scenario, seed: int, trace: Trace | None = None) -> str:
-    """Return the digest of one seed's run."""
     return _execute(scenario, seed, trace)[1].digest
 
 
 def draw(scenario: Scenario, seed: int) -> tuple[Choices, Plan]:
-    """Return a seed's choices and the plan drawn from them."""
     choices = Choices(f"{scenario.seed_stream}/{seed}")
     return choices, draw_plan(choices.stream("plan"), scenario.ranges)

@@ -32,7 +32,6 @@ class Knob:
 
 
 def knob(*options: Any, plain: Any = None, least: int | None = None, weight: int = 0, in_sessions: bool = True) -> Any:
-    """Return a dataclass field for a knob."""
     assert options, "a knob needs a default"
     assert plain is None or least is None, "shrinking either takes the plain value or lowers step by step"
     return field(default=options[0], metadata={_KEY: Knob(options, plain, least, weight, in_sessions)})

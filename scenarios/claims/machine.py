@@ -42,7 +42,6 @@ def image_before(plan: Plan) -> Image | None:
 
 @lru_cache(maxsize=32)  # an exploration recovers many states of the same plan
 def config_of(plan: Plan) -> StoreConfig:
-    """Return the store's settings for a plan."""
     return StoreConfig(
         plan.directories.root,
         store_path_commit_log=_log_paths(plan.directories),

@@ -49,7 +49,6 @@ class LifeEnding(StrEnum):
 
     @property
     def is_stop(self) -> bool:
-        """Return whether the store is stopped cleanly."""
         return self.value.startswith("stop")
 
 
@@ -79,7 +78,6 @@ class Life:
 
     @property
     def is_stop(self) -> bool:
-        """Return whether the store is stopped cleanly."""
         return self.ending.is_stop
 
 
@@ -159,7 +157,6 @@ class Plan:
         return not self.cluster.slaves and not self.broker.serves
 
     def value(self, path: str) -> Any:
-        """Return the value of the knob with this path in `KNOBS`."""
         feature, _, name = path.rpartition(".")
         return getattr(getattr(self, feature) if feature else self, name)
 

@@ -34,7 +34,6 @@ _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
 
 
 def possible_faults(ranges: Ranges) -> frozenset[str]:
-    """Return the names of the faults that some seed of these ranges can inject."""
     disks = [DISK_MODELS[name] for name in _options(ranges, "disk")]
     endings = set(_options(ranges, "endings"))
     loses_pages = any(not PROFILES[crash].page_cache_survives for disk in disks for crash in disk.crashes)

@@ -20,10 +20,12 @@ _OF_LIVES: dict[str, Options] = {
     "messages_each": (3, 8, 16),
 }
 """Options for lives: the endings, the number of lives, and the messages per producer in each."""
-_BY_NAME = ("faults", "rot", "disturbances", "cluster", "network", "broker")
+_FEATURES_DRAWN_LAST = ("faults", "rot", "disturbances", "cluster", "network", "broker")
 """Features that are drawn last. The knobs of each are drawn in the order of their names."""
-_DRAWN_FIRST = tuple(path for path in KNOBS if path.partition(".")[0] not in _BY_NAME)
-_DRAWN_LAST = tuple(path for feature in _BY_NAME for path in sorted(KNOBS) if path.startswith(f"{feature}."))
+_DRAWN_FIRST = tuple(path for path in KNOBS if path.partition(".")[0] not in _FEATURES_DRAWN_LAST)
+_DRAWN_LAST = tuple(
+    path for feature in _FEATURES_DRAWN_LAST for path in sorted(KNOBS) if path.startswith(f"{feature}.")
+)
 POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
     "random-walk": ((1, 4, 16, 64), "mean stretch"),
     "pct": ((2, 3, 5), "depth"),
@@ -110,7 +112,6 @@ class Ranges:
 
     @property
     def has_brokers(self) -> bool:
-        """Return whether some plans have a broker with clients."""
         return any(self["broker.serves"])
 
     def replace(self, **changes: Options | Mapping[str, Options] | None) -> "Ranges":

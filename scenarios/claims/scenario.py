@@ -33,12 +33,10 @@ class Scenario:
 
     @property
     def seed_stream(self) -> str:
-        """Return the name of the stream from which a seed's choices are drawn."""
         return self.stream or self.name
 
     @classmethod
     def of(cls, name: str, claim: str, *, stream: str = "", **chosen: Options | Mapping[str, Options]) -> "Scenario":
-        """Return a scenario with the ranges `Ranges(**chosen)`."""
         return cls(name, claim, Ranges(**chosen), stream)
 
     @property

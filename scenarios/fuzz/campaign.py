@@ -57,7 +57,6 @@ class FuzzReport:
 
     @property
     def per_second(self) -> float:
-        """Return the number of inputs per second."""
         return self.inputs / self.seconds if self.seconds else 0.0
 
 

@@ -43,7 +43,6 @@ class CoveredFuzzer:
         self._began, self._cpu_began = perf_counter(), process_time()
 
     def write_seeds(self) -> None:
-        """Write valid inputs to libFuzzer's initial corpus."""
         directory = Path(self._task["seeds"])
         directory.mkdir()
         draw = Draw(f"fuzz/{self._target.name}/{self._task['seed']}")
@@ -51,7 +50,6 @@ class CoveredFuzzer:
             (directory / f"{number}.bin").write_bytes(self._target.valid(draw))
 
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
-        """Mutate an input by its shape, as `engine` does."""
         target, draw = self._target, Draw(f"{self._task['seed']}/{seed}")
         raw = bytes(data)
         if not raw or draw.chance(_FRESH_CHANCE):

@@ -103,7 +103,6 @@ def _zero(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
 
 
 def _move(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
-    """Move or copy a segment to another offset."""
     path = _pick_file(entries, draw)
     if path is not None and "/" in path:
         target = f"{path.rpartition('/')[0]}/{draw.pick(_BASES):020d}"
@@ -130,11 +129,11 @@ def _add_foreign(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
     entries[path] = content
 
 
-def _take_over(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+def _copy_from_other(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
     other = unpack(draw.pick(others)) if others else None
     path = None if other is None else _pick_file(dict(other.entries), draw)
     if other is not None and path is not None:
         entries[path] = other.entries[path]
 
 
-_NAME_CHANGES = (_remove, _resize, _zero, _move, _exchange, _make_directory, _add_foreign, _take_over)
+_NAME_CHANGES = (_remove, _resize, _zero, _move, _exchange, _make_directory, _add_foreign, _copy_from_other)

@@ -38,7 +38,6 @@ class Corpus:
 
     @property
     def outcomes(self) -> int:
-        """Return the number of different outcomes."""
         return len(self._seen)
 
     def note(self, outcome: InputOutcome, raw: bytes) -> bool:
@@ -74,11 +73,9 @@ class FuzzTally:
 
     @property
     def refused(self) -> int:
-        """Return the number of inputs that were refused with a documented error."""
         return self.inputs - self.accepted - self.broken
 
     def counts(self) -> dict[str, int]:
-        """Return the counts of a `campaign.FuzzReport`."""
         assert 0 <= self.accepted + self.broken <= self.inputs, (self.accepted, self.broken, self.inputs)
         own = {name: getattr(self, name) for name in ("inputs", "accepted", "refused", "broken")}
         return own | {"outcomes": self.corpus.outcomes, "corpus": len(self.corpus.inputs)}
@@ -204,16 +201,16 @@ def minimised(
     before = None
     while before != search.best and not search.is_over:
         before = search.best
-        search.drop_parts(lambda candidate: target.shape(candidate).parts, _keeping(target))
+        search.drop_parts(lambda candidate: target.shape(candidate).parts, _part_remover(target))
         if not target.keeps_length:
             search.lower(len(search.best), 0, lambda candidate, length: candidate[:length])
-            search.drop_parts(_pieces, _keeping_pieces)
+            search.drop_parts(_pieces, _join_pieces)
         search.drop_parts(_nonzero_pieces, _zeroing_others)
     assert len(search.best) <= len(raw), (len(search.best), len(raw))
     return search.best
 
 
-def _keeping(target: Target) -> Callable[[bytes, Sequence[ShapePart]], bytes]:
+def _part_remover(target: Target) -> Callable[[bytes, Sequence[ShapePart]], bytes]:
     """Return a function that removes parts from a candidate. It keeps all bytes between parts."""
 
     def keep(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
@@ -234,7 +231,7 @@ def _pieces(candidate: bytes) -> list[ShapePart]:
     return [ShapePart(at, min(at + step, length)) for at in range(0, length, step)]
 
 
-def _keeping_pieces(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
+def _join_pieces(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
     return b"".join(candidate[start:end] for start, end in kept)
 
 

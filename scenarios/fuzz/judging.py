@@ -59,7 +59,6 @@ class FuzzFailure:
         return f"fuzz-{self.target}-{self.breach.signature}"
 
     def to_json(self) -> str:
-        """Return the text of the artefact."""
         return write_artefact(FUZZ, self)
 
     @classmethod
@@ -77,7 +76,6 @@ def judge(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
 
 
 def judge_in_full(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
-    """Judge an input within its limits of time and memory."""
     try:
         with cpu_limit(target.cpu_seconds_max):
             judged = judge(target, raw)
@@ -102,7 +100,6 @@ def breach_of_memory(target: Target, raw: bytes) -> FuzzViolation | None:
 
 
 def hang_of(target: Target) -> FuzzViolation:
-    """Return the violation for an input that exceeds the time limit."""
     return FuzzViolation("hang", f"an end within {target.cpu_seconds_max:g} s of CPU time", "none")
 
 
@@ -134,7 +131,6 @@ _STATUS = "/proc/self/statm"
 
 @contextmanager
 def address_space_limited(more_bytes: int = ADDRESS_SPACE_BYTES) -> Iterator[None]:
-    """Limit the growth of the process's memory inside a `with` block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with open(_STATUS, encoding="ascii") as status:
         used_bytes = int(status.read().split()[0]) * _PAGE_BYTES
@@ -150,7 +146,6 @@ def address_space_limited(more_bytes: int = ADDRESS_SPACE_BYTES) -> Iterator[Non
 
 
 def peak_bytes(run: Callable[[], object]) -> int:
-    """Return the peak of memory that run() allocates."""
     tracemalloc.start()
     try:
         run()

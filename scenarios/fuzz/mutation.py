@@ -25,7 +25,6 @@ class Draw:
         """Draws a number in [0, 1)."""
 
     def below(self, options: int) -> int:
-        """Draw 0 <= x < options."""
         assert options > 0, options
         return int(self.unit() * options)
 
@@ -152,7 +151,7 @@ def _overwrite(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes
     data[at : at + end - start] = data[start:end]
 
 
-def _end_at(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+def _truncate_at_part(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
     del data[draw.pick(draw.pick(shape.parts)) :]
 
 
@@ -161,7 +160,7 @@ def _zero(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) ->
     data[start:end] = bytes(max(0, min(end, len(data)) - start))
 
 
-_PART_CHANGES = (_leave_out, _repeat, _swap, _overwrite, _end_at, _zero)
+_PART_CHANGES = (_leave_out, _repeat, _swap, _overwrite, _truncate_at_part, _zero)
 
 
 def _flip(data: bytearray, draw: Draw) -> None:
@@ -174,7 +173,7 @@ def _flip_of_others(data: bytearray, draw: Draw, others: Sequence[bytes]) -> Non
         _flip(data, draw)
 
 
-def _cut(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+def _truncate(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
     del data[draw.below(len(data) + 1) :]
 
 
@@ -212,4 +211,4 @@ def _splice(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
         data[draw.below(len(data) + 1) :] = other[draw.below(len(other) + 1) :]
 
 
-_BYTE_CHANGES = (_flip_of_others, _cut, _remove, _insert, _append_zeros, _copy_range, _double, _splice)
+_BYTE_CHANGES = (_flip_of_others, _truncate, _remove, _insert, _append_zeros, _copy_range, _double, _splice)

@@ -51,19 +51,19 @@ def settings_of(settings: int) -> StoreConfig:
 
 
 def made_store(draw: Draw) -> DirectoryContent:
-    return _made(draw.below(STORES))
+    return _make_directory(draw.below(STORES))
 
 
 @cache
-def _made(number: int) -> DirectoryContent:
+def _make_directory(number: int) -> DirectoryContent:
     assert 0 <= number < STORES, number
     draw = Draw(f"store {number}")
     settings = number % 4
-    _, image = run_on(None, lambda world: _live(world, settings, draw))
+    _, image = run_on(None, lambda world: _use_store(world, settings, draw))
     return directory_of_image(image, ROOT, settings)
 
 
-def _live(world: World, settings: int, draw: Draw) -> None:
+def _use_store(world: World, settings: int, draw: Draw) -> None:
     """Put some messages. Then stop the store, or return without a stop so that the power is cut."""
     world.files.make_directories(ROOT)
     store = MessageStore(world, settings_of(settings))

@@ -69,7 +69,6 @@ class Target(ABC):
         """Correct checksums and similar fields in place, so that fuzzing reaches the code after a check."""
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
-        """Return a mutated copy of an input with the given shape."""
         data = mutated(raw, shape, draw, others, self.size_bytes_max)
         if draw.chance(MENDED_CHANCE):
             self.mend(data)

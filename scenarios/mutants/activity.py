@@ -28,7 +28,6 @@ _applied: list[Activity] = []
 
 @contextmanager
 def counting() -> Iterator[Activity]:
-    """Count the applied mutant's activity inside a `with` block."""
     activity = Activity()
     _applied.append(activity)
     try:
@@ -98,7 +97,6 @@ def reports_bites(replacement: object) -> bool:
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names that a code object and its nested functions use."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

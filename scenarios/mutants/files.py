@@ -25,7 +25,6 @@ class MutantFileError(LookupError):
 
 
 def is_in_file(name: str) -> bool:
-    """Return whether a name has the form `FILE.py` or `FILE.py:ID`."""
     return _NAME.fullmatch(name) is not None
 
 

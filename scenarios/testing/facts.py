@@ -64,7 +64,6 @@ class Facts:
         self.enabled.update(dict.fromkeys(kinds))
 
     def never_injected(self) -> list[str]:
-        """Return the enabled faults that never happened."""
         happened = self.injected | {CRASH: self.crash_points}
         return [name for name in self.enabled if not happened.get(name)]
 
@@ -79,7 +78,6 @@ class Facts:
             yield seed
 
     def replay_command(self, *options: str) -> str:
-        """Return the command that runs this test alone."""
         return f"{self.command} {shlex.join((self.id, *options))}"
 
     def leave_failure(self, out: Path | None, text: str) -> Path | None:
@@ -108,7 +106,6 @@ class Facts:
 
 
 def facts_of(item: pytest.Function, wanted: MarkArguments) -> Facts:
-    """Return empty facts of a test."""
     config = item.config
     file = relpath(item.path, config.invocation_params.dir)
     names = (node.name for node in item.listchain() if isinstance(node, pytest.Class | pytest.Function))

@@ -110,7 +110,6 @@ def campaign_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
 
 
 def check_options(config: pytest.Config) -> None:
-    """Raise pytest.UsageError for an invalid option."""
     try:
         replay = campaign_of(config, MarkArguments()).replay
     except typer.BadParameter as error:

@@ -29,7 +29,7 @@ from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 
 RunRecord = Record[Plan]
-_NO_NAME = re.compile(r"[^\w.-]+")
+_NOT_IN_FILE_NAMES = re.compile(r"[^\w.-]+")
 """Characters to replace in file names, because a mutant's name may be a path."""
 
 
@@ -82,7 +82,6 @@ class Failure:
 
     @property
     def smallest(self) -> FailingRun:
-        """Return the shrunk run if there is one, else the original."""
         return self.shrunk or self.original
 
     @property
@@ -97,7 +96,7 @@ class Failure:
     @property
     def name_of_mutant(self) -> str:
         """Return the start of the file's name for a mutant. It keeps mutants apart that break the same promise."""
-        return _NO_NAME.sub("-", f"{self.mutant}-{self.original.signature}").strip("-")
+        return _NOT_IN_FILE_NAMES.sub("-", f"{self.mutant}-{self.original.signature}").strip("-")
 
     def to_json(self) -> str:
         shrunk = None if self.shrunk is None else _run_document(self.shrunk)

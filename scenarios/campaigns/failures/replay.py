@@ -67,7 +67,6 @@ def is_same_run(replayed: RunReplay, run: FailingRun) -> bool:
 
 
 def size_of(replayed: RunReplay) -> Size:
-    """Measure how much a reader has to follow in a run."""
     outcome, record = replayed.result, replayed.record
     faults = Counter({kind: times for kind, times in outcome.injected.items() if not kind.startswith(_NO_FAULTS)})
     for kind in _DAMAGED_PAGES:

@@ -20,7 +20,7 @@ from .failure import RunRecord
 _Part = TypeVar("_Part", FaultPlan, NetworkPlan)
 
 
-def _plain(*features: str) -> dict[str, object]:
+def _plain_values(*features: str) -> dict[str, object]:
     """Return the plain values of all knobs of the given features, heaviest knob first."""
     knobs = {
         path: knob for path, knob in KNOBS.items() if knob.plain is not None and (path.partition(".")[0] in features)
@@ -29,8 +29,8 @@ def _plain(*features: str) -> dict[str, object]:
 
 
 _OF_MACHINES = ("cluster", "broker")
-_PLAIN = _plain(*{path.partition(".")[0] for path in KNOBS} - set(_OF_MACHINES))
-_PLAIN_CLUSTER, _PLAIN_BROKER = _plain("cluster"), _plain("broker")
+_PLAIN = _plain_values(*{path.partition(".")[0] for path in KNOBS} - set(_OF_MACHINES))
+_PLAIN_CLUSTER, _PLAIN_BROKER = _plain_values("cluster"), _plain_values("broker")
 _LEAST = {path: knob.least for path, knob in KNOBS.items() if knob.least is not None}
 """The lowest value of each knob that shrinking lowers by bisection."""
 
@@ -44,11 +44,10 @@ _PLACE = re.compile(r"\b(?P<kind>life-|disk-|m)(?P<number>\d+)(?=[./]|$)")
 
 
 def shrink_workload(search: Search[RunRecord]) -> None:
-    """Remove lives, features, producers and messages one after the other."""
     for number in reversed(range(len(search.best.setup.lives))):
         if len(search.best.setup.lives) > 1:
             search.attempt(without_life(search.best, number))
-    search.attempt(_keeping_messages(search.best, _messages(search.best.setup, healing=False)))
+    search.attempt(_with_only_messages(search.best, _message_names(search.best.setup, healing=False)))
     if not search.attempt(_planned(search.best, _PLAIN)):
         _try_each(search, _PLAIN)
     _shrink_faults(search)
@@ -70,23 +69,22 @@ def shrink_workload(search: Search[RunRecord]) -> None:
 
 
 def _drop_messages(search: Search[RunRecord]) -> None:
-    search.drop_parts(lambda record: _messages(record.setup), _keeping_messages)
+    search.drop_parts(lambda record: _message_names(record.setup), _with_only_messages)
 
 
 def _try_larger_messages(search: Search[RunRecord]) -> None:
-    """Try larger messages or smaller files, so that fewer messages fill a file."""
-    for changes in _tighter(search.best.setup):
+    for changes in _smaller_files(search.best.setup):
         before = search.best
-        messages = len(_messages(before.setup))
+        messages = len(_message_names(before.setup))
         if messages <= _FEW_MESSAGES:
             return
         if search.attempt(_planned(before, changes)):
             _drop_messages(search)
-            if len(_messages(search.best.setup)) >= messages:
+            if len(_message_names(search.best.setup)) >= messages:
                 search.best = before
 
 
-def _tighter(plan: Plan) -> Iterator[dict[str, object]]:
+def _smaller_files(plan: Plan) -> Iterator[dict[str, object]]:
     for messages_each in (1, 2, 3):
         body_bytes = plan.commit_log_bytes // messages_each - _BESIDE_BODY_BYTES
         yield {"messages.equal_sizes": True, "messages.body_bytes_max": body_bytes, "messages.property_bytes_max": 0}
@@ -100,21 +98,19 @@ def shrink_lives(search: Search[RunRecord]) -> None:
     """Replace the ending of each life by a clean stop, or a rare kind of crash by a crash in traffic."""
     for number in range(len(search.best.setup.lives)):
         life = search.best.setup.lives[number]
-        if life.ending != LifeEnding.STOP and search.attempt(_stopped(search.best, number)):
+        if life.ending != LifeEnding.STOP and search.attempt(_ending_in_stop(search.best, number)):
             continue
         is_in_operation = any(crash.life == life_name(number) and crash.point for crash in search.best.crashes)
         if is_in_operation and life.ending not in (LifeEnding.STOP, LifeEnding.CRASH_IN_TRAFFIC):
             search.attempt(_with_life(search.best, number, ending=LifeEnding.CRASH_IN_TRAFFIC))
 
 
-def _stopped(record: RunRecord, number: int) -> RunRecord:
+def _ending_in_stop(record: RunRecord, number: int) -> RunRecord:
     crashes = tuple(crash for crash in record.crashes if crash.life != life_name(number))
     return _with_life(replace(record, crashes=crashes), number, ending=LifeEnding.STOP, operation=-1)
 
 
 def without_life(record: RunRecord, gone: int) -> RunRecord:
-    """Remove one life from a record and renumber the later lives."""
-
     def rename(text: str) -> str | None:
         """Renumber the lives named in a text. Returns None if the text names the removed life."""
         numbers = [int(place["number"]) for place in _PLACE.finditer(text)]
@@ -147,23 +143,25 @@ def without_life(record: RunRecord, gone: int) -> RunRecord:
 
 def _shrink_faults(search: Search[RunRecord]) -> None:
     def chances(record: RunRecord) -> list[str]:
-        return [*_chances(record.setup.faults), *_chances(record.setup.network)]
+        return [*_enabled_faults(record.setup.faults), *_enabled_faults(record.setup.network)]
 
     def keeping(record: RunRecord, kept: Sequence[str]) -> RunRecord:
         plan = record.setup
-        return _planned(record, {"faults": _only(plan.faults, kept), "network": _only(plan.network, kept)})
+        return _planned(
+            record, {"faults": _with_only_faults(plan.faults, kept), "network": _with_only_faults(plan.network, kept)}
+        )
 
     search.drop_parts(chances, keeping)
 
 
-def _chances(part: FaultPlan | NetworkPlan) -> list[str]:
+def _enabled_faults(part: FaultPlan | NetworkPlan) -> list[str]:
     """Return the faults that a plan's disk or network part enables. The two parts have no fault name in common."""
     names = (field.name for field in fields(part) if field.name.endswith("_chance"))
     return [name for name in names if getattr(part, name)]
 
 
-def _only(part: _Part, kept: Sequence[str]) -> _Part:
-    gone: dict[str, Any] = {name: 0.0 for name in _chances(part) if name not in kept}
+def _with_only_faults(part: _Part, kept: Sequence[str]) -> _Part:
+    gone: dict[str, Any] = {name: 0.0 for name in _enabled_faults(part) if name not in kept}
     return replace(part, **gone)
 
 
@@ -181,7 +179,7 @@ def _lower(search: Search[RunRecord], path: str) -> None:
     search.lower(search.best.setup.value(path), _LEAST[path], lambda record, value: _planned(record, {path: value}))
 
 
-def _messages(plan: Plan, *, healing: bool = True) -> list[str]:
+def _message_names(plan: Plan, *, healing: bool = True) -> list[str]:
     """Return the names of all messages in a plan. healing: include those of the final life for the liveness check."""
     each = [life.messages_each for life in plan.lives] + [HEAL_MESSAGES_EACH] * (healing and plan.heals)
     return [
@@ -192,8 +190,8 @@ def _messages(plan: Plan, *, healing: bool = True) -> list[str]:
     ]
 
 
-def _keeping_messages(record: RunRecord, kept: Sequence[str]) -> RunRecord:
-    everything = _messages(replace(record.setup, left_out=()))
+def _with_only_messages(record: RunRecord, kept: Sequence[str]) -> RunRecord:
+    everything = _message_names(replace(record.setup, left_out=()))
     return _planned(record, {"left_out": tuple(name for name in everything if name not in kept)})
 
 

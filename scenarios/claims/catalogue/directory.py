@@ -3,7 +3,7 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Old segments are deleted again and again, and the machine dies in between.
+    # Old segments are deleted repeatedly, and the machine dies in between.
     Scenario.of(
         "retention-oldest-first",
         "after segments expire only the oldest whole segments are missing, also after a crash",

@@ -54,7 +54,7 @@ _LONG_UNSYNCED: Mapping[str, Any] = {
 """Large unsynced data, so that power cuts affect pages of many sectors and files of several pages."""
 
 
-def _mixed(excuses: Excuse) -> dict[str, Mapping[str, Any]]:
+def _faults_with_excuses(excuses: Excuse) -> dict[str, Mapping[str, Any]]:
     """Return, by name, the disk faults that have odds and any of these excuses.
 
     For NOTHING, return those without excuses.
@@ -65,16 +65,16 @@ def _mixed(excuses: Excuse) -> dict[str, Mapping[str, Any]]:
 
 
 _SLOW_DISK: Mapping[str, Mapping[str, Any]] = {
-    **_mixed(Excuse.DELAY),
+    **_faults_with_excuses(Excuse.DELAY),
     "slow sync": {"faults": {"slow_sync_chance": (0.1,), "slow_sync_ms_max": (300, 12_000)}},
 }
-_ODD_DISK: Mapping[str, Mapping[str, Any]] = _mixed(Excuse.NOTHING)
+_FAULTS_WITHOUT_ERRORS: Mapping[str, Mapping[str, Any]] = _faults_with_excuses(Excuse.NOTHING)
 """Disk faults that return no error from an operation."""
 _TORN: Mapping[str, Mapping[str, Any]] = {"torn sectors": {"faults": {"torn_bytes_chance": (1.0,)}, **_LONG_UNSYNCED}}
 """A torn sector is visible only if a power cut tears a page, so this fault is enabled more often."""
 _FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
-    **_ODD_DISK,
-    **_mixed(Excuse.SYNC_ERROR | Excuse.ERROR | Excuse.NO_SPACE),
+    **_FAULTS_WITHOUT_ERRORS,
+    **_faults_with_excuses(Excuse.SYNC_ERROR | Excuse.ERROR | Excuse.NO_SPACE),
     # A file system stops only after a failed sync, so this group enables failed syncs too.
     "stopped file system": {"faults": {"stopped_file_system_chance": (0.5,), "failed_sync_chance": (0.05,)}},
 }
@@ -150,7 +150,7 @@ _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """Groups that exclude other groups, because the oracle cannot judge both: see `APART` in campaigns/pairs.py."""
-_SPOILT: Mapping[str, Mapping[str, Any]] = {
+_RARE_FAULTS_OF_DISKS: Mapping[str, Mapping[str, Any]] = {
     "garbage": {"disk": ("dying-disk",), "faults": {"garbage_chance": (1.0,)}, **_LONG_UNSYNCED},
     "rot": {
         "disk": ("dying-disk",),
@@ -193,7 +193,7 @@ _MIX = Ranges(
 )
 
 
-def _links(chances: Mapping[str, Options]) -> dict[str, Mapping[str, Any]]:
+def _network_fault_groups(chances: Mapping[str, Options]) -> dict[str, Mapping[str, Any]]:
     """Return one group for each network fault, by name. An active group enables its fault with a non-zero chance."""
     return {
         name.replace("_", " "): {"network": {name: [chance for chance in options if chance]}}
@@ -274,7 +274,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_optional(0.15, **_FAILING_DISK)
         .with_optional(0.3, **_ALONE, **_TORN)
-        .with_optional(0.2, **_SPOILT)
+        .with_optional(0.2, **_RARE_FAULTS_OF_DISKS)
         .with_optional(0.25, **_EXCLUDING),
         stream="any-mix-outlives-what-is-done-to-its-files",
     ),
@@ -290,8 +290,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             network={"partition_ms_max": (500, 5_000, 30_000), "split_chance": (0.0,), "late_chance": (0.0,)},
             messages_each=(3, 8),
         )
-        .with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK, **_links(clusters.TROUBLED.chosen))
-        .with_optional(0.25, **_CLOCK, **_ODD_DISK, **_TORN)
+        .with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK, **_network_fault_groups(clusters.TROUBLED.chosen))
+        .with_optional(0.25, **_CLOCK, **_FAULTS_WITHOUT_ERRORS, **_TORN)
         .with_optional(0.3, retention=_RETENTION)
         .with_optional(0.15, **_OF_CLUSTERS),
         stream="any-mix-keeps-a-cluster-whole",
@@ -311,7 +311,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"client_death_chance": (0.0,)},
         )
         .with_optional(**_OF_BROKERS, **_TROUBLES, **_SLOW_DISK)
-        .with_optional(0.4, **_links(brokers.TROUBLED), **_CLOCK, **_SMALL_DISKS)
+        .with_optional(0.4, **_network_fault_groups(brokers.TROUBLED), **_CLOCK, **_SMALL_DISKS)
         .with_optional(0.2, **_FAILING_DISK, **_TORN)
         .with_optional(0.2, slaves=_SLAVES)
         .with_optional(0.2, retention=_BROKER_RETENTION),

@@ -20,13 +20,11 @@ class CheckpointTarget(Target):
     size_bytes_max = 256
 
     def valid(self, draw: Draw) -> bytes:
-        """Make a checkpoint, with or without zeros after it."""
         times = (draw.pick((0, 1, BORN_MS, BORN_MS + draw.below(1 << 30))) for _ in range(3))
         values = checkpoint.CheckpointValues(*times)
         return checkpoint.encode_checkpoint(values) + bytes(8 * draw.below(4))
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Decode an input and encode the result again."""
         try:
             values = checkpoint.decode_checkpoint(raw, file=FILE)
         except CorruptFileError as error:

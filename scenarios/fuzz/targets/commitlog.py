@@ -27,7 +27,6 @@ class CommitLogTarget(Target):
     file = FILE
 
     def valid(self, draw: Draw) -> bytes:
-        """Make one to three records, with or without a blank record after them."""
         raw, queue_offset = b"", draw.pick(_FIRST_OFFSETS)
         records = 1
         while records < 3 and draw.chance(0.3):
@@ -42,7 +41,6 @@ class CommitLogTarget(Target):
         mend_records(data, BASE_OFFSET)
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Scan an input and read each record in it."""
         end, at, count = len(raw), 0, 0
         view, kind = memoryview(raw), ""
         records = scan.scan_records(view, 0, end, file=FILE, base_offset=BASE_OFFSET, check_crc=True)

@@ -27,7 +27,6 @@ class ConsumeQueueTarget(Target):
     size_bytes_max = 400
 
     def valid(self, draw: Draw) -> bytes:
-        """Make a few entries, sometimes with blank entries before them and zeros after them."""
         raw = consume_queue.BLANK_ENTRY_BYTES * (draw.below(3) if draw.chance(0.3) else 0)
         physical_offset = draw.below(1 << 40)
         for _ in range(draw.between(1, _ENTRIES_MAX)):
@@ -38,7 +37,6 @@ class ConsumeQueueTarget(Target):
         return raw + bytes(_ENTRY_BYTES * draw.below(2))
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Read each complete entry."""
         way = ""
         for at in range(0, len(raw) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
             entry = consume_queue.decode_entry(raw, at)
@@ -69,7 +67,6 @@ class ConsumeQueueExtTarget(Target):
     size_bytes_max = 1024
 
     def valid(self, draw: Draw) -> bytes:
-        """Make a few units and an end mark."""
         units = [
             ext.encode_unit(ext.ExtUnit(draw.below(1 << 31), BORN_MS, draw.raw(draw.pick(_BIT_MAP_BYTES))))
             for _ in range(draw.between(1, _UNITS_MAX))
@@ -77,7 +74,6 @@ class ConsumeQueueExtTarget(Target):
         return b"".join(units) + draw.pick((b"", ext.END_MARK, bytes(ext.END_BYTES)))
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Read one unit after the other."""
         at, count, end = 0, 0, len(raw)
         try:
             while size_bytes := ext.unit_bytes_at(raw, at, end, file=FILE):

@@ -45,11 +45,9 @@ class DirectoryTarget(Target):
     keeps_length = True
 
     def valid(self, draw: Draw) -> bytes:
-        """Return the directory of a store after a stop or a power cut."""
         return pack(made_store(draw))
 
     def shape(self, raw: bytes) -> Shape:
-        """Return a shape whose parts are files and directories."""
         return Shape((), tuple(entry_parts(raw)))
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
@@ -67,12 +65,12 @@ class DirectoryTarget(Target):
                 before = directory.image(ROOT, BORN_MS)
                 found, image = run_on(before, lambda world: _recovered(world, directory))
             except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
-                return InputOutcome(False, f"refused {_placed(error, directory)}")
+                return InputOutcome(False, f"refused {_kind_and_field(error, directory)}")
             _check_again(image, directory, found)
         return InputOutcome(not found.ways, f"{' '.join(found.ways)} {' '.join(sorted(hits))}")
 
 
-class _Contents(NamedTuple):
+class _ContentDigests(NamedTuple):
     """Digests of all data that a second recovery must not change."""
 
     rows: str
@@ -81,15 +79,15 @@ class _Contents(NamedTuple):
     """The digest of log, queues and index."""
 
 
-def _contents_of(store: MessageStore) -> _Contents:
-    return _Contents(rows_digest(store), content_digest(store))
+def _contents_of(store: MessageStore) -> _ContentDigests:
+    return _ContentDigests(rows_digest(store), content_digest(store))
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     ways: list[str]
     """The kinds of damaged files, with the damaged fields."""
-    contents: _Contents
+    contents: _ContentDigests
     rows_may_change: bool
     """Whether a second recovery may change queues and log, for one of three reasons.
 
@@ -108,7 +106,7 @@ def _recovered(world: World, directory: DirectoryContent) -> _Found:
     if log_end < given.whole_end():
         raise TargetViolation("lost", f"a log up to {given.whole_end()} at least", log_end)
     check_served(store, given)
-    ways = sorted({_placed(finding, directory) for finding in report.findings})
+    ways = sorted({_kind_and_field(finding, directory) for finding in report.findings})
     in_log = [base_of(finding.file) + finding.offset for finding in report.findings if f"/{_LOG}" in finding.file]
     indexes = () if store.index is None else store.index.table.files
     is_cut, passes_over = any(at >= log_end for at in in_log), any(at < log_end for at in in_log)
@@ -138,7 +136,7 @@ def _check_again(image: Image, directory: DirectoryContent, found: _Found) -> No
         raise TargetViolation("recovered-again", f"what there was: {found.contents}", again)
 
 
-def _placed(error: CorruptFileError | OSError, directory: DirectoryContent) -> str:
+def _kind_and_field(error: CorruptFileError | OSError, directory: DirectoryContent) -> str:
     """Return the kind of file and the field that an error names.
 
     Raises TargetViolation if the directory has no such file.

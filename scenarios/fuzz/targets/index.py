@@ -55,7 +55,6 @@ class IndexTarget(Target):
     size_bytes_max = _FILE_BYTES
 
     def valid(self, draw: Draw) -> bytes:
-        """Make a file with some keys."""
         raw = bytearray(_FILE_BYTES)
         file = _opened(raw)
         physical_offset, stored_ms = draw.below(1000), BORN_MS
@@ -79,7 +78,7 @@ class IndexTarget(Target):
         ways = "".join(looked_up)
         if defects:
             return InputOutcome(False, f"{defects[0]} {min(len(defects), 2)} {ways}")
-        _check_made_again(file, data)
+        _check_rebuilt(file, data)
         return InputOutcome(True, f"{file.header.next_entry} {ways}")
 
 
@@ -111,7 +110,7 @@ def _entry_places(end: int) -> range:
     return range(_ENTRIES_AT + _ENTRY_BYTES, _ENTRIES_AT + _ENTRY_BYTES * end, _ENTRY_BYTES)
 
 
-def _check_made_again(file: index_file.IndexFile, data: bytearray) -> None:
+def _check_rebuilt(file: index_file.IndexFile, data: bytearray) -> None:
     """Put the entries of an undamaged file into a new file, and compare slots and chains."""
     again = bytearray(_FILE_BYTES)
     new = _opened(again)

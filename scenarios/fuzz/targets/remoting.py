@@ -26,7 +26,6 @@ class RemotingTarget(Target):
     name = "remoting"
 
     def valid(self, draw: Draw) -> bytes:
-        """Make a few frames with binary and JSON headers."""
         return b"".join(frame.encode_frame(_command(draw)) for _ in range(draw.between(1, _FRAMES_MAX)))
 
     def shape(self, raw: bytes) -> Shape:
@@ -55,7 +54,6 @@ class RemotingTarget(Target):
                 data[5:8] = (len(data) - 8).to_bytes(3, "big")
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Read one frame after the other."""
         at, ways, end = 0, "", len(raw)
         try:
             while at < end:
@@ -63,7 +61,7 @@ class RemotingTarget(Target):
                 if not at + 8 <= frame_end <= end:
                     raise TargetViolation("frame-end", f"{at + 8} to {end}", frame_end)
                 _check_encoded(raw[at:frame_end], found)
-                ways += _way(found)
+                ways += _outcome_of(found)
                 at = frame_end
         except CorruptFileError as error:
             return InputOutcome(False, f"{field_of(error, PEER, end).partition('.')[0]} behind {ways[:4]}")
@@ -116,6 +114,6 @@ def _check_encoded(raw: bytes, found: command.RemotingCommand) -> None:
         raise TargetViolation("read-again", found, read)
 
 
-def _way(found: command.RemotingCommand) -> str:
+def _outcome_of(found: command.RemotingCommand) -> str:
     form = "j" if found.form is command.HeaderForm.JSON else "b"
     return form + ("f" if found.ext_fields else "") + ("r" if found.remark else "")

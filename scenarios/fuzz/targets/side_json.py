@@ -81,7 +81,6 @@ class SideJsonTarget(Target):
         return bytes(data[: self.size_bytes_max])
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Parse the text as the file that the first line names."""
         line, _, content = raw.partition(b"\n")
         name = line.decode(errors="replace")
         if name == CONF:

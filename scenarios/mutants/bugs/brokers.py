@@ -102,7 +102,7 @@ def answer_all_that_wait(self: LateAnswers) -> None:
     broker={"consumer_restart_chance": (1.0,), "rest_ms_max": (2000,)},
 )
 def store_or_believe(self: SideFile, content: bytes) -> bool:
-    """A side file that could not be written counts as written from then on."""
+    """After a failed write, a side file counts as written."""
     try:
         return store_or_believe.original(self, content)
     except OSError:
@@ -122,7 +122,8 @@ def answer_back_at_any_rate(
     return answer_back_at_any_rate.original(self, request, topic, group, put)
 
 
-# A failure restores the old content in memory. If the old file already has its backup name, each retry fails.
+# After a failure, the old content in memory is restored. If the old file is already renamed to its backup name, each
+# retry fails.
 @bug("side-file-goes-on-from-the-old", SideFile, "store", found_by=("QUIET", "META"))
 @needs(SCENARIOS["consumer-offset-durable"].ranges, faults={"failed_rename_chance": (0.3,)})
 def store_from_the_old(self: SideFile, content: bytes) -> bool:
@@ -160,7 +161,7 @@ def store_seen_first(self: VersionedTable, version: DataVersion, table: dict) ->
     faults={"failed_creation_chance": (0.3,)},
 )
 def commit_whatever(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
-    """A half message counts as committed although the put of its message was refused."""
+    """A transaction counts as committed although the put of the committed message was refused."""
     half = self._claimed(request)
     if isinstance(half, EndTransactionStatus):
         return EndTransactionResult(half)

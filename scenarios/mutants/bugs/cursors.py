@@ -37,7 +37,7 @@ def flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
 @bug("delay-progress-one-at-a-time", ScheduleMessageService, "persist", found_by=("QUIET", "REDEL"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,))
 def persist_one(self: ScheduleMessageService) -> bool:
-    """Durable progress of delayed delivery lags more and more."""
+    """The durable progress of delayed delivery lags further and further behind."""
     if self._undurable and self._undurable[0][0] <= self._commit_log.queue.flushed_where.get():
         _, level, offset = self._undurable.popleft()
         self._durable[level] = offset

@@ -30,7 +30,6 @@ class Fact:
 
     @property
     def is_on(self) -> bool:
-        """Return whether runs of the version include the bug."""
         return self.verdict is BugPresence.HAS and not self.left_out
 
 
@@ -54,7 +53,6 @@ class Version:
 
     @property
     def members(self) -> dict[str, Mutant]:
-        """Return its bugs and deviations by id."""
         catalogue = {fact.id: MUTANTS[fact.id] for fact in self.facts if fact.is_on}
         return catalogue | {mutant.id: mutant for mutant in self.deviations}
 

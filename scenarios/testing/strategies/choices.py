@@ -85,12 +85,10 @@ class Surprises:
         self.expect(NONE)
 
     def expect(self, surprise: Surprise) -> None:
-        """Set the surprise of the next draws."""
         self._boldness, seed = surprise
         self._random = Choices(str(seed)).stream("surprises").raw_random
 
     def __call__(self, options: int) -> int:
-        """Draw 0 <= x < options."""
         if self._random() * _BOLDEST >= self._boldness:
             return 0
         return int(self._random() * options)

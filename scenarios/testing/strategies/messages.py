@@ -73,7 +73,6 @@ def messages_out_of_bounds(draw: st.DrawFn) -> Message:
 
 
 def batches(max_messages: int = 4, max_body_bytes: int = 100) -> st.SearchStrategy[MessageBatch]:
-    """Return batches of messages for one queue."""
     units = st.lists(messages(st.just("T"), max_body_bytes), min_size=1, max_size=max_messages)
     return st.builds(_batch, topics(), st.integers(0, 7), units)
 

@@ -98,13 +98,11 @@ class StoreSession:
         self._disk.crash_at(self._disk.operations + after, moment)
 
     def crash(self) -> None:
-        """Cut the power immediately."""
         assert self._machine is not None, "it is running"
         self._kernel.kill(self._machine)
         self._end_in_a_crash()
 
     def stop(self) -> bool:
-        """Stop the store cleanly and switch the machine off."""
         disk, machine = self._disk, self._machine
         assert disk is not None, "it is running"
         assert machine is not None, "it is running"
@@ -124,7 +122,6 @@ class StoreSession:
     # -- use ---------------------------------------------------------------------------------------
 
     def put(self) -> bool:
-        """Put a message or a batch, and check the answer."""
         traffic, name = self._traffic, f"m{self.lives - 1}.0.{self._puts}"
         assert traffic is not None, "it is running"
         self._puts += 1
@@ -152,7 +149,6 @@ class StoreSession:
         return self._step(lambda: self._look_up(put))
 
     def query(self) -> bool:
-        """Query messages by a key."""
         life, stream = self.lives - 1, self._choices.stream(f"life-{self.lives - 1}/seeker-0")
 
         def query() -> None:
@@ -163,11 +159,9 @@ class StoreSession:
         return self._step(query)
 
     def pass_time(self, ms: int) -> bool:
-        """Advance the virtual time while the store's services run."""
         return self._step(lambda: self._opened().world.tasks.sleep(ms))
 
     def flush(self) -> bool:
-        """Wait until all puts are durable."""
         disk = self._disk
         assert disk is not None, "it is running"
         return self._step(lambda: self._settling.flush(self._opened(), disk))

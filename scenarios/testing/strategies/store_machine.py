@@ -77,22 +77,18 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(surprise=surprises())
     def put(self, surprise: Surprise) -> None:
-        """Put a message, or a batch."""
         self._use(StoreSession.put, surprise)
 
     @rule(surprise=surprises())
     def pull(self, surprise: Surprise) -> None:
-        """Read a queue."""
         self._use(StoreSession.pull, surprise)
 
     @rule(surprise=surprises())
     def look_up(self, surprise: Surprise) -> None:
-        """Look up a record by its log offset."""
         self._use(StoreSession.look_up, surprise)
 
     @rule(surprise=surprises())
     def query(self, surprise: Surprise) -> None:
-        """Query messages by a key."""
         self._use(StoreSession.query, surprise)
 
     @rule(ms=st.integers(1, _PASSED_MS_MAX))
@@ -125,7 +121,7 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def recover(self, power_fails_after: int | None, moment: str, surprise: Surprise) -> None:
         """Cut the power if it is on. Then switch the machine on and check the recovered store."""
-        session = self._begun
+        session = self._started_session
         self._surprises.expect(surprise)
         with applied_mutant(self.mutant):
             if session.is_running:
@@ -140,13 +136,13 @@ class StoreMachine(RuleBasedStateMachine):
                 note(f"drawn: {decision}")
 
     @property
-    def _begun(self) -> StoreSession:
+    def _started_session(self) -> StoreSession:
         assert self._session is not None, "begun"
         return self._session
 
     def _use(self, step: Callable[[StoreSession], object], surprise: Surprise = NONE) -> None:
         """Run a step, and first open the store if it is not open. So shrinking can drop any earlier step."""
-        session = self._begun
+        session = self._started_session
         self._surprises.expect(surprise)
         with applied_mutant(self.mutant):
             if session.is_running or session.open():
