@@ -45,7 +45,7 @@ class LifeEnding(StrEnum):
     STOP_AND_LARGER_QUEUE_FILES = "stop and larger queue files"
     """After the stop, the setting for the size of queue files is doubled, if the existing file names allow this."""
     STOP_AND_STRAYS = "stop and strays"
-    """Afterwards, foreign files appear among the queues, a queue's file is truncated or the checkpoint is damaged."""
+    """After the stop, foreign files appear, a queue's file is truncated or the checkpoint is damaged."""
 
     @property
     def is_stop(self) -> bool:

@@ -150,7 +150,7 @@ def _checked(chosen: Mapping[str, Options | Mapping[str, Options]]) -> dict[str,
     options = dict(_paths(chosen))
     for path in options:
         if path not in KNOBS and path not in _OF_LIVES:
-            raise ValueError(f"{path}: no knob of a plan")
+            raise ValueError(f"{path}: expected a knob of a plan")
     for ending in options.get("endings", ()):
         LifeEnding(ending)
     return options

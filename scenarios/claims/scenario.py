@@ -60,7 +60,7 @@ class Scenario:
             if disk not in DISK_MODELS:
                 raise ValueError(f"disk: expected one of {', '.join(DISK_MODELS)}, found {disk}")
             if not self.admits(disk):
-                raise ValueError(f"disk: {self.name} is of several machines, which are not judged on a {disk}")
+                raise ValueError(f"disk: {self.name} runs several machines, which a {disk} does not support")
             ranges = ranges.replace(disk=(disk,))
         if policy is not None:
             if policy not in POLICIES:

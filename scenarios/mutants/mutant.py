@@ -78,12 +78,12 @@ class Mutant:
 
     @property
     def has_reach(self) -> bool:
-        """Return whether the calls of its replacements can be counted. This is false if all are constants."""
+        """Return whether calls of the mutant's replacements can be counted. This is false if all are constants."""
         return any(functions_in(patch.replacement) for patch in self.patches)
 
     @property
     def reports_bites(self) -> bool:
-        """Return whether it calls `bit()` to report that it acts differently from the correct code."""
+        """Return whether the mutant calls `bit()` to report that it acts differently from the correct code."""
         return any(reports_bites(patch.replacement) for patch in self.patches)
 
     @contextmanager

@@ -250,7 +250,7 @@ def again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str])
 @bug("tx-progress-outlives-log", TransactionalMessageCheckService, "_publish", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(8,), pauses={"ms_max": (300,)})
 def publish_at_once(self: TransactionalMessageCheckService) -> None:
-    """After a crash the transaction check never checks messages that the crash has lost."""
+    """After a crash the transaction check continues at a saved offset after messages that the crash has lost."""
     done = self._unpublished
     if done is None:
         return

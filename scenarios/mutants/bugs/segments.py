@@ -97,7 +97,7 @@ def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
     return found
 
 
-# The old files become part of the log again when it grows. In RocketMQ, a reader with a reference to the segment
+# When the log grows, the old files become part of it again. In RocketMQ, a reader with a reference to the segment
 # prevents the removal. The mutant removes no segment.
 @bug(
     "truncate-forgets-undeleted-file",

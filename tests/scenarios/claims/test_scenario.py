@@ -37,7 +37,7 @@ def test_scenarios_of_several_machines_refuse_an_unsound_disk(disk: str) -> None
     assert not scenario.admits(disk)
     assert scenario.admits("xfs")
     assert SCENARIOS["combined-faults"].admits(disk)
-    with pytest.raises(ValueError, match=f"not judged on a {disk}"):
+    with pytest.raises(ValueError, match=f"a {disk} does not support"):
         scenario.narrowed(disk=disk)
 
 

@@ -35,7 +35,7 @@ def test_a_narrowed_knob_is_no_longer_optional() -> None:
 
 def test_ranges_without_optional_groups_are_unchanged() -> None:
     assert Ranges().taking_part(Choices("any").stream("plan")) == Ranges()
-    with pytest.raises(ValueError, match=r"delay\.wait: no knob"):
+    with pytest.raises(ValueError, match=r"delay\.wait: expected a knob"):
         Ranges().with_optional(delays={"delay": {"wait": (1,)}})
 
 

@@ -213,7 +213,7 @@ WRONG_MARKS = {
     "scenario='no-such'": "no scenario no-such",
     "scenario='segment-rollover-crash', disk='floppy'": "disk: expected one of",
     "scenario='segment-rollover-crash', mutant='no-such'": "no mutant no-such",
-    "scenario='segment-rollover-crash', ranges={'colour': (1,)}": "ranges: colour: no knob of a plan",
+    "scenario='segment-rollover-crash', ranges={'colour': (1,)}": "ranges: colour: expected a knob of a plan",
     "disk='xfs'": "disk: only of a scenario",
     "must_inject=['rain']": "must_inject: no fault rain",
     "never_injected='shout'": "never_injected: expected one of ignore, warn, fail, found shout",
