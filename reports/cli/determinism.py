@@ -10,7 +10,7 @@ import typer
 
 from ...scenarios.campaigns.amounts import seeds_in
 from ...scenarios.campaigns.determinism import WitnessError, WitnessProcess, compare
-from ...scenarios.campaigns.interpreters import InterpreterError, furnished, installed
+from ...scenarios.campaigns.interpreters import InterpreterError, installed, witnesses_on
 from ..results.leaving import leave
 from ..results.model import Lines, On, Result, Tone, Verdict
 from .console import print_error, progress_shown
@@ -30,7 +30,7 @@ def check_processes(asked: RunOptions) -> NoReturn:
     pythons = [path for one in asked.python or () for path in (installed() if one == "all" else [one])]
     with progress_shown("running everything again", len(scenarios) * len(wanted)) as update:
         try:
-            with furnished(pythons) as others:
+            with witnesses_on(pythons) as others:
                 witnesses = [WitnessProcess("another process"), *others]
                 found = compare(
                     [scenario.name for scenario in scenarios],

@@ -18,7 +18,7 @@ from ...scenarios.campaigns.worker_pool import in_processes
 from ...scenarios.fuzz.campaign import FuzzReport, FuzzSettings, applied_fuzzed, fuzz_format, write_findings
 from ...scenarios.fuzz.coverage import fuzz_covered, is_installed
 from ...scenarios.fuzz.engine import FuzzTally
-from ...scenarios.fuzz.judging import FuzzFailure, FuzzViolation, address_space_limited, judge_in_full
+from ...scenarios.fuzz.judging import FuzzFailure, FuzzViolation, address_space_limited, judge_within_limits
 from ...scenarios.fuzz.mutants import FUZZED, find_fuzzed
 from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS
@@ -214,7 +214,7 @@ def _replay(file: Path, asked: FuzzOptions) -> NoReturn:
             raise typer.BadParameter(f"{file}: there is no mutant {mutant}", param_hint="--replay")
     raw = file.read_bytes() if finding is None else finding.raw
     with applied_fuzzed(mutant), address_space_limited():
-        judged = judge_in_full(TARGETS[name](), raw)
+        judged = judge_within_limits(TARGETS[name](), raw)
     outcome, breach = None, dict.fromkeys(("signature", "expected", "found"))
     if isinstance(judged, FuzzViolation):
         breach = asdict(judged)

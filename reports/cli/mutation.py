@@ -10,7 +10,7 @@ from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.mutation_run import Limits, MutantResult, MutationSettings, run_mutants
 from ...scenarios.campaigns.runner import Reach
 from ...scenarios.mutants.files import MutantFileError
-from ...scenarios.mutants.known import mutants_in, names_meant, survivors_in
+from ...scenarios.mutants.known import mutant_names, mutants_in, survivors_in
 from ...sim.interruption import interruptible
 from ..results.leaving import leave
 from .console import progress_shown
@@ -84,7 +84,7 @@ def mutate(asked: MutantsOptions) -> NoReturn:
 def _mutants_wanted(names: list[str], module: str | None) -> list[str]:
     """Return the names of the mutants to run, each once. Raises BadParameter for an unknown mutant or set."""
     try:
-        named = [name for one in names for name in names_meant(one)]
+        named = [name for one in names for name in mutant_names(one)]
         known = [] if named else mutants_in(module)
     except MutantFileError as error:
         raise typer.BadParameter(str(error), param_hint="--mutant") from error

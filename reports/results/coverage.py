@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from ...scenarios.campaigns.coverage import MARKS, ends_of, faults_in, faults_of
+from ...scenarios.campaigns.coverage import MARKS, crashes_of, faults_in, faults_of
 from ...scenarios.campaigns.pairs import Pair, PairsMet, pairs_met
 from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import Scenario
@@ -21,7 +21,7 @@ def coverage_blocks(
     """Return the blocks of a campaign's coverage. injected: counts of faults and of causes of death."""
     groups = [
         bar_group("injected faults", faults_of(injected), faults_in(scenarios), "faults"),
-        bar_group("how lives ended", ends_of(injected)),
+        bar_group("how lives ended", crashes_of(injected)),
         bar_group("rare paths taken", marks, MARKS, "marks"),
     ]
     note = "Counts; bars are logarithmic. A campaign shows nothing about faults and paths that never occurred."

@@ -36,7 +36,7 @@ def faults_of(injected: Mapping[str, int]) -> Counter[str]:
     return Counter({kind: times for kind, times in injected.items() if not kind.startswith("crash")})
 
 
-def ends_of(injected: Mapping[str, int]) -> Counter[str]:
+def crashes_of(injected: Mapping[str, int]) -> Counter[str]:
     """Count how machines died, by crash phase within an operation and by crash profile."""
     ends: Counter[str] = Counter()
     for kind, times in injected.items():

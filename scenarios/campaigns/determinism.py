@@ -20,7 +20,7 @@ from typing import Any
 from ...sim.choices import Choices
 from ...sim.determinism import first_difference
 from ...sim.trace import TraceRecording
-from .determinism_witness import Job, OneRun, Runs, Statement, attest, main, record_run
+from .determinism_witness import Job, OneRun, Runs, Statement, main, record_run, results_of_job
 from .runner import BATCH_SEEDS
 
 _BATCH_OF_A_WITNESS = 7
@@ -99,11 +99,11 @@ def compare(
     """
     began = perf_counter()
     in_order = [(name, seed) for name in scenarios for seed in seeds]
-    slices = [(one, Runs(part, _BATCH_OF_A_WITNESS)) for one in witnesses for part in dealt(in_order, jobs)]
+    slices = [(one, Runs(part, _BATCH_OF_A_WITNESS)) for one in witnesses for part in shuffled_shares(in_order, jobs)]
     with ThreadPoolExecutor(jobs) as pool:
         answers = [pool.submit(witness.answer, job) for witness, job in slices]
         here = {}
-        for statement in attest(Runs(in_order, BATCH_SEEDS)):
+        for statement in results_of_job(Runs(in_order, BATCH_SEEDS)):
             here[statement[:2]] = statement
             on_progress(1)
         witnessed = [(witness, answer.result()) for (witness, _), answer in zip(slices, answers, strict=True)]
@@ -120,7 +120,7 @@ def compare(
     return found
 
 
-def dealt(runs: Sequence[tuple[str, int]], hands: int) -> list[list[tuple[str, int]]]:
+def shuffled_shares(runs: Sequence[tuple[str, int]], hands: int) -> list[list[tuple[str, int]]]:
     """Shuffle runs in a reproducible order and divide them among processes."""
     shuffled, stream = list(runs), Choices("witness").stream("order")
     for last in range(len(shuffled) - 1, 0, -1):

@@ -47,7 +47,7 @@ class Statement(NamedTuple):
     error: str
 
 
-def attest(job: Runs) -> Iterator[Statement]:
+def results_of_job(job: Runs) -> Iterator[Statement]:
     for first in range(0, len(job.seeds), job.batch):
         with guard():
             for name, seed in job.seeds[first : first + job.batch]:
@@ -61,5 +61,5 @@ def record_run(job: OneRun) -> TraceRecording:
 
 def main() -> None:
     job: Job = pickle.load(sys.stdin.buffer)
-    answer = record_run(job) if isinstance(job, OneRun) else list(attest(job))
+    answer = record_run(job) if isinstance(job, OneRun) else list(results_of_job(job))
     pickle.dump(answer, sys.stdout.buffer)

@@ -182,7 +182,7 @@ def _explored(
     chunks: list[_Chunk], done: Exploration, jobs: int, interruption: Interruption
 ) -> Iterator[tuple[_Chunk, ExplorationCounts[Plan]]]:
     """Yield each chunk with its counts, in order. With one process, the counts are cumulative over the chunks."""
-    explore = partial(explore_some, settings=done.settings, mutant=done.mutant)
+    explore = partial(explore_operations, settings=done.settings, mutant=done.mutant)
     if jobs == 1:
         for chunk in chunks:
             if interruption.unless_wanted(partial(explore, chunk, found=done.found)) is None:
@@ -195,7 +195,7 @@ def _explored(
         yield chunk, found
 
 
-def explore_some(
+def explore_operations(
     chunk: _Chunk, settings: ExploreSettings, mutant: str | None, found: ExplorationCounts[Plan] | None = None
 ) -> ExplorationCounts[Plan]:
     """Explore a chunk of operations. If `found` is given, add the counts to it."""

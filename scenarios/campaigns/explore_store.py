@@ -68,7 +68,7 @@ class CrashGuarantees:
     now_ns: int
 
 
-class DyingRun(Run):
+class CrashingRun(Run):
     """A run that ends at the crash of its last life, before the lost data is drawn. `profiles`: the crash profiles."""
 
     def __init__(self, plan: Plan, simulation: Simulation, profiles: Sequence[str] = ()) -> None:
@@ -116,7 +116,7 @@ class DyingRun(Run):
 
 def run_lives(plan: Plan, simulation: Simulation) -> RunOutcome:
     """Run a plan's lives without the final checks. Exploration runs a store's first life with this function."""
-    return DyingRun(plan, simulation).execute()
+    return CrashingRun(plan, simulation).execute()
 
 
 class RecoveringRun(Run):
@@ -150,7 +150,7 @@ class StoreCrash:
 
     def __init__(
         self,
-        run: DyingRun,
+        run: CrashingRun,
         situation: Situation[Plan],
         moment: CrashMoment,
         states: dict[str, CrashStates],
@@ -202,7 +202,7 @@ class StoreRuns:
         record = situation.crashed(moment, situation.profiles[0], decisions)
         choices = Choices.replaying(record.decisions)
         simulation = Simulation(choices, Replay(record.schedule), crashes=record.crashes)
-        run = DyingRun(record.setup, simulation, situation.profiles)
+        run = CrashingRun(record.setup, simulation, situation.profiles)
         run.die()
         assert (run.disk is None) or not run.violations, "a run that broke a promise has no disk to explore"
         if run.disk is None and not run.violations:
@@ -228,7 +228,7 @@ class _LoadLog(OperationLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self.run: DyingRun | None = None
+        self.run: CrashingRun | None = None
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
         """Record an operation of the load. The first operation after the load ends the life."""
@@ -245,7 +245,7 @@ def nested(sample: StateSample[Plan], situation: Situation[Plan]) -> Situation[P
     choices = Choices.replaying(record.decisions)
     simulation = Simulation(choices, Replay(record.schedule), crashes=record.crashes)
     log = simulation.triggers[life] = _LoadLog()
-    run = log.run = DyingRun(plan, simulation)
+    run = log.run = CrashingRun(plan, simulation)
     run.die()
     return replace(
         situation,

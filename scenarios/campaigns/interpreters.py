@@ -59,7 +59,7 @@ def ask(python: str) -> tuple[str, str]:
 
 
 @contextmanager
-def furnished(pythons: Sequence[str]) -> Iterator[list[WitnessProcess]]:
+def witnesses_on(pythons: Sequence[str]) -> Iterator[list[WitnessProcess]]:
     """Yield a witness for each Python in a temporary virtual environment. Raises InterpreterError."""
     with TemporaryDirectory(prefix="tornlog-pythons-") as scratch:
         path = _link(Path(scratch)) if pythons else None

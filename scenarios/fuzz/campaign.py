@@ -10,7 +10,7 @@ from ...faults.simulation.artefact import ArtefactError
 from ..campaigns.kept_files import keep_file
 from ..campaigns.worker_pool import is_stop_wanted
 from .engine import FirstFailure, Fuzzer, FuzzTally, minimised, read_inputs, write_inputs
-from .judging import FuzzFailure, FuzzViolation, address_space_limited, judge_in_full
+from .judging import FuzzFailure, FuzzViolation, address_space_limited, judge_within_limits
 from .mutants import find_fuzzed
 from .targets import TARGETS
 
@@ -110,7 +110,7 @@ def finding_of(
 
     small = minimised(target, first.raw, breach, stop=stop)
     assert len(small) <= len(first.raw), (len(small), len(first.raw))
-    judged = judge_in_full(target, small)
+    judged = judge_within_limits(target, small)
     if isinstance(judged, FuzzViolation) and judged.signature == breach.signature:
         breach = judged
     return FuzzFailure(settings.name, settings.seed, settings.mutant, first.number, breach, small, first.raw)

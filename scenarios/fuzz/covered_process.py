@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=["tornlog.store"]):
     from .campaign import applied_fuzzed
     from .coverage import CoveredRun
     from .engine import FuzzTally
-    from .judging import FuzzViolation, address_space_limited, breach_of_memory, hang_of, judge
+    from .judging import FuzzViolation, address_space_limited, hang_violation, judge, memory_violation
     from .mutation import Draw
     from .targets import TARGETS
 
@@ -64,11 +64,11 @@ class CoveredFuzzer:
             with cpu_limit(target.cpu_seconds_max):
                 judged = judge(target, data)
         except NoEndInSight:
-            judged = hang_of(target)
+            judged = hang_violation(target)
         if not isinstance(judged, FuzzViolation):
             tally.accepted += judged.accepted
             if tally.corpus.note(judged, data):
-                judged = breach_of_memory(target, data) or judged
+                judged = memory_violation(target, data) or judged
         if isinstance(judged, FuzzViolation):
             tally.note(judged, data, tally.inputs)
         if self._is_over():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, unpack
 from .mutation import Draw, mutated
-from .shape import mend_records, shape_of_file
+from .shape import correct_records, shape_of_file
 from .stores import LOG_FILE_BYTES, QUEUE_FILE_BYTES
 
 CHANGES_MAX = 3
@@ -62,7 +62,7 @@ def _change_content(entries: Entries, draw: Draw) -> None:
     if kind != "config" and draw.chance(0.9):  # keep the length, because few faults change it
         data = data[: len(before)].ljust(len(before), b"\0")
     if kind == "commitlog" and draw.chance(0.5):
-        mend_records(data, base_of(path))
+        correct_records(data, base_of(path))
     entries[path] = bytes(data)
 
 

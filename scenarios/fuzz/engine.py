@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...sim.process import NoEndInSight, cpu_limit
 from ...sim.shrink import Search
-from .judging import FuzzViolation, breach_of, breach_of_memory, judge_in_full
+from .judging import FuzzViolation, breach_of, judge_within_limits, memory_violation
 from .mutation import Draw
 from .shape import ShapePart
 from .target import InputOutcome, Target
@@ -138,11 +138,11 @@ class Fuzzer:
             except NoEndInSight:
                 self._hangs += 1
                 assert self._hangs <= HANGS_MAX, self._hangs
-                alone = judge_in_full(self._target, self._current)
+                alone = judge_within_limits(self._target, self._current)
                 if isinstance(alone, FuzzViolation):
                     self.tally.note(alone, self._current, self.tally.inputs)
         for number, raw in self._to_measure:
-            breach = breach_of_memory(self._target, raw)
+            breach = memory_violation(self._target, raw)
             if breach is not None:
                 self.tally.note(breach, raw, number)
         self._to_measure.clear()
@@ -150,7 +150,7 @@ class Fuzzer:
     def _judge_each(self, inputs: Iterator[bytes]) -> None:
         tally, check = self.tally, self._target.check
         is_new, to_measure = tally.corpus.note, self._to_measure
-        measured_apart = self._target.measured_apart
+        inputs_between_measurements = self._target.inputs_between_measurements
         with cpu_limit(self._target.cpu_seconds_max) as begin_anew:
             for raw in inputs:
                 self._current = raw
@@ -162,7 +162,7 @@ class Fuzzer:
                     tally.note(breach_of(error), raw, tally.inputs)
                     continue
                 tally.accepted += outcome.accepted
-                apart = measured_apart if is_new(outcome, raw) else MEASURED_EVERY
+                apart = inputs_between_measurements if is_new(outcome, raw) else MEASURED_EVERY
                 if tally.inputs >= self._measured + apart:
                     self._measured = tally.inputs
                     to_measure.append((tally.inputs, raw))
@@ -193,7 +193,7 @@ def minimised(
     """Return the smallest input that was found with the same violation signature. Returns `raw` if there is none."""
 
     def still_breaks(candidate: bytes) -> bytes | None:
-        judged = judge_in_full(target, candidate)
+        judged = judge_within_limits(target, candidate)
         is_same = isinstance(judged, FuzzViolation) and judged.signature == breach.signature
         return candidate if is_same else None
 

@@ -75,18 +75,18 @@ def judge(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
         return breach_of(error)
 
 
-def judge_in_full(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
+def judge_within_limits(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
     try:
         with cpu_limit(target.cpu_seconds_max):
             judged = judge(target, raw)
         if isinstance(judged, FuzzViolation):
             return judged
-        return breach_of_memory(target, raw) or judged
+        return memory_violation(target, raw) or judged
     except NoEndInSight:
-        return hang_of(target)
+        return hang_violation(target)
 
 
-def breach_of_memory(target: Target, raw: bytes) -> FuzzViolation | None:
+def memory_violation(target: Target, raw: bytes) -> FuzzViolation | None:
     """Return a violation if an input needs too much memory, else None."""
     with cpu_limit(4 * target.cpu_seconds_max):  # tracing of allocations is slow
         peak = peak_bytes(lambda: judge(target, raw))
@@ -99,7 +99,7 @@ def breach_of_memory(target: Target, raw: bytes) -> FuzzViolation | None:
     return FuzzViolation("allocation", f"{target.memory_bytes_max} bytes at most, at once", f"{again} bytes")
 
 
-def hang_of(target: Target) -> FuzzViolation:
+def hang_violation(target: Target) -> FuzzViolation:
     return FuzzViolation("hang", f"an end within {target.cpu_seconds_max:g} s of CPU time", "none")
 
 

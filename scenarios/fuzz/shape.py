@@ -97,7 +97,7 @@ def record_fields(raw: bytes | bytearray, part: ShapePart) -> Iterator[Field]:
     yield Field(topic_end + 2, end - topic_end - 2, TEXT)
 
 
-def mend_records(data: bytearray, base_offset: int) -> None:
+def correct_records(data: bytearray, base_offset: int) -> None:
     """Correct the physicalOffset and the body checksum of each record, up to the first invalid length."""
     for start, end in record_parts(data):
         data[start + 28 : start + 36] = (base_offset + start).to_bytes(8, "big")

@@ -12,7 +12,7 @@ from ...store.errors import CorruptFileError
 from .mutation import Draw, mutated
 from .shape import Shape, shape_of_file
 
-MENDED_CHANCE = 0.5
+CORRECTED_CHANCE = 0.5
 """The probability that a mutated input gets correct checksums."""
 _TEXT_CHARACTERS_MAX = 200_000
 
@@ -49,7 +49,7 @@ class Target(ABC):
     """The time limit for one input: at least a thousand times the time that a valid input needs."""
     memory_bytes_max: ClassVar[int] = 1 << 20
     """The limit for the memory that is allocated at one time while an input is judged."""
-    measured_apart: ClassVar[int] = 1
+    inputs_between_measurements: ClassVar[int] = 1
     """The minimum number of inputs between two memory measurements."""
     keeps_length: ClassVar[bool] = False
     """Whether minimisation may remove only whole parts from an input."""
@@ -65,13 +65,13 @@ class Target(ABC):
     def shape(self, raw: bytes) -> Shape:
         return shape_of_file(self.file, raw)
 
-    def mend(self, data: bytearray) -> None:  # noqa: B027 - most formats need no correction
+    def correct_checksums(self, data: bytearray) -> None:  # noqa: B027 - most formats need no correction
         """Correct checksums and similar fields in place, so that fuzzing reaches the code after a check."""
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
         data = mutated(raw, shape, draw, others, self.size_bytes_max)
-        if draw.chance(MENDED_CHANCE):
-            self.mend(data)
+        if draw.chance(CORRECTED_CHANCE):
+            self.correct_checksums(data)
         return bytes(data)
 
 

@@ -42,7 +42,7 @@ def applied_mutant(name: str | None) -> AbstractContextManager[Activity]:
     return nullcontext(Activity()) if name is None else mutant_named(name).applied()
 
 
-def names_meant(name: str) -> list[str]:
+def mutant_names(name: str) -> list[str]:
     """Return the name itself, or the names of all mutants if it names a file. Raises MutantFileError."""
     return names_in_file(name) if is_in_file(name) else [name]
 

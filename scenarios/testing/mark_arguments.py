@@ -61,7 +61,7 @@ class MarkArguments:
             raise WrongMark(f"{', '.join(own)}: expected only together with `scenario`")
 
 
-def wanted_by(mark: pytest.Mark | None) -> MarkArguments:
+def arguments_of_mark(mark: pytest.Mark | None) -> MarkArguments:
     """Return the arguments of a mark, or the defaults. Raises WrongMark."""
     if mark is None:
         return MarkArguments()
@@ -89,7 +89,7 @@ class SeedBudget:
     """The hook `pytest_tornlog_failure`, which draws a failure."""
 
 
-def campaign_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
+def seed_budget_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
     """Return the seeds of the command line, or those of the mark if there are none. Raises WrongMark."""
     try:
         own = seeds_in(str(wanted.seeds), None)
@@ -111,7 +111,7 @@ def campaign_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
 
 def check_options(config: pytest.Config) -> None:
     try:
-        replay = campaign_of(config, MarkArguments()).replay
+        replay = seed_budget_of(config, MarkArguments()).replay
     except typer.BadParameter as error:
         where = str(error.param_hint).replace("--", "--tornlog-")
         raise pytest.UsageError(f"{where}: {error.message}") from error

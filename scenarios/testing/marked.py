@@ -19,7 +19,7 @@ from ...faults.simulation.simulation import Scenario, Simulation
 from ...faults.simulation.trials import TrialOutcome, first_failure, replay
 from ...sim.errors import LeakError, ReplayDivergedError
 from .facts import Facts, facts_of, test_of
-from .mark_arguments import CRASH, MarkArguments, SeedBudget, WrongMark, campaign_of, wanted_by
+from .mark_arguments import CRASH, MarkArguments, SeedBudget, WrongMark, arguments_of_mark, seed_budget_of
 
 _UNREPEATABLE = (
     "the run cannot be repeated, so that nothing is known about it: the test keeps something from one run to the next "
@@ -32,12 +32,12 @@ class FaultNeverInjected(UserWarning):
     """A fault that a test enables never happened in its seeds, so the test proves nothing about that fault."""
 
 
-def through_seeds(
+def for_each_seed(
     item: pytest.Function, mark: pytest.Mark | None, function: Function, *, is_simulated: bool
 ) -> Function:
     """Return a function that runs a test's seeds, or `function` if the test uses neither a mark nor a simulation."""
     try:
-        wanted = wanted_by(mark)
+        wanted = arguments_of_mark(mark)
         if wanted.scenario is not None and is_simulated:
             raise WrongMark("scenario: expected either scenario=... or the fixture `simulation`, found both")
         if wanted.scenario is None and not is_simulated:
@@ -46,7 +46,7 @@ def through_seeds(
             raise WrongMark("expected the fixture `simulation` or scenario=..., found neither")
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise WrongMark("expected a plain function, found an async one, whose calls run no code")
-        campaign = campaign_of(item.config, wanted)
+        campaign = seed_budget_of(item.config, wanted)
         run_seeds = _run_seeds(wanted)
     except WrongMark as error:
         return _failing(f"tornlog: {error}")

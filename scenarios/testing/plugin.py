@@ -33,7 +33,7 @@ _MARK_LINE = (
 )
 
 
-class EachSeedItsOwn:
+class UnusableSimulation:
     """Placeholder for the simulation, because pytest sets up fixtures once, before any seed runs."""
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -45,7 +45,7 @@ class EachSeedItsOwn:
 @pytest.fixture
 def simulation() -> Any:
     """A `tornlog.faults.simulation.simulation.Simulation`. The test runs for every seed."""
-    return EachSeedItsOwn()
+    return UnusableSimulation()
 
 
 @pytest.fixture
@@ -88,14 +88,14 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     """Run the seeds of a marked test. Other tests run unchanged."""
-    is_simulated = isinstance(pyfuncitem.funcargs.get("simulation"), EachSeedItsOwn)
+    is_simulated = isinstance(pyfuncitem.funcargs.get("simulation"), UnusableSimulation)
     mark = pyfuncitem.get_closest_marker(MARK)
     if mark is None and not is_simulated:
         return (yield)
-    from .marked import through_seeds
+    from .marked import for_each_seed
 
     function = pyfuncitem.obj
-    pyfuncitem.obj = through_seeds(pyfuncitem, mark, function, is_simulated=is_simulated)
+    pyfuncitem.obj = for_each_seed(pyfuncitem, mark, function, is_simulated=is_simulated)
     try:
         return (yield)
     finally:

@@ -10,7 +10,7 @@ from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ...oracle.reader import Reading, indexed_keys, is_blank, key_hash, tag_code_of, whole_at
 from ..material import record
 from ..mutation import Draw
-from ..shape import mend_records
+from ..shape import correct_records
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "commitlog/00000000000000065536"
@@ -37,8 +37,8 @@ class CommitLogTarget(Target):
             raw += message.encode_blank(draw.between(8, 64)) + bytes(draw.below(16))
         return raw
 
-    def mend(self, data: bytearray) -> None:
-        mend_records(data, BASE_OFFSET)
+    def correct_checksums(self, data: bytearray) -> None:
+        correct_records(data, BASE_OFFSET)
 
     def check(self, raw: bytes) -> InputOutcome:
         end, at, count = len(raw), 0, 0

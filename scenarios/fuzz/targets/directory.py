@@ -41,7 +41,7 @@ class DirectoryTarget(Target):
     size_bytes_max = 1 << 18
     cpu_seconds_max = 10.0
     memory_bytes_max = 32 << 20
-    measured_apart = 32
+    inputs_between_measurements = 32
     keeps_length = True
 
     def valid(self, draw: Draw) -> bytes:
@@ -103,9 +103,9 @@ class _Found:
 def _recovered(world: World, directory: DirectoryContent) -> _Found:
     store, report = _loaded(world, directory)
     contents, given, log_end = _contents_of(store), GivenLog(directory.entries, report), store.max_phy_offset
-    if log_end < given.whole_end():
-        raise TargetViolation("lost", f"a log up to {given.whole_end()} at least", log_end)
-    check_served(store, given)
+    if log_end < given.intact_end():
+        raise TargetViolation("lost", f"a log up to {given.intact_end()} at least", log_end)
+    check_returned_messages(store, given)
     ways = sorted({_kind_and_field(finding, directory) for finding in report.findings})
     in_log = [base_of(finding.file) + finding.offset for finding in report.findings if f"/{_LOG}" in finding.file]
     indexes = () if store.index is None else store.index.table.files
@@ -190,7 +190,7 @@ class GivenLog:
         if whole is not None and (found is None or found.body != whole.body):
             raise TargetViolation("look-up", f"the record at {physical_offset}", found)
 
-    def whole_end(self) -> int:
+    def intact_end(self) -> int:
         """Return the end offset of the consecutive intact records at the start of the log, or 0."""
         base, end = min(self._files, default=0), 0
         while (content := self._files.get(base)) is not None and len(content) == LOG_FILE_BYTES:
@@ -205,7 +205,7 @@ class GivenLog:
         return end
 
 
-def check_served(store: MessageStore, given: GivenLog) -> int:
+def check_returned_messages(store: MessageStore, given: GivenLog) -> int:
     """Pull, look up and query all messages. Returns the number of pulled messages."""
     pulled = 0
     for queue in store.queues.all():

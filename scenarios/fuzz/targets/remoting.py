@@ -46,7 +46,7 @@ class RemotingTarget(Target):
             at = end
         return Shape(tuple(fields), tuple(parts))
 
-    def mend(self, data: bytearray) -> None:
+    def correct_checksums(self, data: bytearray) -> None:
         """Correct the length of the first frame, so that fuzzing reaches the header's decoder."""
         if len(data) >= 8:
             data[0:4] = (len(data) - 4).to_bytes(4, "big")

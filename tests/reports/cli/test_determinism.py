@@ -64,11 +64,11 @@ def test_other_python_versions_can_be_witnesses(monkeypatch: pytest.MonkeyPatch)
     asked: list[Sequence[str]] = []
 
     @contextmanager
-    def furnished(pythons: Sequence[str]) -> Any:
+    def witnesses_on(pythons: Sequence[str]) -> Any:
         asked.append(pythons)
         yield [WitnessProcess(f"Python {path}") for path in pythons]
 
-    monkeypatch.setattr(command, "furnished", furnished)
+    monkeypatch.setattr(command, "witnesses_on", witnesses_on)
     monkeypatch.setattr(command, "installed", lambda: ["/a", "/b"])
     monkeypatch.setattr(command, "compare", compare_to(DeterminismReport(5, {})))
     result = invoke(NAME, "--python", "/c", "--python", "all")

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from tornlog.scenarios.campaigns import determinism as module
-from tornlog.scenarios.campaigns.determinism import DigestDifference, WitnessError, WitnessProcess, compare, dealt
+from tornlog.scenarios.campaigns.determinism import (
+    DigestDifference,
+    WitnessError,
+    WitnessProcess,
+    compare,
+    shuffled_shares,
+)
 from tornlog.scenarios.campaigns.determinism_witness import Job, Runs, Statement
 from tornlog.sim.trace import TraceRecording
 
@@ -76,7 +82,7 @@ def test_a_run_that_breaks_the_harness_is_an_error(monkeypatch: pytest.MonkeyPat
     def broken(job: Runs) -> list[Statement]:
         return [Statement(name, seed, "harness-error", "", "a sheep fell over") for name, seed in job.seeds]
 
-    monkeypatch.setattr(module, "attest", broken)
+    monkeypatch.setattr(module, "results_of_job", broken)
     found = compare(NAMES[:1], range(1), [OtherWitness("a liar")])
     assert found.errors == [f"{NAMES[0]} --seed 0: a sheep fell over"]
     assert str(found.differences[0]).startswith(f"{NAMES[0]} --seed 0: harness-error a sheep fell over here, held ")
@@ -92,11 +98,11 @@ def test_a_witness_that_dies_is_an_error(tmp_path: Path) -> None:
 
 def test_runs_are_shuffled_and_divided_without_repetition() -> None:
     runs = [("a", seed) for seed in range(20)]
-    hands = dealt(runs, 3)
+    hands = shuffled_shares(runs, 3)
     assert sorted(run for hand in hands for run in hand) == runs
     assert [run for hand in hands for run in hand] != runs
-    assert dealt(runs, 3) == hands
-    assert dealt(runs[:1], 3) == [runs[:1]]
+    assert shuffled_shares(runs, 3) == hands
+    assert shuffled_shares(runs[:1], 3) == [runs[:1]]
 
 
 def test_a_difference_prints_as_one_line() -> None:

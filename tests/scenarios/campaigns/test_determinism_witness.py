@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tornlog.scenarios.campaigns.determinism_witness import OneRun, Runs, attest, main, record_run
+from tornlog.scenarios.campaigns.determinism_witness import OneRun, Runs, main, record_run, results_of_job
 from tornlog.scenarios.campaigns.seeds import digest_of, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
@@ -16,9 +16,9 @@ NAME = "crash-in-recovery"
 
 def test_seeds_run_in_the_given_order_for_any_batches() -> None:
     seeds = [(NAME, 2), (NAME, 0), (NAME, 1)]
-    told = list(attest(Runs(seeds, 2)))
+    told = list(results_of_job(Runs(seeds, 2)))
     assert [(one.scenario, one.seed) for one in told] == seeds
-    assert told == list(attest(Runs(seeds, 1)))
+    assert told == list(results_of_job(Runs(seeds, 1)))
     assert [one.digest for one in told] == [run_seed(SCENARIOS[NAME], seed).digest for _, seed in seeds]
 
 
@@ -38,4 +38,4 @@ def test_a_job_on_standard_input_is_answered_on_standard_output(
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=answer))
     main()
     found = pickle.loads(answer.getvalue())
-    assert found == (record_run(job) if isinstance(job, OneRun) else list(attest(job)))
+    assert found == (record_run(job) if isinstance(job, OneRun) else list(results_of_job(job)))

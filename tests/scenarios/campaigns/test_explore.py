@@ -14,8 +14,8 @@ from tornlog.scenarios.campaigns.explore import (
     NEST_SAMPLES,
     Exploration,
     ExploreSettings,
+    explore_operations,
     explore_seed,
-    explore_some,
     first_life,
     first_situation,
 )
@@ -46,7 +46,7 @@ def recorded(wanted: Scenario, seed: int, messages_each: int) -> Situation:
 
 
 def explore(situation: Situation, number: int, settings: ExploreSettings) -> ExplorationCounts:
-    return explore_some((situation, range(number, number + 1)), settings, None)
+    return explore_operations((situation, range(number, number + 1)), settings, None)
 
 
 SYNC = scenario("sync-flush-power-cut", "ext4-ordered")
@@ -159,7 +159,7 @@ def test_a_mutant_is_found_within_one_seed_and_each_failure_can_be_replayed(
             assert str(CrashPoint.parse(crash.point)) == crash.point
 
 
-class Forgetful(set[Any]):
+class AlwaysEmptySet(set[Any]):
     """A set that seems to contain nothing, so that no state counts as seen."""
 
     def __contains__(self, _: object) -> bool:
@@ -187,10 +187,10 @@ def test_an_image_under_the_same_promises_is_always_judged_the_same(
     settings = ExploreSettings(limit=12, messages_each=1)
     with applied_mutant(mutant):
         situation = recorded(scenario("segment-rollover-crash", "strict-posix"), 1, 1)
-        pruned, whole = ExplorationCounts(), ExplorationCounts(judged=Forgetful())
+        pruned, whole = ExplorationCounts(), ExplorationCounts(judged=AlwaysEmptySet())
         numbers = range(0, len(situation.points), 2)
         for found in (pruned, whole):
-            explore_some((situation, numbers), settings, None, found)
+            explore_operations((situation, numbers), settings, None, found)
 
     assert whole.total.judged == whole.total.states == pruned.total.states > pruned.total.judged
     assert set(whole.judged) == pruned.judged

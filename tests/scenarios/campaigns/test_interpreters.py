@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.scenarios.campaigns import interpreters as module
-from tornlog.scenarios.campaigns.interpreters import InterpreterError, ask, furnished, installed, requirements
+from tornlog.scenarios.campaigns.interpreters import InterpreterError, ask, installed, requirements, witnesses_on
 
 
 def script(path: Path, *lines: str) -> str:
@@ -55,7 +55,7 @@ def test_another_python_runs_the_code_under_test(tmp_path: Path, monkeypatch: py
     commands: list[list[str]] = []
     monkeypatch.setattr(module.subprocess, "run", lambda command, **_: commands.append(command))
     monkeypatch.setattr(module, "ask", lambda python: ("3.99.0", python))
-    with furnished(["/some/python"]) as (witness,):
+    with witnesses_on(["/some/python"]) as (witness,):
         assert witness.name == "Python 3.99.0"
         assert witness.path is not None
         assert Path(witness.path, "tornlog", "scenarios", "campaigns").samefile(Path(module.__file__).parent)
@@ -66,7 +66,7 @@ def test_another_python_runs_the_code_under_test(tmp_path: Path, monkeypatch: py
 
 
 def test_without_other_pythons_no_virtual_environment_is_created() -> None:
-    with furnished([]) as witnesses:
+    with witnesses_on([]) as witnesses:
         assert witnesses == []
 
 
@@ -76,7 +76,7 @@ def test_a_virtual_environment_that_cannot_be_created_is_an_error(
     python = script(
         tmp_path / "python", 'case "$1" in -c) echo 3 13 0 CPython "$0";; *) echo no venv >&2; exit 1;; esac'
     )
-    with pytest.raises(InterpreterError, match=r"-m venv .*: no venv"), furnished([python]):
+    with pytest.raises(InterpreterError, match=r"-m venv .*: no venv"), witnesses_on([python]):
         raise AssertionError("not reached")
 
 

@@ -9,7 +9,7 @@ from tornlog.scenarios.fuzz.judging import (
     FuzzViolation,
     address_space_limited,
     judge,
-    judge_in_full,
+    judge_within_limits,
     peak_bytes,
 )
 from tornlog.scenarios.fuzz.target import InputOutcome, TargetViolation, field_of
@@ -63,7 +63,7 @@ def test_each_kind_of_violation_has_a_signature(
     check: Callable[[bytes], InputOutcome], signature: str, made: Make
 ) -> None:
     with address_space_limited():
-        judged = judge_in_full(made(check), b"a")
+        judged = judge_within_limits(made(check), b"a")
 
     assert isinstance(judged, FuzzViolation)
     assert judged.signature.startswith(signature)
@@ -72,7 +72,7 @@ def test_each_kind_of_violation_has_a_signature(
 
 
 def test_an_accepted_input_has_an_outcome(made: Make) -> None:
-    assert judge(made(accept), b"a") == judge_in_full(made(accept), b"a") == InputOutcome(True, "")
+    assert judge(made(accept), b"a") == judge_within_limits(made(accept), b"a") == InputOutcome(True, "")
 
 
 def test_too_high_a_memory_peak_is_a_violation() -> None:

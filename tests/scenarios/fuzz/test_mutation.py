@@ -12,7 +12,7 @@ from tornlog.scenarios.fuzz.shape import (
     Field,
     Shape,
     ShapePart,
-    mend_records,
+    correct_records,
     record_parts,
     shape_of_file,
 )
@@ -80,6 +80,6 @@ def test_corrected_records_are_valid_again() -> None:
         for start, _ in parts:
             raw[start + 8] ^= 1
             raw[start + 35] ^= 1
-        mend_records(raw, 1000)
+        correct_records(raw, 1000)
         mended += all(whole_at(bytes(raw), start, end, 1000 + start) for start, end in parts)
     assert mended == 100

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import Result
 
 from tornlog.scenarios.mutants.files import MutantFileError, names_in_file
-from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, names_meant
+from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, mutant_names
 from tornlog.scenarios.testing.catalogued import scenario_wanted
 from tornlog.scenarios.testing.mark_arguments import MarkArguments, WrongMark
 from tornlog.store.queues.consume_queue import QueueSegments
@@ -34,7 +34,7 @@ def file_of(directory: Path, text: str) -> str:
 
 
 def test_every_mutant_of_a_file_is_found_by_path_and_id() -> None:
-    names = names_meant(str(BROUGHT))
+    names = mutant_names(str(BROUGHT))
     assert [name.rpartition(":")[2] for name in names] == [
         "queue-flush-ends-at-a-roll",
         "offset-committed-one-too-far",
@@ -57,14 +57,14 @@ def test_a_relative_path_of_a_mutant_starts_at_the_working_directory(
 ) -> None:
     file_of(tmp_path, BUG)
     monkeypatch.chdir(tmp_path)
-    assert names_meant("bugs.py") == ["bugs.py:bug"]
+    assert mutant_names("bugs.py") == ["bugs.py:bug"]
     monkeypatch.chdir("/")
     with pytest.raises(MutantFileError, match=r"^bugs\.py: no such file$"):
         find_mutant("bugs.py:bug")
 
 
 def test_an_override_from_a_file_is_applied_until_the_block_ends() -> None:
-    name = names_meant(str(BROUGHT))[0]
+    name = mutant_names(str(BROUGHT))[0]
     with applied_mutant(name):
         assert "flush" in vars(QueueSegments)
     assert "flush" not in vars(QueueSegments)

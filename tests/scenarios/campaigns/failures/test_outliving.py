@@ -45,7 +45,7 @@ def comes_back(breach: FailingRun, replayed: RunReplay) -> bool:
     return bool(violations) and violations[0].signature == breach.violations[0].signature
 
 
-def those_lost(found: dict[str, tuple[FailingRun, RunReplay]]) -> list[str]:
+def failures_that_do_not_replay(found: dict[str, tuple[FailingRun, RunReplay]]) -> list[str]:
     """Return the failures that no longer replay.
 
     The replay of each must name missing parts or differ from the stored run.
@@ -68,7 +68,7 @@ def test_stored_failures_include_each_kind() -> None:
 
 
 def test_stored_failures_reproduce() -> None:
-    assert those_lost(replay_all()) == []
+    assert failures_that_do_not_replay(replay_all()) == []
 
 
 def test_stored_failures_reproduce_with_an_additional_world_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_stored_failures_reproduce_with_an_additional_world_call(monkeypatch: py
 
     monkeypatch.setattr(MessageStore, "put_message", look_and_put)
     found = replay_all()
-    assert shrunk_ones(those_lost(found)) == []
+    assert shrunk_ones(failures_that_do_not_replay(found)) == []
     steps = {name: breach.steps for name, (breach, _) in found.items()}
     assert any(replayed.result.steps > steps[name] for name, (_, replayed) in found.items())
 
@@ -92,7 +92,7 @@ def test_stored_failures_reproduce_after_a_task_is_renamed_or_name_the_lost_swit
     old = service.name
     monkeypatch.setattr(service, "name", "renamed")
     found = replay_all()
-    assert len(those_lost(found)) <= 1  # a race with the task itself
+    assert len(failures_that_do_not_replay(found)) <= 1  # a race with the task itself
     knew_it = 0
     for breach, replayed in found.values():
         knew = [one for one in breach.record.schedule if f"/{old}" in one.task + one.chosen]
@@ -109,7 +109,7 @@ def test_stored_failures_reproduce_with_an_additional_producer() -> None:
         return replace(breach, record=replace(breach.record, setup=plan))
 
     found = replay_all(with_a_producer_more)
-    assert len(those_lost(found)) <= len(found) // 4
+    assert len(failures_that_do_not_replay(found)) <= len(found) // 4
     assert any(replayed.result.messages > breach.size.messages for breach, replayed in found.values())
 
 

@@ -19,7 +19,7 @@ def event(number: int, task: str, kind: str, text: str) -> TraceEvent:
     return TraceEvent(number * 1_000_000, number, task, kind, text)
 
 
-def drowned(*told: TraceEvent) -> list[TraceEvent]:
+def among_other_events(*told: TraceEvent) -> list[TraceEvent]:
     """Return the given events, followed by hundreds of others."""
     others = [event(1000 + number, "life-0/index", "store", "/store/index/1 [0, 4)") for number in range(500)]
     return [*told, *others]
@@ -28,7 +28,9 @@ def drowned(*told: TraceEvent) -> list[TraceEvent]:
 def test_events_on_the_bytes_of_a_violation_are_in_the_story() -> None:
     wrote = event(1, "life-0/producer-0", "store", f"{LOG} [100, 300)")
     other = event(2, "life-0/producer-0", "store", f"{LOG} [300, 500)")
-    story = story_of(drowned(wrote, other), [Violation("PREFIX", "a record that nobody put", LOG, 150)], CONFIG)
+    story = story_of(
+        among_other_events(wrote, other), [Violation("PREFIX", "a record that nobody put", LOG, 150)], CONFIG
+    )
 
     assert len(story) <= STORY_LINES
     assert story[0].startswith("493 of 502 events are left out, these concern commitlog/")
@@ -48,7 +50,7 @@ def test_events_on_the_record_of_a_named_message_are_in_the_story() -> None:
         for n in range(40)
     ]
     violation = Violation("DUR", "m0.1.7 was promised and is gone", "commitlog", 4_200)
-    story = story_of(drowned(wrote, entry, *entries), [violation], CONFIG, ledger)
+    story = story_of(among_other_events(wrote, entry, *entries), [violation], CONFIG, ledger)
 
     assert len(story) == STORY_LINES
     assert "[104, 210)" in story[1]
@@ -59,7 +61,9 @@ def test_events_on_the_record_of_a_named_message_are_in_the_story() -> None:
 def test_waiting_tasks_and_dead_machines_are_in_the_story() -> None:
     died = event(1, "life-0/main", "kill", "life-0")
     read = event(2, "life-1/dispatch", "map", LOG)
-    story = story_of(drowned(died, read), [Violation("LIVE", "dispatch does not catch up", field="behind")], CONFIG)
+    story = story_of(
+        among_other_events(died, read), [Violation("LIVE", "dispatch does not catch up", field="behind")], CONFIG
+    )
 
     assert [" kill life-0" in story[1], "life-1/dispatch" in story[2]] == [True, True]
 
@@ -67,7 +71,7 @@ def test_waiting_tasks_and_dead_machines_are_in_the_story() -> None:
 def test_events_on_a_file_that_an_error_names_are_in_the_story() -> None:
     made = event(1, "life-0/allocate", "create", NEXT)
     summary = f"the store cannot be opened: CorruptFileError: {NEXT} @ 0: size: expected 4096, found 7"
-    story = story_of(drowned(made), [Violation("START", summary, field="load")], CONFIG)
+    story = story_of(among_other_events(made), [Violation("START", summary, field="load")], CONFIG)
 
     assert "create commitlog/00000000000000004096" in story[1]
 
