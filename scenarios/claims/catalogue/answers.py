@@ -6,7 +6,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Stops the store after all traffic has ended.
     Scenario.of(
         "clean-shutdown",
-        "after a clean stop in any flush mode every message is present, and the next start finds no abort marker and "
+        "after a clean stop in any flush mode, every message is present, and the next start finds no abort marker and "
         "changes no file",
         stream="clean-stop-loses-nothing",
         endings=("stop",),
@@ -17,7 +17,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # records.
     Scenario.of(
         "queue-fsync-at-shutdown",
-        "after a clean stop a power cut loses no queue entry, also in queues that the next start does not check",
+        "after a clean stop, a power cut loses no queue entry, also in queues that the next start does not check",
         stream="a-clean-stop-leaves-no-queue-to-the-page-cache",
         endings=("stop",),
         disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
@@ -35,7 +35,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Stops the store while producers put, consumers pull and users look messages up.
     Scenario.of(
         "shutdown-under-load",
-        "after a clean stop under load every put answered OK is present and no refused put is",
+        "after a clean stop under load, every put answered OK is present and no refused put is",
         stream="a-stop-under-load-keeps-every-answer",
         memory={"transient_pool": (False, True, True), "warm_files": (False, True)},
         producers=(2, 3),
@@ -52,7 +52,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # fails.
     Scenario.of(
         "write-buffer-kill",
-        "after a kill of a store with a write buffer only uncommitted messages are lost, and none that a consumer saw",
+        "after a kill of a store with a write buffer, only uncommitted messages are lost, and none that a consumer "
+        "read",
         stream="a-kill-takes-only-what-was-not-committed",
         sync_flush=(False,),
         memory={"transient_pool": (True,), "warm_files": (False, True)},
@@ -71,7 +72,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario.of(
         "slow-fsync-timeout",
-        "after a slow sync OK still means durable, and a timeout is answered only after the timeout has passed",
+        "after a slow sync, OK still means durable, and a put is answered with a timeout only after the timeout has "
+        "passed",
         stream="slow-sync-times-out-truthfully",
         sync_flush=(True,),
         faults={"slow_sync_chance": (0.1, 0.4), "slow_sync_ms_max": (100, 3000)},
@@ -82,7 +84,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # A sync fails once, after which the kernel drops the dirty pages.
     Scenario.of(
         "failed-fsync-not-acknowledged",
-        "after a failed sync no put is answered OK unless its message is durable",
+        "after a failed sync, no put is answered OK unless its message is durable",
         stream="failed-sync-is-never-acknowledged",
         sync_flush=(True, True, False),
         faults={"failed_sync_chance": (0.0, 0.02, 0.1), "failed_write_back_chance": (0.02, 0.1)},
@@ -92,7 +94,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Producers put properties near the longest that a record can hold, counted in bytes or in characters.
     Scenario.of(
         "longest-properties",
-        "after puts of long properties the longest legal ones are stored whole, longer ones are refused with the "
+        "after puts of long properties, those up to the limit are stored unchanged, longer ones are refused with the "
         "reason, and no other message is affected",
         stream="properties-are-kept-to-their-last-byte",
         commit_log_bytes=(131_072,),
@@ -111,7 +113,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Consumers with subscriptions read queues during traffic and after crashes.
     Scenario.of(
         "tag-filter-exact",
-        "before and after a crash a consumer gets exactly the messages that its subscription matches",
+        "before and after a crash, a consumer gets exactly the messages that its subscription matches",
         stream="tag-filtered-reads-stay-exact",
         consumers=(1, 2),
         consuming={"filtered": (True,)},
@@ -121,7 +123,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Consumers read each message as soon as the store allows.
     Scenario.of(
         "consumed-message-durable",
-        "after a power cut under sync flush every message that a consumer saw is present",
+        "after a power cut under sync flush, every message that a consumer read is present",
         stream="consumers-never-see-what-can-vanish",
         sync_flush=(True,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
@@ -133,7 +135,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Syncs fail, and the file system discards all data that is not on disk. Consumers read later.
     Scenario.of(
         "reads-after-failed-fsync",
-        "after a failed sync a later consumer reads none of the dropped bytes and skips no message",
+        "after a failed sync, consumers read no dropped data and skip no message",
         stream="what-a-failed-sync-took-is-given-to-nobody",
         disk=("btrfs",),
         sync_flush=(False, False, True),

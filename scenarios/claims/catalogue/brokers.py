@@ -58,15 +58,15 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The broker's machine dies between a send and its answer, and restarts.
     Scenario(
         "broker-crash",
-        "after a crash that may not lose them, messages that a broker answered SUCCESS or gave to a consumer are "
-        "present",
+        "after a crash, messages that a broker answered SUCCESS or delivered are present, unless the crash may lose "
+        "them",
         BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)}).replace(faults={"slow_sync_chance": (0.0, 0.0, 0.2)}),
         stream="a-broker-keeps-what-it-answered",
     ),
     # Connections break, and clients repeat unanswered requests.
     Scenario(
         "producer-retry-duplicates",
-        "after network faults a message is stored at most once per send, and no other message is stored",
+        "after network faults, a message is stored at most once per send, and no other message is stored",
         BROKER.replace(
             attribute_points=(False, False, False, True),
             network=TROUBLED,
@@ -93,8 +93,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Consumers send messages back for a retry, and the broker's machine dies.
     Scenario(
         "consumer-retry",
-        "after the broker acknowledged a message that a consumer sent back, it is delivered again when its delay is "
-        "over",
+        "after the broker acknowledged a message that a consumer sent back, it delivers the message again when the "
+        "delay is over",
         BROKER.replace(
             consumers=(1, 2),
             heals=(True,),
@@ -109,7 +109,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Check requests are lost until the broker gives up. Operators then resume the checks.
     Scenario(
         "transaction-check-resumed",
-        "after an operator resumes a half message that was given up, it is checked again and its decision takes effect",
+        "after an operator resumes a half message that was given up, the broker checks it again and its decision takes "
+        "effect",
         BROKER.replace(
             producers=(1, 2),
             consumers=(0, 1),
@@ -124,8 +125,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Producers commit or roll back over a faulty network. The broker checks transactions whose decision was lost.
     Scenario(
         "transaction-network-faults",
-        "after network faults no rolled back message is visible, and every message to be committed is visible or was "
-        "given up only after checks",
+        "after network faults, no rolled back message is visible, and every message that its producer committed is "
+        "visible or was given up only after checks",
         BROKER.replace(
             producers=(1, 2),
             consumers=(0, 1),
@@ -139,8 +140,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # dies.
     Scenario(
         "broker-disk-errors",
-        "after any disk error a broker answers SUCCESS only for messages that it has, and it works again as soon as "
-        "the disk does",
+        "after any disk error, a broker answers SUCCESS only for messages that it has stored, and it works again as "
+        "soon as the disk works",
         BROKER.replace(
             endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop", "stop"),
             messages_each=(2, 5, 12),
@@ -171,8 +172,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Mixes filters, delays, transactions and the write buffer with plain messages over a faulty network.
     Scenario(
         "filtered-and-delayed-delivery",
-        "after crashes and pauses a group receives exactly the messages that it subscribed to, and delayed ones not "
-        "before their time",
+        "after crashes and pauses, a group receives exactly the messages that match its subscription, and none before "
+        "its delay is over",
         BROKER.replace(
             consumers=(1, 2),
             heals=(True, True, False),
@@ -188,7 +189,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Old log segments expire while consumers read them or before consumers start.
     Scenario(
         "consumer-offset-expired",
-        "after its next messages expired a consumer continues at the oldest that is left and skips no other",
+        "after the next messages of a consumer expire, it continues at the oldest remaining message and skips no other",
         BROKER.replace(
             heals=(True, True, False),
             consumers=(1, 2),
@@ -211,7 +212,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Slaves serve pulls and sometimes die. The broker redirects consumers to a slave and back.
     Scenario(
         "slave-reads",
-        "after pulls from a master or its slaves a consumer has every message of every queue in order, and in the end "
+        "after pulls from a master or its slaves, a consumer has every message of every queue in order, and at the end "
         "a slave has the same messages as its master and can replace it",
         BROKER.replace(
             endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
@@ -239,8 +240,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # A topic has queues at two masters. While one master is off, producers use the other, and clients fetch new routes.
     Scenario(
         "client-failover",
-        "after one master goes down clients use the other's name server and send there, and every message that either "
-        "acknowledged is present and delivered",
+        "after one master goes down, clients use the other master and its name server, and every message that either "
+        "master acknowledged is present and delivered",
         BROKER.replace(
             lives=(2, 3),
             sync_flush=(True,),

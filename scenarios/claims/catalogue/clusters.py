@@ -45,7 +45,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The master's disk is lost at the end of the run. Syncs may fail on the master and on slaves.
     Scenario(
         "sync-replication-master-lost",
-        "after a sync master is lost every message that it acknowledged is on a slave that flushes before it reports",
+        "after a sync master is lost, every message that it acknowledged is on a slave that reports only flushed data",
         CLUSTER.replace(
             cluster={"sync_master": (True,), "slave_sync_flush": (True,)},
             faults={"failed_sync_chance": (0.0, 0.0, 0.1)},
@@ -57,14 +57,15 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Combines all roles and flush modes with crashes and failed syncs of masters and slaves.
     Scenario(
         "replica-prefix-of-master",
-        "after any machine crashes a slave's log is a prefix of its master's, and its queues cover every message in it",
+        "after any machine crashes, a slave's log is a prefix of its master's log, and the slave's queues cover every "
+        "message in it",
         CLUSTER.replace(cluster={"flipped_bit_chance": (0.0, 0.5)}, faults={"failed_sync_chance": (0.0, 0.0, 0.1)}),
         stream="a-replica-is-a-prefix-of-its-master",
     ),
     # The master loses the end of its log, the slave does not.
     Scenario(
         "replica-ahead-of-master",
-        "after a master loses the end of its log a slave with a longer log confirms no put, changes no file and "
+        "after a master loses the end of its log, a slave with a longer log confirms no put, changes no file and "
         "reports the conflict",
         CLUSTER.replace(
             sync_flush=(False,),
@@ -78,7 +79,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The network has partitions, one-way links and broken or silent connections. Machines crash in between.
     Scenario(
         "replication-network-faults",
-        "after network faults no acknowledged message is missing, and slaves catch up once the network works",
+        "after network faults, no acknowledged message is missing, and slaves catch up once the network works",
         TROUBLED,
         stream="network-trouble-costs-time-not-messages",
     ),
@@ -86,7 +87,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # another offset.
     Scenario(
         "slave-disk-errors",
-        "after disk errors or stalls during catch-up a slave has the same log as its master as soon as its disk works",
+        "after disk errors or stalls during catch-up, a slave has the same log as its master as soon as its disk works",
         TROUBLED.replace(
             commit_log_bytes=(1024, 1024, 2048),
             messages_each=(8, 16),

@@ -5,7 +5,7 @@ from ..scenario import Scenario
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario.of(
         "sync-flush-power-cut",
-        "after a power cut every message that was answered OK under sync flush is present",
+        "after a power cut, every message that was answered OK under sync flush is present",
         stream="sync-flush-survives-power-loss",
         sync_flush=(True,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
@@ -14,7 +14,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario.of(
         "async-flush-prefix",
-        "after a power cut under async flush the log is a prefix of the writes and includes all flushed data",
+        "after a power cut under async flush, the log is a prefix of the writes and includes all flushed data",
         stream="async-flush-keeps-a-prefix",
         sync_flush=(False,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
@@ -24,14 +24,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Kills the process; the page cache survives.
     Scenario.of(
         "process-kill",
-        "after a process kill every acknowledged message is present, also if the power fails after the restart",
+        "after a process kill, every acknowledged message is present, also if the power fails after the restart",
         stream="process-kill-loses-nothing",
         disk=("process-kill", "process-kill", "strict-posix"),
         lives=(1, 2, 3),
     ),
     Scenario.of(
         "segment-rollover-crash",
-        "after a crash near the end of a segment every acknowledged message on either side of it is present",
+        "after a crash near the end of a segment, every acknowledged message before and after that end is present",
         stream="rollover-at-a-crash",
         commit_log_bytes=(1024, 2048),
         messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
@@ -42,7 +42,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The crash happens while segments are created, extended and synced.
     Scenario.of(
         "segment-allocation-crash",
-        "after a crash during the allocation of a segment the store opens without repair by hand",
+        "after a crash during the allocation of a segment, the store opens without manual repair",
         stream="crash-during-allocation",
         disk=("strict-posix", "ext4-ordered", "xfs", "process-kill"),
         commit_log_bytes=(1024,),
@@ -53,7 +53,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario.of(
         "crash-in-recovery",
-        "after repeated crashes recovery reaches the same state as uninterrupted recovery",
+        "after repeated crashes, recovery reaches the same state as uninterrupted recovery",
         endings=("crash in load", "crash in load", "crash in traffic"),
         lives=(2, 3, 4),
         messages_each=(3, 8),

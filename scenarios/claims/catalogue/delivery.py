@@ -18,23 +18,23 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Producers end transactions immediately, late or only after a check. The store dies in between.
     Scenario(
         "transaction-outcome",
-        "after any crash a committed message is delivered, a rolled back one is never visible, and an open one is "
-        "checked until it is decided or given up",
+        "after any crash, a committed message is delivered, a rolled back one is never visible, and an undecided one "
+        "is checked until it is decided or given up",
         _TRANSACTIONS,
         stream="transactions-are-decided-once-and-never-lost",
     ),
     # Queue offsets skip numbers at restarts, as after a start of 4.9.8, also in the queues of half and op messages.
     Scenario(
         "half-message-offset-gap",
-        "after a queue skips numbers its later half messages are decided or checked like all others",
+        "after a queue skips offsets, later half messages in it are decided or checked like all others",
         _TRANSACTIONS.replace(starts={"skipped_numbers_max": (1, 3)}, lives=(2, 3)),
         stream="a-gap-in-the-numbers-hides-no-transaction",
     ),
     # The store dies while delayed messages wait or are delivered, and puts fail.
     Scenario.of(
         "delayed-delivery",
-        "after any crash every stored delayed message arrives, never before its time, and twice only because of a "
-        "crash",
+        "after any crash, every stored delayed message is delivered, never before its time, and twice only because of "
+        "a crash",
         stream="delayed-messages-arrive-and-never-early",
         delay={"chance": (0.3, 0.8)},
         consumers=(0, 1),
@@ -49,7 +49,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Bits of delayed messages are lost or flipped on disk: in topics, records and queue entries.
     Scenario.of(
         "delayed-entry-corrupted",
-        "after a delayed message becomes unreadable or its entry is wrong every later one is still delivered",
+        "after a delayed message becomes unreadable or its queue entry is damaged, every later one is still delivered",
         stream="what-rots-while-it-waits-holds-up-nothing-else",
         delay={"chance": (0.8, 1.0)},
         disk=("dying-disk",),
@@ -66,7 +66,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The machine dies while the offsets of consumer groups and of delayed delivery are persisted.
     Scenario.of(
         "consumer-offset-durable",
-        "after any crash persisted offsets are found again, and consumers continue from them",
+        "after any crash, persisted offsets are present, and consumers continue from them",
         stream="progress-survives-every-crash",
         sync_flush=(True, False, False),
         consuming={"commits_offsets": (True,)},

@@ -6,7 +6,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Old segments are deleted repeatedly, and the machine dies in between.
     Scenario.of(
         "retention-oldest-first",
-        "after segments expire only the oldest whole segments are missing, also after a crash",
+        "after segments expire, only the oldest segments are missing, also after a crash",
         stream="retention-takes-only-the-oldest",
         retention={"deletes_segments": (True,), "deletes_queues": (True, True, False)},
         transactions={"chance": (0.0, 0.3)},
@@ -28,7 +28,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # A pass of the transaction check pauses while retention deletes its half messages and op messages.
     Scenario.of(
         "transaction-expired",
-        "after the messages of a transaction are deleted during its check it is not put back or checked again",
+        "after retention deletes a half message during its check, the message is neither put back nor checked again",
         stream="what-has-expired-is-asked-about-no-more",
         retention={"deletes_segments": (True,), "deletes_queues": (True, True, False)},
         transactions={"chance": (0.3, 0.6)},
@@ -48,7 +48,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # After a crash, intact records of a deleted segment appear after the end of the log, in reused sectors.
     Scenario.of(
         "stale-block-reuse",
-        "after a crash valid bytes of an older segment past the end of the log are not taken for records",
+        "after a crash, valid records of a deleted segment after the end of the log do not count as records",
         stream="old-blocks-are-never-records",
         endings=("crash on old blocks",),
         disk=("ext4-ordered", "xfs", "strict-posix", "nothing-lost"),
@@ -61,8 +61,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # repair.
     Scenario.of(
         "wrong-segment-size",
-        "after a segment before others gets a wrong size the store refuses it unchanged, and opens with all messages "
-        "once repaired",
+        "after a segment that is not the newest gets a wrong size, the store refuses to open and changes no file, and "
+        "after the repair it opens with all messages",
         stream="odd-segments-are-refused-not-forgotten",
         endings=("stop and odd file",),
         commit_log_bytes=(1024, 2048),
@@ -73,7 +73,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # to expire.
     Scenario.of(
         "log-segment-missing",
-        "after segments at the start or in the middle of the log are lost only their messages are missing, and only "
+        "after segments at the start or in the middle of the log are lost, only their messages are missing, and only "
         "retention removes the segments before a gap",
         endings=("stop and missing segment", "stop and missing segment", "crash at rest", "crash in load", "stop"),
         lives=(1, 2, 3),
@@ -89,8 +89,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # While the store is off, files of other programs appear, a queue's file is truncated or the checkpoint is damaged.
     Scenario.of(
         "foreign-and-damaged-files",
-        "after foreign files appear or derived files are damaged the store opens with all messages and leaves foreign "
-        "files alone",
+        "after foreign files appear or derived files are damaged, the store opens with all messages and does not "
+        "change foreign files",
         stream="what-is-not-the-stores-is-left-alone",
         endings=("stop and strays", "stop and strays", "crash in load", "crash in traffic"),
         lives=(1, 2, 3),
@@ -104,8 +104,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # load.
     Scenario.of(
         "crash-in-load",
-        "after a load crashes the next one writes the entries again that it had not synced, even if an earlier stop "
-        "was clean",
+        "after a load crashes, the next load writes all queue entries again that were not synced, even if an earlier "
+        "stop was clean",
         stream="a-load-that-died-vouches-for-nothing",
         endings=("stop and strays", "stop and strays", "crash in load", "crash in load", "crash at rest"),
         lives=(3, 4),
@@ -118,7 +118,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # sync.
     Scenario.of(
         "root-directory-durable",
-        "after a power cut no directory of acknowledged messages is missing, for any root and any log directories",
+        "after a power cut, no directory with acknowledged messages is missing, for any root and any log directories",
         directories={
             "root": ("/data/new/store", "data/new/mq", "mq"),
             "log_directories": (1, 1, 1, 2),
@@ -133,7 +133,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Raises `mappedFileSizeConsumeQueue` between two lives. Some queues no longer have messages in the log.
     Scenario.of(
         "queue-file-size-raised",
-        "after the file size of queues is raised each queue continues from its last number",
+        "after the file size of queues is raised, each queue continues from its last offset",
         retention={"deletes_segments": (True,)},
         topics=(2,),
         queues_per_topic=(2, 4),
@@ -148,7 +148,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Starts the store a second time while it runs.
     Scenario.of(
         "second-start-refused",
-        "after a second start on a live directory is refused no file has changed",
+        "after a second start on a directory in use is refused, no file has changed",
         stream="second-start-is-refused",
         starts={"second": (True,)},
         consumers=(0,),

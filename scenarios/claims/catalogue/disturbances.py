@@ -9,7 +9,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Tasks and machines pause, one task starves, and the wall clock jumps.
     Scenario.of(
         "pauses-and-clock-steps",
-        "after pauses, starvation and clock steps no message is missing and no answer is wrong; only time is lost",
+        "after pauses, starvation and clock steps, no message is missing and no answer is wrong; only time is lost",
         stream="pauses-and-clock-steps-change-no-answer",
         disturbances={
             "paused_task_chance": (0.0, 0.1, 0.5),
@@ -25,8 +25,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The kernel has evicted clean pages of memory-mapped files. A read of such a page waits for the drive or fails.
     Scenario.of(
         "transient-read-error",
-        'after a page-in is slow or fails once only time is lost: no data is truncated, no reader is answered "not '
-        'found", and no service ends',
+        'after a page-in is slow or fails once, only time is lost: no data is truncated, no reader gets "not found", '
+        "and no service ends",
         stream="what-cannot-be-read-just-now-is-not-missing",
         faults={"failed_page_in_chance": (0.05, 0.2), "slow_page_in_chance": (0.0, 0.1)},
         sync_flush=(True, True, False),
@@ -44,8 +44,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Forces rare branches, which crashes and faults seldom reach (`store.marks.FORCIBLE`).
     Scenario.of(
         "forced-rare-branches",
-        "after a rare branch is forced although its condition is false only time or a retry is lost, and no promise "
-        "is broken",
+        "after a rare branch is forced although its condition is false, the store only loses time or retries, and no "
+        "promise is broken",
         forced_branch_chance=(0.05, 0.3),
         sync_flush=(True, False),
         memory={"transient_pool": (False, True)},
@@ -63,7 +63,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Draws, for every seed, a sound disk and a random mix of its faults.
     Scenario.of(
         "combined-faults",
-        "after any mix of crashes, errors, delays and pauses on a disk that keeps synced data no promise is broken",
+        "after any mix of crashes, errors, delays and pauses on a disk that keeps synced data, no promise is broken",
         stream="anything-goes",
         disk=tuple(name for name in DISK_MODELS if name not in _UNSOUND),
         faults={

@@ -6,7 +6,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The creation of a file sometimes fails because the disk is full.
     Scenario.of(
         "full-disk-puts-refused",
-        "after a segment cannot be created only the puts that need it fail, and every acknowledged message is present",
+        "after a segment cannot be created, only the puts that need it fail, and every acknowledged message is present",
         stream="full-disk-refuses-cleanly",
         faults={"failed_creation_chance": (0.2, 0.5)},
         commit_log_bytes=(1024, 2048),
@@ -18,7 +18,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # when the store starts and must build queues.
     Scenario.of(
         "full-disk-space-returns",
-        "after a disk fills up only the puts without room fail, and none fails once room returns",
+        "after the disk fills up, only puts that need more space fail, and none fails once space is free again",
         stream="a-full-disk-recovers-when-space-returns",
         capacity_bytes=(10_000, 16_000, 24_000),
         retention={"deletes_segments": (False, True)},
@@ -34,8 +34,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # An unexpected error ends the task of a service.
     Scenario.of(
         "service-died",
-        "after a service has ended the store names it and accepts no puts, and every acknowledged message is present "
-        "after a restart",
+        "after a service ends with an error, the store reports its name and accepts no puts, and every acknowledged "
+        "message is present after a restart",
         stream="a-service-that-ends-says-so",
         memory={"error_chance": (0.8,), "transient_pool": (False, True)},
         delay={"chance": (0.0, 0.0, 0.3)},
@@ -46,7 +46,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # For minutes, half of all attempts to map a file fail. Queue files have one or two entries.
     Scenario.of(
         "dispatch-retry-count",
-        "after errors at many places dispatch continues; it gives up only if the same step fails again and again",
+        "after errors at many places, dispatch continues; it gives up only if the same step fails repeatedly",
         stream="errors-at-many-places-do-not-add-up",
         faults={"failed_map_chance": (0.3, 0.5)},
         commit_log_bytes=(2048, 16_384),
@@ -62,7 +62,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # full.
     Scenario.of(
         "full-disk-commit-waits",
-        "after a commit finds no room the data stays in the pool's buffers and is committed once there is room",
+        "after a commit fails on a full disk, the data stays in the pool's buffers and is committed once space is free",
         stream="a-commit-waits-for-room",
         sync_flush=(False,),
         memory={"transient_pool": (True,), "warm_files": (False,)},

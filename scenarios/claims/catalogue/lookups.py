@@ -6,7 +6,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Messages share keys, and users look messages up by key. Index files are small, so they fill up often.
     Scenario.of(
         "index-lookup",
-        "after any crash the index has every key of every record exactly once and no other entry",
+        "after any crash, the index has every key of every record exactly once and no other entry",
         stream="every-key-is-found",
         index={"slots": (3, 7, 40), "entries": (4, 9, 60, 200), "keys_chance": (0.3, 0.7), "seekers": (0, 1, 2)},
         messages={"equal_sizes": (False,), "batch_chance": (0.0, 0.2)},
@@ -19,7 +19,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # More messages share a key than a look-up returns, so a look-up of an old message follows many entries.
     Scenario.of(
         "index-newest-first",
-        "after many messages share a key a lookup returns the newest of them, up to its limit, across all index files",
+        "after many puts with the same key, a look-up returns the newest of these messages, up to its limit, across "
+        "all index files",
         stream="the-newest-of-many-are-found",
         index={"slots": (3, 40), "entries": (30, 400), "keys_chance": (1.0,), "seekers": (1,)},
         messages={
@@ -40,7 +41,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The power fails while index files fill up one after another. The checkpoint records which of them are durable.
     Scenario.of(
         "index-rollover-power-cut",
-        "after any power cut an index file covered by the checkpoint is complete, and missing entries are rebuilt",
+        "after any power cut, an index file covered by the checkpoint is complete, and missing entries are rebuilt",
         stream="index-files-roll-over-at-a-power-cut",
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         recover_whole_log=(False, False, True),
@@ -57,7 +58,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Several producers put to several queues. All their messages also go to shared light queues.
     Scenario.of(
         "light-queue-dispatch",
-        "after any crash a message is in each of its light queues exactly once, and light queues have no gaps",
+        "after any crash, a message is in each of its light queues exactly once, and light queues have no gaps",
         stream="light-queues-hold-every-message-once",
         light_queues={"chance": (0.4, 0.9)},
         memory={"transient_pool": (False, False, True)},

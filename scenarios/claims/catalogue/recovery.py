@@ -6,7 +6,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Crashes repeatedly with records of one size, so that a new record may end exactly at the start of a truncated one.
     Scenario.of(
         "truncated-record-returns",
-        "after recovery truncated a record it does not reappear after a later crash",
+        "after recovery truncated a record, the record does not reappear after a later crash",
         stream="cut-records-never-return",
         sync_flush=(False, False, True),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
@@ -24,7 +24,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Recovery starts at the checkpoint, not earlier.
     Scenario.of(
         "checkpoint-order",
-        "after a crash the checkpoint covers no data that is not durable, so recovery rebuilds all missing entries",
+        "after a crash, the checkpoint covers only durable data, so recovery rebuilds all missing queue entries",
         stream="checkpoint-never-leads",
         recover_whole_log=(False,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
@@ -38,7 +38,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Records are long, and the body checksum does not cover most of their bytes.
     Scenario.of(
         "torn-record",
-        "after a crash a partly written record is truncated, wherever it is torn",
+        "after a crash, a partly written record is truncated, wherever it is torn",
         stream="torn-records-are-dropped",
         sync_flush=(False,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
@@ -50,7 +50,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Drops the last sector of the log while the machine is off; the clock may step back before the restart.
     Scenario.of(
         "lost-log-tail",
-        "after the end of the log is lost recovery truncates the log there and removes queue entries beyond it",
+        "after the end of the log is lost, recovery truncates the log there and removes later queue entries",
         stream="lost-tail-is-cut-with-its-entries",
         endings=("stop and damage",),
         lives=(1, 2, 3),
@@ -61,7 +61,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Flips a bit in a record that the next start considers durable. In some runs the queues are deleted too.
     Scenario.of(
         "corrupt-record",
-        "after a record in the middle of the log is damaged only that record is missing in its segment",
+        "after a record in the middle of the log is damaged, only that record is missing in its segment",
         stream="damage-hides-nothing-behind-it",
         endings=("stop and damaged record",),
         lives=(1,),
@@ -75,7 +75,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Queue offsets skip numbers at restarts, as after a start of 4.9.8, or a bit of a record's queueOffset flips.
     Scenario.of(
         "queue-offset-gap",
-        "after a queue skips numbers or a record has a wrong number no consumer misses a message, whatever crash "
+        "after a queue skips offsets or a record has a wrong queueOffset, no consumer misses a message, whatever crash "
         "follows",
         stream="a-gap-in-the-numbers-hides-no-message",
         endings=("crash in traffic", "crash at rest", "crash in load", "stop", *("stop and flipped number",) * 2),
@@ -90,7 +90,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The kernel fails to write back data of a dead process. It reports the error once, to the next process that syncs.
     Scenario.of(
         "failed-writeback-before-start",
-        "after the kernel failed to write back data before a start that start does not consider it durable",
+        "after the kernel fails to write back data, the next start does not consider this data durable",
         stream="recovery-vouches-for-nothing-unwritten",
         sync_flush=(True, False),
         disk=("strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
@@ -103,7 +103,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Recovery crashes repeatedly while it removes truncated segments.
     Scenario.of(
         "crash-in-log-truncation",
-        "after a crash during the removal of truncated segments the next recovery opens the rest",
+        "after a crash during the removal of truncated segments, the next recovery opens the remaining segments",
         stream="a-cut-that-is-cut-short-leaves-no-gap",
         sync_flush=(False,),
         disk=("strict-posix",),

@@ -243,26 +243,26 @@ _ALONE_MIX = (
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "swarm-store",
-        "after any mix of features and faults a store keeps every promise that it gives for each of them",
+        "after any mix of features and faults, a store keeps every promise that holds under each of them",
         _ALONE_MIX.replace(disk=(*_HONEST_DISKS, *("strict-posix",) * 3)),
         stream="any-mix-keeps-every-promise",
     ),
     Scenario(
         "swarm-lying-disk",
-        "after any mix of features and faults on a lying disk queues and index cover every record that is left",
+        "after any mix of features and faults on a lying disk, queues and index cover every remaining record",
         _ALONE_MIX.replace(disk=("lying-disk",)).with_optional(**_LYING),
         stream="any-mix-on-a-lying-disk-leaves-one-store",
     ),
     Scenario(
         "swarm-dying-disk",
-        "after any mix of features on a dying disk every record before the first damage is present and no task hangs",
+        "after any mix of features on a dying disk, every record before the first damage is present and no task hangs",
         _ALONE_MIX.replace(disk=("dying-disk",)).with_optional(0.25, **_DYING).with_optional(0.4, **_GARBAGE),
         stream="any-mix-never-makes-a-dying-disk-worse",
     ),
     Scenario(
         "swarm-altered-files",
-        "after any mix of features and faults in a store whose files were altered while it was off it opens with all "
-        "of its messages or names the damaged file",
+        "after any mix of features and faults, a store whose files were altered while it was off opens with all of its "
+        "messages or names the damaged file",
         _EVERYTHING.replace(
             endings=_ALTERING,
             disk=("strict-posix", "ext4-ordered", "full-disk", "lying-disk", "dying-disk", "dying-disk"),
@@ -298,7 +298,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "swarm-broker",
-        "after any mix of features and faults every answer of a broker is true, and it works once the faults end",
+        "after any mix of features and faults, every answer of a broker is true, and the broker works once the faults "
+        "end",
         BROKER.replace(
             endings=(*("crash in traffic",) * 3, "crash at rest", "crash in load", "stop", *("stop in traffic",) * 2),
             producers=(1, 2),

@@ -6,8 +6,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The drive acknowledges syncs from a volatile cache, so synced data may be lost.
     Scenario.of(
         "recovery-on-lying-disk",
-        "after crashes on a lying disk the store opens, or names the bad file, and its queues and index cover every "
-        "record that is left",
+        "after crashes on a lying disk, the store opens or names the damaged file, and its queues and index cover "
+        "every remaining record",
         stream="a-lying-disk-leaves-one-store",
         disk=("lying-disk",),
         endings=("crash in traffic", "crash at rest", "crash in load", "stop"),
@@ -19,7 +19,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # records.
     Scenario.of(
         "recovery-on-dying-disk",
-        "after any fault of a dying disk every record before the first damage is present, and no task hangs or dies",
+        "after any fault of a dying disk, every record before the first damage is present, and no task hangs or dies",
         stream="a-dying-disk-is-never-made-worse",
         disk=("dying-disk",),
         lives=(1, 2, 3),
