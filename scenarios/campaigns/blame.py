@@ -33,7 +33,6 @@ class Cause:
 
     id: str
     tries: int
-    """The number of failures that were replayed."""
     mended: int
     """The number of failures whose replay without this bug no longer breaks the promise in the same way."""
     enough: int
@@ -58,7 +57,6 @@ class ViolationKind:
     """The name of the field whose value violates the promise."""
     times: int
     scenarios: dict[str, int]
-    """The number of failures by scenario."""
     failures: tuple[Failure, ...]
     """A sample of the failures. It alternates between scenarios, and the failures of a scenario are sorted by seed."""
     causes: tuple[Cause, ...] = ()

@@ -130,10 +130,7 @@ class RecoveringRun(Run):
         self._kernel.now_ns = promised.now_ns
 
     def signature(self, *, heal: bool) -> str:
-        """Recover and judge the store. With heal, also use it afterwards.
-
-        Returns the first violation's signature or "".
-        """
+        """Recover and judge; with heal, also use the store. Returns the first violation's signature or ""."""
         with self._kernel:
             try:
                 if heal:

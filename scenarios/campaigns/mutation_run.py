@@ -62,7 +62,7 @@ class MutationSettings:
     scenarios: tuple[Scenario, ...] | None = tuple(one for one in SCENARIOS.values() if one.can_run)
     """The scenarios to run. None: one scenario with ranges narrowed to the mutant's needs."""
     all_scenarios: bool = False
-    """Whether to continue until each scenario has found the mutant."""
+    """Whether to continue until every scenario has found the mutant."""
     shrink_seconds: float | None = None
     """The time limit for shrinking the failure. None: the failure is not shrunk."""
 
@@ -225,10 +225,7 @@ class _Search:
                 return
 
     def _rounds(self) -> Iterator[tuple[Scenario, int]]:
-        """Yield pairs of a scenario and a seed.
-
-        An expensive scenario runs only in the last of each _ROUNDS_PER_TURN rounds.
-        """
+        """Yield scenario and seed. An expensive scenario runs in the last of each _ROUNDS_PER_TURN rounds."""
         seeds = self._limits.seeds
         for number in count(1) if seeds is None else range(1, _ROUNDS_PER_TURN * seeds + 1):
             for scenario in self._scenarios:

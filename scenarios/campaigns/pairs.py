@@ -28,10 +28,7 @@ class Feature(NamedTuple):
 
 
 def _is_direct(plan: Plan) -> bool:
-    """Return whether users call the store directly.
-
-    A broker's clients put only plain messages, and its consumers always commit.
-    """
+    """Return whether users call the store directly. A broker's clients only put plain messages and always commit."""
     return not plan.broker.serves
 
 
@@ -87,7 +84,6 @@ NAMES: tuple[str, ...] = tuple(sorted({*FEATURES, *FAULTS} - SINGLE.keys()))
 _ALONE, _CLUSTER, _BROKER = "a store alone", "a cluster", "a broker"
 _RUNS = (_ALONE, _CLUSTER, _BROKER)
 _Place = tuple[str, str]
-"""A kind of run and a disk model."""
 
 
 class Limit(NamedTuple):
@@ -187,7 +183,6 @@ APART: tuple[Apart, ...] = (
         "a stop promises durability, which a lying disk breaks, so no power cut follows it",
     ),
 )
-"""Features and faults that exclude each other."""
 
 
 @cache

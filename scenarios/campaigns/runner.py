@@ -38,7 +38,6 @@ class Reach:
     """Which part of a campaign was run. The verdict mentions the rest."""
 
     asked: int = 0
-    """The number of requested scenarios or mutants."""
     not_run: tuple[str, ...] = ()
     """The scenarios without a single run, or the mutants with an unfinished mutation run."""
     interrupted: bool = False
@@ -50,7 +49,6 @@ class Reach:
 
 
 ALL = Reach()
-"""The reach of a complete campaign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +141,7 @@ class Tally(RunCounts):
 
 
 def run_batch(batch: Batch) -> list[SeedResult]:
-    """Run a batch. A worker that was asked to stop returns early.
-
-    One guard around the batch saves the cost of one per run.
-    """
+    """Run a batch under one guard, which is cheaper than one per run. A worker that must stop returns early."""
     results = []
     for result in results_of(batch):
         results.append(result)

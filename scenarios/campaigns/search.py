@@ -42,7 +42,6 @@ class SearchResult:
     last_schedule: str | None = None
     """The last schedule that was run. Pass it as `after` to continue an incomplete search."""
     failure: Failure | None = None
-    """The failure of the first violating schedule."""
 
 
 def search_schedules(

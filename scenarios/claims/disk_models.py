@@ -21,15 +21,11 @@ class DiskModel:
     rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
     """Faults while the machine is off: fields of RotPlan, each with the values to draw from."""
     needs_whole_log: bool = False
-    """Whether the checkpoint may cover data that is not durable. Recovery must then compare the queues with the
-    whole log."""
+    """Whether the checkpoint may cover lost data, so that recovery must compare the queues with the whole log."""
     capacity_bytes: Sequence[int] = ()
     """Capacity during traffic; empty: unlimited."""
     is_sound: bool = True
-    """Whether the disk has enough space, makes synced data durable and preserves it.
-
-    Runs of several machines use sound disks only.
-    """
+    """Whether the disk has space, honours syncs and preserves its data. Runs of several machines need such disks."""
 
 
 DISK_MODELS: dict[str, DiskModel] = {

@@ -222,20 +222,14 @@ class BrokerPlan:
     off_ms_max: int = knob(1_000, plain=1)
     """The maximum time that the broker's machine is off between two lives."""
     masters: int = knob(1, plain=1, weight=4)
-    """The number of masters with queues of each topic. Each master is also a name server.
-
-    Only the first master has slaves.
-    """
+    """The number of masters, each with queues of every topic and a name server. Only the first has slaves."""
     slaves_are_read: bool = knob(False, plain=False, weight=1)
     """Whether the broker redirects a consumer that lags far behind to a slave.
 
     The consumer may also pull from a slave while routes do not list the master.
     """
     resumes_checks: bool = knob(False, plain=False, weight=2)
-    """Whether operators resume the checks of half messages that the broker gave up.
-
-    Some are resumed during the run, all others at its end.
-    """
+    """Whether operators resume the checks of given-up half messages: some during the run, all others at its end."""
     cpp_clients: bool = knob(False, plain=False, weight=1)
     """Whether clients write headers like RocketMQ's C++ client, with numbers and booleans instead of strings."""
     slave_takes_over: bool = knob(False, plain=False, weight=3)

@@ -21,7 +21,6 @@ CONFIG = f"{ROOT}/config"
 RESERVED_HOURS = 72
 DELAY_LEVELS = "1s 3s 20s"
 DELAYS_MS = parse_delay_levels(DELAY_LEVELS)
-"""Delay level -> delay in ms."""
 DELAY_OFFSET_INTERVAL_MS = 2_000
 CONSUMER_OFFSET_INTERVAL_MS = 1_000
 TRANSACTIONS = TransactionConfig(transaction_timeout_ms=300, transaction_check_max=3, transaction_check_interval_ms=100)

@@ -27,9 +27,8 @@ class LifeEnding(StrEnum):
     """The crash happens at rest. Bytes of a deleted segment then appear after the end of the log."""
     STOP = "stop"
     STOP_IN_TRAFFIC = "stop in traffic"
-    """The store is stopped while users are still active."""
     STOP_AND_DAMAGE = "stop and damage"
-    """After the stop, a sector of the log is lost."""
+    """After the stop, one sector of the log is lost."""
     STOP_AND_DAMAGED_PROGRESS = "stop and damaged progress"
     """After the stop, a sector of the committed consumer offsets is lost."""
     STOP_AND_DAMAGED_RECORD = "stop and damaged record"
@@ -69,12 +68,8 @@ class Life:
     """The number of the disk operation at which the crash happens. The life may end before. -1: no such crash."""
     moment: str
     messages_each: int
-    """Messages per producer in this life."""
     node: int = 0
-    """The machine whose life ends: 0 is the master, then the slaves, then other masters.
-
-    The other machines keep running.
-    """
+    """The machine whose life ends: 0 is the master, then come slaves, then other masters. Others keep running."""
 
     @property
     def is_stop(self) -> bool:
@@ -126,19 +121,13 @@ class Plan:
     starts: features.StartPlan = features.StartPlan()
     directories: features.DirectoryPlan = features.DirectoryPlan()
     errors_stop: bool = knob(True)
-    """Whether, in a liveness run, disk errors stop when a life's users are done.
-
-    The store must then recover within that life.
-    """
+    """Whether disk errors of a liveness run stop when a life's users are done, so that the store must recover then."""
     faults: FaultPlan = FaultPlan()
     """Disk faults. The creation of files fails only during traffic."""
     rot: RotPlan = RotPlan()
-    """Damage to files while the store is off."""
     disturbances: DisturbancePlan = DisturbancePlan()
-    """Disturbances of tasks and clocks during traffic."""
     cluster: features.ClusterPlan = features.ClusterPlan()
     network: NetworkPlan = NetworkPlan()
-    """Network faults between machines during traffic."""
     broker: features.BrokerPlan = features.BrokerPlan()
     policy_parameter: int
     """The policy's parameter: mean stretch of the random walk, depth of PCT, quantum of round robin; 0 for POS."""

@@ -35,10 +35,7 @@ POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
 """The options and the meaning of each policy's parameter."""
 _OPERATIONS_IN_LOAD = 24
 _OPERATIONS_IN_CREATION = 7
-"""The number of operations that create a root of three levels.
-
-Each level is created and synced, then the lock file is created.
-"""
+"""The operations that create a root of three levels: a creation and a sync for each, and the lock file."""
 _OPERATIONS_IN_PERSIST = 12
 
 

@@ -58,7 +58,7 @@ class FirstFailure:
     breach: FuzzViolation
     raw: bytes
     number: int
-    """Of the input, from 1."""
+    """The number of the input, from 1."""
 
 
 @dataclass(slots=True)

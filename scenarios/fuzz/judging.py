@@ -46,12 +46,11 @@ class FuzzFailure:
     seed: int
     mutant: str | None
     number: int
-    """Of the input, from 1."""
+    """The number of the input, from 1."""
     breach: FuzzViolation
     raw: bytes
-    """The smallest input that breaks it."""
+    """The smallest input that breaks the promise."""
     original: bytes
-    """The input before its minimisation."""
 
     @property
     def name(self) -> str:

@@ -42,7 +42,7 @@ class Target(ABC):
     file: ClassVar[str] = ""
     """The path that a file of this format has in a store directory."""
     children: ClassVar[int] = 32
-    """The number of mutated copies of one input in a round."""
+    """Mutated copies of one input in a round."""
     size_bytes_max: ClassVar[int] = 4096
     """The maximum size of an input. Longer inputs are truncated."""
     cpu_seconds_max: ClassVar[float] = 2.0

@@ -25,4 +25,3 @@ def _collect() -> dict[str, Mutant]:
 
 
 MUTANTS: dict[str, Mutant] = _collect()
-"""Every mutant by id, sorted."""

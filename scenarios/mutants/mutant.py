@@ -41,7 +41,6 @@ class Patch:
     owner: Owner
     name: str
     replacement: object
-    """A function, a property, a static or class method, or a constant."""
 
     def __post_init__(self) -> None:
         # `object` is left out, because every class has its attributes.
@@ -64,7 +63,6 @@ class Mutant:
 
     id: str
     summary: str
-    """The bug in one sentence."""
     patches: tuple[Patch, ...]
     found_by: tuple[str, ...]
     """Invariants that may be the first to break in a run with the bug."""

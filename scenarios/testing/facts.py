@@ -127,10 +127,7 @@ def _file_name(test_id: str) -> str:
 
 
 def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
-    """Summarise tests, crashes, injected faults and failures in one line.
-
-    A second line lists faults that never happened.
-    """
+    """Summarise tests, crashes, faults and failures in a line. Another line lists faults that never happened."""
     injected: Counter[str] = Counter()
     for one in facts:
         injected.update({name: times for name, times in one["injected"].items() if not is_promise(name)})

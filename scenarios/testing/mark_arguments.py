@@ -32,7 +32,6 @@ class MarkArguments:
     seeds: int | str = SEEDS
     """N for the seeds 0 to N - 1, or "A:B" for the seeds A to B - 1."""
     shrink: bool = True
-    """Whether the first failure is shrunk before it is reported."""
     must_inject: Sequence[str] = ()
     """Faults or `crash`. The test fails if one of them happens in no seed."""
     never_injected: str = "warn"
@@ -77,16 +76,13 @@ class SeedBudget:
 
     seeds: range
     is_whole: bool
-    """Whether there are at least as many seeds as in the mark.
-
-    With fewer seeds, faults that never happen are not reported.
-    """
+    """Whether there are as many seeds as in the mark. With fewer seeds, missing faults are not reported."""
     seconds: float | None
     out: Path | None
     """The output directory as the user typed it, because the command that repeats a failure contains it."""
     replay: Path | None
     draw: Callable[..., Path | None]
-    """The hook `pytest_tornlog_failure`, which draws a failure."""
+    """The hook `pytest_tornlog_failure`."""
 
 
 def seed_budget_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:

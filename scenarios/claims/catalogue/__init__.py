@@ -35,6 +35,5 @@ def _collect() -> dict[str, Scenario]:
 
 
 SCENARIOS: dict[str, Scenario] = _collect()
-"""Every scenario by name, the plainest claim first."""
 SWARM: frozenset[str] = frozenset(scenario.name for scenario in swarm.SCENARIOS)
 """The names of the scenarios that combine features and faults at random."""

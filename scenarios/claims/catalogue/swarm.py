@@ -55,10 +55,7 @@ _LONG_UNSYNCED: Mapping[str, Any] = {
 
 
 def _faults_with_excuses(excuses: Excuse) -> dict[str, Mapping[str, Any]]:
-    """Return, by name, the disk faults that have odds and any of these excuses.
-
-    For NOTHING, return those without excuses.
-    """
+    """Return the disk faults with odds and any of these excuses, by name. For NOTHING: those without excuses."""
     rows = [kind.row for kind in FaultKind if kind.row.odds]
     found = [row for row in rows if row.excuses & excuses or row.excuses == excuses]
     return {row.name: {"faults": {row.knob: row.odds}} for row in found}
@@ -78,10 +75,7 @@ _FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
     # A file system stops only after a failed sync, so this group enables failed syncs too.
     "stopped file system": {"faults": {"stopped_file_system_chance": (0.5,), "failed_sync_chance": (0.05,)}},
 }
-"""Errors of disk operations. The first error ends an operation and so hides later ones.
-
-Therefore each seed enables only a few.
-"""
+"""Errors of disk operations. An error ends its operation and hides later ones, so each seed enables only a few."""
 _OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     name: _FAILING_DISK[name]
     for name in (
@@ -172,10 +166,7 @@ _RARE_FAULTS_OF_DISKS: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-"""Rare faults that need one disk model, for stores with altered files.
-
-Of several active groups the last one sets the disk.
-"""
+"""Rare faults that need one disk model, for stores with altered files. The last active group sets the disk."""
 _HONEST_DISKS = tuple(name for name in DISK_MODELS if name not in ("lying-disk", "dying-disk"))
 _MIX = Ranges(
     index={"slots": (0,)},

@@ -74,9 +74,7 @@ class _ContentDigests(NamedTuple):
     """Digests of all data that a second recovery must not change."""
 
     rows: str
-    """The digest of log and queues."""
     everything: str
-    """The digest of log, queues and index."""
 
 
 def _contents_of(store: MessageStore) -> _ContentDigests:
@@ -137,10 +135,7 @@ def _check_again(image: Image, directory: DirectoryContent, found: _Found) -> No
 
 
 def _kind_and_field(error: CorruptFileError | OSError, directory: DirectoryContent) -> str:
-    """Return the kind of file and the field that an error names.
-
-    Raises TargetViolation if the directory has no such file.
-    """
+    """Return the file kind and field that an error names. Raises TargetViolation if there is no such file."""
     file = error.file if isinstance(error, CorruptFileError) else str(error.filename)
     if not file.startswith(f"{ROOT}/"):
         raise TargetViolation("error-file", f"a path below {ROOT}", f"{file}: {error}")
@@ -166,10 +161,7 @@ class GivenLog:
         self._reported = {base_of(finding.file) for finding in report.findings if f"/{_LOG}" in finding.file}
 
     def check(self, raw: bytes, physical_offset: int, topic: str) -> None:
-        """Check a record that the store returned.
-
-        Raises TargetViolation if the log has no such intact record of the topic.
-        """
+        """Raise TargetViolation if the log has no intact record of the topic that equals a returned one."""
         base = physical_offset - physical_offset % LOG_FILE_BYTES
         content, at = self._files.get(base, b""), physical_offset % LOG_FILE_BYTES
         if content[at : at + len(raw)] != raw:

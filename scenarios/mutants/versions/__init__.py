@@ -13,7 +13,6 @@ from .version import BugPresence, Fact, Version
 __all__ = ["VERSIONS", "BugPresence", "Fact", "Version", "find_in_versions"]
 
 VERSIONS: dict[str, Version] = {version.id: version for version in (ROCKETMQ_4_9_8,)}
-"""The versions by id."""
 
 _WITHOUT = "-without-"
 
