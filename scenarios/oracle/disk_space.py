@@ -95,10 +95,10 @@ class Expiring(Protocol):
     """A ledger of the messages that retention removes."""
 
     def expire(self, log_offset: int) -> None:
-        """Note that segments before a log offset are about to be removed."""
+        """Record that segments before a log offset are about to be removed."""
 
     def end_queue(self, place: tuple[str, int]) -> None:
-        """Note that the last file of a queue is about to be removed."""
+        """Record that the last file of a queue is about to be removed."""
 
 
 class WatchedRemovals:

@@ -1,10 +1,10 @@
-"""Group commits: the offsets that consumer groups have committed, and where a group may be found.
+"""Group commits: committed offsets of consumer groups, and the offsets that a start may find.
 
-acknowledged commit     the group is at that offset, or at a later commit of it
-other commit            the group may be there from now on, while the present life may carry it out
+acknowledged commit     the group has that offset, or that of a later commit
+other commit            the group may have that offset from now on, while the present life may execute the commit
 clean stop              keeps acknowledged commits; without pending ones, the next start finds exactly the last offset
-crash                   loses commits acknowledged less than an interval of persisting ago, no older ones
-recovery                takes a group back to the end of its queue, durably
+crash                   loses only commits acknowledged within the last interval of persisting
+recovery                lowers the offset of a group to the end of its queue, durably
 corrupt file            the next start finds the backup
 """
 
@@ -35,27 +35,27 @@ class GroupCommits:
     """The commits to one store, or to one broker and the slave that takes its place."""
 
     at: dict[Group, int] = field(default_factory=dict)
-    """The offset that each group has committed last, or that the last start has found."""
+    """The offset that each group committed last, or that the last start found."""
     furthest: dict[Group, int] = field(default_factory=dict)
-    """The greatest offset that each group has committed and that no recovery has taken back."""
+    """The greatest offset that each group has committed and that no recovery has lowered."""
     furthest_ever: dict[Group, int] = field(default_factory=dict)
     """The greatest offset that each group has ever committed."""
     kept: dict[Group, int] = field(default_factory=dict)
-    """The least offset that the ends of lives have kept of each group."""
+    """The least offset that each group may have after the ends of earlier lives."""
     kept_by_crash: set[Group] = field(default_factory=set)
-    """The groups of which a crash has kept it."""
+    """Groups whose offset in `kept` follows from a crash."""
     final: dict[Group, int] = field(default_factory=dict)
-    """Where each group has to be found exactly, since a clean stop or a start."""
+    """The exact offset that each group must have, since a clean stop or a start."""
     life: int = field(default=0, compare=False)
-    """How many lives have ended."""
+    """The number of ended lives."""
     answered: dict[Group, list[tuple[int, int]]] = field(default_factory=dict, compare=False)
-    """The commits of this life that were acknowledged in it: time and offset."""
+    """Commits requested and acknowledged in this life: time and offset."""
     _unanswered: list[Commit] = field(default_factory=list, compare=False)
-    """The commits that may be carried out at any time: in flight, or given up in this life."""
+    """Commits that the broker may still execute: in flight, or given up in this life."""
 
     @contextmanager
     def committing(self, group: Group, offset: int, now_ns: Callable[[], int]) -> Iterator[Commit]:
-        """Note a commit, and after the block its answer. Its consumer may die meanwhile."""
+        """Record a commit, and after the `with` block its answer. The consumer may die inside the block."""
         assert offset >= 0, (group, offset)
         commit = Commit(group, offset, self.life)
         self.at[group] = offset
@@ -77,11 +77,11 @@ class GroupCommits:
                 self._forget()
 
     def _forget(self) -> None:
-        """Forget given-up commits of ended lives, which cannot be carried out any more."""
+        """Drop given-up commits of ended lives, which the broker cannot execute any more."""
         self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
 
     def least(self, group: Group) -> int:
-        """Return the least offset at which a group may be in this life."""
+        """Return the least offset that a group may have in this life."""
         answered = self.answered.get(group)
         return self._or_unanswered(group, answered[-1][1] if answered else self.kept.get(group, 0))
 
@@ -89,13 +89,13 @@ class GroupCommits:
         return min([offset, *self._pending(group)])
 
     def _pending(self, group: Group) -> list[int]:
-        """Return the offsets of a group that may be carried out at any time."""
+        """Return the offsets in commits of a group that the broker may still execute."""
         return [each.offset for each in self._unanswered if each.group == group]
 
     # -- lives -------------------------------------------------------------------------------------
 
     def note_stop(self, *, is_kept: bool = True) -> None:
-        """Note a clean stop. is_kept: whether acknowledged commits are durable, or known to a slave that takes over."""
+        """Record a clean stop. is_kept: whether acknowledged commits are durable, or at a slave that takes over."""
         if not is_kept:
             self.final.clear()
             return
@@ -106,9 +106,10 @@ class GroupCommits:
         assert all(offset <= self.furthest[group] for group, offset in self.final.items()), (self.final, self.furthest)
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
-        """Note that a machine died then. persisted_within_ms: after how long a commit is durable, None if unknown.
+        """Record that a machine died at died_ns.
 
-        The persisted offset is the newest that is old enough, or a later one. The bounds of an earlier crash end here.
+        persisted_within_ms: the time until a commit is durable, None if unknown. The persisted offset is that of the
+        newest commit older than this, or a later one. Limits from an earlier crash no longer hold.
         """
         self.final.clear()
         for group in self.kept_by_crash:
@@ -133,13 +134,13 @@ class GroupCommits:
         self._forget()
 
     def note_found(self, offsets: Mapping[Group, int]) -> None:
-        """Note that a start has brought groups to these offsets, durably; below 0: it does not know the group."""
+        """Record the durable offsets of groups after a start. A negative offset means that the group is unknown."""
         self.at = {group: offset for group, offset in offsets.items() if offset >= 0}
         self.final = dict(self.at)
         self._lower({group: max(offset, 0) for group, offset in offsets.items()})
 
     def take_back(self, ends: Mapping[Queue, int]) -> None:
-        """Note that a start has taken groups back to the ends of queues. Pending commits may still be carried out."""
+        """Record that a start lowered offsets to the ends of queues. The broker may still execute pending commits."""
         limits = {group: ends.get(group[1:], 0) for group in self.furthest}
         self._lower(limits)
         self.final = {group: min(offset, limits[group]) for group, offset in self.final.items()}
@@ -152,7 +153,7 @@ class GroupCommits:
                 self.kept[group] = min(self.kept[group], limit)
 
     def lose(self) -> None:
-        """Note that the newest version of the file cannot be read any more: the next start finds the backup."""
+        """Record that the newest version of the file is unreadable, so that the next start reads the backup."""
         self.final.clear()
         self.kept.clear()
         self.kept_by_crash.clear()

@@ -56,11 +56,11 @@ class GroupDelivery:
         return place not in self.dealt_with and place.queue_offset >= self._excused_until.get(place[:2], 0)
 
     def deal_with(self, places: Iterable[MessagePlace]) -> None:
-        """Note that a consumer has handled messages."""
+        """Record that a consumer has handled messages."""
         self.dealt_with.update(places)
 
     def pass_over(self, queue: Queue, until: int, *, asked_in: int) -> None:
-        """Note that a consumer goes on at an offset, by the answer of a life.
+        """Record that a consumer goes on at an offset, by the answer of a life.
 
         If a later recovery has found a shorter queue, the consumer misses the messages that reuse the offsets.
         """
@@ -69,7 +69,7 @@ class GroupDelivery:
             self._excuse(queue, until)
 
     def note_recovery(self, life: int, places: Iterable[MessagePlace], ends: Mapping[Queue, int]) -> dict[Queue, int]:
-        """Note the messages that a recovery found, and return the ends of queues.
+        """Record the messages that a recovery found, and return the ends of queues.
 
         ends: of queues, which may be empty because all messages have expired.
         """

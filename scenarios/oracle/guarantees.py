@@ -7,21 +7,21 @@ Judges, lists and reports use the table of disks:
              damaged or missing file
     -        not promised, because the disk breaks a condition of the promise
 
-A lying disk acknowledges syncs that a power cut undoes, so no data is durable, and durability claims of the store are
-as wrong as the disk. Its queues must still lead to every record in the log. Entries to lost records that the checkpoint
-covered are kept. A dying disk loses and changes durable bytes. The store must not make that worse.
+A lying disk acknowledges syncs that a power cut undoes. No data is durable there, and the store's durability claims are
+wrong without its fault. Queues must still have an entry for every record in the log. They keep entries for lost records
+that the checkpoint covered. A dying disk loses and changes durable bytes. The store must not make that worse.
 
-By the end of a life (section 14 of the format's description):
+Depending on the end of a life (section 14 of the format's description):
 
     end of life        data that must survive
     clean stop         every stored put, also if the power fails right after the stop
     damage after it    every put before the damage
     process kill       every answered put, because its bytes are in the page cache
-    ... with the pool  all below the committed position, and consumed messages
-    power cut, SYNC    every put that waited and was answered OK, and all below the flushed position
-    power cut, ASYNC   all below the flushed position
+    ... with the pool  all data before the committed position, and consumed messages
+    power cut, SYNC    every put that waited and was answered OK, and all data before the flushed position
+    power cut, ASYNC   all data before the flushed position
 
-A recovery syncs all that it recovers, so its result is durable.
+A recovery syncs all recovered data, so its result is durable.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ from .transaction_log import TransactionLog
 
 
 def note_stop(ledger: Ledger) -> None:
-    """Note that a clean stop makes all puts durable."""
+    """Record that a clean stop makes all puts durable."""
     _keep_everything(ledger)
     for put in ledger.promised.values():
         put.is_durable = True
@@ -59,10 +59,10 @@ def note_crash(
     *,
     cache_is_whole: bool = True,
 ) -> None:
-    """Note which data must survive a crash.
+    """Record which data must survive a crash.
 
-    flushed_where: the log's durable end when the machine died; committed_where: its end in the page cache, if puts go
-    to a buffer first. cache_is_whole: False if a failed sync has reverted pages that readers had seen.
+    flushed_where: the log's durable end when the machine died; committed_where: the log's end in the page cache, if
+    puts go to a buffer first. cache_is_whole: False if a failed fsync has reverted pages that readers had seen.
     """
     keeps_all = profile.page_cache_survives and cache_is_whole
     ledger.returned.note_crash(keeps_all=plan.sync_flush or (keeps_all and committed_where is None))
@@ -76,7 +76,7 @@ def note_crash(
 
 
 def note_damage(ledger: Ledger, log_offset: int) -> None:
-    """Note that a fault may have damaged the log from an offset on."""
+    """Record that a fault may have damaged the log from an offset on."""
     for put in list(ledger.promised.values()):
         assert put.physical_offset is not None, put.name
         if put.physical_offset + put.record_bytes > log_offset:
@@ -90,9 +90,9 @@ def note_damage(ledger: Ledger, log_offset: int) -> None:
 
 
 def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
-    """Note that a damaged record, which stays in the log, need not be readable nor have an entry.
+    """Record that a damaged record in the log need not be readable and need not have a queue entry.
 
-    unfit: whether it must not have an entry.
+    unfit: whether the record must have no entry.
     """
     put = flaw.put
     assert put.queue_offset is not None, put.name
@@ -102,7 +102,7 @@ def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
 
 
 def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogRecord]) -> None:
-    """Note that the log is missing from begin to end, with those records. They must not reappear."""
+    """Record that the log range [begin, end) is missing. The given records in it must not reappear."""
     ledger.known_damage.missing.append((begin, end))
     for record in records:
         ledger.holes.setdefault((record.topic, record.queue_id), set()).add(record.queue_offset)
@@ -114,9 +114,9 @@ def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogReco
 
 
 def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
-    """Note that the damage may include copies of delayed messages, which are not made again.
+    """Record that copies of delayed messages may be damaged. The store does not deliver these messages again.
 
-    offsets: level -> queue offset of the next entry to deliver, when the store was stopped.
+    offsets: at the stop of the store, delay level -> queue offset of the next message to deliver.
     """
     for put in ledger.puts:
         if put.delay_ms is not None and put.queue_offset is not None:
@@ -126,7 +126,7 @@ def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
 
 
 def _keep_everything(ledger: Ledger, committed_where: int | None = None) -> None:
-    """Promise all stored puts, or those below the committed position if there is one."""
+    """Promise all stored puts, or only those before committed_where if it is given."""
     for put in ledger.puts_of_this_life():
         if put.physical_offset is not None and (
             committed_where is None or put.physical_offset + put.record_bytes <= committed_where
@@ -154,7 +154,7 @@ def _is_acknowledged_durable(plan: Plan, put: PutEntry) -> bool:
 
 
 def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_flush: bool = False) -> None:
-    """Note the puts that a recovery found or missed. If its result is durable, both are final."""
+    """Record which puts a recovery found and which it lost. durable: whether the result is final."""
     here, returned = set(), set[str]()
     put_of, promised = ledger.by_properties.get, ledger.promised
     for found in store.records:
@@ -181,16 +181,16 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
         if put.name in here:
             continue
         if ledger.may_still_come(put):
-            # A crash lost its record. Its client still waits, so the new life may store it at another place.
+            # A crash lost the record. The client still waits, so the new life may store the put at another offset.
             put.physical_offset = put.queue_offset = put.stored_ms = None
             continue
-        if not ledger.has_expired(put.physical_offset, store.min_offset):  # an expired one may still be there
+        if not ledger.has_expired(put.physical_offset, store.min_offset):  # an expired segment may reappear
             ledger.gone[put.name] = put
         ledger.promised.pop(put.name, None)
 
 
 class Promise(Enum):
-    """The extent of a promise."""
+    """For which records an invariant is promised."""
 
     KEPT = "yes"
     INTACT = "intact"
@@ -226,7 +226,7 @@ IDEMPOTENT    yes          yes          yes          yes       yes yes   yes    
 
 
 def _read(table: str) -> dict[str, dict[str, Promise]]:
-    """Return disk -> invariant -> promise; ValueError if a row or a column is missing, or there is one too many."""
+    """Return disk -> invariant -> promise. Raises ValueError for a missing or unknown row or column."""
     header, *rows = (line.split() for line in table.strip().splitlines())
     promises = {row[0]: row[1:] for row in rows}
     for kind, expected, found in (("disks", DISK_MODELS, header), ("invariants", INVARIANTS, promises)):
@@ -239,11 +239,11 @@ def _read(table: str) -> dict[str, dict[str, Promise]]:
 
 
 PROMISED: dict[str, dict[str, Promise]] = _read(_TABLE)
-"""Disk -> invariant -> extent of its promise."""
+"""Disk -> invariant -> promise."""
 
 
 def promised_text(disk: str) -> str:
-    """Describe the promises on a disk for a reader: all, or the missing ones."""
+    """Describe the promises on a disk: all are made, or a list of those that are not."""
     promises = PROMISED[disk]
     missing = [invariant for invariant, promise in promises.items() if promise is Promise.NONE]
     intact = [invariant for invariant, promise in promises.items() if promise is Promise.INTACT]

@@ -29,7 +29,7 @@ from .recovered import RecoveredStore, read_store
 
 _NOWHERE = 1 << 63
 _OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
-"""Checkers that need only a store. It may be that of a slave, with an older log than its master's."""
+"""Checkers that need only a store, which may be a slave's with an older log than its master's."""
 
 
 class StopOnViolation(Exception):
@@ -37,10 +37,7 @@ class StopOnViolation(Exception):
 
 
 class Judge:
-    """Compares stores with the ledger, and notes crashes and recoveries in it. It never acts on a store.
-
-    `violations` has its findings.
-    """
+    """Compares stores with the ledger, and records crashes and recoveries there. It never acts on a store."""
 
     def __init__(
         self,
@@ -65,16 +62,16 @@ class Judge:
         return other
 
     def is_promised(self, invariant: str) -> bool:
-        """Return whether an invariant is promised at all on the disk of this run."""
+        """Return whether an invariant is promised on the disk of this run."""
         return self._promised[invariant] is not Promise.NONE
 
     @property
     def may_refuse(self) -> bool:
-        """Return whether a store may refuse to open on such a disk if it names the damage."""
+        """Return whether a store on this disk may refuse to open, with an error that names the damaged file."""
         return self._promised["START"] is Promise.INTACT
 
     def report(self, violations: Iterable[Violation]) -> None:
-        """Keep the violations of a promise that one check yields, and end the run if there is one."""
+        """Keep those violations of a check that break a promise, and end the run if there are any."""
         found = [violation for violation in violations if self.is_promised(violation.invariant)]
         if found:
             self._note(*found)
@@ -83,13 +80,13 @@ class Judge:
     def broken(
         self, invariant: str, summary: str, field: str, expected: str, found: str, *, detail: str = ""
     ) -> NoReturn:
-        """End the run with one violation without a file. If the disk excuses it, only end the run."""
+        """End the run with one violation that has no file. A violation that the disk excuses is not kept."""
         if self.is_promised(invariant):
             self._note(Violation(invariant, summary, "", -1, field, expected, found, detail))
         raise StopOnViolation(summary)
 
     def _note(self, *violations: Violation) -> None:
-        """Keep violations, and emit them to the trace, if there is one."""
+        """Keep violations, and emit them to the trace if there is one."""
         self.violations += violations
         for violation in violations:
             tried(violation.invariant)
@@ -118,7 +115,7 @@ class Judge:
             raise StopOnViolation from endless
 
     def recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:
-        """Judge the recovery of the last life, note its result in the ledger, and return it."""
+        """Judge the recovery of the last life, record the result in the ledger, and return the recovered store."""
         found = read_store(store, self._ledger.by_properties, self._ledger.known_damage, known=self.readings)
         note_misfiled(self._ledger, found)
         evidence = Evidence(self._ledger, found)
@@ -131,14 +128,14 @@ class Judge:
             self.report(idx.check_lookups(store, found))
         self.claims(store, disk)
         self.report(pos.check_cut(store, disk))
-        # After a failed sync and a process kill, dropped data is in the page cache and counts as clean.
+        # After a failed fsync and a process kill, dropped data is in the page cache in clean pages.
         durable = not allowances.sync_errors(disk) and not disk.injected["lying sync"]
         guarantees.note_recovery(self._ledger, found, durable=durable, sync_flush=self._plan.sync_flush)
         self.note_damage(store.config, disk.damage)
         return found
 
     def note_damage(self, config: StoreConfig, damage: Iterable[DamagedRange]) -> None:
-        """Note silent damage of the log. From its first offset on, no record is promised any more."""
+        """Record silent damage of the log. After the first damaged offset no record is promised any more."""
         log_offset = damaged_log_offset(config, damage)
         if log_offset is not None:
             self._damaged_from = min(self._damaged_from, log_offset)
@@ -149,7 +146,7 @@ class Judge:
         self._claims(store, disk, self._ledger)
 
     def claims_of_all(self, store: MessageStore, disk: Disk) -> None:
-        """Judge the same for a store without retention: that of a slave."""
+        """Judge the positions and the checkpoint of a store without retention, such as a slave's."""
         self._claims(store, disk, None)
 
     def _claims(self, store: MessageStore, disk: Disk, ledger: Ledger | None) -> None:
@@ -158,7 +155,7 @@ class Judge:
         self.report(found)
 
     def recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
-        """Judge a recovery by its store and disk alone, and return its result. The ledger does not change."""
+        """Judge a recovery by its store and disk alone, and return the recovered store. The ledger does not change."""
         found = read_store(store, known=self.readings)
         note_misfiled(self._ledger, found)
         evidence = Evidence(self._ledger, found)
@@ -169,7 +166,7 @@ class Judge:
         return found
 
     def services(self, store: MessageStore, machine: Machine, *others: Service | None) -> None:
-        """Report services of a running store, or other services, that have ended without a failure flag."""
+        """Report services, of a running store or others, that have ended without a failure flag."""
         running = {task.name for task in machine.live_tasks.values()}
         for service in (*store.services, *others):
             if service is None or f"{machine.name}/{service.name}" in running:
@@ -179,7 +176,7 @@ class Judge:
                 self.broken("LIVE", summary, "service", "running, or among failedServices", "neither")
 
     def visible(self, store: MessageStore) -> None:
-        """Judge the walks of consumers after the store has dispatched all durable records."""
+        """Judge the pulls of consumers after the store has dispatched all durable records."""
         removes = self._plan.retention.deletes_segments and self._plan.retention.deletes_queues
         if (self._ledger.pulls and self.is_promised("READ")) or removes:
             dispatched = store.dispatch.reput_from.get()  # read first, because it may grow during the read
@@ -187,7 +184,7 @@ class Judge:
             if found.damage is not None:
                 return
             self.report(consumers.check_read(self._ledger, found))
-            if removes:  # a restart would find records that no queue leads to now
+            if removes:  # a restart would find records that have no queue entry now
                 self.report(self._unreachable(found, dispatched))
 
     def _unreachable(self, found: RecoveredStore, dispatched: int) -> Iterable[Violation]:
@@ -197,9 +194,9 @@ class Judge:
         return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
 
     def uncleaned(self, store: MessageStore, disk: Disk) -> list[Violation]:
-        """Return expired segments, queue files that lead only to them, and queues with another beginning than the log.
+        """Return violations for expired files that are left, and for queues that begin with removed messages.
 
-        Return no violation after the file system has shut down, because it refuses removals, too.
+        Return none after the file system has shut down, because it refuses removals, too.
         """
 
         def look() -> Iterator[Violation]:
@@ -210,7 +207,7 @@ class Judge:
         return self._seen_well(disk, look)
 
     def queues_removed(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
-        """Judge a removal of queues by hand. log_min_offset: where the log began before it."""
+        """Judge an operator's removal of queues. log_min_offset: the first offset of the log before the removal."""
         self.report(self._seen_well(disk, lambda: clean.check_queues_removed(store, log_min_offset)))
 
     def _seen_well(self, disk: Disk, look: Callable[[], Iterable[Violation]]) -> list[Violation]:
@@ -233,7 +230,7 @@ class Judge:
         self._check_all_tasks_ended(machine)
 
     def crash(self, store: MessageStore | None, disk: Disk, profile: CrashProfile) -> None:
-        """Judge the claims of a store at a crash, and note which data must survive. store: None if unopened."""
+        """Judge a store at a crash, and record which data must survive. store: None if the store was not opened."""
         flushed_where, committed_where = 0, None
         if store is not None:
             self.claims(store, disk)
@@ -252,11 +249,11 @@ class Judge:
         )
 
     def unclean_stop(self, store: MessageStore, disk: Disk, *, has_room: bool) -> None:
-        """Judge an unclean stop, which must have a reason.
+        """Judge an unclean stop, which needs a fault as a reason.
 
-        has_room: whether the disk has had room again since before the stop began.
+        has_room: whether the disk had free space again before the stop began.
         """
-        had_room = has_room and self._plan.heals  # apart from single failed extensions
+        had_room = has_room and self._plan.heals  # except for single failed extensions
         is_short = disk.injected["failed extend"] if had_room else allowances.wants_of_space(disk)
         if not allowances.errors(disk) and not is_short:
             summary, detail = "a stop without a fault was not clean", services_text(store)

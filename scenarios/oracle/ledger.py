@@ -56,7 +56,7 @@ class ConsumedMessage:
     """Log offset of the end of its record, if that is a copy that the store has made. None for the put's own record."""
     copy_is_durable: bool = False
     given_at: int | None = None
-    """Log offset in the record. For a put without an answer there is no other source."""
+    """Log offset in the record. It is needed for a put without an answer."""
 
     @property
     def physical_offset(self) -> int | None:
@@ -73,7 +73,7 @@ class ConsumedMessage:
 
 @dataclass(slots=True)
 class Pull:
-    """One consumer's walk over one queue: its filter, its range, and its messages in order."""
+    """One consumer's pulls over one queue: filter, range of queue offsets, and received messages in order."""
 
     topic: str
     queue_id: int
@@ -97,35 +97,35 @@ class Delivery(NamedTuple):
     log_end: int
     """The end of the log then. Copies after it were made by this life or a later one."""
     offsets: dict[int, int]
-    """Progress: level -> queue offset."""
+    """Delay level -> queue offset of its next message."""
     began_ms: int = 0
-    """When that was, by the wall clock."""
+    """Wall-clock time of that start."""
     late_ms_max: int | None = None
-    """How late a delivery may be, without the time for other puts; None if faults may have delayed it."""
+    """The limit for the delay of a delivery, without the time for other puts; None if faults may delay it."""
 
 
 @dataclass(slots=True, eq=False)
 class Versions:
-    """The versions of a side file over all lives of a store, and which of them a start may find.
+    """The versions of a side file over all lives of a store.
 
-    A version is durable after the store has returned from writing it. A write that failed or has not returned may have
-    taken effect. A start finds the durable version or a later one, complete, or no file if none was ever durable.
+    A version is durable after its write has returned. A write that failed or has not returned may have taken effect. A
+    start must find the durable version or a later one, complete. Before the first durable version it may find no file.
     """
 
     path: str
     durable: bytes | None = None
-    """The newest version whose write has returned, None before the first."""
+    """The newest durable version, None before the first."""
     begun: list[bytes] = field(default_factory=list)
-    """Later versions whose write has not returned or has failed."""
+    """Later versions: their writes have failed or not returned."""
     kept: bytes | None = None
-    """The backup: the version before the durable one. None if there need not be one."""
+    """The version before the durable one, which the backup file must have. None if no backup is required."""
     loaded: bytes | None = None
     """The version that the last start found."""
     is_known: bool = True
-    """Whether these versions are those of the file. A slave that takes over has another file."""
+    """Whether the file has one of these versions. It has not after a slave with a file of its own took over."""
 
     def lose_durable(self) -> None:
-        """Note that the durable version cannot be read any more."""
+        """Record that the durable version cannot be read any more."""
         self.durable, self.kept = self.kept, None
 
     @property
@@ -134,7 +134,7 @@ class Versions:
         return not self.begun
 
     def settle(self) -> None:
-        """Note that a start has found `loaded`, which is durable from then on."""
+        """Record that a start has found `loaded`, which is durable from then on."""
         if self.begun or self.loaded != self.durable:
             self.kept = None
         self.durable, self.is_known = self.loaded, True
@@ -146,7 +146,7 @@ class Ledger:
     """All requests, answers and consumed messages of the lives of one store."""
 
     tears: bool = field(default=False, compare=False)
-    """Whether a power cut may tear records in fields that no checksum covers."""
+    """Whether a power cut may change fields of a record that no checksum covers."""
     puts: list[PutEntry] = field(default_factory=list)
     by_properties: dict[bytes, PutEntry] = field(default_factory=dict, compare=False)
     by_name: dict[str, PutEntry] = field(default_factory=dict, compare=False)
@@ -155,13 +155,13 @@ class Ledger:
     gone: dict[str, PutEntry] = field(default_factory=dict)
     """Puts that a recovery found missing. They must not reappear."""
     stable: list[ConsumedMessage] = field(default_factory=list)
-    """Consumed messages that must stay at the same place."""
+    """Consumed messages that must stay at the same queue offset."""
     seen: list[ConsumedMessage] = field(default_factory=list, compare=False)
     """Messages consumed in the present life."""
     pulls: list[Pull] = field(default_factory=list, compare=False)
-    """Walks of the present life."""
+    """The pulls of each consumer over each queue in the present life."""
     transactions: Transactions = field(default_factory=Transactions)
-    """The transactions of half messages."""
+
     deliveries: list[Delivery] = field(default_factory=list)
     delivered_into_damage: set[str] = field(default_factory=set)
     """Delayed puts with copies that may lie in a part of the log that was damaged after a stop."""
@@ -185,15 +185,15 @@ class Ledger:
     queue_ends: Counter[tuple[str, int]] = field(default_factory=Counter, compare=False)
     """How often each queue was removed. Queue offsets from before a removal are invalid."""
     queues_going: int = field(default=0, compare=False)
-    """How many removals of queues are under way."""
+    """The number of queue removals in progress."""
     life: int = field(default=0, compare=False)
-    """How many lives have begun. An answer to a request from an earlier one may still be on its way."""
+    """The number of lives begun. An answer to a request of an earlier life may still be in flight."""
     returned: Returned = field(default_factory=Returned, compare=False)
     """Messages that consumers sent back."""
     topics: dict[str, int] = field(default_factory=dict, compare=False)
     """Topics that a broker created for answered puts, each with its greatest queue id. They must be durable."""
     groups: set[str] = field(default_factory=set, compare=False)
-    """Groups that a broker created for answered pulls, likewise."""
+    """Groups that a broker created for answered pulls. They must be durable."""
     _life_begins_at: int = field(default=0, compare=False)
     _on_queue_end: Callable[[tuple[str, int]], None] | None = field(default=None, compare=False)
 
@@ -210,21 +210,21 @@ class Ledger:
         self._on_queue_end = on_queue_end
 
     def end_queue(self, place: tuple[str, int]) -> None:
-        """Note that the last file of a queue is about to be removed. The queue may begin again at 0."""
+        """Record that the last file of a queue is about to be removed. The queue may begin again at 0."""
         self.ended_queues.add(place)
         self.count_queue_end(place)
         if self._on_queue_end is not None:
             self._on_queue_end(place)
 
     def count_queue_end(self, place: tuple[str, int]) -> None:
-        """Restart ended walks over a queue now, and let the others restart at their next pull."""
+        """Restart completed walks over a queue now. The others restart at their next pull."""
         self.queue_ends[place] += 1
         for pull in self.pulls:
             if pull.is_over and (pull.topic, pull.queue_id) == place:
                 pull.begin_again()
 
     def begin_life(self) -> None:
-        """Begin another life of the store, and forget the walks and consumed messages of the last one."""
+        """Begin another life of the store. Pulls and consumed messages of the last life are dropped."""
         self.life += 1
         self._life_begins_at = len(self.puts)
         self.seen = []
@@ -234,18 +234,18 @@ class Ledger:
         self.transactions.begin_life()
 
     def puts_of_this_life(self) -> list[PutEntry]:
-        """Return the puts asked since the life began."""
+        """Return the puts requested since the life began."""
         return self.puts[self._life_begins_at :]
 
     def ask(self, entry: PutEntry) -> None:
-        """Note a put before it is made."""
+        """Record a put before it is sent."""
         self.puts.append(entry)
         assert entry.properties not in self.by_properties, entry.name
         self.by_properties[entry.properties] = entry
         self.by_name[entry.name] = entry
 
     def put_of(self, record: LogRecord) -> PutEntry | None:
-        """Return the put whose own record this is: plain, redirected, or with its offsets in light queues."""
+        """Return the put stored as this record, which is no copy. The record may be redirected or in light queues."""
         put = self.by_properties.get(record.properties)
         if put is not None or not _is_changed(record):
             return put
@@ -253,7 +253,7 @@ class Ledger:
         return put if put is not None and put.place == (record.topic, record.queue_id) else None
 
     def copied_by(self, record: LogRecord) -> PutEntry | None:
-        """Return the put of which this record is a copy in the target queue: delivered, or committed."""
+        """Return the put if this record is its copy in the target queue, made by a delivery or a commit."""
         if b"REAL_TOPIC\1" not in record.properties:
             return None
         put = self.named_by(record)
@@ -266,7 +266,7 @@ class Ledger:
         return self.put_of(record) or self.copied_by(record)
 
     def returned_in(self, record: LogRecord) -> PutEntry | None:
-        """Return the put that a consumer has sent back, if this is its record with all properties."""
+        """Return the put that a consumer sent back and that was stored again as this record, with all properties."""
         if not is_returned(record):
             return None
         found = properties_of(record.properties)
@@ -283,7 +283,7 @@ class Ledger:
         return self.by_name.get(properties.get("KEYS", "").lstrip(" ").partition(" ")[0])
 
     def named_by(self, record: LogRecord) -> PutEntry | None:
-        """Return the put that a changed record or a copy names, if the record has all of its properties."""
+        """Return the put named in KEYS of a changed record or a copy, if the record has all properties of the put."""
         found = properties_of(record.properties)
         put = self._first_key(found)
         if put is None:
@@ -293,34 +293,34 @@ class Ledger:
             return None
         asked = properties_of(put.properties)
         if put.detour is not None and not put.wait and LIGHT_OFFSETS not in found:
-            asked["WAIT"] = "false"  # a redirected message is stored with WAIT, which a broker takes out of others
+            asked["WAIT"] = "false"  # a redirected message is stored with WAIT, which a broker removes from others
         kept = {name: value for name, value in found.items() if name not in _ADDED}
         return put if kept == asked else None
 
     def begin_delivery(
         self, log_end: int, offsets: dict[int, int], *, began_ms: int = 0, late_ms_max: int | None = None
     ) -> None:
-        """Note the state of delayed delivery at the start of another life."""
+        """Record the state of delayed delivery at the start of another life."""
         self.deliveries.append(Delivery(log_end, dict(offsets), began_ms, late_ms_max))
 
     def delivery_of(self, physical_offset: int) -> int:
         """Return the index in `deliveries` of the life that stored the record at a log offset.
 
-        It is the last life that found a log of at most that length. Records of earlier lives there were truncated.
+        That is the last life whose log ended at or before the offset when it began.
         """
         numbers = range(len(self.deliveries) - 1, -1, -1)
         return next(number for number in numbers if self.deliveries[number].log_end <= physical_offset)
 
     def expire(self, log_offset: int) -> None:
-        """Note that retention is about to remove segments before a log offset, and a gap that follows them."""
+        """Record that retention is about to remove segments before a log offset, and a gap that follows them."""
         self.expired_to = max(self.expired_to, self.known_damage.after_gap(log_offset))
 
     def has_clock_read(self, wall_ms: int) -> bool:
-        """Return whether a clock has read a time or a later one before it was set back."""
+        """Return whether a clock had reached this time before it was set back."""
         return any(back.from_ms >= wall_ms for back in self.clock_set_back)
 
     def has_expired(self, physical_offset: int | None, log_min_offset: int) -> bool:
-        """Return whether a record has rightly expired, given the first offset of the log."""
+        """Return whether retention has removed a record as requested. log_min_offset: the first offset of the log."""
         return physical_offset is not None and physical_offset < min(log_min_offset, self.expired_to)
 
     def may_be_removed(self, put: PutEntry) -> bool:
@@ -328,22 +328,22 @@ class Ledger:
         return put.physical_offset is not None and put.physical_offset < self.expired_to
 
     def lose_progress(self) -> None:
-        """Note that the newest file of commits is unreadable, so that a start finds the backup."""
+        """Record that the newest file of commits is unreadable, so that a start finds the backup."""
         self.group_progress.lose_durable()
         self.progress_is_final = False
         self.commits.lose()
 
     def may_still_come(self, put: PutEntry) -> bool:
-        """Return whether the present life may yet store a put: its client waits, or stopped waiting in this life."""
+        """Return whether the present life may still store a put: its client waits, or stopped waiting in this life."""
         return put.over_in is None or put.over_in == self.life
 
     def promise(self, entry: PutEntry) -> None:
-        """Note that a put must survive from now on."""
+        """Record that a put must survive from now on."""
         self.promised[entry.name] = entry
 
 
 def _is_changed(record: LogRecord) -> bool:
-    """Return whether a record may be a put's own although the store has changed its properties."""
+    """Return whether the store may have changed the properties of a put in its own record."""
     properties = record.properties
     if record.topic == HALF_TOPIC:
         return f"{PUT_BACK}\1".encode() not in properties

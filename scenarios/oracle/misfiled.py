@@ -29,7 +29,7 @@ def may_be_misfiled(position: int, *, tears: bool) -> bool:
 
 
 def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
-    """Note the numbers that queues may lack because of such records: the correct ones and the wrong ones."""
+    """Record the numbers that queues may lack because of such records: the correct ones and the wrong ones."""
     if not ledger.tears:
         return
     numbers: dict[tuple[str, int], int] = {}

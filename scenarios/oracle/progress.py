@@ -40,14 +40,14 @@ class GroupProgress:
         self._is_calm = is_calm or live.is_calm(self._plan)
 
     def note_stop(self) -> None:
-        """Note a clean stop, which persists all progress if the disk lets it."""
+        """Record a clean stop, which persists all progress if the disk lets it."""
         is_kept = self._ledger.delay_progress.is_persisted and self._ledger.group_progress.is_persisted
         self._ledger.progress_is_final = is_kept
         self._ledger.commits.note_stop(is_kept=is_kept)
         self._ledger.commits.end_life()
 
     def note_crash(self, died_ns: int | None) -> None:
-        """Note a crash, which loses only commits of the last interval of persisting.
+        """Record a crash, which loses only commits of the last interval of persisting.
 
         died_ns: when the machine died, None if only a later time is known.
         """

@@ -42,7 +42,7 @@ class PullTimes:
         self._answered.clear()
 
     def note(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
-        """Note a wanted message whose producer has the answer."""
+        """Record a wanted message whose producer has the answer."""
         self._answered.setdefault(queue, []).append(_Answered(queue_offset, now_ns))
 
     def check(

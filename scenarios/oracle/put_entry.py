@@ -1,4 +1,4 @@
-"""Put entries: a put with its content, its answer, and the place of its record.
+"""Put entries: the content of a put, its answer, and the queue and offsets of its record.
 
 In addition to topic, queue, properties and body, a producer sets these fields, and a record keeps them:
 
@@ -94,7 +94,7 @@ class PutContent(NamedTuple):
         )
 
     def with_port_of(self, record: LogRecord) -> "PutContent":
-        """Return the same with the port of a record's born host."""
+        """Return a copy with the port of a record's born host."""
         address, _ = self.born_host
         return self._replace(born_host=(address, int.from_bytes(record.head.born_host[-_PORT_BYTES:], "big")))
 
@@ -124,12 +124,12 @@ def code_units(text: str) -> int:
 def refusal(
     topic: str, properties: Sequence[bytes], *, in_batch: bool = False, is_possible: bool
 ) -> PutMessageStatus | None:
-    """Return the refusal of a put by the first check that it fails, None if it can be stored.
+    """Return the status with which a put must be refused, None if it can be stored. The first failed check decides.
 
-    properties: of each record. is_possible: whether the rest of it can be stored. One message that cannot be stored
-    refuses the whole batch. The characters of a batch are not counted.
+    properties: of each record. is_possible: whether the rest of the put can be stored. One invalid message causes the
+    refusal of its whole batch. The characters of a batch are not counted.
     """
-    too_long = max(map(len, properties)) > PROPERTIES_MAX  # of those that are not, no code units are
+    too_long = max(map(len, properties)) > PROPERTIES_MAX  # properties that fit in bytes also fit in code units
     if too_long and not in_batch and len(topic) <= _TOPIC_MAX and code_units(properties[0].decode()) <= PROPERTIES_MAX:
         return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
     return PutMessageStatus.MESSAGE_ILLEGAL if too_long or not is_possible else None
@@ -215,7 +215,7 @@ def _host_bits(born_host: bytes, store_host: bytes) -> int:
 
 
 class Knowledge(Enum):
-    """The knowledge of a producer after its answer."""
+    """What a producer knows after the answer to its put."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
@@ -231,7 +231,7 @@ _STORED_OR_NOT = (
 
 
 class Detour(NamedTuple):
-    """The place where a record waits for its time, or for the decision of its transaction."""
+    """The queue in which a delayed message waits for its due time, or a half message for its decision."""
 
     place: tuple[str, int]
     """Topic and queue."""
@@ -241,9 +241,9 @@ class Detour(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PutEntry:
-    """One message a producer put, alone or in a batch. Its properties name it, and are in its record.
+    """One message that a producer put, alone or in a batch. Its properties contain its name.
 
-    Fields with compare=False follow from the name, or say no more of the state than the others (`state_digest`).
+    Fields with compare=False follow from the name or from other fields, so the state digest omits them.
     """
 
     name: str
@@ -259,32 +259,32 @@ class PutEntry:
     physical_offset: int | None = None
     queue_offset: int | None = None
     is_durable: bool = False
-    """Whether it must survive a power cut."""
+    """Whether the message must survive a power cut."""
     detour: Detour | None = field(default=None, compare=False)
-    """The detour of its record, None if it goes straight to its queue."""
+    """Where the record waits first, None if it is stored in its own queue at once."""
     light_names: tuple[str, ...] = field(default=(), compare=False)
-    """The light queues that it names in addition to its own queue."""
+    """The light queues named in its properties, in addition to its own queue."""
     wrote_bytes: int | None = None
-    """Size of its record, once known."""
+    """Size of the stored record, None before it is known."""
     given: PutContent = field(default=PLAIN, compare=False)
-    """The other fields of its producer."""
+    """The other fields that the producer set."""
     stored_ms: int | None = None
-    """The store time in its answer, or in its record."""
+    """Store time from the answer or the record."""
     over_in: int | None = field(default=-1, compare=False)
-    """The life of the store in which its client stopped waiting; None: it still waits. A later life cannot store it."""
+    """The life in which the client stopped waiting, None while it waits. A later life cannot store the put."""
     knows_port: bool = field(default=True, compare=False)
-    """Whether the port in its born host is known. The client's system chooses it, and the first record shows it."""
+    """Whether the port of the born host is known: the client's system chooses it, and the first record contains it."""
     _head: Head | None = field(default=None, init=False, repr=False, compare=False)
     _sys_flag: int = field(default=0, init=False, repr=False, compare=False)
 
     @property
     def place(self) -> tuple[str, int]:
-        """Return the topic and queue its own record is in."""
+        """Return the topic and queue in which its own record is stored."""
         return (self.topic, self.queue_id) if self.detour is None else self.detour.place
 
     @property
     def delay_ms(self) -> int | None:
-        """Return its delay after the store time, None without a delay."""
+        """Return the delay after the store time, None without a delay."""
         return None if self.detour is None else self.detour.delay_ms
 
     @property
@@ -296,13 +296,13 @@ class PutEntry:
         return self._head
 
     def is_kept_by(self, record: LogRecord) -> bool:
-        """Return whether a record has its head and sysFlag. The record is not that of a committed message."""
+        """Return whether a record has the expected head and sysFlag. Not for records of committed messages."""
         return record.head == self.head and record.sys_flag == self._sys_flag
 
     def differences(
         self, record: LogRecord, *, is_committed: bool = False, tears: bool = False
     ) -> Iterator[FieldDifference]:
-        """Yield every field of a record of this message that differs from the put or from its answer."""
+        """Yield every field of a record that differs from the put or from its answer."""
         answered_ms = self.stored_ms if record.physical_offset == self.physical_offset else None
         given, head = self.given, self.head
         if not self.knows_port:
@@ -311,13 +311,13 @@ class PutEntry:
         return differences(record, given, head, is_committed=is_committed, stored_ms=answered_ms, tears=tears)
 
     def learn_port(self, record: LogRecord) -> None:
-        """Take the port of its born host from its record. Other records of the message must have the same port."""
+        """Set the port of the born host from a record. Other records of the message must have the same port."""
         self.given = self.given.with_port_of(record)
         self.knows_port, self._head = True, None
 
     @property
     def record_bytes(self) -> int:
-        """Return the size of its record. Without a detour it is known before the put."""
+        """Return the size of the message's record. Without a detour the caller knows it in advance."""
         if self.wrote_bytes is not None:
             return self.wrote_bytes
         return self.given.record_bytes(self.body, self.topic, self.properties)

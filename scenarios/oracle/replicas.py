@@ -51,7 +51,7 @@ class Replicas:
     """Ranges that slaves had reported before a power cut lost them."""
 
     def reported(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
-        """Note a report that is being sent, and yield every error in it."""
+        """Record a report that is being sent, and yield every error in it."""
         log = store.log
         if offset > log.max_offset:
             yield Violation(
@@ -77,7 +77,7 @@ class Replicas:
                     )
 
     def crashed(self, host: str, *, keeps_all: bool, flushed_where: int) -> None:
-        """Note a crash of a slave's machine. keeps_all: whether data that was only in its page cache is kept."""
+        """Record a crash of a slave's machine. keeps_all: whether data that was only in its page cache is kept."""
         held = self.held.get(host)
         if held is None or keeps_all:
             return

@@ -41,12 +41,12 @@ class Returned:
         return sorted(self.kept | self.durable)
 
     def note_stop(self) -> None:
-        """Note that a clean stop makes them durable."""
+        """Record that a clean stop makes them durable."""
         self.durable |= self.kept
         self.kept.clear()
 
     def note_crash(self, *, keeps_all: bool) -> None:
-        """Note a crash. No answer gives the log offset of such a record, so all are kept or none."""
+        """Record a crash. No answer gives the log offset of such a record, so all are kept or none."""
         if not keeps_all:
             self.kept.clear()
 

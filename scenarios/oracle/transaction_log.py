@@ -1,7 +1,4 @@
-"""Transaction log: the records of each transaction by name of its put.
-
-The store's code is not used.
-"""
+"""Transaction log: finds the records of each transaction without the store's code."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +10,7 @@ from .transactions import FoundTransaction
 
 @dataclass(slots=True)
 class TransactionLog:
-    """All transactions of a log, and transaction records that belong to none."""
+    """All transactions of a log, and records of the transaction topics that belong to no transaction."""
 
     by_name: dict[str, FoundTransaction] = field(default_factory=dict)
     strays: list[tuple[FoundRecord, str]] = field(default_factory=list)
@@ -41,7 +38,7 @@ class TransactionLog:
         named = self._halves.get(int(text)) if text.isdecimal() else None
         if named is None:
             if not has_front and text.isdecimal():
-                return  # its half message has left the log
+                return  # retention has removed the half message
             self.strays.append((found, f"an op for {text!r}, where no half message is"))
             return
         named.ops.append(found)

@@ -1,6 +1,6 @@
-"""Transactions: requests of producers and their answers, kept for TX.
+"""Transactions: requests of producers and their answers, recorded for TX.
 
-A half message is a put with its place in the half topic. For each, the ledger adds the planned behaviour of its
+A half message is a put that is stored in the half topic. For each one the ledger records the planned behaviour of the
 producer, each requested decision, and the copies that commits have made.
 """
 
@@ -22,16 +22,16 @@ class FoundTransaction:
     ops: list[FoundRecord] = field(default_factory=list)
     given_up: list[FoundRecord] = field(default_factory=list)
     decided: set[int] = field(default_factory=set)
-    """Queue offsets in the half topic that ops name."""
+    """Queue offsets of half messages that ops mark as decided."""
 
     @property
     def is_decided(self) -> bool:
-        """Return whether an op names the first half message. No other one may then be treated as undecided."""
+        """Return whether an op marks the first half message as decided, so that later copies of it are decided too."""
         return self.half is not None and self.half.record.queue_offset in self.decided
 
     @property
     def is_settled(self) -> bool:
-        """Return whether it needs no more questions, once the check has reached its end."""
+        """Return whether the transaction needs no more check requests, once the check has reached its end."""
         if self.half is None or self.is_decided or self.given_up:
             return True
         return bool(self.put_back) and self.put_back[-1].record.queue_offset in self.decided
@@ -42,18 +42,18 @@ class Behaviour:
     """How a producer will handle one transaction, drawn in advance."""
 
     commits: bool
-    """Its decision. Every answer to a check says the same."""
+    """Whether the producer commits. Every answer to a check request has the same decision."""
     own_after_ms: int | None
-    """How long after the half message it decides by itself; None: it waits for a check."""
+    """The delay of its own decision after the half message; None: it waits for a check request."""
     contradicts: bool
-    """Whether the opposite is requested at the same moment."""
+    """Whether another task requests the opposite decision at the same time."""
     unknowns: int
-    """How many checks it answers with "unknown" first."""
+    """The number of check requests that it answers with "unknown" first."""
     answer_ms: int
     immunity_s: int
-    """The immunity that it asks for; 0: none."""
+    """CHECK_IMMUNITY_TIME_IN_SECONDS of the half message; 0: none."""
     repeats_ms: int = 0
-    """How long after its own decision it repeats it, as a client whose request is sent twice; 0: never."""
+    """The delay after which it repeats its own decision, like a client that retries; 0: no repetition."""
 
     @property
     def properties(self) -> tuple[str, ...]:
@@ -74,13 +74,13 @@ class TransactionDecision:
     asked_ns: int = field(compare=False)
     status: EndTransactionStatus | None = None
     copy_end: int | None = None
-    """The log offset after the copy that it made."""
+    """The end of the committed copy in the log."""
     is_acknowledged: bool = False
-    """Whether the copy was answered OK, under SYNC_FLUSH after its flush."""
+    """Whether the put of the copy was answered OK, under SYNC_FLUSH after its flush."""
 
     @property
     def may_have_copied(self) -> bool:
-        """Return whether it may have made a copy."""
+        """Return whether the request may have made a committed copy."""
         return self.commits and self.status in (None, EndTransactionStatus.DECIDED)
 
 
@@ -93,16 +93,16 @@ class Transaction:
     decisions: list[TransactionDecision] = field(default_factory=list)
     questions: int = 0
     is_insisted_on: bool = False
-    """Whether it was prepared after all faults had ended. Giving it up is then a violation."""
+    """Whether the half message was put after all faults had ended. The store must then not give it up."""
     asked_times: set[str] = field(default_factory=set)
     may_be_asked_again: bool = False
-    """Whether the check has lost progress since the prepare. Each of its copies may then be asked about."""
+    """Whether the check has lost progress since the half message was put. The store may then ask again."""
     copies: dict[int, bool] = field(default_factory=dict)
-    """The log offset after each copy that must be present -> whether it must also survive a power cut."""
+    """End in the log of each copy that must be present -> whether the copy must survive a power cut."""
     settled_at: int | None = None
-    """The log offset from which on it must not be asked about; None if it may be."""
+    """The log offset from which on the store must not ask about it; None if the store may ask."""
     may_be_forgotten: bool = False
-    """Whether damage may have removed the record that causes a question."""
+    """Whether damage may have removed the record that causes a check request."""
 
     def is_claimed(self, since: int) -> bool:
         """Return whether more than `since` decisions have been requested."""
@@ -111,38 +111,38 @@ class Transaction:
 
 @dataclass(slots=True, eq=False)
 class Transactions:
-    """All transactions and their copies that must not be lost; `guarantees` says when."""
+    """All transactions, and their copies that must survive by the rules of `guarantees`."""
 
     by_name: dict[str, Transaction] = field(default_factory=dict)
     decisions: list[TransactionDecision] = field(default_factory=list, compare=False)
     check_max: int = field(default=TRANSACTIONS.transaction_check_max, compare=False)
-    """How often the producer group is asked before a transaction is given up."""
+    """The number of check requests before a transaction is given up."""
 
     def begin_life(self) -> None:
         """Begin another life of the store."""
         self.decisions = []
 
     def progress_fell_back(self) -> None:
-        """Note that the check may restart before its last pass and ask again."""
+        """Record that the check lost progress, so that it may repeat requests."""
         for transaction in self.by_name.values():
             transaction.may_be_asked_again = True
 
     def prepare(self, name: str, behaviour: Behaviour) -> Transaction:
-        """Note a half message that is about to be put."""
-        assert name not in self.by_name, f"{name} is prepared already"
+        """Record a half message before it is put."""
+        assert name not in self.by_name, f"{name}: expected a new transaction, found a prepared one"
         transaction = self.by_name[name] = Transaction(name, behaviour)
         return transaction
 
     def ask(self, transaction: Transaction, *, commits: bool, now_ns: int) -> TransactionDecision:
-        """Note a decision before it is requested."""
-        assert self.by_name.get(transaction.name) is transaction, f"{transaction.name}: nobody has prepared it"
+        """Record a commit or rollback decision before it is sent to the broker."""
+        assert self.by_name.get(transaction.name) is transaction, f"{transaction.name}: expected a prepared transaction"
         decision = TransactionDecision(transaction, commits, now_ns)
         transaction.decisions.append(decision)
         self.decisions.append(decision)
         return decision
 
     def note_stop(self) -> None:
-        """Note that a clean stop makes every copy durable."""
+        """Record that a clean stop makes every copy durable."""
         self._keep_all()
         for transaction in self.by_name.values():
             transaction.copies = dict.fromkeys(transaction.copies, True)
@@ -150,9 +150,9 @@ class Transactions:
     def note_crash(
         self, flushed_where: int, committed_where: int | None, *, sync_flush: bool, cache_survives: bool
     ) -> None:
-        """Note which copies must survive a crash. The positions are those of `guarantees.note_crash`.
+        """Record which copies must survive a crash. For the positions see `guarantees.note_crash`.
 
-        cache_survives: whether everything that readers had seen is kept.
+        cache_survives: whether the page cache is kept.
         """
         if cache_survives:
             self._keep_all(committed_where)
@@ -171,14 +171,14 @@ class Transactions:
                 decision.transaction.copies.setdefault(end, False)
 
     def note_damage(self, log_offset: int) -> None:
-        """Note that the log may have lost everything after an offset, while the progress is kept."""
+        """Record that the log may have lost all records after an offset, although the check's progress is kept."""
         self.progress_fell_back()
         for transaction in self.by_name.values():
             transaction.may_be_forgotten = True
             transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}
 
     def note_recovery(self, log: Mapping[str, FoundTransaction], *, durable: bool) -> None:
-        """Note the records that a recovery found, which must stay. durable: also after a power cut."""
+        """Record which copies a recovery found. They must stay. durable: whether they must survive a power cut."""
         for name, transaction in self.by_name.items():
             found, before = log[name], transaction.copies
             assert not (found.is_decided and found.half is None), name

@@ -1,4 +1,4 @@
-"""Execution: the base of all kinds of runs, with a kernel, a judge, stores to open, and the outcome."""
+"""Execution: the base class of runs. It has the kernel and the judge, opens stores, and returns the outcome."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -44,7 +44,7 @@ from .settling import Settling
 HEAL_MESSAGES_EACH = 2
 _POWER_CUT_CHANCE = 0.5
 HEAL = Life(LifeEnding.STOP, "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
-"""The life after the last one of the plan, in which everything must work."""
+"""The life after the last one of the plan. It has no faults, so all requests must succeed."""
 _BROKER = "broker"
 _WITHOUT_POINTS = frozenset({"formats", "plugins", "real", "settings", "stats", "tools"})
 """Parts of the store without attribute points.
@@ -104,7 +104,7 @@ class Execution(ABC):
         """The index of the present life in the plan, or the number of lives after the last one."""
         self._ledger = _ledger_of(plan) if ledger is None else ledger
         self._progress = GroupProgress(plan, self._ledger)
-        """The progress files of the store that users talk to."""
+        """The progress files of the store that receives users' requests."""
         self._judge = Judge(plan, self._kernel, self._ledger)
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
         self._settling = Settling(
@@ -116,25 +116,25 @@ class Execution(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Create the parts that only this kind of run has."""
+        """Create the objects that only this kind of run needs."""
 
     @abstractmethod
     def _play(self) -> None:
-        """Play the run. An exception of the judge ends it."""
+        """Run all lives. An exception of the judge ends the run."""
 
     @abstractmethod
     def _injected(self) -> Iterable[Counter[str]]:
-        """Return the counters of faults that do not happen on disks."""
+        """Return the counters of all faults other than disk faults."""
 
     def _arm(self, disk: Disk) -> None:
-        """Let a machine die at the disk operation that ends the present life, if one does."""
+        """Plan the machine's death at a disk operation, if the present life ends in that way."""
         operation = self._plan.lives[self._number].operation
         self.simulation.arm(disk, self._crashes[self._number], None if operation < 0 else operation)
 
     def _power_cut_after_stop(self, life: Life, host: str = "") -> CrashProfile | None:
-        """Draw whether the power fails right after a clean stop; return the profile of the cut, None for no cut.
+        """Draw whether the power fails right after a clean stop; return the profile of the power cut, None without one.
 
-        A clean stop must have synced everything. A disk that lies about a sync is excused.
+        A clean stop must have synced all data. There is no cut on a disk that lies about syncs.
         """
         profile = PROFILES[(self._lives[-1] if life is HEAL else life).profile]
         if profile.page_cache_survives or self._plan.faults.lying_sync_chance:
@@ -143,7 +143,7 @@ class Execution(ABC):
         return profile if power.chance(_POWER_CUT_CHANCE, f"{life_name(self._number)}{host}") else None
 
     def _note_crash(self, *, ends_life: bool = True) -> None:
-        """Note that a machine has died. ends_life: whether its death ends the present life of the plan."""
+        """Record that a machine has died. ends_life: whether its death ends the present life of the plan."""
         self._outcome.crash_points += 1
         if ends_life and self._number < len(self._crashes):
             self.simulation.note_crash(self._crashes[self._number])
@@ -173,7 +173,7 @@ class Execution(ABC):
         self._judge.report(progress)
 
     def _start_store(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
-        """Start a store. Raises MachineDied if it gives up because of a disk fault."""
+        """Start a store. Raises MachineDied if a disk fault makes the start fail."""
         try:
             store.start()
         except OSError as error:
@@ -188,9 +188,9 @@ class Execution(ABC):
         room: Room | None = None,
         on_answer: OnAnswer | None = None,
     ) -> Traffic:
-        """Return the users of a store in the life of that number. Its transaction check has started.
+        """Return the users of a store in a life, and start the store's transaction check.
 
-        room: that of the disk, if it is limited. on_answer: judges the answers to puts, too.
+        room: the capacity of the disk, if it is limited. on_answer: an additional check of answers to puts.
         """
         plan, manager, transactions = self._plan, self._progress.manager, None
         if manager is not None and plan.transactions.chance:
@@ -229,7 +229,7 @@ class Execution(ABC):
         self._settling.come_to_rest(store, disk, beside, known=self._progress.trouble)
 
     def execute(self) -> RunOutcome:
-        """Run, and return the outcome. Raises only errors of the harness itself."""
+        """Execute the run and return its outcome. Raises only errors of the harness itself."""
         outcome, kernel = self._outcome, self._kernel
         with kernel, collected() as hits, tries_collected() as tries, self._forced_branches():
             self._marks = RunMarks(self._plan, hits)
@@ -257,19 +257,19 @@ class Execution(ABC):
         chance, stream = self._plan.forced_branch_chance, self._choices.stream("forced branches")
 
         def decide(mark: str) -> bool:
-            # In the life after the last one everything must work within bounds, as without faults.
+            # In the life after the last one all time limits must hold, as without faults.
             is_forced = self._number < len(self._lives) and stream.chance(chance, mark)
             self._outcome.injected[FaultKind.FORCED_BRANCH] += is_forced
             return is_forced
 
-        if not chance:  # asking would only cost time
+        if not chance:  # a callback would only cost time
             yield
             return
         with forced(decide):
             yield
 
     def _count_puts(self) -> None:
-        """Count messages, and the durations of those answered OK."""
+        """Count messages, and the durations of puts answered OK."""
         self._outcome.messages = len(self._ledger.puts)
         self._outcome.put_us = Counter(
             (put.answered_ns - put.asked_ns) // 1000

@@ -23,7 +23,7 @@ from ..workload.mishaps import SERVICES
 
 
 def die_if_excused(kernel: Kernel, machine: Machine, disk: Disk, error: OSError) -> None:
-    """Kill the machine of a store that gives up because of a disk fault. Return if there was no disk fault."""
+    """Kill the machine of a store that cannot start because of a disk fault. Return if there was no disk fault."""
     if allowances.has_met_any(disk):
         kernel.kill(machine)
         raise MachineDied(machine.name) from error
@@ -53,7 +53,7 @@ def load_judged(
         with disk.with_page_ins():
             store, report = load()
         if report is not None and report.lacks_room is not None and not (awaits_room and allowances.is_only_full(disk)):
-            raise report.lacks_room  # file creation keeps failing, so the time when queues are complete is unknown
+            raise report.lacks_room  # file creation keeps failing, so the queues may never be complete
         beside()
     except Exception as error:
         if isinstance(error, OSError) and not (awaits_room and allowances.is_only_full(disk)):

@@ -1,6 +1,6 @@
-"""Runs of several machines on a network, and the nodes that live on these machines.
+"""Network runs: runs of several machines, and the nodes on these machines.
 
-One more machine conducts the run. It is never faulted.
+An additional machine without faults controls the run.
 """
 
 from abc import abstractmethod
@@ -18,7 +18,7 @@ from ..claims.plan import Life, LifeEnding
 from .execution import Execution
 
 OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
-"""The end of a life that the plan does not end: the machine is just switched off."""
+"""The end of a life that the plan does not specify: the machine is switched off."""
 
 
 class PoweredOn(NamedTuple):
@@ -33,7 +33,7 @@ class Node:
     """One machine over all its lives. Its disk outlives them, its store does not."""
 
     def __init__(self, name: str, host: str, lasting: DiskLifecycle) -> None:
-        """Make a node that has never been on. lasting: its disk."""
+        """Make a node that has never been on. lasting: its disk over all lives."""
         self.name = name
         self.host = host
         self.lasting = lasting
@@ -63,7 +63,7 @@ class Node:
         self.store = None
 
     def set_death_mode(self, life: Life) -> None:
-        """Note for the network how the machine dies: if only a process is killed, its system ends the connections."""
+        """Set how the network ends connections. After a process kill the operating system closes them."""
         self.life.endpoint.dies_silently = life.profile != "process-kill"
 
 
@@ -71,7 +71,7 @@ class NetworkRun(Execution):
     """One run of one plan with several machines."""
 
     CONDUCTOR: str
-    """The name of the machine that conducts."""
+    """The name of the machine that controls the run."""
     TIME_LIMIT_NS: int
 
     @property
@@ -81,7 +81,7 @@ class NetworkRun(Execution):
 
     @abstractmethod
     def _conduct(self) -> None:
-        """Let lives begin and end, and heal the world."""
+        """Begin and end all lives, and end all faults."""
 
     def _prepare(self) -> None:
         self._links = NetworkFaults(self._kernel, self._choices.stream("network"), self._plan.network)
@@ -109,13 +109,13 @@ class NetworkRun(Execution):
         self._kernel.spawn(machine, name, body).join(None)
 
     def _heal_disks(self) -> None:
-        """Let no disk fail any more, nor any machine die at an operation."""
+        """End all disk faults and planned deaths."""
         for node in self._nodes:
             node.life.disk.disarm()
             node.life.disk.heal()
 
     def _let_trouble_end(self, until_ns: int = 0) -> None:
-        """Wait for disk operations that have begun: they may be slow or fail yet. until_ns: for other trouble."""
+        """Wait for pending disk operations, which may be slow or still fail. until_ns: the end of other delays."""
         last_ns = max(until_ns, *(node.life.disk.slow_until_ns for node in self._nodes))
         left_ms = max(last_ns - self._kernel.now_ns, 0) // 1_000_000
         self._director.tasks.sleep(left_ms + self._plan.sync_ms_max + 1)

@@ -53,7 +53,7 @@ class RunMarks:
         self._was_killed = False
 
     def note_end(self, life: Life, disk: Disk, *, crashed: bool, recovered: bool) -> None:
-        """Note the end of a life. recovered: whether its store was loaded before."""
+        """Record the end of a life. recovered: whether its store was loaded before."""
         self._in_recovery = self._in_recovery + 1 if crashed and not recovered else 0
         if self._in_recovery:
             self._hits[_DEPTHS[min(self._in_recovery, len(_DEPTHS)) - 1]] += 1

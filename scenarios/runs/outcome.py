@@ -10,7 +10,7 @@ from ..oracle.ledger import Ledger
 
 
 def counted(meaning: str, *, column: str = "", bits: int = 64) -> Any:
-    """Return the field of a count that begins at 0. column, bits: its column in a sweep's table, if named otherwise."""
+    """Return a counter field. column: its column name in a sweep's table, if different. bits: the column's width."""
     return field(default=0, metadata={"meaning": meaning, "column": column, "bits": bits})
 
 
@@ -56,14 +56,13 @@ class RunOutcome(RunCounts):
     tried: tuple[str, ...] = ()
     """The invariants that were checked at least once on data that could have broken them."""
     put_us: Counter[int] = field(default_factory=Counter)
-    """Durations of puts answered OK: microseconds of virtual time -> count."""
+    """Durations of puts answered OK: virtual time in microseconds -> number of puts."""
     virtual_ns: int = 0
     digest: str = ""
     schedule: list[list[Any]] = field(default_factory=list)
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
-    """The requests of users and their answers."""
 
     @property
     def signature(self) -> str:
-        """Return the kind of the first violation, by which failures are grouped. Empty if every promise held."""
+        """Return the signature of the first violation, which groups failures; empty without a violation."""
         return self.violations[0].signature if self.violations else ""

@@ -1,4 +1,4 @@
-"""Construction of a run from its plan: kind of run, simulation and scheduling policy."""
+"""Run construction: creates the run, simulation and scheduling policy of a plan."""
 
 from ...faults.simulation.simulation import Simulation
 from ...sim.attribute_points import STEPS_TIMES
@@ -20,10 +20,10 @@ _STARVING_GAP_STEPS = 500
 
 
 def run_of(plan: Plan, simulation: Simulation, *, ledger: Ledger | None = None) -> Execution:
-    """Return the run of a plan: with a broker, with a cluster if it has slaves, or with a lone store."""
+    """Return the run of a plan: of a broker, of a cluster if the plan has slaves, or of a single store."""
     kind: type[Execution] = Run
     if plan.broker.serves:
-        from .broker.run import BrokerRun  # an extra: runs of stores and clusters work without it
+        from .broker.run import BrokerRun  # optional dependencies: runs of stores and clusters work without them
 
         kind = BrokerRun
     elif plan.cluster.slaves:

@@ -1,6 +1,6 @@
-"""Settling: waits at the end of a life, within bounds, until a store has completed its work, and stops it.
+"""Settling: waits for a bounded time until a store has completed its work, then stops it.
 
-This module acts: it lets time pass, runs operators, and kills machines. The judge judges the result.
+This module waits, runs operators and kills machines. The judge checks the result.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ _LOOK_MS_MIN, _LOOK_MS_MAX, _CLEAN_LOOK_MS = 5, 2_000, 200
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """Waits for the services of a store, and ends its life."""
+    """Waits for the services of one store, and ends its lives."""
 
     plan: Plan
     kernel: Kernel
@@ -36,16 +36,16 @@ class Settling:
     judge: Judge
     streams: Callable[[str], Stream]
     paused_ns: Callable[[int], int] = lambda _: 0
-    """Returns the sum of all pauses since a moment. Waits are longer by that sum."""
+    """Returns the sum of all pauses since a moment, by which time limits are extended."""
 
     def beside(self) -> "Settling":
-        """Return one for another store of the same run, with a ledger and a judge of its own."""
+        """Return a Settling for another store of the same run, with a ledger and a judge of its own."""
         ledger = Ledger(self.ledger.tears)
         return replace(self, ledger=ledger, judge=self.judge.beside(ledger))
 
     def catch_up(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all durable records are visible, then judge what consumers have read."""
-        delays = self.plan.delay.chance  # the store itself goes on putting
+        delays = self.plan.delay.chance  # the store continues to put delivered messages
         put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
 
         def cursors() -> Iterable[Cursor]:
@@ -53,7 +53,7 @@ class Settling:
             return quiescence.reading(store, self.plan, put_end=put_end, readable_end=end)
 
         def gives_up() -> bool:
-            """Return whether the store met an error from which it need not recover. A sync error may come late."""
+            """Return whether the store had an error from which it need not recover. A sync error may occur late."""
             has_failed = allowances.errors(disk) or allowances.wants_of_space(disk)
             return bool(has_failed) and not allowances.must_recover(self.plan, disk)
 
@@ -63,16 +63,16 @@ class Settling:
             self.judge.visible(store)
 
     def flush(self, store: MessageStore, disk: Disk) -> None:
-        """Wait until all puts are durable. A store that has failed neither syncs again nor accepts puts."""
+        """Wait until all puts are durable. After a failure the store neither syncs nor accepts puts."""
         has_failed = partial(getattr, store.flags, "has_failed")
         cursors = partial(quiescence.flushing, store, self.plan, self.judge.readings)
         if not self._await(store, cursors, self._held_up_ms(disk), has_failed) and store.flags.is_writeable:
             self.judge.broken("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
 
     def deliver(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
-        """Wait until all delayed messages are delivered and all progress is durable. Meanwhile there are no puts.
+        """Wait until all delayed messages are delivered and all progress is durable. There are no puts during the wait.
 
-        An error of an earlier sync may come late. It ends all puts, those of delivery included.
+        An error of an earlier sync may occur late. After it the store refuses all puts, also those of delivery.
         """
 
         def has_failed() -> bool:
@@ -91,9 +91,9 @@ class Settling:
         gives_up: Callable[[], bool] = bool,
         known: Callable[[], str] = str,
     ) -> None:
-        """Wait until every cursor of a healthy store is at its end, and the cursors of `beside`.
+        """Wait until every cursor of a healthy store, and every cursor that `beside` returns, is at its end.
 
-        sleep: of the machine that waits, if it is another one. The other arguments are those of `_await`.
+        sleep: the sleep function of the waiting machine, if it is another one. For the others see `_await`.
         """
 
         def cursors() -> Iterator[Cursor]:
@@ -117,11 +117,11 @@ class Settling:
     ) -> bool:
         """Wait until cursors are at their ends, and return True. A cursor that exceeds its limit breaks QUIET.
 
-        held_up_ms: added to every limit. gives_up: whether a disk fault excuses the store, which returns False. known:
-        returns details for the violation.
+        held_up_ms: added to every limit. gives_up: returns whether a disk fault excuses the store; then the result is
+        False. known: returns details for the violation.
         """
         since: dict[str, tuple[object, int]] = {}
-        """The end of each cursor, and the time of its last change, without pauses."""
+        """By cursor: its end, and the time of the last change of that end, without pauses."""
         look_ms, sleep = _LOOK_MS_MIN, sleep or store.world.tasks.sleep
         while behind := [cursor for cursor in cursors() if cursor.is_behind]:
             if gives_up():
@@ -129,7 +129,7 @@ class Settling:
             now_ns = self.kernel.now_ns - self.paused_ns(0)
             for cursor in behind:
                 end, since_ns = since.get(cursor.name, (None, 0))
-                if end != cursor.end:  # more work has come, so the time starts again
+                if end != cursor.end:  # there is more work, so the limit counts from now
                     end, since_ns = since[cursor.name] = cursor.end, now_ns
                 if (now_ns - since_ns) // 1_000_000 - held_up_ms > cursor.within_ms:
                     self.judge.report(quiescence.check(cursor, store, known()))
@@ -138,15 +138,15 @@ class Settling:
         return True
 
     def _held_up_ms(self, disk: Disk) -> int:
-        """Return how much longer any step may take because of disk faults and pauses."""
+        """Return how many ms disk faults and pauses may add to a step."""
         must_recover = allowances.must_recover(self.plan, disk)
         return live.held_up_ms_max(self.plan) + (live.RETRY_MS_MAX if must_recover else 0)
 
     def clean(self, store: MessageStore, disk: Disk) -> None:
-        """Wait until expired segments are gone and queues begin where the log does.
+        """Wait until expired segments are removed and no queue begins with removed messages.
 
-        After a failed sync, segments that depend on it do not expire. A request to delete lasts for some passes. If all
-        of them had no effect, for example while queues were not durable, it is repeated once.
+        After a failed sync, segments that depend on it do not expire. A request to delete is valid for some passes. If
+        no pass had an effect, for example while queues were not durable, the request is repeated once.
         """
         asks_again = True
         must_recover = allowances.must_recover(self.plan, disk) and not allowances.sync_errors(disk)
@@ -179,9 +179,9 @@ class Settling:
             self.judge.queues_removed(store, disk, log_min_offset)
 
     def stop(self, store: MessageStore, disk: Disk, machine: Machine, *, clean: bool, has_room: bool = True) -> None:
-        """Judge a stop. After an unclean one the machine is killed, and the life counts as crashed.
+        """Judge a stop. After an unclean stop the machine is killed, and the life counts as crashed.
 
-        has_room: whether the disk has had room again since before the stop began.
+        has_room: whether the disk had free space again before the stop began.
         """
         if clean:
             self.judge.clean_stop(store, disk, machine)

@@ -1,10 +1,10 @@
-"""One run: the lives of one store on one disk, each judged when the next one has recovered.
+"""Store run: the lives of one store on one disk. Each life is judged after the recovery that follows it.
 
-    draw a plan → life: load, judge, start, traffic, end → crash image → next life … → heal: everything must work
+    draw a plan → life: load, judge, start, traffic, end → crash image → next life … → heal: all requests must succeed
 
-All randomness comes from the run's choices and every task switch from its policy, so a seed or a record repeats the
-run. At the end, two recoveries without faults must produce the same bytes. A safety run ends there. A liveness run then
-heals the world, and the store must work again within bounds.
+All randomness comes from the run's choices, and the scheduling policy decides every task switch, so the same seed or
+record repeats the run. At the end, two recoveries without faults must produce the same bytes. A safety run ends there.
+In a liveness run all faults then end, and the store must work again within a bounded time.
 """
 
 from collections import Counter
@@ -31,15 +31,15 @@ from ..workload.transaction_traffic import TransactionTraffic
 from .execution import HEAL, Execution, timing_of
 
 _SPARE_BYTES = (8, 99)
-"""Room left on a full disk: enough for the lock file, not for a queue's file."""
+"""Free bytes on a full disk: enough for the lock file, not for a queue's file."""
 _CATCH_UP_NS_MAX = 20 * 1_000_000_000
-"""How long dispatch may take to notice and use new room on the disk."""
+"""How long dispatch may take to notice and use new free space on the disk."""
 _LOOK_MS = 100
-_TIME_LIMIT_NS = 3_600 * 1_000_000_000  # tasks that are paused all the time stand still for most of it
+_TIME_LIMIT_NS = 3_600 * 1_000_000_000  # long, because tasks may be paused for most of it
 
 
 class Run(Execution):
-    """One run of one plan for a store alone."""
+    """One run of a plan with a single store."""
 
     def _prepare(self) -> None:
         plan, choices = self._plan, self._choices
@@ -76,7 +76,7 @@ class Run(Execution):
         self._end(disk, life, crashed=crashed)
 
     def _heal(self) -> None:
-        """Recover twice. In a liveness run use the store, stop it cleanly, and find everything again."""
+        """Recover twice. In a liveness run also use the store, stop it cleanly, and recover all data."""
         self._number = len(self._lives)
         recovered = self._recover("heal", self._judge.recovery)
         if not self._plan.heals:
@@ -90,7 +90,7 @@ class Run(Execution):
     def _run_life(self, name: str, disk: Disk, life: Life, number: int, *, recovered: str | None = None) -> bool:
         """Run one life to its end; return whether the machine died.
 
-        recovered: the digest of an earlier recovery of this disk. The next recovery must not change it.
+        recovered: the content digest of an earlier recovery of this disk. The next recovery must have the same.
         """
         self._ledger.begin_life()
         in_persist = life.ending == LifeEnding.CRASH_IN_PERSIST
@@ -158,7 +158,7 @@ class Run(Execution):
         return store.shutdown()
 
     def _shut_down_in_traffic(self, store: MessageStore, transactions: TransactionTraffic | None) -> bool:
-        """Stop a store under its users, and end disturbances; return whether the exit was clean."""
+        """Stop a store while users send requests, and end disturbances; return whether the exit was clean."""
         if transactions is not None:
             transactions.shutdown()
         clean = self._shut_down(store)
@@ -182,7 +182,7 @@ class Run(Execution):
             return self._open_without_room(store, disk, machine, room)
         if recovered is None:
             self._judge.recovery(store, disk)
-        else:  # the same bytes would be judged the same
+        else:  # the same bytes give the same result
             self._check_idempotent(recovered, content_digest(store))
         self._progress.start(store)
         if self._plan.starts.skipped_numbers_max:
@@ -193,7 +193,7 @@ class Run(Execution):
         return store
 
     def _open_without_room(self, store: MessageStore, disk: Disk, machine: Machine, room: Room) -> MessageStore:
-        """Start a store that was loaded on a full disk, free space, and judge it when it has caught up."""
+        """Start a store that was loaded on a full disk, free space, and judge the store after dispatch caught up."""
         report = store.last_recovery
         assert report is not None, "it has been loaded"
         lacks_room = report.lacks_room is not None
@@ -238,7 +238,7 @@ class Run(Execution):
             self._judge.broken("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
 
     def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
-        """End a life: note its promises, and keep its disk."""
+        """End a life: record the data that must survive, and keep the disk."""
         self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)
         offline_faults, store = self._offline_faults, self._store
         offline_faults.note_damage(disk.damage)

@@ -57,7 +57,7 @@ class OfflineFaults:
     """Whether segments were made so old that retention may remove them in any life."""
 
     def note_damage(self, damage: Iterable[DamagedRange]) -> None:
-        """Note which files a disk has damaged in a life. Foreign files among them may change."""
+        """Record which files a disk has damaged in a life. Foreign files among them may change."""
         self._strays -= {struck.path for struck in damage}
 
     def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
@@ -141,7 +141,7 @@ class OfflineFaults:
             self.injected["odd size"] += 1
 
     def _note_cut_end(self, path: str, content: bytes, store: MessageStore) -> None:
-        """Note a queue that loses its count with its last file, because the log has none of the messages in it."""
+        """Record a queue that loses its count with its last file, because the log has none of the messages in it."""
         entries = [decode_entry(content, at) for at in range(0, len(content), ENTRY_BYTES)]
         if not any(is_valid(entry) and entry.physical_offset >= store.log.min_offset for entry in entries):
             _, topic, queue_id, _ = path.rsplit("/", 3)
@@ -267,7 +267,7 @@ class OfflineFaults:
         return damage.without_queues(image, self.config)
 
     def _end_queues_without_records(self) -> None:
-        """Note the queues that begin again at 0 without their files, because the log has none of their records."""
+        """Record the queues that begin again at 0 without their files, because the log has none of their records."""
         here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
         self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
 

@@ -160,12 +160,12 @@ def draw_level(stream: Stream, plan: Plan, skew: Skew) -> int:
 
 
 def redirect(put: PutEntry, level: int) -> None:
-    """Note where a put with that delay level waits, and for how long."""
+    """Record where a put with that delay level waits, and for how long."""
     make_detour(put, Detour((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level]))
 
 
 def make_detour(put: PutEntry, detour: Detour) -> None:
-    """Note where a put waits, and the size of its record there, with the target that the store adds."""
+    """Record where a put waits, and the size of its record there, with the target that the store adds."""
     put.detour = detour
     put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + _goes_to(put))
 

@@ -115,7 +115,7 @@ class StoreDoor:
     def _answered(
         self, puts: Sequence[PutEntry], result: PutMessageResult, refusal: PutMessageStatus | None, asked_at: int
     ) -> None:
-        """Note the answer to puts, and judge it.
+        """Record the answer to puts, and judge it.
 
         refusal: how they have to be refused, None if they can be stored. asked_at: where the log ended when they were
         put.

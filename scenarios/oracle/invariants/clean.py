@@ -1,13 +1,14 @@
 """CLEAN: retention removes only the oldest segments, and none that is needed.
 
-Each removal is judged before it happens. A segment must be the first of the log and not the last. It must have expired,
-or the disk must be too full. All of its bytes must be durable and dispatched. A queue's file may go after all of its
-messages have left the log, and a queue's last file only if no other record uses its numbers.
+Each removal is judged before it happens. A segment must be the first of the log, but not the only one. It must have
+expired, or the disk must be too full. All of its bytes must be durable and dispatched. A queue file may be removed
+after all of its messages were removed from the log. The last file of a queue may be removed only if no progress file
+and no op uses the queue's offsets.
 
-After a recovery the log must begin no later than the removals had reached, and no queue may hide an existing record. In
-time, expired files must be gone, queues must begin where the log does, and requests for removed messages must be
-answered so. Queues without messages must be removed when that is requested. QOFF judges whether a queue continues to
-count.
+After a recovery the log must not begin after the last removed segment, and no queue may begin after an existing record.
+After a bounded time, expired files must be removed, no queue may begin with removed messages, and a request for a
+removed message must be answered as such. An operator's removal must delete all queues without messages. QOFF judges
+whether a queue continues to count.
 """
 
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from ..ledger import HALF_TOPIC, OP_TOPIC, Ledger
 
 _NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
 _ASKED_FOR_MAX = 3
-_EVER = 1 << 60
+_MAX_MS = 1 << 60
 _HOUR_MS = 3_600_000
 
 
@@ -63,18 +64,18 @@ def check(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _held_before(ledger: Ledger, log_offset: int) -> bool:
-    """Return whether a put was ever before an offset. The first segment may never have been created."""
+    """Return whether any put was stored before an offset. The log may have had no first segment."""
     return any(put.physical_offset is not None and put.physical_offset < log_offset for put in ledger.puts)
 
 
-# -- as files go -----------------------------------------------------------------------------------
+# -- removals --------------------------------------------------------------------------------------
 
 
 def passes_ms_max(store: MessageStore, work_ms: int) -> int:
-    """Return how many ms it may take until everything expired is removed. A pass removes a limited number of segments.
+    """Return how many ms it may take until all expired files are removed. A pass removes a limited number of segments.
 
-    The first pass comes up to FIRST_CLEAN_MS after the start, and has no effect if queues are not yet durable. work_ms:
-    the disk's time for one pass.
+    The first pass begins up to FIRST_CLEAN_MS after the start, and has no effect if queues are not yet durable.
+    work_ms: the disk's time for one pass.
     """
     config = store.config
     assert work_ms >= 0, work_ms
@@ -85,9 +86,9 @@ def passes_ms_max(store: MessageStore, work_ms: int) -> int:
 
 
 def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: bool) -> Iterator[Violation]:
-    """Yield every error in the coming removal of a log segment.
+    """Yield every error in a removal of a log segment, before it happens.
 
-    asked: whether it has expired, or the disk is too full.
+    asked: whether the segment has expired, or the disk is too full.
     """
     tried("CLEAN")
     segments, file = store.log.segments, store.log.path(base_offset)
@@ -109,10 +110,11 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
 
 
 def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: str | None) -> Iterator[Violation]:
-    """Yield each error in the coming removal of a queue file: an existing record, or a next file that may be lost.
+    """Yield each error in a removal of a queue file, before it happens.
 
-    following: the path of the next file, None if no other is left. A queue without a file counts from 0 again. A reader
-    of its numbers would then take new messages for old ones.
+    No entry may point at an existing record, and the name of the next file must be durable. following: the path of the
+    next file, None for the last file. A queue without files counts from 0 again, so a user of its old offsets would
+    take new messages for old ones.
     """
     tried("CLEAN")
     topic, queue_id = path.split("/")[-3:-1]
@@ -120,9 +122,8 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
         yield _broken("a queue goes that others know by its numbers", path, "removal", "none", "one")
     queue = store.queues.find(topic, int(queue_id))
     newest = None if queue is None else queue.entry(queue.max_offset - 1)
-    has_records = newest is not None and newest.physical_offset >= max(
-        store.log.min_offset, 0
-    )  # otherwise all of it may go
+    # Without records all files may be removed.
+    has_records = newest is not None and newest.physical_offset >= max(store.log.min_offset, 0)
     if following is not None and has_records and not disk.is_name_durable(following):
         yield _broken("a queue may have no file after a crash", following, "name", "durable", "not synced")
     raw = disk.content(path)
@@ -138,7 +139,7 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
 
 
 def check_queues(store: MessageStore) -> Iterator[Violation]:
-    """Yield every queue that begins with removed messages, although a pass may be about to fix it."""
+    """Yield every queue that begins with removed messages. The caller allows time for a pass of retention."""
     log_min_offset = store.log.min_offset
     for queue in store.queues.all():
         first = None if queue.min_offset >= queue.max_offset else queue.entry(queue.min_offset)
@@ -154,9 +155,9 @@ def _leads_to_removed(topic: str, queue_id: int, log_min_offset: int, physical_o
 def check_leading(store: MessageStore) -> Iterator[Violation]:
     """Yield every file of a queue or of the index, other than the newest, that points only at removed messages.
 
-    A pass looks at queues once for each start offset of the log. If a queue got its second file after that, the first
-    one stays until the next pass. Removed messages had their entries before, so a second file that begins with such an
-    entry existed at the last pass.
+    A pass checks queues once for each start offset of the log. If a queue got its second file after that, its first
+    file stays until the next pass. A second file that begins with an entry for a removed message existed at the last
+    pass.
     """
     log_min_offset = store.log.min_offset
     for queue in store.queues.all():
@@ -165,7 +166,7 @@ def check_leading(store: MessageStore) -> Iterator[Violation]:
             continue
         raw = segments[0].file.view(0, segments[0].size_bytes)
         entries = [decode_entry(raw, at) for at in range(0, len(raw), ENTRY_BYTES)]
-        newest = max((entry.physical_offset for entry in entries if is_valid(entry)), default=_EVER)
+        newest = max((entry.physical_offset for entry in entries if is_valid(entry)), default=_MAX_MS)
         following = decode_entry(segments[1].file.view(0, ENTRY_BYTES), 0)
         if newest < log_min_offset and is_valid(following) and following.physical_offset < log_min_offset:
             summary, path = "a queue's file stays that leads to nothing any more", segments[0].file.path
@@ -178,9 +179,10 @@ def check_leading(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_expired(store: MessageStore) -> Iterator[Violation]:
-    """Yield the log's first segment if it has expired and is not needed, although a pass may be about to remove it.
+    """Yield the log's first segment if it has expired and is not needed. The caller allows time for a retention pass.
 
-    A deletion was requested after it expired. After a failed sync no file is removed until the next start.
+    An operator has requested deletion after the segment expired. After a failed sync no file is removed until the next
+    start.
     """
     if store.flags.has_failed or store.flush_queues.last_error is not None or not store.log.first_is_removable:
         return
@@ -192,10 +194,10 @@ def check_expired(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
-    """Yield every queue that is left although all of its messages had gone when queues were removed by hand.
+    """Yield every queue that exists after an operator's removal although all of its messages had been removed.
 
-    log_min_offset: where the log began then. Queues with numbers that progress or ops use stay. A queue that the store
-    no longer knows must have no files.
+    log_min_offset: the first offset of the log at that time. Queues whose offsets are used by progress files or ops
+    stay. A queue that the store has removed must have no files.
     """
     yield from _check_no_leftovers(store)
     for queue in store.queues.all():
@@ -204,7 +206,7 @@ def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[V
         if newest is None or queue.topic in _NUMBERED_ELSEWHERE or counted_to != queue.max_offset:
             continue
         if not is_valid(newest):
-            continue  # skipped numbers, of unknown messages
+            continue  # an entry for a skipped queue offset, without a message
         if newest.physical_offset < log_min_offset:
             yield _broken(
                 "a queue that leads nowhere was not removed",
@@ -229,7 +231,7 @@ def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
-    """Request removed messages in every possible way, and yield wrong answers."""
+    """Request removed messages by pull, log offset and key, and yield wrong answers."""
     for queue in store.queues.all():
         yield from _check_pull_below(store, queue)
     gone_to = store.log.min_offset
@@ -240,7 +242,7 @@ def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
         if store.look_message_by_offset(put.physical_offset) is not None:
             summary = f"{put.name} was removed and can be looked up"
             yield _broken(summary, "commitlog", "record", "none", str(put.physical_offset))
-        for at in store.query_message(put.topic, put.name, 32, 0, _EVER).physical_offsets:
+        for at in store.query_message(put.topic, put.name, 32, 0, _MAX_MS).physical_offsets:
             if at < gone_to:
                 summary = f"{put.name} was removed and is found by its key"
                 yield _broken(summary, "index", "phyOffset", f">= {gone_to}", str(at))
@@ -252,7 +254,7 @@ def _check_pull_below(store: MessageStore, queue: ConsumeQueue) -> Iterator[Viol
         return
     result = store.get_message(queue.topic, queue.queue_id, low - 1)
     if result.min_offset != low:
-        return  # its minimum has just changed
+        return  # the minimum has just changed
     if result.status is not GetMessageStatus.OFFSET_TOO_SMALL or result.next_begin_offset != low:
         yield _broken(
             "a pull of what was removed is not turned to what is there",

@@ -28,9 +28,9 @@ _EMPTY_BYTES = (0, BLANK_ENTRY_SIZE)
 def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
     """CQ-COMPLETE: yield every record without exactly one entry in its queue, at its queueOffset.
 
-    The same holds for each light queue that a record names, once it no longer waits; its properties give the place
-    there. Three records may lack their entry: a damaged one, one that a power cut may have misfiled, and one whose
-    place a misfiled record has taken.
+    A record that is no longer delayed also needs an entry in each light queue that it names, at the offset in its
+    properties. Three kinds of records may lack their entry: a damaged record, a record that a power cut may have
+    misfiled, and a record with the queue offset of a misfiled one.
     """
     store = evidence.store
     queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
@@ -109,10 +109,10 @@ def _unreachable(
 def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
     """CQ-VALID: yield every entry that points at no record of its queue, or has a wrong size or tag.
 
-    Entries may point before the log's first segment, or into a missing segment, which may be restored. A blank entry is
-    a violation unless a hole is known there. An entry rebuilt for a record that was already damaged is a violation too.
-    A record belongs to each light queue in which it has a place. The tag of a delayed message is its due time, that of
-    its copy is the real tag.
+    Entries may point before the log's first segment, or into a missing segment, which may be restored. A blank entry
+    needs a known hole at its queue offset. No entry may be rebuilt for a record that was already damaged. A record
+    belongs to each light queue in which it has an offset. The tagsCode of a delayed message is its due time; its copy
+    has the hash of the tag.
     """
     store, ledger = evidence.store, evidence.ledger
     found_at, put_of, unfit = store.by_offset.get, ledger.by_properties.get, ledger.known_damage.unfit
@@ -168,7 +168,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             if put is None:
                 if record_topic == SCHEDULE_TOPIC:
                     continue
-                wanted = tag_code_of(properties)  # a record of the store itself, or the ledger is that of clients
+                wanted = tag_code_of(properties)  # a record of the store itself, or the ledger has only clients' puts
             elif record_topic == SCHEDULE_TOPIC and put.delay_ms is not None:
                 wanted = found.record.store_timestamp_ms + put.delay_ms
             else:
@@ -178,11 +178,11 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
 
 
 def check_qoff(evidence: Evidence) -> Iterator[Violation]:
-    """QOFF: yield every record whose queueOffset does not follow, or differs from its producer's answer.
+    """QOFF: yield every record with a repeated queueOffset, a gap before it, or another one than its producer received.
 
-    Places in light queues, which records have in their properties, must have no gaps either. Removed messages still
-    count: a queue continues after them, unless only numbers were left and the queue was removed. A misfiled record may
-    have the number of another one, or one that its queue has not reached.
+    Offsets in light queues, which are in a record's properties, must have no gaps either. After retention removed
+    messages, their queue continues to count, unless the whole queue was removed. A misfiled record may have the offset
+    of another record, or one that its queue has not reached.
     """
     expected: dict[tuple[str, int], int] = {}
     ledger = evidence.ledger
@@ -226,10 +226,10 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
 def check_answered_place(
     ledger: Ledger, put: PutEntry, *, host: tuple[bytes, int], queue_id: int, queue_offset: int, physical_offset: int
 ) -> Iterator[Violation]:
-    """QOFF: yield every error in the place that a broker answers to a put, before the ledger has it.
+    """QOFF: yield every error in a broker's answer to a put, before the ledger records its queue and offsets.
 
-    It must be the place where a consumer or a recovery found the put. No other put may be there. Every put of the queue
-    that was answered before this one was requested must be before it.
+    They must be those at which a consumer or a recovery found the put. No other put may have the same offset. A put
+    that was answered before this one was requested must have a smaller offset.
     """
     tried("QOFF")
     for field, expected, found in (
@@ -256,7 +256,7 @@ def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:
 
 
 def _counted_to(evidence: Evidence) -> dict[tuple[str, int], int]:
-    """Return the least queue offset, by topic and queue, that can follow the expired messages."""
+    """Return, by topic and queue, the least queue offset possible after the expired messages."""
     ledger, counted_to = evidence.ledger, dict[tuple[str, int], int]()
     for put in ledger.puts:
         if (

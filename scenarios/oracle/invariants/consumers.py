@@ -17,16 +17,16 @@ from ..reader import LogRecord
 from ..recovered import RecoveredStore
 
 _FAR = 1_000_000
-"""A queue offset beyond every queue of a run."""
+"""A queue offset after the end of every queue."""
 
 _TRIMMED = "".join(map(chr, range(0x21)))
 """The characters that are trimmed from the ends of a tag in a subscription."""
 
 
 def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
-    """READ: yield every walk of this life with a missing, repeated or unwanted message.
+    """READ: yield every walk over a queue in this life with a missing, repeated or unwanted message.
 
-    A damaged record may be there or not. store: at the end of the same life, before a crash.
+    A damaged record may be read or not. store: the store at the end of the same life, before a crash.
     """
     for pull in ledger.pulls:
         tried("READ")
@@ -55,7 +55,7 @@ def unknown(shown: str) -> Violation:
 def check_given(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator[Violation]:
     """READ: yield every field of a consumed record that differs from its put.
 
-    The record is that of the put or a copy. Body and properties are equal, because the put was found by them.
+    The record is the put's own or a copy. Body and properties are equal, because the caller found the put by them.
     """
     tried("READ")
     is_committed = put.detour is not None and put.delay_ms is None
@@ -83,16 +83,16 @@ class Bounds(NamedTuple):
 def check_bounds(
     ledger: Ledger, bounds: Bounds, given: tuple[int, int, int], *, passes_over: bool
 ) -> Iterator[Violation]:
-    """READ: yield what is wrong with the offsets in an answer that has messages.
+    """READ: yield a violation if the answer to a pull has messages and wrong offsets.
 
-    given: where the pull began, its first message, and the offset after the last. passes_over: whether it may go on
-    after later messages that its consumer does not want.
+    given: the requested offset, that of the first message, and the one after the last message. passes_over: whether the
+    answer may skip messages that do not match the subscription.
     """
     tried("READ")
     (low, going_on, high), (position, begin, following) = bounds, given
     is_next = going_on >= following if passes_over else going_on == following
-    begins = low <= begin or ledger.expired_to > 0  # else its messages may expire while they are read
-    # maxOffset is read before the entries, and the first entries may be passed over
+    begins = low <= begin or ledger.expired_to > 0  # otherwise messages may expire while they are read
+    # the store reads maxOffset before the entries, and may skip the first entries
     if not (begins and is_next and (position if passes_over else begin) < high):
         expected = f"minOffset <= {begin}, nextBeginOffset {'>= ' * passes_over}{following}, maxOffset > {begin}"
         found = f"{low}, {going_on}, {high}"
@@ -100,9 +100,9 @@ def check_bounds(
 
 
 def check_skipped(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterator[Violation]:
-    """CLEAN: yield the first message in [begin, end) of a queue that is skipped although it has not expired.
+    """CLEAN: yield the first message in [begin, end) of a queue that an answer skipped although it has not expired.
 
-    The answer is of the present life, because an earlier life does not know later bounds of a queue.
+    The answer must be from the present life: one from an earlier life may lack later changes of the queue.
     """
     tried("CLEAN")
     owed = {
@@ -121,9 +121,9 @@ def check_skipped(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterato
 def check_dealt_with(
     ledger: Ledger, group: GroupDelivery, store: RecoveredStore, wants: Callable[[bytes], bool]
 ) -> Iterator[Violation]:
-    """LIVE: yield every wanted message in the log that the group has never handled.
+    """LIVE: yield every message in the log that matches the subscription and that no member of the group has handled.
 
-    wants: decides by a message's properties.
+    wants: returns whether a message with these properties matches.
     """
     for place, found in user_places(store.records):
         tried("LIVE")
@@ -158,7 +158,7 @@ def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
 
 
 def check_beyond(store: MessageStore, topic: str, queue_id: int) -> Iterator[Violation]:
-    """READ: pull beyond the end of a queue; yield an answer with messages or with a next offset beyond the end."""
+    """READ: pull after the end of a queue; yield an answer with messages or with a next offset after the end."""
     tried("READ")
     result = store.get_message(topic, queue_id, _FAR)
     ends = (0, store.get_max_offset_in_queue(topic, queue_id))
@@ -204,7 +204,7 @@ def _wrong_record(put: PutEntry, field: str, expected: str, found: str) -> Viola
 
 
 def check_vis(evidence: Evidence) -> Iterator[Violation]:
-    """VIS: yield every consumed message that is gone or replaced, unless retention or a fault excuses it."""
+    """VIS: yield every consumed message that is missing or replaced, unless retention or a fault excuses it."""
     store = evidence.store
     if evidence.ledger.stable:
         tried("VIS")

@@ -1,4 +1,4 @@
-"""Delivery: SCHED (delayed messages are delivered, not early), REDEL (limits of redelivery), META of groups.
+"""Delivery: judges delayed messages (SCHED), redelivery (REDEL) and offsets of groups (META).
 
 After each recovery the copies of delayed messages are compared with their records. Consumers compare the clock with the
 delay of each message. The offset of a group is compared with its commits at each start and in each answer.
@@ -16,14 +16,14 @@ from ..recovered import FoundRecord
 from ..returned import RETURNED
 
 _OTHER_MS = 40
-"""How long another put may take if it needs a segment: a few syncs of the slowest disk."""
+"""Allowance for another put that needs a segment: a few syncs of the slowest disk."""
 
 
 def check_sched(evidence: Evidence) -> Iterator[Violation]:
-    """SCHED: yield every copy without its record or too early, and every skipped record.
+    """SCHED: yield every delivered copy that has no delayed record or is too early, and every record without a copy.
 
-    Every copy has its record before it, and was stored at least the delay after it, unless the clock was set back.
-    Every record that progress has passed has a copy. LIVE checks that progress reaches the end of each level, PREFIX
+    A copy must be after its record in the log, and stored at least the delay later, unless the clock was set back. A
+    record before the level's progress must have a copy. LIVE checks that progress reaches the end of each level, PREFIX
     the content of copies, and REDEL their number.
     """
     if not any(topic == SCHEDULE_TOPIC for topic, _ in evidence.store.queues):
@@ -67,9 +67,10 @@ def check_sched(evidence: Evidence) -> Iterator[Violation]:
 def _check_late(
     ledger: Ledger, found: FoundRecord, put: PutEntry, due_ms: int, stored_ms: list[int]
 ) -> Iterator[Violation]:
-    """Yield a copy that was made late without a reason. stored_ms: the times of all records up to it.
+    """Yield a copy that was stored late without a reason. stored_ms: the store times of all records up to the copy.
 
-    Lateness counts from the due time, or from the start of its life. Each put meanwhile may have needed a segment.
+    Lateness counts from the due time, or from a later start of the store. Each put since then may have needed a
+    segment.
     """
     delivery = ledger.deliveries[ledger.delivery_of(found.record.physical_offset)] if ledger.deliveries else None
     if delivery is None or delivery.late_ms_max is None:
@@ -83,9 +84,9 @@ def _check_late(
 
 
 def check_delivered(evidence: Evidence) -> Iterator[Violation]:
-    """SCHED: yield every delayed message without a delivery, and every returned one without a redelivery.
+    """SCHED: yield every delayed message without a delivery, and every returned message without a redelivery.
 
-    All delays must have ended before.
+    The caller waits until all delays have ended.
     """
     ledger, records = evidence.ledger, evidence.store.records
     delivered = {put.name for one in records if (put := ledger.copied_by(one.record)) is not None}
@@ -120,10 +121,10 @@ def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:
 
 
 def check_redel(evidence: Evidence) -> Iterator[Violation]:
-    """REDEL: yield every copy of a delayed message that is a wrong repetition, or will be repeated.
+    """REDEL: yield every delayed message that was delivered again without need, or will be.
 
-    Each life of a store makes at most one copy of a message, and no copy of messages before its initial progress. After
-    a clean stop with persisted progress, that progress is past all deliveries. META checks progress after a crash.
+    Each life of a store makes at most one copy of a message, and none of a message before the progress at its start.
+    Progress that a clean stop persisted is after all deliveries. META checks progress after a crash.
     """
     ledger, store = evidence.ledger, evidence.store
     if not any(topic == SCHEDULE_TOPIC for topic, _ in store.queues):
@@ -140,7 +141,7 @@ def check_redel(evidence: Evidence) -> Iterator[Violation]:
         put = ledger.copied_by(record)
         own = None if put is None else waiting.get(put.name)
         if put is None or own is None:
-            continue  # a delayed one is checked by SCHED
+            continue  # SCHED reports a copy without a record
         life = ledger.delivery_of(record.physical_offset)
         lives = delivered_in.setdefault(put.name, set())
         level, offset = own.record.queue_id + 1, own.record.queue_offset
@@ -167,8 +168,8 @@ def check_redel(evidence: Evidence) -> Iterator[Violation]:
 def check_group(commits: GroupCommits, group: Group, offset: int, *, asked_in: int | None) -> Iterator[Violation]:
     """META, REDEL: yield a wrong offset of a consumer group in an answer, or at a start.
 
-    asked_in: the life that was asked. Its answer may arrive late, and then misses later commits and recoveries. None:
-    a slave was asked, which may lag at any time.
+    asked_in: the broker's life that received the request. A late answer lacks later commits and recoveries. None: a
+    slave received the request, and a slave may lag at any time.
     """
     tried("META")
     is_of_now = asked_in == commits.life

@@ -1,7 +1,7 @@
 """DUR: every promised message is present in the log with all of its bytes.
 
-The ledger decides which puts are promised (`oracle.guarantees`). CQ-COMPLETE checks that they have queue entries. Puts
-that retention was about to remove are not promised if the log begins after them.
+The rules in `oracle.guarantees` decide which puts are promised. CQ-COMPLETE checks their queue entries. A put that
+retention was about to remove may be missing if the log begins after it.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _broken = partial(Violation, "DUR")
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every promised put that is missing or changed, and every message sent back without its record."""
+    """Yield every promised put that is missing or changed, and every message sent back that was not stored again."""
     yield from _check_puts(evidence)
     yield from _check_returned(evidence)
 

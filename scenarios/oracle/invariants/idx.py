@@ -1,8 +1,9 @@
 """IDX: the index has every key of every record once, and lookups agree.
 
 After each recovery the files are compared byte for byte with the expected ones: entries in the order of the log, links,
-slots, headers, and every file but the last full. Entries may point at a removed front or a missing segment; their times
-are not checked. `check_stopped` judges whether a clean stop made all files durable. File names are not judged.
+slots and headers. Every file except the last must be full. Entries may point at removed or missing segments; the times
+of such entries are not checked. `check_stopped` judges whether a clean stop made all files durable. File names are not
+judged.
 
 `check_lookups` looks up each key of the log right after a recovery. `check_answer` judges answers during traffic. How
 soon a message is found is not judged, only that it is found after its dispatch.
@@ -45,7 +46,7 @@ _RawEntry = tuple[int, int, int, int]
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every missing, repeated or foreign key, and every wrong field of a file."""
+    """Yield every missing, repeated or unknown key, and every wrong field of a file."""
     index, store = evidence.store.index, evidence.store
     if index is None:
         return
@@ -61,7 +62,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         if entries:
             tried("IDX")
             header = decode_header(content)
-            header, timed = _as_they_must_be(header, entries, store, front_end_ms)
+            header, timed = _expected_header_and_entries(header, entries, store, front_end_ms)
             front_end_ms = header.end_timestamp_ms
             model = file_content(header, timed, index.slots, index.entries_max)
             yield from _compare(path, content, model, index.slots)
@@ -75,14 +76,14 @@ def _raw_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
 
 
 def _places(index: FoundIndex, min_offset: int, damage: KnownDamage) -> Iterator[_Place]:
-    """Yield the target of each entry, without those that were removed."""
+    """Yield log offset and key hash of each entry, except entries of removed records."""
     for _, content in index.files:
         for hashed, physical_offset, _, _ in _raw_entries(content, index):
             if not 0 <= physical_offset < min_offset and not damage.is_missing(physical_offset):
                 yield physical_offset, hashed
 
 
-def _leads_as_it_must(index: FoundIndex, store: RecoveredStore, damage: KnownDamage) -> bool:
+def _matches_log(index: FoundIndex, store: RecoveredStore, damage: KnownDamage) -> bool:
     places = _places(index, store.min_offset, damage)
     for found in store.records:
         record = found.record
@@ -93,8 +94,8 @@ def _leads_as_it_must(index: FoundIndex, store: RecoveredStore, damage: KnownDam
 
 
 def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage) -> Iterator[Violation]:
-    """Compare step by step. Only after a difference compare everything with everything."""
-    if _leads_as_it_must(index, store, damage):
+    """Compare entries with keys in log order. Only after a difference, search for missing and surplus entries."""
+    if _matches_log(index, store, damage):
         return
     here = list(_places(index, store.min_offset, damage))
     keyed = [(found.record, key) for found in store.records for key in indexed_keys(found.record)]
@@ -117,7 +118,7 @@ def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage
         yield _violation("entries that are not in the log's order", file, -1, "entries", asked, here)
 
 
-def _as_they_must_be(
+def _expected_header_and_entries(
     header: FoundIndexHeader, entries: Sequence[_RawEntry], store: RecoveredStore, front_end_ms: int
 ) -> tuple[FoundIndexHeader, list[ModelEntry]]:
     """Return the expected header and entries. The times of removed records are taken as stored.
@@ -129,7 +130,7 @@ def _as_they_must_be(
     begin_ms = header.begin_timestamp_ms if begin is None else begin.record.store_timestamp_ms
     end_ms = header.end_timestamp_ms if end is None else end.record.store_timestamp_ms
     timed = []
-    counted_from_ms = front_end_ms  # the first entry counts its seconds from the header that it found
+    counted_from_ms = front_end_ms  # the seconds of the first entry count from the time in the header at that moment
     for hashed, physical_offset, seconds, _ in entries:
         found = record_at(physical_offset)
         if found is not None and counted_from_ms != _UNKNOWN:
@@ -151,7 +152,7 @@ def _compare(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Vi
 
 
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield every index file that a clean stop did not make durable. Its name is not checked."""
+    """Yield every index file that is not durable after a clean stop. File names are not checked."""
     for file in () if store.index is None else store.index.table.files:
         tried("IDX")
         if not disk.is_durable(file.file.path, 0, file.file.size_bytes):
@@ -165,7 +166,7 @@ def _violation(summary: str, file: str, offset: int, field: str, expected: objec
 
 
 ANSWERS_MAX = 64
-"""The most messages that a lookup asks for and receives."""
+"""The maximum number of messages in the answer to a lookup."""
 ALWAYS_MS = (0, 1 << 62)
 """The store times of a lookup over all times."""
 
@@ -173,11 +174,11 @@ _TOLERANCE_MS = 999  # an entry has whole seconds
 
 
 def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violation]:
-    """Yield every key of the log by which a store just recovered does not find exactly its messages.
+    """Yield every key of the log for which a lookup after a recovery does not return exactly the messages with the key.
 
-    Each key is looked up over all times, and at the millisecond of its newest message. The second lookup is left out if
-    times in the log go back, which ends a lookup by time early. That happens after a torn record header lost its time,
-    which no checksum covers.
+    Each key is looked up over all times, and at the millisecond of its newest message. The second lookup is omitted if
+    store times in the log decrease, because a lookup by time then ends early. Times decrease after a power cut has torn
+    a record's store time, which no checksum covers.
     """
     if store.index is None:
         return
@@ -212,7 +213,7 @@ def check_answer(
     """Yield every error in the answer to a lookup by topic and key during traffic.
 
     dispatched_to: the log offset up to which all records were dispatched before the request. may_miss: whether the disk
-    lost data that was put.
+    lost stored data, so that the answer may lack messages.
     """
     tried("IDX")
     (topic, key), offsets = asked, result.physical_offsets

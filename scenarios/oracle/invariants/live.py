@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from ....store.broker.long_polling import HeldPull
 
 _MOMENT_MS = 20
-"""Time for tasks that wait for each other, in addition to syncs. Computing takes no virtual time."""
+"""Allowance for tasks that wait for each other, in addition to syncs. Computing takes no virtual time."""
 _REQUEST_MS = 1_000
 """Time for a request to a broker, in addition to timeouts. A heartbeat may have to make topics durable."""
 _SYNCS_PER_FILE = 2
-"""One for its bytes, one for its directory."""
+"""One sync for the file, one for its directory."""
 _FILES_BESIDE = 10
-"""Checkpoint, marker, side files and their directories."""
+"""An upper bound for the checkpoint, the abort file, side files and their directories."""
 
 RETRY_MS_MAX = 2 * DISPATCH_RETRY_MS + DELIVERY_RETRY_MS
-"""The additional time after errors, because a service pauses before each retry."""
+"""The additional time after errors, for the back-off before each retry."""
 
 _STEPS_BACK_MAX = 10
-"""The sum of all steps back of a clock, in longest steps."""
+"""An upper bound for the sum of all backward steps of a clock, in units of the longest step."""
 _CHANCES = {field.name for field in fields(FaultPlan) if field.name.endswith("_chance")}
 _slowing_chances = attrgetter(*(kind.row.knob for kind in FaultKind if kind.row.excuses and kind.row.knob in _CHANCES))
 _disturbing = attrgetter(*(path for kind in FaultKind if Excuse.PAUSE in kind.row.excuses for path in paths_of(kind)))
 
 
 def answer_ms_max(plan: Plan) -> int | None:
-    """Return the limit for a put in ms, without pauses; None if the plan makes the disk fail or slow.
+    """Return the limit for a put in ms, without pauses. Return None if the plan makes the disk fail or slow.
 
-    Every earlier put and every new segment may cost a few syncs. For puts that overtake it see `segment_ms_max`.
+    Every earlier put and every new segment may cost a few syncs. For puts that overtake this one see `segment_ms_max`.
     """
     return None if may_slow(plan) else calm_answer_ms_max(plan)
 
@@ -64,7 +64,7 @@ def is_calm(plan: Plan) -> bool:
 
 
 def start_ms_max(plan: Plan) -> int:
-    """Return how long a store may take in ms from its recovery until its services work, or for one file."""
+    """Return how long a store may take in ms from its recovery until its services run, or to create one file."""
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * _FILES_BESIDE
 
 
@@ -90,10 +90,7 @@ def clock_ms_max(plan: Plan) -> int:
 
 
 def work_ms_max(plan: Plan, store: MessageStore) -> int:
-    """Return how long a store without faults may take for pending work in ms: a sync of each of its files.
-
-    On a slow disk the end of a segment waits with the put that needs the next one, and a queue's file may be slow, too.
-    """
+    """Return how long a store without faults may take for pending work in ms: a sync of each of its files."""
     index_files = 0 if store.index is None else len(store.index.table.files)
     files = len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all()) + index_files
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * (files + _FILES_BESIDE)
@@ -102,19 +99,19 @@ def work_ms_max(plan: Plan, store: MessageStore) -> int:
 def delivery_ms_max(plan: Plan) -> int:
     """Return how late the copy of a delayed message may be in ms, without the time for other puts.
 
-    Delivery puts it like any message after it has seen its queue entry. At first delivery itself has to start.
+    Delivery has to start first. After it has read the queue entry, it puts the copy like any message.
     """
     return calm_answer_ms_max(plan) + start_ms_max(plan)
 
 
 def held_up_ms_max(plan: Plan) -> int:
-    """Return the additional delay by slow operations and pauses of a plan in ms."""
+    """Return the additional delay in ms by the slow operations and pauses of a plan."""
     slow_ms = pauses_ms_max(plan)
     return ALLOCATE_WAIT_MS + slow_ms if slow_ms else 0
 
 
 def paused_ms_max(plan: Plan) -> int:
-    """Return how long the last pause of a task may still last after disturbances have ended, in ms."""
+    """Return how long a pause of a task may continue after disturbances have ended, in ms."""
     disturbances = plan.disturbances
     return disturbances.paused_task_ms_max if disturbances.paused_task_chance else 0
 
@@ -132,29 +129,29 @@ def pauses_ms_max(plan: Plan) -> int:
 
 
 def request_ms_max(plan: Plan) -> int:
-    """Return how long a broker may take for a request in ms, without the waits of the request itself."""
+    """Return how long a broker may take for a request in ms, without the time for which the request itself waits."""
     return pauses_ms_max(plan) + _REQUEST_MS
 
 
 def overtaken_ms_max(plan: Plan) -> int:
-    """Return how much longer a question about a half message may take for each one put back before it, in ms.
+    """Return the additional delay in ms of a check request for each half message that is put back before.
 
-    Each may need a new segment, with a sync for the file and one for its name, after another segment.
+    Each put back may need a new segment after another one, with a sync for the file and one for its name.
     """
     return 2 * segment_ms_max(plan)
 
 
 def segment_ms_max(plan: Plan) -> int:
-    """Return how much longer a put may take for each segment that the log grows by meanwhile, in ms.
+    """Return the additional delay in ms of a put for each new segment of the log.
 
-    The put lock is not fair, so other puts may overtake, also those of the store itself, which puts back half messages
-    and delivers delayed ones. Some of these need a segment.
+    The put lock is not fair, so other puts may overtake, such as half messages that are put back and deliveries of
+    delayed messages. Some of these need a segment.
     """
     return plan.sync_ms_max * _SYNCS_PER_FILE
 
 
 def check_answer(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Sequence[Violation]:
-    """Return a put that took longer than limit_ms, the result of answer_ms_max.
+    """Return a violation if a put took longer than limit_ms, the result of answer_ms_max.
 
     more_ms: additional time for the segments of other puts.
     """
@@ -170,10 +167,10 @@ def check_answer(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Seque
 
 
 def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms: int) -> Sequence[Violation]:
-    """Return a put, just answered by a running store, that waited for its flush beyond the timeout.
+    """Return a violation if a put, just answered, waited for its flush longer than the timeout, also on a slow disk.
 
-    This holds on slow disks, too. A put that opens a segment has another wait, and clock steps hide the time. now_ms:
-    the wall clock without pauses.
+    Not checked for a put that opens a segment, which waits twice, and in runs with clock steps. now_ms: the wall clock
+    without pauses.
     """
     append = result.append
     if append is None or not put.wait or not plan.sync_flush or plan.disturbances.clock_step_chance:
@@ -190,9 +187,9 @@ def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms
 
 
 def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Violation]:
-    """Return a put, just answered, that a store left waiting after its stop.
+    """Return a violation if a put, just answered, waited too long after the store had stopped.
 
-    stopped_ns: the end of the stop. No pause began after it, but one may have been under way.
+    stopped_ns: the end of the stop. No pause began later, but an earlier one may have continued.
     """
     if may_slow(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
         return ()
@@ -206,9 +203,9 @@ def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Viol
 
 
 def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:
-    """Yield each send that a broker has not answered although no disk or slave takes that long.
+    """Yield each send that a broker leaves unanswered for longer than any disk or slave may take.
 
-    asked_ns: when each was asked that has no answer. now_ns: while the broker was alive.
+    asked_ns: the times of sends without an answer. now_ns: a time at which the broker was alive.
     """
     limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + request_ms_max(plan)
     for each_ns in asked_ns:
@@ -230,8 +227,8 @@ def timed_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
 def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
     """Yield a pull that a master has just begun to hold although dispatch is past a message for it.
 
-    Dispatch wakes the pulls for a record before it goes on, and never again. The check runs at one moment. It does not
-    read records, and ignores a disk that cannot be read.
+    Dispatch wakes the pulls for a record once, before the next record. The check is atomic: no task runs meanwhile. It
+    reads no records, and yields no violation if the disk cannot be read.
     """
     queue = store.queues.find(*pull.queue)
     if queue is None or pull.wanted.reads_records or store.config.broker_role is BrokerRole.SLAVE:
@@ -247,7 +244,7 @@ def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
         except OSError:
             return
         if unit is None and is_ext_address(entry.tags_code):
-            continue  # its tags are unknown here, only dispatch has read them
+            continue  # the tags are unknown here, because only dispatch has read them
         if not pull.wanted.matches_queue(entry.tags_code if unit is None else unit.tags_code, unit):
             continue
         summary = f"a pull of {pull.queue[0]}/{pull.queue[1]} is held although there is a message for it"
@@ -257,7 +254,7 @@ def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
 
 
 def check_members(plan: Plan, ended_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:
-    """Yield members of a broker's groups whose connections ended too long ago.
+    """Yield each member of a broker's groups that remains too long after its connection has ended.
 
     ended_ns: when the broker had handled the end of each connection. A late heartbeat may have added a member since.
     """

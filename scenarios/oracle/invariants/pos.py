@@ -1,9 +1,9 @@
 """POS: segment positions are in order, and flushed data is durable.
 
-The order is flushed <= readable <= committed <= wrote <= size, without gaps between segments. Durability is compared
-with the simulated disk as soon as the position moves, with or without a crash. In a segment with a write buffer,
-committed data must be in the page cache as complete records, unless a failed sync has reverted it. Bytes that recovery
-truncated must not come back.
+The order is flushed <= readable <= committed <= wrote <= size, without gaps between segments. The simulated disk must
+confirm that flushed data is durable, also without a crash. In a segment with a write buffer, committed data must be in
+the page cache as complete records, unless a failed sync has reverted it. Bytes that recovery truncated must not
+reappear.
 """
 
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ _broken = partial(Violation, "POS")
 
 
 def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
-    """Yield every wrong position of a store as it is now.
+    """Yield every wrong position of a store at this moment.
 
-    ledger: knows which segments retention may have removed from the disk but not yet from memory. Those are skipped.
+    ledger: if given, segments that retention may have removed from the disk but not yet from memory are skipped.
     """
     expected_base = None
     for segment in store.log.segments:
@@ -74,11 +74,11 @@ def _is_known_gap(ledger: Ledger | None, begin: int, segment: Segment) -> bool:
 
 
 def check_cut(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield every file of a store just recovered in which a power cut may restore truncated bytes.
+    """Yield every file in which a power cut right after recovery may restore truncated bytes.
 
-    A restored entry or record would be taken for a new one. Two cases are excused because no store can notice them:
-    pages that are clean although their write-back failed, and, after a clean exit, an earlier start that crashed while
-    it truncated.
+    Readers would take a restored entry or record for a new one. Two cases are excused because no store can notice them:
+    pages that are clean although their write-back failed, and an earlier start, after a clean exit, that crashed during
+    truncation.
     """
     assert store.last_recovery is not None, "it has not been loaded"
     if store.last_recovery.clean_exit:

@@ -1,10 +1,10 @@
 """PREFIX: the recovered log is a prefix of the appended records.
 
-It has no holes, no foreign records, and none that reappears. A broker's client that repeats a send makes another put,
-so both records may be present. The order of unanswered puts is unknown; each may be present at most once and must be
-complete, byte for byte. The same holds for the store's copies of delayed and transactional messages and for its
-bookkeeping records. SCHED and TX judge when and how often copies are made. The order of properties in a redirected
-message is not judged. A removed segment may be back after a crash; no other missing record may be.
+The log has no holes, no unknown records, and no truncated record that reappears. A client that repeats a send makes
+another put, so both records may be present. Unanswered puts may be present in any order, each at most once and equal
+byte for byte. The same holds for the store's copies of delayed and transactional messages and for its bookkeeping
+records. SCHED and TX judge when and how often copies are made. The order of properties in a redirected message is not
+judged. Only records in a removed segment may reappear after a crash.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         yield _broken("the log has a hole", error.file, error.offset, error.field, error.expected, error.found)
     if store.records:
         tried("PREFIX")
-    elsewhere: set[str] = set()  # names of puts at a place that was unknown before; few in long runs
+    elsewhere: set[str] = set()  # names of puts found at an offset that was unknown before; few in long runs
     put_of, gone = ledger.by_properties.get, ledger.gone
     for found in store.records:
         _, _, topic, queue_id, _, _, stored_ms, properties, _ = found.record
@@ -57,7 +57,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         if not put.is_kept_by(found.record) or put.stored_ms != stored_ms:
             yield from _changed(found, put.differences(found.record, tears=ledger.tears))
         at_home = put.physical_offset == found.record.physical_offset
-        if not at_home and (put.name in elsewhere or _is_at_home(evidence, put)):
+        if not at_home and (put.name in elsewhere or _is_at_answered_offset(evidence, put)):
             yield _broken("a put that is there twice", found.file, found.position, "record", "once", put.name)
         if put.name in gone and found.record.physical_offset >= ledger.expired_to:
             yield _broken(
@@ -84,13 +84,12 @@ def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDiffer
     if found.record.topic == OP_TOPIC:
         return differences_of_op(found.record, found.body)
     put = evidence.ledger.named_by(found.record)
-    return (
-        () if put is None else put.differences(found.record, tears=evidence.ledger.tears)
-    )  # without one it is left to TX
+    # TX reports a record without a put.
+    return () if put is None else put.differences(found.record, tears=evidence.ledger.tears)
 
 
 def _returned(evidence: Evidence, put: PutEntry, found: FoundRecord) -> Iterable[FieldDifference]:
-    """Return the wrong fields of a message that was sent back. Its storeHost is the broker that was asked."""
+    """Return the wrong fields of the record of a message sent back. storeHost is the broker that got the request."""
     head, is_committed = found.record.head, put.detour is not None and put.delay_ms is None
     address, port = head.store_host[:-4], int.from_bytes(head.store_host[-4:], "big")
     again = max(put.given.reconsume_times, 0) + 1
@@ -108,7 +107,7 @@ def _changed(found: FoundRecord, differences: Iterable[FieldDifference]) -> Iter
         )
 
 
-def _is_at_home(evidence: Evidence, put: PutEntry) -> bool:
+def _is_at_answered_offset(evidence: Evidence, put: PutEntry) -> bool:
     if put.physical_offset is None:
         return False
     found = evidence.store.by_offset.get(put.physical_offset)
@@ -123,11 +122,11 @@ def _holes(evidence: Evidence, elsewhere: set[str]) -> Iterator[Violation]:
         at = put.physical_offset
         if at is None:
             continue
-        found = found_at(at)  # nearly every put is, so this saves a call
+        found = found_at(at)  # found for nearly every put, so this saves a call
         if found is not None and found.record.properties == put.properties:
             continue
         if put.name in elsewhere or put.name in gone:
             continue
         within = store.min_offset <= at and at + put.record_bytes <= store.max_offset
-        if within and not _is_at_home(evidence, put):
+        if within and not _is_at_answered_offset(evidence, put):
             yield _broken("a hole below the log's end", "commitlog", at, "appended record", put.name, "another")

@@ -1,8 +1,8 @@
-"""QUIET: once users are done and faults have ended, every cursor reaches its end.
+"""QUIET: after users are done and faults have ended, every cursor reaches its end.
 
     cursor             its end                                 time limit, by the settings
     commit             the end of the puts                     an interval of committing
-    dispatch           the readable end                        no interval: it is woken
+    dispatch           the readable end                        no interval: puts wake it
     flush              the readable end                        an interval of the thorough flush, under ASYNC_FLUSH
     queues, checkpoint the dispatched end and its times        an interval of the thorough flush of queues, then
     index              the last record that has a key          as dispatch
@@ -12,8 +12,8 @@
     half, op           the ends of their queues                two passes of the check, then the flush
     slave              its master's last record, reported      until a silence is noticed and another connection made
 
-The time starts when the end last moved. The time that the disk needs for the work is added to each. The caller lets
-time pass. The caller also decides which disk errors excuse a cursor; after all faults have ended none does.
+Each limit counts from the last change of the end, and includes the disk's time for the work. The caller waits, and
+decides which disk errors excuse a cursor. After all faults have ended, no error excuses it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,11 +43,11 @@ class Cursor(NamedTuple):
 
     name: str
     service: str
-    """The task that moves it."""
+    """The task that moves the cursor."""
     at: object
     end: object
     within_ms: int
-    """The time limit, from when its end took its present value."""
+    """The time limit, counted from the last change of `end`."""
     file: str = ""
 
     @property
@@ -56,7 +56,7 @@ class Cursor(NamedTuple):
 
 
 def check(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Violation]:
-    """Yield a cursor that is still behind after its time limit. detail: other known facts about it."""
+    """Yield a violation for a cursor that has not reached its end in time. detail: text for the report."""
     assert cursor.is_behind, cursor
     summary = f"{cursor.name} does not come to its end"
     known = "\n".join(filter(None, (services_text(store, cursor.service), detail)))
@@ -68,7 +68,7 @@ def check(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Vio
 
 
 def reading(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int) -> Iterator[Cursor]:
-    """Yield the cursors between a put and its readers: commit and dispatch. They may be past the given ends."""
+    """Yield the cursors between a put and its readers: commit and dispatch. Positions after these ends are not late."""
     tried("QUIET")
     work_ms = live.work_ms_max(plan, store)
     config = store.config
@@ -82,8 +82,7 @@ def reading(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int)
 def flushing(store: MessageStore, plan: Plan, readings: Known) -> Iterator[Cursor]:
     """Yield the flush of the log: up to the readable end, or under SYNC_FLUSH to the end of its last record.
 
-    After that there may be blanks of refused puts, which wait for the next put. readings: a cache of records, here and
-    below.
+    Blank records of refused puts may follow the last record; the next put flushes them. readings: a cache of records.
     """
     end, flushed = store.log.max_offset, store.log.flushed_where.get()
     if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and flushed < end:
@@ -101,7 +100,7 @@ def _durable_ms_max(store: MessageStore, plan: Plan) -> int:
 
 
 def leading(store: MessageStore, plan: Plan, disk: Disk, readings: Known) -> Iterator[Cursor]:
-    """Yield queues, checkpoint and index, which save recovery from reading the whole log."""
+    """Yield the cursors of queues, checkpoint and index, which save recovery from reading the whole log."""
     config = store.config
     work_ms, interval_ms = live.work_ms_max(plan, store), config.flush_consume_queue_thorough_interval_ms
     queues_ms = interval_ms + config.flush_interval_consume_queue_ms + work_ms
@@ -117,13 +116,13 @@ def leading(store: MessageStore, plan: Plan, disk: Disk, readings: Known) -> Ite
         log_ms, queues_at_ms, _ = decode_checkpoint(raw, file=config.checkpoint_path)
         known_ms, path = last.store_timestamp_ms, config.checkpoint_path
         within_ms = _durable_ms_max(store, plan) + queues_ms
-        # After the log lost its end, the checkpoint is ahead until new records have its times.
+        # After the log lost its end, the checkpoint is ahead until new records reach its times.
         yield Cursor("physicMsgTimestamp", service, min(log_ms, known_ms), known_ms, within_ms, path)
         yield Cursor("logicsMsgTimestamp", service, min(queues_at_ms, known_ms), known_ms, within_ms, path)
     if store.index is not None:
         keyed = _last_record(store, readings, keyed=True)
         end = 0 if keyed is None else keyed.physical_offset
-        indexed = min(store.index.last_update[1], end)  # it is past the end if retention removed its last target
+        indexed = min(store.index.last_update[1], end)  # it may be a removed record after `end`
         yield Cursor("index", store.dispatch.name, indexed, end, 2 * work_ms)
 
 
@@ -154,17 +153,20 @@ def _records(segment: Segment, readings: Known) -> Iterator[LogRecord]:
 
 
 def delivering(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
-    """Yield the levels of delayed delivery and their persisted progress."""
+    """Yield the cursors of the delay levels and of their persisted progress."""
     schedule, work_ms = store.schedule, live.work_ms_max(plan, store)
     for queue in store.queues.all():
         if queue.topic == SCHEDULE_TOPIC and queue.queue_id + 1 in store.delays_ms:
             level = queue.queue_id + 1
             at = max(schedule.offsets.get(level, 0), queue.min_offset)
-            due_ms = 2 * store.delays_ms[level] + work_ms  # the log's time runs at least at half the speed of a clock
+            due_ms = 2 * store.delays_ms[level] + work_ms  # store times advance at least at half the speed of a clock
             yield Cursor(f"delay level {level}", schedule.name, at, queue.max_offset, due_ms)
     if schedule.offsets:
         path, within_ms = schedule.file.path, _durable_ms_max(store, plan) + work_ms
-        wanted, found = _without_blanks(encoded_offsets(schedule.offsets)), _without_blanks(disk.content(path))
+        wanted, found = (
+            _without_white_space(encoded_offsets(schedule.offsets)),
+            _without_white_space(disk.content(path)),
+        )
         within_ms += store.config.flush_delay_offset_interval_ms
         yield Cursor("progress of delivery", schedule.name, found, wanted, within_ms, path)
 
@@ -172,28 +174,28 @@ def delivering(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
 def consuming(
     store: MessageStore, plan: Plan, disk: Disk, offsets: ConsumerOffsetManager, interval_ms: int
 ) -> Iterator[Cursor]:
-    """Yield the persisted progress of consumer groups."""
-    path, found = offsets.file.path, _without_blanks(disk.content(offsets.file.path))
+    """Yield the cursor of the persisted progress of consumer groups."""
+    path, found = offsets.file.path, _without_white_space(disk.content(offsets.file.path))
     if any(offsets.members.values()):
         within_ms = interval_ms + live.work_ms_max(plan, store)
-        wanted = _without_blanks(encode_side_json(offsets.members))
+        wanted = _without_white_space(encode_side_json(offsets.members))
         yield Cursor("progress of groups", offsets.name, found, wanted, within_ms, path)
 
 
-def _without_blanks(raw: bytes) -> bytes:
-    """Return a side file without blanks. After a blank rots into another, the file is not written again."""
+def _without_white_space(raw: bytes) -> bytes:
+    """Return a side file without white space. Damage that turns one white space into another is not repaired."""
     return raw.translate(None, b" \t\n\r")
 
 
 def deciding(
     store: MessageStore, plan: Plan, offsets: ConsumerOffsetManager, config: TransactionConfig
 ) -> Iterator[Cursor]:
-    """Yield the cursors of the transaction check in half messages and ops. No transaction may be open."""
+    """Yield the cursors of the transaction check in half messages and ops, after all transactions are settled."""
     within_ms = 2 * config.transaction_check_interval_ms + _durable_ms_max(store, plan) + live.work_ms_max(plan, store)
     within_ms += live.clock_ms_max(plan)
     for topic, name in ((HALF_TOPIC, "half messages"), (OP_TOPIC, "ops")):
         end = store.get_max_offset_in_queue(topic, QUEUE_ID)
-        if end and store.log.min_offset == 0:  # otherwise the check may have no more messages to look for, and stays
+        if end and store.log.min_offset == 0:  # otherwise the check may have no message left and not move
             at = offsets.query_offset(CHECK_GROUP, topic, QUEUE_ID)
             yield Cursor(f"check of {name}", "transaction check", at, end, within_ms)
 
@@ -204,17 +206,17 @@ def deciding(
 def following(
     service: str, host: str, slave: MessageStore, master: MessageStore, reports: Sequence[int], within_ms: int
 ) -> Iterator[Cursor]:
-    """Yield how far a slave is behind its master, and how much of that the present master knows.
+    """Yield the cursors of a slave's log and of its report to the present master.
 
-    A slave does not receive a blank record at the end of the log, which recovery of its master would truncate. It may
-    have one from an earlier crash that took the records after the blank.
+    A slave does not receive a blank record at the end of the log, which recovery of the master would truncate. It may
+    have one from before a crash that lost the records after the blank.
     """
     end = master.log.max_offset
     has_all = slave.log.max_offset == end
     if not has_all and end % master.log.segment_bytes == 0 and (last := _last_record(master, {})) is not None:
         end = last.physical_offset + last.size_bytes
     if master.log.min_offset == end and not slave.log.segments:
-        return  # the start of an empty log is known only after the next put
+        return  # the first offset of an empty log is known only after the next put
     yield Cursor(f"log of {host}", service, slave.log.max_offset, end, within_ms)
     yield Cursor(f"report of {host}", service, end if end in reports else -1, end, within_ms)
 
@@ -222,8 +224,9 @@ def following(
 def following_ms_max(slave: MessageStore, plan: Plan, master_end: int) -> int:
     """Return how many ms a slave may take to catch up with its master, or to notice that it cannot.
 
-    A lost connection is noticed by its silence. A new one is made after that one, and an attempt in progress, have
-    timed out. Two heartbeats then show that the master has no more data. Each received frame may be synced.
+    The slave notices a lost connection when no heartbeat arrives in time. It connects again after the timeouts of that
+    connection and of an attempt in progress. Two heartbeats then confirm that the master has no more data. Each
+    received frame may be synced.
     """
     config = slave.config
     frames = master_end // plan.cluster.transfer_batch_bytes + len(slave.log.segments)

@@ -1,12 +1,12 @@
 """REP: a slave's log equals its master's and has all that it acknowledged.
 
-It is compared byte for byte, from the slave's first byte on. A slave that cannot continue, because its master lost data
-that the slave has or has other data there, must report that and change no file. Any other slave must continue. If the
-answer to a put counts on a slave, the slave had reported these bytes. It must keep reported bytes, unless it promised
-only its page cache and lost power. Its topics and groups equal its master's whenever both have the same version.
+The logs are compared byte for byte, from the slave's first byte on. A slave diverges if its master lost data that the
+slave has, or has other data at the same offset. A diverged slave must report that and change no file. Any other slave
+must continue. If a master answers a put only after a slave has it, that slave must have reported the put's bytes. A
+slave must keep reported bytes, unless it has ASYNC_FLUSH and loses power. Its tables of topics and groups equal its
+master's if both have the same version.
 
-Not judged: zeros in a record's times and hosts that recovery cannot notice, and the slave's queues, which
-CQ-COMPLETE and others judge.
+Not judged: zeros in a record's times and hosts that recovery cannot notice. Other invariants judge the slave's queues.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,9 +34,9 @@ _broken = partial(Violation, "REP")
 def check_answer(
     master: MessageStore, history: MasterHistory, replicas: Replicas, put: PutEntry, result: PutMessageResult
 ) -> Sequence[Violation]:
-    """Return a put that a SYNC_MASTER answered OK although no slave has reported the sent bytes.
+    """Return a put that a SYNC_MASTER answered OK although no slave has reported the put's bytes.
 
-    The master may have lost them: a failed sync may revert them while a slave's report is in flight.
+    The master may have lost these bytes since: a failed fsync may revert them while a slave's report is in flight.
     """
     if result.status is not PutMessageStatus.PUT_OK or not put.wait or result.append is None:
         return ()
@@ -44,7 +44,7 @@ def check_answer(
     start = result.append.wrote_offset
     wanted = history.had(start, result.append.wrote_bytes)
     if start < max(master.log.min_offset, 0):
-        return ()  # retention has removed it
+        return ()  # retention has removed the record
     was_sent = len(wanted) == result.append.wrote_bytes  # otherwise any slave has the sent part
     if was_sent and replicas.have_had(start, wanted):
         return ()
@@ -59,7 +59,7 @@ def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator
     tried("REP")
     segment = master.log.find(frame.log_offset)
     if segment is None:
-        return  # retention has removed it, so it was durable
+        return  # retention removes only durable segments
     start = frame.log_offset - segment.base_offset
     if not disk.is_durable(segment.file.path, start, start + frame.size_bytes):
         summary = "a slave is sent what is not durable at its master"
@@ -67,9 +67,9 @@ def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator
 
 
 def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
-    """Yield a master whose recovery truncated sent data. sent_to: the end of the durable data then.
+    """Yield a violation if the recovery of a master truncated data that it had sent as durable.
 
-    No crash loses durable data. A slave that has it and does not restart would stay longer than its master.
+    A slave with that data would have a longer log than its master. sent_to: the log offset up to which it was sent.
     """
     if sent_to == 0:
         return
@@ -81,7 +81,7 @@ def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
 
 
 def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iterator[Violation]:
-    """Yield a slave's log that is not a prefix of any history of its master."""
+    """Yield a violation if a slave's log is not a prefix of any log that its master has had."""
     first = max(slave.log.min_offset, 0)
     if slave.log.max_offset > first:
         tried("REP")
@@ -92,9 +92,9 @@ def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iter
 
 
 def check_begin(host: str, slave: MessageStore, offset: int) -> Iterator[Violation]:
-    """Yield a stream that a flushing slave begins after its durable data.
+    """Yield a violation if a slave with SYNC_FLUSH requests data from an offset after its durable data.
 
-    Offset 0 would mean an empty log, so it begins at 1 or later, and not before its first segment.
+    The offset is at least 1, because 0 would mean an empty log, and not before the slave's first segment.
     """
     kept = slave.log.flushed_where.get()
     if slave.config.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
@@ -152,7 +152,7 @@ def check_settled(
 
 
 def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator[Violation]:
-    """Yield acknowledged puts that no slave has. Applies to slaves that keep what they report."""
+    """Yield acknowledged puts that no slave has. Only for slaves that must keep reported data."""
     found = {
         put.name: record.body
         for slave in slaves
@@ -169,7 +169,7 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
 
 
 def check_table(name: str, own: "VersionedTable[Any]", other: "VersionedTable[Any]") -> Iterator[Violation]:
-    """Yield a slave's table that differs from its master's under the same version: it would never be copied."""
+    """Yield a table of a slave that differs from its master's at the same version, so that it would never be copied."""
     if own.version != other.version:
         return
     tried("REP")

@@ -7,8 +7,8 @@
     an index, too      the last record of the kept index files, if that is earlier: after a clean exit all files
                        are kept, after a crash the first ones that are full and covered by the checkpoint
 
-Missing entries before the start are a reason to read the whole log, and so is a missing first file of a queue. Changes
-to files while the store was off are one too; the caller must know of these.
+Recovery may read the whole log if entries before that start are missing, if a queue's first file is missing, or if
+files were changed while the store was off. The caller excludes runs with such changes.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ _SEGMENTS_AFTER_CLEAN_EXIT = 3
 
 
 class Vouched(NamedTuple):
-    """Facts, taken before a load, that limit how much of the log must be read."""
+    """The state of the disk before a load that limits how much of the log must be read."""
 
     is_clean: bool
     checkpoint: CheckpointValues
@@ -46,7 +46,7 @@ class Vouched(NamedTuple):
 def is_to_be_checked(plan: Plan) -> bool:
     """Return whether only crashes and stops have affected the files of a run.
 
-    Numbers that a queue skips leave a hole, which is also a reason to read the whole log.
+    Skipped queue offsets also make recovery read the whole log.
     """
     if plan.starts.skipped_numbers_max:
         return False
@@ -55,7 +55,7 @@ def is_to_be_checked(plan: Plan) -> bool:
 
 
 def vouched(disk: Disk, config: StoreConfig) -> Vouched:
-    """Return these facts. Must be called before the store is loaded."""
+    """Read this state. Must be called before the store is loaded."""
     raw = disk.content(config.checkpoint_path)
     checkpoint = CheckpointValues(0, 0, 0)
     if len(raw) >= CHECKPOINT_BYTES and not is_unborn(raw):
@@ -66,7 +66,7 @@ def vouched(disk: Disk, config: StoreConfig) -> Vouched:
 
 
 def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
-    """Yield a load that began to read before the required place."""
+    """Yield a violation if the load read the log from an earlier offset than necessary."""
     report, segments = store.last_recovery, store.log.segments
     if report is None or store.config.recover_whole_log or store.queues.lost_entries or not segments:
         return
@@ -83,7 +83,7 @@ def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
 
 
 def _has_begun_in_the_middle(store: MessageStore) -> bool:
-    """Return whether a queue begins with a blank entry, since its slave began with its master's last segments.
+    """Return whether a queue begins with a blank entry, as on a slave that began with its master's last segments.
 
     Entries of messages that retention removed are not blank.
     """
@@ -104,7 +104,7 @@ def _first_segment(store: MessageStore, before: Vouched) -> int:
     segments, number = store.log.segments, 0
     if before.is_clean:
         begun = sum(segment.wrote.get() > 0 for segment in segments)  # without those created in advance
-        if before.checkpoint.logics_msg_timestamp_ms > 0:  # otherwise a load that rewrote queues may have crashed
+        if before.checkpoint.logics_msg_timestamp_ms > 0:  # otherwise a load that rebuilt queues may have crashed
             number = max(0, begun - _SEGMENTS_AFTER_CLEAN_EXIT)
     else:
         vouched_ms = min(before.checkpoint[:2]) - SAFETY_MARGIN_MS

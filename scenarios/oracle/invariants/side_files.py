@@ -1,8 +1,8 @@
-"""Side files: META (a start finds the last durable progress, or newer) and CKPT (the checkpoint).
+"""Side files: judges progress files (META) and the checkpoint (CKPT).
 
-A side file is replaced as a whole, and each version is noted. Persisted progress never goes back over a crash. Loaded
-offsets are limited to the queues before their first use. A load fails if no complete version is readable. Other content
-of the files is not checked.
+A side file is always replaced as a whole, and each version is recorded. A start must read the last durable version or a
+newer one. Loaded offsets must be limited to the range of their queues before their first use. A load must fail if no
+complete version is readable. Other content of the files is not checked.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -25,7 +25,7 @@ _SHOWN_BYTES = 120
 
 
 class WatchedSideFile(SideFile):
-    """A side file that notes its versions."""
+    """A side file that records its versions in the ledger."""
 
     def __init__(self, files: Files, versions: Versions, on_begin: Callable[[], None]) -> None:
         """Watch the file at the versions' path. on_begin is called before a new version is written."""
@@ -34,7 +34,7 @@ class WatchedSideFile(SideFile):
         self._on_begin = on_begin
 
     def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
-        """Load like `SideFile.load`, and note the version."""
+        """Load like `SideFile.load`, and record the version."""
         parsed: list[bytes] = []
 
         def note(raw: bytes, file: str) -> Value:
@@ -47,7 +47,7 @@ class WatchedSideFile(SideFile):
         return loaded
 
     def store(self, content: bytes) -> bool:
-        """Store like `SideFile.store`, and note the version as begun, then as durable."""
+        """Store like `SideFile.store`, and record the version as begun, then as durable."""
         versions = self._versions
         if content != versions.durable:
             self._on_begin()
@@ -65,7 +65,7 @@ class WatchedSideFile(SideFile):
 
 
 def check_version(versions: Versions) -> Iterator[Violation]:
-    """META: yield a file with an impossible version."""
+    """META: yield a violation if a start read a version that is neither the durable one nor a later one."""
     if not versions.is_known:
         return
     if versions.durable is not None:
@@ -87,7 +87,7 @@ def _shown(content: bytes | None) -> str:
 
 
 def check_damage(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
-    """META: yield a damaged progress file that the load did not report."""
+    """META: yield a violation if the load did not report a damaged progress file."""
     path, ledger.unreported_damage = ledger.unreported_damage, ""
     report = store.last_recovery
     if path and (report is None or all(finding.file != path for finding in report.findings)):
@@ -95,7 +95,7 @@ def check_damage(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
 
 
 def check_levels(store: MessageStore) -> Iterator[Violation]:
-    """META: yield every delay level with a progress outside of its queue, after a load."""
+    """META: yield every delay level with progress outside of its queue, after a load."""
     for level, offset in store.schedule.offsets.items():
         queue = store.queues.find(SCHEDULE_TOPIC, level - 1)
         least, most = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
@@ -112,7 +112,7 @@ def check_levels(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_clamped(store: MessageStore, found: Mapping[Group, int], clamped: Mapping[Group, int]) -> Iterator[Violation]:
-    """META: yield every group that was not limited to the end of its queue, or was moved without need."""
+    """META: yield every group with an offset that was not lowered to its queue's end, or was changed without need."""
     for group, offset in found.items():
         name, topic, queue_id = group
         wanted = min(offset, store.get_max_offset_in_queue(topic, queue_id))
@@ -125,12 +125,13 @@ def check_clamped(store: MessageStore, found: Mapping[Group, int], clamped: Mapp
 
 
 def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
-    """CKPT: yield every time in the checkpoint that is ahead of the disk, for log, queues or full index files.
+    """CKPT: yield every time in the checkpoint that covers data that is not durable.
 
-    The times in memory are judged, because they may reach the disk at any moment. Only bytes must be durable, not the
-    names of files. Records of the claimed millisecond itself are left out, as recovery has a margin of seconds.
+    The times in memory are judged, because write-back may persist them at any moment. Only bytes must be durable, not
+    the names of files. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of
+    seconds.
 
-    ledger: tells which segments retention may have removed from the disk. They are not checked.
+    ledger: if given, segments that retention may have removed from the disk are not checked.
     """
     claimed = store.checkpoint.values
     if any(claimed):
@@ -162,7 +163,7 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
 
 
 def _is_durable(segment: Segment, disk: Disk) -> bool:
-    """Return whether a whole segment is durable. Most are, and need no look at the log."""
+    """Return whether a whole segment is durable. Most are, which saves a read of the log."""
     return disk.is_durable(segment.file.path, 0, segment.size_bytes)
 
 
@@ -174,7 +175,7 @@ def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -
     for segment in store.log.segments:
         content = disk.content(segment.file.path)
         if not content:
-            end = segment.end_offset  # removed a moment ago, when every queue entry it needs was durable
+            end = segment.end_offset  # removed a moment ago, so all entries of its records are durable
             continue
         try:
             end_position, file = segment.wrote.get(), segment.file.path
@@ -215,7 +216,7 @@ def _ahead(field: str, file: str, end: int, timestamp_ms: int) -> Violation:
 
 
 def check_topic(ledger: Ledger, topic: str) -> Iterator[Violation]:
-    """META: yield an answer that a topic is missing although messages were put to it."""
+    """META: yield a violation if a broker has no topic of that name although it stored messages in it."""
     tried("META")
     if topic in ledger.topics:
         summary = f"{topic} has messages, and the broker does not know it"
@@ -223,7 +224,7 @@ def check_topic(ledger: Ledger, topic: str) -> Iterator[Violation]:
 
 
 def check_tables(ledger: Ledger, topics: Mapping[str, int], groups: Container[str]) -> Iterator[Violation]:
-    """META: yield every topic and group that a broker created for an answered client and does not have after its load.
+    """META: yield every topic and group that is missing after a load although the broker created it for a client.
 
     topics: the loaded topics with their numbers of queues; groups: the loaded groups.
     """

@@ -1,9 +1,9 @@
 """STATUS: the answer to a put is true when it is given, and a store that must refuse puts does so.
 
-OK under SYNC_FLUSH means that every byte is durable on the simulated disk. A timeout means that the time was over, or
-that a sync failed. An error needs a fault as a reason. A store refuses puts for good only after an error other than a
-full disk, and dispatch gives up only after repeated errors. A cleanly stopped store answers no request, and leaves no
-marker of an unclean exit.
+OK under SYNC_FLUSH means that every byte is durable on the simulated disk. A timeout means that the time had passed, or
+that a sync failed. An error needs a fault as a reason. A store refuses puts permanently only after an error other than
+a full disk, and dispatch gives up only after repeated errors. A cleanly stopped store answers no request, and its abort
+file is removed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,9 +21,9 @@ from ..evidence import Violation, error_text, tried
 from ..put_entry import PutEntry
 
 LOOK_MS_MAX = 15_000
-"""How long a store may take to notice room on its disk: an interval, and a pass of cleaning."""
+"""How long a store may take to notice free space on its disk: an interval, and a pass of retention."""
 _LENGTH_BYTES = 4
-_NOBODYS_TOPIC = "nobody's"
+_UNUSED_TOPIC = "nobody's"
 
 
 def check(
@@ -38,11 +38,11 @@ def check(
     expired_to: int = 0,
     stopping: bool = False,
 ) -> Sequence[Violation]:
-    """Return the violations of one answer, just given.
+    """Return the violations of one answer to a put, at the moment of the answer.
 
-    refusal: the required refusal, None for a message that can be stored. room: that of a limited disk. expired_to: log
-    offset up to which segments may be removed; CLEAN has checked that they were durable. stopping: whether the store
-    is being stopped.
+    refusal: the required refusal, None for a message that can be stored. room: the capacity of a limited disk.
+    expired_to: log offset up to which segments may be removed; CLEAN has checked that they were durable. stopping:
+    whether the store is being stopped.
     """
     tried("STATUS")
     status = result.status
@@ -69,8 +69,8 @@ def check(
             return _lie(put, "a message was refused for another reason than it gave", expected, status)
     elif _is_excused(status, disk, stopping=stopping):
         return ()
-    elif room is not None and _is_for_want_of_room(status, put, room):
-        return ()  # the disk was full, or the store has not noticed the new room
+    elif room is not None and _is_explained_by_full_disk(status, put, room):
+        return ()  # the disk was full, or the store has not noticed the free space
     elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.delays(disk, plan):
         if _waited_ms(put) < ALLOCATE_WAIT_MS:
             return _lie(put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status)
@@ -82,7 +82,7 @@ def check(
 
 
 def check_refusal(put: PutEntry, refusal: PutMessageStatus | None, status: PutMessageStatus) -> Sequence[Violation]:
-    """Return a put that was taken although it has to be refused, or refused for good although it can be stored."""
+    """Return a violation if an invalid message was stored, or a valid one refused with a final status."""
     tried("STATUS")
     if refusal is not None and status is PutMessageStatus.PUT_OK:
         return _lie(put, "a message no record can hold was taken", refusal.value, status)
@@ -101,7 +101,7 @@ def check_response(
     *,
     expired_to: int,
 ) -> Iterator[Violation]:
-    """Yield the violations of a broker's response to a send, just made. log_offsets: of its records."""
+    """Yield the violations of a broker's response to a send. log_offsets: those of the stored records."""
     tried("STATUS")
     if status is PutMessageStatus.PUT_OK and plan.sync_flush:
         for log_offset in log_offsets:
@@ -148,16 +148,16 @@ def check_lasting(store: MessageStore, disk: Disk) -> Iterator[Violation]:
         yield Violation("STATUS", "puts are refused for good without an error", "", -1, "flags", "writeable", reasons)
     given_up = store.flags.bits & Refusal.WRITE_LOGICS_QUEUE_ERROR
     if given_up and not allowances.cannot_pass(disk) and not disk.damage:
-        # Each attempt fails with its own chance, and some thirty attempts in a row never fail.
+        # Each attempt fails with a chance of its own. About thirty attempts in a row never all fail.
         summary, last = "dispatch has given up although each error it met could pass", store.dispatch.last_error
         found = "set" if last is None else f"set; last met: {error_text(last)}"
         yield Violation("STATUS", summary, "", -1, "flags", "without WRITE_LOGICS_QUEUE_ERROR", found)
 
 
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield the marker of an unclean exit after a clean stop, and an answer of the stopped store.
+    """Yield a violation if a cleanly stopped store leaves its abort file or still answers.
 
-    The marker would cause a needless recovery. An answer would read closed maps.
+    The abort file would cause a needless recovery. An answer would read closed memory-mapped files.
     """
     tried("STATUS")
     marker = store.config.abort_path
@@ -165,7 +165,7 @@ def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
         if store.world.files.status(marker) is not None:
             yield Violation("STATUS", "a clean stop left the marker", marker, 0, "file", "none", "there")
     try:
-        result = store.get_message(_NOBODYS_TOPIC, 0, 0)  # needs no map
+        result = store.get_message(_UNUSED_TOPIC, 0, 0)  # reads no memory-mapped file
     except StoreNotReadableError:
         return
     summary = "a store that was stopped still answers"
@@ -181,8 +181,8 @@ def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool
     return allowances.errors(disk) > disk.injected["failed write"]
 
 
-def _is_for_want_of_room(status: PutMessageStatus, put: PutEntry, room: Room) -> bool:
-    """Return whether a full disk explains a refusal, also until the store looks at the disk again."""
+def _is_explained_by_full_disk(status: PutMessageStatus, put: PutEntry, room: Room) -> bool:
+    """Return whether a full disk explains a refusal, also until the store measures the disk again."""
     if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
         return room.was_short(put.asked_ns, LOOK_MS_MAX * 1_000_000)
     return status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and room.was_short(put.asked_ns)
@@ -218,7 +218,7 @@ def _too_early(name: str, log_offset: int) -> Violation:
 def _early_time_out(
     plan: Plan, disk: Disk, name: str, status: PutMessageStatus, waited_ms: int, *, stopping: bool = False
 ) -> Sequence[Violation]:
-    """Return a timeout that came early. A failed sync excuses one of the disk, a stop one of slaves."""
+    """Return a violation if a timeout came early. A failed sync excuses a disk timeout, a stop a slave timeout."""
     limit_ms, excused = plan.cluster.slave_timeout_ms, stopping
     if status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
         limit_ms, excused = plan.flush.sync_timeout_ms, allowances.sync_errors(disk) > 0

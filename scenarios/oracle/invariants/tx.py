@@ -1,13 +1,13 @@
-"""TX: a transaction is checked until it is decided or given up; none is lost.
+"""TX: a transaction is checked until it is decided or given up, and is never lost.
 
-After each recovery, every copy must come from a commit and have its half message, and no copy that must be kept is
-missing. Every op must come from a request, and an op of a commit needs a copy. No transaction may be given up early.
-During a run, one service executes a decision once and accepts valid requests. A check must not come too early, too
-often, or after a decision that precedes the put-back. At the end, after all faults have ended, no transaction stays
-undecided.
+After each recovery, every committed copy needs a commit request and a half message, and every promised copy is present.
+Every op needs a request, and the op of a commit needs a copy. No transaction may be given up early. During a run, one
+service executes each decision once and accepts valid requests. The check must not ask a producer too early, too often,
+or about a half message that was put back after its decision. At the end, after all faults have ended, every transaction
+is decided or given up.
 
-A second decision after a restart of the service is not judged: it takes effect. PREFIX judges bodies, properties and
-places of copies, and CQ-COMPLETE their queue entries.
+A second decision after a restart of the service is not judged, because it may take effect. PREFIX judges bodies,
+properties and queues of copies, and CQ-COMPLETE judges their queue entries.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _ANSWERS = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every record that does not fit the requests of its transactions."""
+    """Yield every transaction record that contradicts the requests of producers."""
     transactions = evidence.ledger.transactions.by_name
     if not transactions:
         return
@@ -39,7 +39,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         yield _violation(found, why, "record", "one of a transaction", "none")
     for name, transaction in transactions.items():
         yield from _check_copies(transaction, log.by_name[name], evidence)
-        if evidence.store.min_offset == 0:  # otherwise its copy may have left the log before its op
+        if evidence.store.min_offset == 0:  # otherwise retention may have removed the copy before the op
             yield from _check_ops(transaction, log.by_name[name])
         yield from _check_times(name, log.by_name[name], evidence.ledger.transactions.check_max)
 
@@ -117,15 +117,18 @@ def check_question(
     may_come_late: bool = False,
     timeout_ms: int = TRANSACTIONS.transaction_timeout_ms,
 ) -> Iterator[Violation]:
-    """Yield every error in a question. record: the half message that was put back for it.
+    """Yield every error in a check request to a producer. record: the half message, put back for the request.
 
-    now_ms: by the clock that decides when it is due. The log's time never goes back and may be ahead of it. began_ms:
-    when this life began to ask, by the log's time. late_ms_max: how long after its due time the first question may
-    come; None: not checked. A later one may wait for half messages before it that are too young. may_be_early: whether
-    the clock was set back, so that it may have been due before. asks_once: whether no two questions have the same
-    number; False on a disk that may change that number.
-    may_come_late: whether a question travels over a network, so that it may be lost, or decided before it arrives.
-    timeout_ms: the required age of a half message that does not state its own.
+    Runs of a lone store set all limits. In broker runs the request travels over a network: it or its answer may be
+    lost and repeated, so asks_once is False. Another client may decide while the request is in flight, so a request
+    after a decision is no error there, and may_come_late is True.
+
+    now_ms: the clock that decides when the request is due. Store times never decrease and may be ahead of it. began_ms:
+    the store time at which this life began to check. late_ms_max: the limit for the lateness of the first request, None
+    for no check; later requests may wait for younger half messages before this one. may_be_early: whether the clock was
+    set back, so that the request may have been due before. asks_once: whether no two requests have the same number. It
+    is also False on a disk that may change the number. timeout_ms: the required age of a half message without a
+    CHECK_IMMUNITY_TIME_IN_SECONDS of its own.
     """
     tried("TX")
     at = record.physical_offset
@@ -141,7 +144,7 @@ def check_question(
     if age_ms < wanted_ms and not may_be_early:
         yield _question(f"{name} is asked about early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")
     late_ms = min(age_ms - wanted_ms, record.store_timestamp_ms - began_ms)
-    if transaction.behaviour.immunity_s:  # it was put back and may wait for younger ones before it
+    if transaction.behaviour.immunity_s:  # the half message was put back and may wait for younger ones before it
         late_ms -= TRANSACTIONS.transaction_timeout_ms
     times = properties_of(record.properties.encode(errors="surrogateescape")).get(_CHECK_TIMES)
     if asks_once and times in transaction.asked_times and not transaction.may_be_asked_again:
@@ -164,10 +167,10 @@ def check_answer(
     can_be_found: bool,
     may_be_slow: bool = False,
 ) -> Iterator[Violation]:
-    """Yield every error in the answer to a decision.
+    """Yield every error in the answer to a commit or rollback request.
 
-    can_be_found: whether the half message was readable in the log when the decision was requested. may_be_slow: whether
-    the store was slow, so that a put may have been refused.
+    can_be_found: whether the half message was readable in the log at the request. may_be_slow: whether the store was
+    slow, which may cause refused puts.
     """
     tried("TX")
     name, status = decision.transaction.name, decision.status
@@ -212,10 +215,9 @@ def forgotten(names: list[str], waited_ms: int) -> Iterator[Violation]:
 
 
 def check_committed(evidence: Evidence, *, resumed: bool) -> Iterator[Violation]:
-    """Yield the transactions that their producer commits but that are not committed, once all are settled.
+    """Yield every transaction whose producer decides to commit and that has no committed copy, once all are settled.
 
-    Transactions that were given up are excused. resumed: whether checks of all of them were resumed, which ends the
-    excuse.
+    A transaction that was given up is excused, unless its check was resumed. resumed: whether all checks were resumed.
     """
     log = TransactionLog.read(evidence.ledger, evidence.store)
     for name, transaction in evidence.ledger.transactions.by_name.items():

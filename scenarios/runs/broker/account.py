@@ -36,14 +36,14 @@ class BrokerAccount:
         return (put.wait or not self.sync_flush) and self.subscription.wants(put.properties)
 
     def note_stop(self, *, keeps_progress: bool = True) -> None:
-        """Note a clean stop. keeps_progress: whether the disk let the broker persist the progress of groups."""
+        """Record a clean stop. keeps_progress: whether the disk let the broker persist the progress of groups."""
         guarantees.note_stop(self.ledger)
         self.ledger.commits.note_stop(is_kept=keeps_progress)
         self.ledger.progress_is_final = keeps_progress and self.ledger.delay_progress.is_persisted
         self._end_life()
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
-        """Note a crash that the judge has noted in the ledger. The arguments are those of `GroupCommits`."""
+        """Record a crash that the judge has noted in the ledger. The arguments are those of `GroupCommits`."""
         self.ledger.commits.note_crash(persisted_within_ms, died_ns)
         self.ledger.progress_is_final = False
         self._end_life()
@@ -54,7 +54,7 @@ class BrokerAccount:
         self.pull_times.begin_life()
 
     def note_recovery(self, found: RecoveredStore) -> None:
-        """Note the result of a recovery, after the judge has noted it in the ledger."""
+        """Record the result of a recovery, after the judge has noted it in the ledger."""
         places = dict(user_places(found.records))
         ends = {queue: one.max_offset for queue, one in found.queues.items()} if self.ledger.expired_to else {}
         self.ledger.commits.take_back(self.group.note_recovery(self.ledger.life, places, ends))

@@ -48,7 +48,7 @@ def note_answer(
     asked_in: int,
     now_ns: int,
 ) -> Iterator[Violation]:
-    """Note the response to the puts of one send, and yield its violations. asked_in: the life that was asked.
+    """Record the response to the puts of one send, and yield its violations. asked_in: the life that was asked.
 
     refusal: how the send has to be refused, None if its messages can be stored.
     """

@@ -156,7 +156,7 @@ class BrokerNode(Node):
         )
 
     def note_others(self, others: Sequence[BrokerIdentity]) -> None:
-        """Note the other brokers, which must be in its routes from now on. Its settings do not change."""
+        """Record the other brokers, which must be in its routes from now on. Its settings do not change."""
         self._others = others
         self._names: dict[str, dict[int, str]] = {}
         for address in sorted(each.address for each in (self.identity, *others)):
@@ -217,7 +217,7 @@ class BrokerNode(Node):
             self._hire("resuming operator", resuming)
 
     def _begin_delivery(self) -> None:
-        """Note the delivery progress at the start of this life, and how late deliveries may be."""
+        """Record the delivery progress at the start of this life, and how late deliveries may be."""
         store, plan = self.loaded, self._plan
         late_ms_max = live.delivery_ms_max(plan) if live.is_calm(plan) and not plan.capacity_bytes else None
         began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
@@ -284,7 +284,7 @@ class BrokerNode(Node):
         self.settling.clean(self.loaded, self.life.disk)
 
     def expire(self, log_offset: int) -> None:
-        """Note that segments before a log offset are about to be removed. Slaves may still have them."""
+        """Record that segments before a log offset are about to be removed. Slaves may still have them."""
         self.note_log()
         self.account.ledger.expire(log_offset)
 
@@ -372,7 +372,7 @@ class BrokerNode(Node):
         return self._broker, self.loaded
 
     def note_log(self) -> None:
-        """Note the content of its log, which slaves may have. A closed store is not read."""
+        """Record the content of its log, which slaves may have. A closed store is not read."""
         if self.store is not None and not self.is_slave and not self._has_shut_down:
             self._history.extend(self.store.log)
 

@@ -1,7 +1,7 @@
-"""A transaction listener: decides the half messages of one producer, at once or when it is asked about them.
+"""Transaction listener: commits or rolls back the half messages of one producer.
 
-The decision about a message is drawn before the message is sent, and never changes. The request that carries it may be
-lost.
+It decides at once, or when the broker sends a check request. The decision is drawn before the message is sent and
+never changes. The request that carries the decision may be lost.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ class TransactionListener:
         account: BrokerAccount,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """Make a listener for a lone broker, which asks over the producer's connection."""
+        """Make a listener for a lone broker, which sends check requests over the producer's connection."""
         self._world = world
         self._client_id = client_id
         self._account = account
@@ -44,18 +44,18 @@ class TransactionListener:
         self._client = routes.client(broker)
 
     def start(self) -> None:
-        """Start heartbeats and answers."""
+        """Start the tasks that send heartbeats and decisions."""
         self._world.tasks.spawn(f"heartbeat {self._client_id}", self._beat)
         self._world.tasks.spawn(f"decide {self._client_id}", self._answer)
 
     def _on_request(self, request: RemotingCommand) -> None:
-        """Queue a question of the broker. The task that receives it must not wait."""
+        """Queue a check request of the broker. The receiving task must not wait."""
         if request.code == RequestCode.CHECK_TRANSACTION_STATE:
             self._asked.append(request)
             self._more.notify()
 
     def decide(self, name: str, queue_offset: int, log_offset: int, *, asked: bool) -> None:
-        """Send the decision about a half message, which may be lost."""
+        """Send the decision about a half message. The request may be lost."""
         transactions = self._account.ledger.transactions
         transaction = transactions.by_name.get(name)
         assert transaction is not None, f"asked about {name}, which nobody sent"
@@ -84,7 +84,11 @@ class TransactionListener:
             self.decide(fields["transactionId"], *offsets, asked=True)
 
     def _check(self, name: str, body: bytes) -> None:
-        """Judge a question. Its number may come twice: a question or its answer can be lost."""
+        """Judge a check request. Its number may repeat, because the network can lose a request or its answer.
+
+        A request after a decision is no violation: the request was sent before the decision arrived, or the decision
+        was lost.
+        """
         found = tx.check_question(
             self._account.ledger.transactions.by_name.get(name),
             decode_record(body, 0, file="question about a half message"),

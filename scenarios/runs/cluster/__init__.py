@@ -1,1 +1,1 @@
-"""Runs of several machines: a master and its slaves on disks of their own, a network between them."""
+"""Cluster runs: a master and its slaves, each with a disk of its own, on a network."""

@@ -21,18 +21,18 @@ HA_PORT = 10912
 
 
 class ClusterNode(Node):
-    """A node of a cluster: a store, and its replication."""
+    """A machine with a store and its replication."""
 
     def __init__(self, name: str, host: str, config: StoreConfig, lasting: DiskLifecycle) -> None:
         super().__init__(name, host, lasting)
         self.config = config
         self.ha: HAService | None = None
         self.has_logged_divergence = False
-        """Whether the slave's newest life has logged that its log diverges from its master's."""
+        """Whether the slave has logged in its newest life that its store log diverges from its master's."""
 
     @property
     def is_master(self) -> bool:
-        """Return whether it is the one that users talk to."""
+        """Return whether it is the master, which receives users' requests."""
         return self.host == MASTER
 
     def power_on(self, life: PoweredOn) -> None:
@@ -41,7 +41,7 @@ class ClusterNode(Node):
         self.has_logged_divergence = False
 
     def replicate(self, store: MessageStore) -> None:
-        """Start the replication of a store that runs. OSError if it cannot listen."""
+        """Start the replication of a running store. Raises OSError if it cannot listen."""
         self.ha = HAService(store, listen_host=self.host)
         if self.ha.client is not None:
             self.ha.client.on_diverged = self._log_divergence
@@ -57,7 +57,7 @@ class ClusterNode(Node):
 
     @property
     def service(self) -> HAService:
-        """Return the replication of a node that runs."""
+        """Return the replication service of a running node."""
         assert self.ha is not None, "it has been started"
         return self.ha
 

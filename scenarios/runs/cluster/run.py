@@ -1,10 +1,10 @@
-"""One run of a cluster: a master and its slaves, of which one ends at a time while the others live on.
+"""Cluster run: a master and its slaves. One machine ends at a time while the others keep running.
 
     draw a plan → lives: all machines that are off start, traffic at the master, one machine ends → heal: slaves catch
-    up, or report a reason → the master's disk is lost for good: each slave is opened as a master
+    up, or report a reason → the master's disk is lost: each slave is opened as a master
 
-Users talk to the master like in a run of one store, and it is judged likewise. A slave that dies during traffic
-restarts during traffic. One more machine, the referee, conducts the run.
+Users send requests to the master, which is judged like a single store. A slave that dies during traffic restarts during
+traffic. An additional machine, the referee, controls the run.
 """
 
 from collections import Counter
@@ -38,12 +38,12 @@ from .witness import ReplicationWitness
 
 _GATHER_MS_MAX = 8_000
 _DISPATCH_MS_MAX = 20_000
-"""If dispatch is delayed for longer, the transaction check starts with incomplete queues."""
+"""The wait for dispatch. After it the transaction check starts with incomplete queues."""
 _LOOK_MS = 200
-"""How often the referee looks whether a slave has died."""
+"""How often the referee checks whether a slave has died."""
 _FLIPPED_BIT = "flipped bit"
 _BITS = (40, 62, 63)
-"""Bits of queueOffset that make it further away than any log has room for; 63 is its sign."""
+"""Bits of queueOffset that make it greater than in any possible log; 63 is the sign bit."""
 _RECORDS_MAX = 8
 
 
@@ -91,10 +91,10 @@ class ClusterRun(NetworkRun):
         self._finish(victim, life)
         for node in self._nodes:
             if node is not victim and not node.is_alive:
-                self._note_end(node, OFF)  # its disk has failed it as it was loaded
+                self._note_end(node, OFF)  # a disk error killed it during the load
 
     def _arm_crash(self, node: ClusterNode, life: Life) -> None:
-        """Let a running machine die at the operation and in the way of a life."""
+        """Plan the death of a running machine as the life requires."""
         node.set_death_mode(life)
         self._arm(node.life.disk)
 
@@ -121,7 +121,7 @@ class ClusterRun(NetworkRun):
         except MachineDied:
             if self._master.is_alive:
                 raise
-            return  # it died while its dispatch was waited for
+            return  # the master died during the wait for dispatch
 
         def work() -> None:
             traffic.run(life.messages_each)
@@ -143,9 +143,9 @@ class ClusterRun(NetworkRun):
                 victim.set_death_mode(life)
 
     def _await_dispatch(self, store: MessageStore) -> None:
-        """Wait until the queues have all puts, because the transaction check reads earlier decisions in them.
+        """Wait until the queues have all puts, because the transaction check reads earlier decisions from them.
 
-        After a load the queues are complete. A master that has outlived its last users may lag.
+        After a load the queues are complete. On a master that was not restarted, dispatch may lag.
         """
         due_ns = self._kernel.now_ns + _DISPATCH_MS_MAX * 1_000_000
         while self._kernel.now_ns < due_ns and self._master.is_alive:
@@ -155,7 +155,7 @@ class ClusterRun(NetworkRun):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _finish(self, node: ClusterNode, life: Life) -> None:
-        """End a machine that has not died by itself, and keep its disk."""
+        """End a machine that is still running, and keep its disk."""
         if node.is_alive and life.is_stop and self._stops(node):
             power_cut = self._power_cut_after_stop(life, f" of {node.name}")
             node.lasting.leave_after_stop(node.life.disk, power_cut=power_cut)
@@ -169,7 +169,7 @@ class ClusterRun(NetworkRun):
         self._note_end(node, life)
 
     def _stops(self, node: ClusterNode) -> bool:
-        """Stop a store, its offsets and its replication. Return False after an unclean stop, which kills it."""
+        """Stop a store, its offset manager and its replication. Return False after an unclean stop, which kills it."""
         store, disk, machine = node.running
 
         def stop() -> None:
@@ -178,7 +178,7 @@ class ClusterRun(NetworkRun):
             node.service.shutdown()
             self._settling.stop(store, disk, machine, clean=store.shutdown())
 
-        with disk.with_faults(failed_creation_chance=0.0):  # a task that waits for a new file gets it
+        with disk.with_faults(failed_creation_chance=0.0):  # a task that waits for a new file must get the file
             self._run_on(machine, "stop", stop)
         if not machine.alive:
             return False
@@ -187,12 +187,12 @@ class ClusterRun(NetworkRun):
         return True
 
     def _note_end(self, node: ClusterNode, life: Life) -> None:
-        """Note the promises of a machine that died, and keep its disk."""
+        """Record the data that must survive on a machine that died, and keep its disk."""
         disk, profile = node.life.disk, PROFILES[life.profile]
         self._note_crash(ends_life=life is not OFF)
         if node.is_master:
             self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
-            self._progress.note_crash(None)  # its death was only noticed a while later
+            self._progress.note_crash(None)  # the referee noticed the death later, so its time is unknown
             self._judge.crash(node.store, disk, profile)
             self._judge.note_damage(node.config, disk.damage)
         else:
@@ -204,7 +204,7 @@ class ClusterRun(NetworkRun):
     # -- machines ----------------------------------------------------------------------------------
 
     def _boot(self, node: ClusterNode, number: int, life: Life | None, again: str = "") -> None:
-        """Switch a machine on and start its store. life: the one that ends it, None if none of the plan does."""
+        """Switch a machine on and start its store. life: how the machine will end, None if the plan does not say."""
         is_in_traffic = number < len(self._plan.lives)
         disk = node.lasting.find(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
         machine = self._switch_on(node, f"{node.name}{again}-life-{number}", disk)
@@ -243,7 +243,7 @@ class ClusterRun(NetworkRun):
         if removals is not None:
             removals.store = store
         if network is not None and not node.is_master and self._plan.recover_whole_log:
-            # the next load finds the record's place again; one that trusts the checkpoint would not look
+            # the next load must read the record again, which a load that trusts the checkpoint does not
             stream = self._choices.stream(f"{machine.name}/flipped bit")
             _flip_a_bit(store.dispatch, self._plan.cluster.flipped_bit_chance, stream, disk.injected)
         if node.is_master:
@@ -256,7 +256,7 @@ class ClusterRun(NetworkRun):
     # -- in the end --------------------------------------------------------------------------------
 
     def _heal(self) -> None:
-        """In a safety run switch all machines off. In a liveness run end all faults, use the cluster, and stop it."""
+        """In a safety run, switch all machines off. In a liveness run, end all faults, use the cluster, and stop it."""
         self._number = len(self._lives)
         if not self._plan.heals:
             for node in self._nodes:
@@ -278,7 +278,7 @@ class ClusterRun(NetworkRun):
             self._finish(node, HEAL)
 
     def _switch_off_the_failed(self) -> None:
-        """Switch off every machine with a failed disk operation: some errors last until a restart."""
+        """Switch off every machine that had a failed disk operation, because some errors last until a restart."""
         for node in self._nodes:
             if node.is_alive and allowances.has_met_any(node.life.disk):
                 self._finish(node, OFF)
@@ -298,7 +298,7 @@ class ClusterRun(NetworkRun):
         self._judge.report(self._witness.check_settled(slave, self._master))
 
     def _following(self, slave: ClusterNode) -> Iterator[Cursor]:
-        """Yield how far a slave lags, and the offset that its present master has heard from it."""
+        """Yield the cursors of a slave's log and of its report to the present master."""
         store, end = slave.running[0], self._master.running[0].log.max_offset
         within_ms = quiescence.following_ms_max(store, self._plan, end)
         # the reported offsets first: reading them is a scheduling point
@@ -313,7 +313,7 @@ class ClusterRun(NetworkRun):
             yield Cursor(f"{slave.name}, for puts to count on,", slave.client.name, counted_on, True, within_ms)
 
     def _take_over(self) -> None:
-        """Open the store of every machine alone, that of a slave as a master."""
+        """Open the store of every machine alone, a slave's store as a master."""
         self._open_alone(self._master)
         slaves = [self._open_alone(slave) for slave in self._slaves]
         may_lose = self._judge.may_refuse or self._witness.replicas.lost
@@ -335,10 +335,10 @@ class ClusterRun(NetworkRun):
 
 
 class _FlippedBit:
-    """A flipped bit of queueOffset in one of many records that reach a slave. All dispatchers get the same record.
+    """A flipped bit of queueOffset in one of the records that a slave receives. All dispatchers get the same record.
 
     No checksum covers queueOffset. The bit may flip on the master, or on the network without a TCP checksum error. Here
-    it is wrong for dispatch only, and the log stays equal to the master's, so that the next load finds the right place.
+    only dispatch gets the wrong value. The log stays equal to the master's, so that the next load reads the right one.
     """
 
     def __init__(self, record_number: int, bit: int, injected: Counter[str]) -> None:
@@ -348,7 +348,7 @@ class _FlippedBit:
         self._struck_at = -1
 
     def dispatch(self, dispatcher: Dispatcher, counts: bool, record: ScannedRecord) -> None:
-        """Hand a record on. counts: whether the dispatcher is the first of them."""
+        """Pass a record to a dispatcher. counts: whether it is the first dispatcher, which counts records."""
         if counts and self._left >= 0:
             self._left -= 1
             if self._left < 0:

@@ -1,4 +1,4 @@
-"""Replication witness: observes all that slaves and their master send, and compares it with their stores."""
+"""Replication witness: compares all reports and frames that nodes send with their stores."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,7 +18,7 @@ from ...oracle.replicas import MasterHistory, Replicas
 from .node import ClusterNode
 
 _Sending = Callable[[bytes], None]
-"""Called with each report or frame before it is handed to the network, which may then take it in several pieces."""
+"""Called with each report or frame before the network sends it, possibly in several pieces."""
 
 
 class ReplicationWitness:
@@ -28,17 +28,17 @@ class ReplicationWitness:
         self.replicas = Replicas()
         self.history = MasterHistory()
         self._sent_to = 0
-        """The end of the bytes that the master has sent and that no crash may take from it."""
+        """The log offset up to which the master has sent bytes that must survive any crash of it."""
         self._judge = judge
         self._ledger = ledger
 
     def network_of(self, node: ClusterNode, endpoint: Network) -> Network:
-        """Return a node's network, watched."""
+        """Return the network of a node with its connections watched."""
         answering, asking = partial(self._before_answering, node), partial(self._reports_of, node)
         return _WatchedNetwork(endpoint, answering, asking)
 
     def _before_answering(self, node: ClusterNode, data: bytes) -> None:
-        """Note the master's log before each frame, and judge whether it may send that frame."""
+        """Record the master's log before each frame, and judge whether it may send that frame."""
         if node.is_master and node.store is not None:
             self.history.extend(node.store.log)
             store, disk, _ = node.running
@@ -46,7 +46,7 @@ class ReplicationWitness:
                 frame = decode_frame_header(
                     data[:FRAME_HEADER_BYTES], node.config.mapped_file_size_commit_log, stream=node.name, position=0
                 )
-                if frame.log_offset >= self._ledger.expired_to:  # else it has expired, and was durable
+                if frame.log_offset >= self._ledger.expired_to:  # retention removes only durable data
                     self._judge.report(rep.check_sent(store, disk, frame))
                     if node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
                         self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
@@ -54,8 +54,8 @@ class ReplicationWitness:
     def _reports_of(self, node: ClusterNode) -> _Sending:
         """Judge each report on a new connection of a slave.
 
-        The first report says where to begin. RocketMQ's masters also take it as a confirmation; this one does not,
-        however often it is repeated.
+        The first report only requests a start offset. RocketMQ's masters also count it as a confirmation; this master
+        does not, even if the report is repeated.
         """
         first: int | None = None
 
@@ -72,7 +72,7 @@ class ReplicationWitness:
         return sending
 
     def master_recovered(self, store: MessageStore) -> None:
-        """Judge whether a master still has all that it has sent, and note its log."""
+        """Judge whether a master still has all sent data, and record its log."""
         self._judge.report(rep.check_still_has(store, self._sent_to))
         self.history.begin(store.log)
 
@@ -84,7 +84,7 @@ class ReplicationWitness:
         self.replicas.recovered(node.host, store)
 
     def slave_crashed(self, node: ClusterNode, profile: CrashProfile, *, sync_flush: bool) -> None:
-        """Note the end of a slave's machine. A power cut or a failed write may take what was not confirmed."""
+        """Record the end of a slave's machine. A power cut or a failed write may lose unconfirmed data."""
         flushed_where = 0 if node.store is None else node.store.log.flushed_where.get()
         cache_survives = profile.page_cache_survives and not allowances.has_reverted(node.life.disk)
         self.replicas.crashed(node.host, keeps_all=cache_survives or sync_flush, flushed_where=flushed_where)
@@ -98,13 +98,13 @@ class ReplicationWitness:
 
 
 class _WatchedConnection:
-    """A connection whose sends an observer sees."""
+    """A connection that passes each send to an observer first."""
 
     def __init__(self, connection: Connection, sending: _Sending) -> None:
         self._connection = connection
         self._sending = sending
         self._left_bytes = 0
-        """How many bytes of the last send the network has not accepted yet."""
+        """The number of bytes of the last send that the network has not accepted yet."""
 
     @property
     def local_address(self) -> str:
@@ -147,10 +147,10 @@ class _WatchedListener:
 
 
 class _WatchedNetwork:
-    """A network with watched connections. Its pollers are not watched."""
+    """A network with watched connections. Pollers are not watched."""
 
     def __init__(self, network: Network, answering: _Sending, asking: Callable[[], _Sending]) -> None:
-        """answering: observes what accepted connections send; asking: makes the observer of each made one."""
+        """answering: observes sends on accepted connections; asking: makes an observer for each outgoing connection."""
         self._network = network
         self._answering = answering
         self._asking = asking
