@@ -1,1 +1,1 @@
-"""The oracle: what users asked for and were answered (the ledger), what was found, and invariants that compare them."""
+"""Oracle: records requests and answers in a ledger, and compares stores with it by invariants."""

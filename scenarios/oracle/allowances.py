@@ -1,6 +1,6 @@
 """Allowances: the errors and delays of a disk that excuse the store.
 
-`faults.kinds` says which fault excuses what. A fault excuses the store only after it was injected. Pauses are the
+`faults.kinds` lists what each fault excuses. A fault excuses the store only after it was injected. Pauses are the
 exception: they leave no record at the operation that they delay. An error excuses the operation that returned it, and
 refusals until that operation succeeds. It excuses the rest of a life only if the error is permanent in that life (see
 `cannot_pass`). Once errors stop, the store must reach the same final state as without them.
@@ -22,7 +22,7 @@ _LASTING, _REVERTING = _excusing(Excuse.LASTING), _excusing(Excuse.REVERTED)
 
 
 def sync_errors(disk: Disk) -> int:
-    """Return how many syncs have failed. After one, data written before it may not be durable."""
+    """Return how many syncs have failed. Data written before a failed sync may not be durable."""
     return _sum(disk, SYNC_ERRORS)
 
 
@@ -37,30 +37,30 @@ def wants_of_space(disk: Disk) -> int:
 
 
 def delays(disk: Disk, plan: Plan) -> int:
-    """Return how many operations took far too long, plus one if tasks may have been paused."""
+    """Return how many operations were slow by a fault, plus one if tasks may have been paused."""
     return _sum(disk, DELAYS) + may_disturb(plan)
 
 
 def must_recover(plan: Plan, disk: Disk) -> bool:
-    """Return whether a store must recover from its disk's errors within the life, once its users are done."""
+    """Return whether a store must recover from its disk's errors within the life, after users are done."""
     return plan.heals and plan.errors_stop and not cannot_pass(disk)
 
 
 def has_met_any(disk: Disk) -> bool:
-    """Return whether any operation has failed."""
+
     return errors(disk) + wants_of_space(disk) > 0
 
 
 def is_only_full(disk: Disk) -> bool:
-    """Return whether a disk was full and had no other error. A store must open on such a disk."""
+    """Return whether a full disk caused all errors. A store must open on such a disk."""
     return disk.injected["disk full"] == wants_of_space(disk) + errors(disk) > 0
 
 
 def cannot_pass(disk: Disk) -> bool:
     """Return whether a disk had an error that no store survives without a restart.
 
-    A stopped file system and an ended service stay so. Bytes that a failed sync removed from the page cache, or that
-    cannot be read, do not come back.
+    A file system that shut down and a service that ended do not restart. Bytes that a failed sync dropped from the page
+    cache, or that cannot be read, are lost for this life.
     """
     return disk.is_stopped or has_reverted(disk) or _sum(disk, _LASTING) > 0
 

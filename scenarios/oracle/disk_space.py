@@ -15,11 +15,11 @@ from .invariants import clean
 _TAKEN_BACK_PERCENT = 85
 _SEGMENTS_FREE = 2
 _PASS_NS_MAX = 5_000_000_000
-"""The longest time of one pass without pauses. A pass measures the disk only once."""
+"""The limit for one retention pass, without pauses. A pass measures the disk only once."""
 
 
 class Filling(NamedTuple):
-    """How full a disk was since the last look."""
+    """How full a disk was since the last measurement."""
 
     too_full: bool
     """Whether a store must refuse puts: always more than RocketMQ's default mark of 90 % was used."""
@@ -28,7 +28,7 @@ class Filling(NamedTuple):
 
 
 class Room:
-    """The capacity of the disk in one life. It is unlimited unless a limit is set."""
+    """The capacity of the disk in one life, at first unlimited."""
 
     def __init__(self, kernel: Kernel, disk: Disk, paused_ns: Callable[[int], int]) -> None:
         """paused_ns: returns the total time of all pauses after a moment."""
@@ -43,10 +43,10 @@ class Room:
         return self._disk.capacity_bytes is not None
 
     def look(self, segment_bytes: int) -> Filling:
-        """Return how full the disk has been since the last look.
+        """Return how full the disk has been since the last call.
 
-        A store acts on its last measurement. Between two looks it may have removed a segment, found room, and created
-        another.
+        A store acts on its own last measurement. Between two calls it may have removed a segment, found free space, and
+        created another segment.
         """
         least_bytes, most_bytes = self._disk.take_used_extremes()
         assert least_bytes <= most_bytes, (least_bytes, most_bytes)
@@ -76,23 +76,23 @@ class Room:
             self._returned_ns = self._kernel.now_ns
 
     def was_short(self, before_ns: int, within_ns: int = 0) -> bool:
-        """Return whether the capacity was limited at a moment, or at most `within_ns` before it, without pauses."""
+        """Return whether the capacity was limited at a moment, or at most `within_ns` before it without pauses."""
         if self.is_short or self._returned_ns is None:
             return self.is_short
         return self.awake_ns(self._returned_ns, before_ns) <= within_ns
 
     def awake_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return the time between two moments without pauses, in which a store could measure its disk."""
+        """Return the time between two moments, without pauses, during which a store could measure its disk."""
         return until_ns - since_ns - (self._paused_ns(since_ns) - self._paused_ns(until_ns))
 
 
 def _is_of_a_queue(directory: str, path: str) -> bool:
-    """Return whether a path is a file of a queue. Foreign files may be next to those."""
+    """Return whether a path is a queue file. The directory may also contain foreign files."""
     return path.startswith(f"{directory}/") and directory_of(path).rpartition("/")[2].isdecimal()
 
 
 class Expiring(Protocol):
-    """A ledger of the messages that retention removes."""
+    """Receives notice of each removal by retention."""
 
     def expire(self, log_offset: int) -> None:
         """Record that segments before a log offset are about to be removed."""
@@ -102,9 +102,9 @@ class Expiring(Protocol):
 
 
 class WatchedRemovals:
-    """The files of a running store, with a check before each removal. Removals by recovery are left to DUR and PREFIX.
+    """The files of a running store. Each removal is judged and recorded in the ledger before it happens.
 
-    Each removal is judged and noted in the ledger before it happens.
+    DUR and PREFIX judge removals by recovery.
     """
 
     def __init__(
@@ -117,13 +117,13 @@ class WatchedRemovals:
         self._ledger = ledger
         self._report = report
         self._forced = 0
-        """How many more unexpired segments may be removed because the disk was too full."""
+        """The number of unexpired segments that may still be removed because the disk was too full."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._files, name)
 
     def unlink(self, path: str) -> None:
-        """Remove a name after judging the removal."""
+        """Judge the removal of a file name, then remove it."""
         store = self.store
         if store is not None:
             config = store.config
@@ -141,7 +141,7 @@ class WatchedRemovals:
     def _segment_goes(self, store: MessageStore, path: str) -> None:
         base_offset = int(name_of(path))
         if base_offset not in [segment.base_offset for segment in store.log.segments]:
-            return  # it was never used
+            return  # the file was never used
         self._report(clean.check_removal(store, self._disk, base_offset, asked=self._is_asked_for(store, path)))
         self._ledger.expire(base_offset + store.log.segment_bytes)
 

@@ -2,8 +2,8 @@
 
     dispatch: at 4096 of 8192; last error: OSError: [Errno 5] ... (store/queues/dispatch.py:132 in _dispatch_segment)
 
-Such a text is for the reader of a failure. Line numbers change with the code, so the text is not compared when a run is
-repeated.
+Such a text is for the reader of a failure. The text contains line numbers, which change with the code, so a replay does
+not compare it.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ _NO_NAME = re.compile(r"[ /\\:]")
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken promise: the place, the expected and the found value."""
+    """One broken promise: file, offset, field, expected and found value."""
 
     invariant: str
     summary: str
@@ -33,7 +33,7 @@ class Violation:
     expected: str = ""
     found: str = ""
     detail: str = dataclasses.field(default="", compare=False)
-    """Lines for a reader: the state of services, and where in the store an error arose."""
+    """Additional lines for a reader: the state of services, and where an error was raised in the store."""
 
     def __str__(self) -> str:
         place = f" ({self.file} @ {self.offset})" if self.file else ""
@@ -42,14 +42,14 @@ class Violation:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Return the expected and the found value with their names, without empty ones."""
+        """Return the labels and texts of the expected and the found value, without empty ones."""
         return [(name, text) for name, text in (("expected", self.expected), ("found", self.found)) if text]
 
     @property
     def signature(self) -> str:
-        """Return the invariant and the kind of violation. Equal signatures mean the same bug for a reader.
+        """Return the invariant and the kind of violation. Failures with equal signatures probably have the same bug.
 
-        It is used in file names, so characters that are not allowed there are replaced.
+        The signature is used in file names, so characters that are not allowed there are replaced.
         """
         return _NO_NAME.sub("-", f"{self.invariant}-{self.field or 'broken'}".lower())
 
@@ -69,9 +69,9 @@ _collecting: list[set[str]] = []
 
 
 def tried(invariant: str) -> None:
-    """Record that an invariant was checked on something that could break it.
+    """Record that an invariant was checked on data that could break it.
 
-    Checkers call this where they have something to compare. A promise counts as held only in runs with such a call.
+    Checkers call this when they have data to compare. A promise counts as kept only in runs with such a call.
     """
     if _collecting:
         _collecting[-1].add(invariant)
@@ -79,7 +79,7 @@ def tried(invariant: str) -> None:
 
 @contextmanager
 def tries_collected() -> Iterator[set[str]]:
-    """Collect the invariants that are tried inside a `with` block, into the set of the innermost block."""
+    """Collect the invariants recorded by `tried` inside a `with` block. The innermost block gets them."""
     names: set[str] = set()
     _collecting.append(names)
     try:
@@ -100,10 +100,7 @@ _STORE = f"{__name__.partition('.')[0]}.store."
 
 
 def place_of(error: BaseException) -> str:
-    """Return file, line and function of the innermost frame of the store in an error's traceback; empty without one.
-
-    A frame that only checks or decodes counts too, since the error arose there.
-    """
+    """Return file, line and function of the innermost store frame in an error's traceback; empty without one."""
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__", ""))
@@ -119,9 +116,9 @@ def error_text(error: BaseException) -> str:
 
 
 def services_text(store: MessageStore, named: str = "") -> str:
-    """Return the progress and last error of a late service, and of each service with an error, one line each.
+    """Return one line with progress and last error for the late service, and for each service with an error.
 
-    named: the task name of the late service; empty for any other task.
+    named: the task name of the late service; empty if the late task is no service.
     """
     lines = []
     for name, progress, error in _services(store):
@@ -134,7 +131,7 @@ def services_text(store: MessageStore, named: str = "") -> str:
 
 
 def _services(store: MessageStore) -> Iterator[tuple[str, str, BaseException | str | None]]:
-    """Yield name, progress and last error of every service of a store that can be late."""
+    """Yield name, progress and last error of every service that a time limit applies to."""
     log, end = store.log, store.log.max_offset
     schedule, index = store.schedule, store.index
     yield (

@@ -1,8 +1,8 @@
-"""Given messages: judges each message that a consumer is given, and notes it as seen.
+"""Given messages: judges each message that a consumer receives, and records it as seen.
 
 VIS   the message is one that was put
-READ  every field of its record is as it was put, and the consumer subscribes to it
-SCHED a delayed message does not come before its time
+READ  every field of its record equals the put, and the message matches the subscription
+SCHED no delayed message is received before its due time
 """
 
 from collections.abc import Callable, Iterable
@@ -19,20 +19,20 @@ from .reader import LogRecord, Reading
 
 @dataclass(frozen=True, slots=True)
 class GivenMessages:
-    """The messages that one consumer is given."""
+    """The messages that one consumer receives."""
 
     ledger: Ledger
     report: Callable[[Iterable[Violation]], None]
     now_ns: Callable[[], int]
     wants: Callable[[PutEntry], bool]
-    """Returns whether the consumer subscribes to a message."""
+    """Returns whether a message matches the subscription."""
     wanted: str
     """The subscription as text, for messages."""
     has_steady_clock: bool
-    """Whether no machine's clock steps, so that no delayed message may come early."""
+    """Whether no machine's clock steps, so that no delayed message may be received early."""
     sync_flush: bool = False
     may_skip: bool = True
-    """Whether an answer may pass over messages: of other tags, or because the whole walk is judged later."""
+    """Whether an answer may skip messages: those with other tags, or because the whole walk is judged later."""
 
     def take_all(
         self,
@@ -42,9 +42,9 @@ class GivenMessages:
         bounds: consumers.Bounds,
         asked_in: int,
     ) -> dict[MessagePlace, PutEntry | None]:
-        """Judge the answer to a pull of a queue from a position on, and return the places of its messages.
+        """Judge the answer to a pull of a queue from an offset on, and return its messages by place.
 
-        answered: its records, each with its queue offset, None for the one in the record.
+        answered: the records of the answer, each with a queue offset, None for the queueOffset in the record.
         """
         ledger, following, taken = self.ledger, position, dict[MessagePlace, PutEntry | None]()
         for queue_offset, reading in answered:
@@ -68,17 +68,17 @@ class GivenMessages:
         return taken
 
     def seen_place(self, queue: Queue, following: int, record: LogRecord) -> MessagePlace:
-        """Return the place of a record that is given; a torn record names another one than it is at."""
+        """Return the place of a received record. The queue offset in a torn record may be wrong."""
         tears = self.ledger.tears
         place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
         expected = MessagePlace(*queue, following)
         return expected if place < expected and may_be_misfiled(record.physical_offset, tears=tears) else place
 
     def take(self, place: MessagePlace, reading: Reading, asked_in: int) -> PutEntry | None:
-        """Judge a message that was given at a place, note it as seen, and return its put.
+        """Judge a message received at a place, record it as seen, and return its put.
 
-        asked_in: the life of the store that was asked. The answer of an earlier life may show a message that a power
-        cut has taken since. Under SYNC_FLUSH it cannot.
+        asked_in: the life of the store that got the request. An answer of an earlier life may contain a message that a
+        power cut has lost since, except under SYNC_FLUSH.
         """
         (record, body), ledger = reading, self.ledger
         put = ledger.seen_in(record)

@@ -1,7 +1,7 @@
 """Group delivery: the messages that a consumer group has handled, and those that it may miss.
 
 If a consumer dies before it has handled a message, the group must receive the message again. If a recovery shortens a
-queue, a consumer that was past the new end misses the messages that reuse those offsets.
+queue, a consumer with an offset after the new end misses the messages that reuse the offsets before its own.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ Queue = tuple[str, int]
 
 
 class MessagePlace(NamedTuple):
-    """The place of a message for clients."""
+    """The topic, queue and queue offset by which clients identify a message."""
 
     topic: str
     queue_id: int
@@ -25,12 +25,12 @@ class MessagePlace(NamedTuple):
 
 
 def is_of_users(topic: str) -> bool:
-    """Return whether it is a topic of producers, not one of the broker's own."""
+    """Return whether producers send to the topic, which is then not one of the broker's own."""
     return topic[:1] == "T" and topic[1:].isdigit()
 
 
 def user_places(records: Sequence[FoundRecord]) -> Iterator[tuple[MessagePlace, FoundRecord]]:
-    """Yield the records of users' topics with their places. Of two with the same place, only the first counts."""
+    """Yield the records of users' topics with their places. Of two records with one place, yield only the first."""
     taken: set[MessagePlace] = set()
     for found in records:
         record = found.record
@@ -41,15 +41,15 @@ def user_places(records: Sequence[FoundRecord]) -> Iterator[tuple[MessagePlace, 
 
 
 class GroupDelivery:
-    """The progress of one group at one broker, and at the slave that takes its place."""
+    """The progress of one group at one broker, and at the slave that replaces this broker."""
 
     def __init__(self) -> None:
         self.dealt_with: set[MessagePlace] = set()
-        """The handled messages, without those that a crash has lost."""
+        """Handled messages that no crash has lost."""
         self._seen_until: dict[Queue, int] = {}
         self._excused_until: dict[Queue, int] = {}
         self._recovered_ends: list[tuple[int, dict[Queue, int]]] = []
-        """For each recovery: the life that it began, and the ends of non-empty queues."""
+        """For each recovery, the life that began with it, and the ends of non-empty queues."""
 
     def is_owed(self, place: MessagePlace) -> bool:
         """Return whether the group still has to handle the message at a place."""
@@ -60,9 +60,9 @@ class GroupDelivery:
         self.dealt_with.update(places)
 
     def pass_over(self, queue: Queue, until: int, *, asked_in: int) -> None:
-        """Record that a consumer goes on at an offset, by the answer of a life.
+        """Record that a consumer continues at an offset, as told by a broker in the life `asked_in`.
 
-        If a later recovery has found a shorter queue, the consumer misses the messages that reuse the offsets.
+        If a later recovery found a shorter queue, the consumer misses the messages that reuse the skipped offsets.
         """
         self._seen_until[queue] = max(self._seen_until.get(queue, 0), until)
         if any(life > asked_in and ends.get(queue, 0) < until for life, ends in self._recovered_ends):
@@ -71,7 +71,7 @@ class GroupDelivery:
     def note_recovery(self, life: int, places: Iterable[MessagePlace], ends: Mapping[Queue, int]) -> dict[Queue, int]:
         """Record the messages that a recovery found, and return the ends of queues.
 
-        ends: of queues, which may be empty because all messages have expired.
+        ends: the known ends, also of queues that are empty because all messages have expired.
         """
         found, ends = set(places), dict(ends)
         for place in found:

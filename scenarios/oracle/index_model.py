@@ -29,7 +29,7 @@ _ENTRY_FIELDS = ((16, "previous"), (12, "timeDiff"), (4, "phyOffset"), (0, "keyH
 
 
 class FoundIndexHeader(NamedTuple):
-    """The header of a file; times in ms, offsets in the log."""
+    """The header of an index file. Times are in ms, offsets are log offsets."""
 
     begin_timestamp_ms: int
     end_timestamp_ms: int
@@ -44,7 +44,7 @@ ModelEntry = tuple[int, int, int]
 
 
 def decode_header(content: bytes) -> FoundIndexHeader:
-    """Return the header of a file. A next entry of 0 means the first."""
+    """Return the header of a file. A next entry of 0 counts as 1, the number of the first entry."""
     header = FoundIndexHeader._make(_HEADER.unpack_from(content))
     return header._replace(next_entry=max(header.next_entry, 1))
 
@@ -103,7 +103,7 @@ class FoundIndex:
 
 
 def read_index(store: MessageStore) -> FoundIndex | None:
-    """Read the index of a store whose services are idle; None if it has none."""
+    """Read the index of a store while its services are idle; None for a store without an index."""
     if store.index is None:
         return None
     table = store.index.table

@@ -1,7 +1,7 @@
-"""Known damage: damaged parts of the log, by the disk or by the harness.
+"""Known damage: parts of the log that the disk or the harness damaged.
 
-Checkers read the log as it was before the harness damaged it, as long as the damaged bytes are there. Bytes that
-recovery truncated or replaced are read as they are.
+Checkers read bytes damaged by the harness as they were before. Bytes that recovery has truncated or replaced since then
+are read as they are.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ class Flaw(NamedTuple):
     was: bytes
     became: bytes
     put: PutEntry
-    """The put whose record contains it."""
+    """The put with the changed record."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,14 +33,14 @@ class KnownDamage:
     unreadable: set[int] = field(default_factory=set)
     """Log offsets of records that may be unreadable. Their neighbours must stay readable."""
     unfit: set[int] = field(default_factory=set)
-    """Unreadable records that must have no entry: their queues were rebuilt, which must notice the damage."""
+    """Log offsets of unreadable records that must have no entry, because a rebuild of their queue finds the damage."""
 
     missing: list[tuple[int, int]] = field(default_factory=list)
     """Log ranges of lost segments."""
 
     @property
     def offsets(self) -> set[int | None]:
-        """Log offsets of all records that were changed."""
+        """Log offsets of all damaged records."""
         return {flaw.put.physical_offset for flaw in self.flaws}
 
     def is_missing(self, log_offset: int) -> bool:
@@ -57,9 +57,9 @@ class KnownDamage:
 
     @property
     def misnumbered(self) -> set[int]:
-        """Log offsets of records with a wrong queueOffset. Only queue entries know their correct place.
+        """Log offsets of records with a wrong queueOffset. Only the queue's entries have the right one.
 
-        Neither the first number of such a queue nor a gap before its last record can be derived from the log.
+        The log does not determine the first offset of such a queue, nor a gap before its last record.
         """
         return {offset for offset in self.offsets if offset is not None} - self.unreadable
 
@@ -74,7 +74,7 @@ class KnownDamage:
             self.unreadable.add(flaw.put.physical_offset)
 
     def seen_through(self, view: memoryview, base_offset: int) -> memoryview:
-        """Return a segment as it was before the damage; the view itself if it has none."""
+        """Return a segment as it was before the damage; the view itself without damage."""
         mended: bytearray | None = None
         for flaw in self.flaws:
             at = flaw.log_offset - base_offset

@@ -1,7 +1,7 @@
 """Light queue places: parsed from the properties of a record.
 
-The store's code is not used. INNER_MULTI_DISPATCH names queues and INNER_MULTI_QUEUE_OFFSET holds a place in each, both
-separated by commas. A repeated name, or the record's own queue, gives no second place.
+The store's code is not used. INNER_MULTI_DISPATCH names queues, and INNER_MULTI_QUEUE_OFFSET has a queue offset for
+each, both separated by commas. A repeated name, or the record's own queue, counts only once.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from .reader import properties_of
 
 LIGHT_PREFIX = "%LMQ%"
 LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
-"""Part of the properties of every record that has a place in a light queue."""
+"""Bytes in the properties of every record that is in a light queue."""
 _WAITING_TOPICS = (SCHEDULE_TOPIC, *TRANSACTION_TOPICS)
 _NOWHERE: dict[tuple[str, int], int] = {}
 
@@ -21,7 +21,7 @@ QueueKey = tuple[str, int]
 
 
 class RecordPlacement(Protocol):
-    """The fields of a record that give its places."""
+    """The fields of a record that determine its queues."""
 
     @property
     def topic(self) -> str:
@@ -33,22 +33,22 @@ class RecordPlacement(Protocol):
 
     @property
     def queue_offset(self) -> int:
-        """Return its place in that queue."""
+        """Return the queue offset in its own queue."""
 
     @property
     def properties(self) -> bytes:
-        """Return its properties as stored in the file."""
+        """Return the properties as stored in the file."""
 
 
 def light_queue(name: str, queue_id: int) -> QueueKey:
-    """Return the queue that a message with a queue id means by a name."""
+    """Return the light queue of that name for a message with this queue id."""
     return name, 0 if name.startswith(LIGHT_PREFIX) else queue_id
 
 
 def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
-    """Return the other queues that contain a record, with its queue offset in each.
+    """Return the light queues that contain a record, with its queue offset in each.
 
-    There are none if an offset is not a number, since a disk may have changed it.
+    The result is empty if an offset is not a number, because a disk may have changed the properties.
     """
     if LIGHT_MARK not in record.properties:
         return _NOWHERE
@@ -64,7 +64,7 @@ def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
 
 
 def missing_places(record: RecordPlacement, names: Iterable[str]) -> list[QueueKey]:
-    """Return the named queues in which a record has no place. A record that waits enters its light queues later."""
+    """Return the named queues without an offset in the record. A delayed record enters its light queues later."""
     if record.topic in _WAITING_TOPICS:
         return []
     places = light_places(record)

@@ -1,9 +1,9 @@
-"""Misfiled records: a torn sector can change the queue or the number of a record.
+"""Misfiled records: a torn sector can change the queue or the queue offset of a record.
 
-No checksum covers a record's queueId and queueOffset. If a sector ends in or directly after them and its end is lost,
-zeros replace it and the rest of the record is whole. Recovery can notice only a number that does not follow. The record
-itself must stay, but not its place, and its own queue lacks it. This excuse holds only if sectors may tear, and only
-for records at such a position.
+No checksum covers a record's queueId and queueOffset. If a sector ends in or directly after these fields and the end of
+the sector is lost, zeros replace it and the rest of the record is intact. Recovery can notice only a queue offset that
+leaves a gap. The record must stay in the log, but may be missing from its queue. This excuse holds only if sectors may
+tear, and only for records at such a position.
 """
 
 from collections import defaultdict
@@ -15,13 +15,13 @@ from .reader import SECTOR_BYTES
 from .recovered import RecoveredStore
 
 _QUEUE_ID_AT, _PHYSICAL_OFFSET_ENDS_AT = 12, 36
-"""Positions in a record: queueId, flag, queueOffset, and physicalOffset, whose first bytes are zeros anyway."""
+"""Positions in a record, from queueId to the end of physicalOffset, whose first bytes are zeros anyway."""
 
 
 def may_be_misfiled(position: int, *, tears: bool) -> bool:
-    """Return whether a power cut may have torn the record at a position of a file so that its place is wrong.
+    """Return whether a power cut may have changed the queue or queue offset of the record at a position of a file.
 
-    tears: whether sectors may be torn. A longer loss would change physicalOffset too.
+    tears: whether sectors may be torn. A longer loss would change physicalOffset too, which recovery detects.
     """
     boundary = position + _QUEUE_ID_AT
     boundary += SECTOR_BYTES - boundary % SECTOR_BYTES
@@ -29,7 +29,7 @@ def may_be_misfiled(position: int, *, tears: bool) -> bool:
 
 
 def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
-    """Record the numbers that queues may lack because of such records: the correct ones and the wrong ones."""
+    """Record the queue offsets that may have no record because of misfiled records: the right and the wrong ones."""
     if not ledger.tears:
         return
     numbers: dict[tuple[str, int], int] = {}
@@ -44,7 +44,7 @@ def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
         is_torn = may_be_misfiled(found.position, tears=True)
         misfiled += is_torn
         if number < follows:
-            if is_torn:  # it may have received the next place
+            if is_torn:  # the record may have been stored with the next queue offset
                 holes[key].add(follows)
             continue
         if is_torn or number - follows <= misfiled:

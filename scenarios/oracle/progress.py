@@ -1,8 +1,8 @@
 """Progress: the side files with the offsets of consumer groups and of delayed delivery.
 
-Consumer groups commit to a ConsumerOffsetManager. In a broker it belongs to the broker; here the run owns it. It is
-loaded after the store, and its offsets are limited to the queues before the first put. One `GroupProgress` serves all
-lives of a store.
+Consumer groups commit to a ConsumerOffsetManager. In runs without a broker the run owns the manager. It is loaded after
+the store, and its offsets are limited to the ends of queues before the first put. One `GroupProgress` serves all lives
+of a store.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ class GroupProgress:
 
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self.manager: ConsumerOffsetManager | None = None
-        """The offset manager of the present life for consumers and the transaction check, None without any."""
+        """The offset manager of the present life for consumers and the transaction check, None if neither needs one."""
         self._plan = plan
         self._ledger = ledger
         self._on_persist: Callable[[], None] | None = None
@@ -40,16 +40,16 @@ class GroupProgress:
         self._is_calm = is_calm or live.is_calm(self._plan)
 
     def note_stop(self) -> None:
-        """Record a clean stop, which persists all progress if the disk lets it."""
+        """Record a clean stop, which persists all progress unless a disk error prevents it."""
         is_kept = self._ledger.delay_progress.is_persisted and self._ledger.group_progress.is_persisted
         self._ledger.progress_is_final = is_kept
         self._ledger.commits.note_stop(is_kept=is_kept)
         self._ledger.commits.end_life()
 
     def note_crash(self, died_ns: int | None) -> None:
-        """Record a crash, which loses only commits of the last interval of persisting.
+        """Record a crash, which loses only commits within the last interval of persisting.
 
-        died_ns: when the machine died, None if only a later time is known.
+        died_ns: when the machine died, None if the exact time is unknown.
         """
         limit_ms = CONSUMER_OFFSET_INTERVAL_MS + 2 * live.start_ms_max(self._plan)
         is_known = self._is_calm and died_ns is not None
@@ -103,7 +103,7 @@ class GroupProgress:
         versions.settle()
 
     def _offsets(self, manager: ConsumerOffsetManager) -> dict[Group, int]:
-        """Return the offset of every group that ever committed."""
+        """Return the manager's offset of every group that ever committed."""
         return {group: manager.query_offset(*group) for group in self._ledger.commits.furthest}
 
     def start(self, store: MessageStore) -> None:
@@ -117,12 +117,12 @@ class GroupProgress:
             self.manager.start()
 
     def shutdown(self) -> None:
-        """Stop the manager as a broker does, so that it persists all commits."""
+        """Stop the manager as a broker does, which persists all commits."""
         if self.manager is not None:
             self.manager.shutdown()
 
     def cursors(self, store: MessageStore, disk: Disk) -> Iterator[Cursor]:
-        """Yield the cursors that must reach their ends after the last put: delivery, and durable progress."""
+        """Yield the cursors of delivery and of persisted progress, which must reach their ends after the last put."""
         plan = self._plan
         if plan.delay.chance:
             yield from quiescence.delivering(store, plan, disk)
@@ -135,7 +135,7 @@ class GroupProgress:
         yield from quiescence.consuming(store, plan, disk, manager, CONSUMER_OFFSET_INTERVAL_MS)
 
     def trouble(self) -> str:
-        """Return the reason that the manager has for late progress, empty without one."""
+        """Return the manager's last error as a reason for late progress, empty without one."""
         if self.manager is None or self.manager.last_error is None:
             return ""
         return f"consumer offsets: last error: {error_text(self.manager.last_error)}"

@@ -1,9 +1,9 @@
 """Pull times: checks that a held pull is answered when a message arrives, not when its hold time ends.
 
-A message is readable soon after its producer has the answer: dispatch, a response and the network take some time. A
-pull for it must be answered within that time, counted from the end of the last pause, slow operation or late delivery.
-RocketMQ looks at all held pulls every 5 s, so a missed wake-up costs up to 5 s. A slave does not wake held pulls, in
-RocketMQ and here, so its pulls are not checked.
+A message is readable soon after the answer to its producer: dispatch, the response and the network take a bounded time.
+A pull must receive the message within that time, counted from the end of the last pause, slow operation or late network
+delivery. RocketMQ checks all held pulls every 5 s, so a missed wake-up costs up to 5 s. A slave does not wake held
+pulls, in RocketMQ and here, so its pulls are not checked.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from .group_delivery import Queue
 from .invariants import live
 
 _COMMIT_MS = 400
-"""How long a record may stay in a buffer before readers see it: two commit intervals."""
+"""The limit for a record's time in the write buffer, unseen by readers: two commit intervals."""
 _ROUND_TRIPS = 6
 """Round trips between an answered send and its receipt by a consumer, per window of a connection."""
 _HEADERS_BYTES = 500
@@ -29,7 +29,7 @@ class _Answered(NamedTuple):
 
 
 class PullTimes:
-    """The messages that consumers could read in the present life of the broker, each with its time."""
+    """The messages that consumers can read in the present life of the broker, each with the time of its answer."""
 
     def __init__(self, plan: Plan | None = None, held_up_until_ns: Callable[[str], int] = lambda host: 0) -> None:
         """plan: the run's; None for no check. held_up_until_ns: returns the end of the last delay of a host."""
@@ -38,17 +38,17 @@ class PullTimes:
         self._answered: dict[Queue, list[_Answered]] = {}
 
     def begin_life(self) -> None:
-        """Forget all messages, because the broker has ended."""
+        """Drop all messages, because the broker has ended."""
         self._answered.clear()
 
     def note(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
-        """Record a wanted message whose producer has the answer."""
+        """Record a message that matches the subscription and was answered to its producer."""
         self._answered.setdefault(queue, []).append(_Answered(queue_offset, now_ns))
 
     def check(
         self, queue: Queue, position: int, host: str, *, sent_ns: int, now_ns: int, body_bytes: int = 0
     ) -> Iterator[Violation]:
-        """LIVE: yield a pull from a position on that was answered late. Both were in the present life."""
+        """LIVE: yield a violation if a pull was answered late. Request and answer were in the present life."""
         if self._plan is None:
             return
         there_ns = [each.at_ns for each in self._answered.get(queue, ()) if each.queue_offset >= position]
@@ -64,13 +64,13 @@ class PullTimes:
 
 
 def _may_fail(plan: Plan) -> bool:
-    """Return whether the disk may be full, or fail, after which dispatch pauses before a retry."""
+    """Return whether the disk may be full or fail, which delays dispatch by a back-off."""
     slow = replace(plan.faults, slow_sync_chance=0.0, slow_io_chance=0.0, stall_chance=0.0)
     return live.may_slow(replace(plan, faults=slow)) or plan.capacity_bytes > 0
 
 
 def late_ms_max(plan: Plan, body_bytes: int) -> int:
-    """Return how long a pull may take if there is a message for it, in ms. body_bytes: of its answer.
+    """Return how long a pull may take in ms if there is a message for it. body_bytes: the size of the answer's body.
 
     The answers to pulls of all other queues may be sent first, and each may fill the buffers of its connection a few
     times.

@@ -1,14 +1,14 @@
 """Oracle reader: reads logs, and computes queue and index entries.
 
-It follows the format alone.
+It implements the format without the store's code.
 
-    a record         its fields, or why it is unreadable; a zero at the end of a sector of its properties is a tear
+    a record         its fields, or the error; a zero at the end of a sector in its properties means a torn record
     its keys         UNIQ_KEY, then each word of KEYS between spaces, repetitions included
     a key's hash     Java's hash of `topic#key`, made positive; 0 for -2^31
     a tag's code     Java's hash of TAGS, 0 without a tag
 
-No struct, checksum or constant of the store is used, so both sides do not share a mistake. All checkers use it:
-invariants, ledgers, fuzzing, comparison.
+No struct, checksum or constant of the store is used, so that a mistake there is not repeated here. Invariants, the
+ledger, fuzzing and comparisons use this module.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,12 +38,12 @@ _KNOWN_MAX = 4_096
 
 
 class Head(NamedTuple):
-    """The fields of a record other than its place, message and store time. The producer gives all but three of them."""
+    """The fields of a record without offsets, queue, message and store time. The producer sets all except three."""
 
     magic: int
-    """The layout. The store writes the first one."""
+    """The magic number of the layout. The store writes only `MAGIC`."""
     body_crc: int
-    """As stored. Reading does not check it."""
+    """The stored value. Reading does not check it."""
     flag: int
     born_timestamp_ms: int
     born_host: bytes
@@ -80,7 +80,7 @@ Known = dict[bytes, Reading]
 
 
 class UnreadableError(Exception):
-    """A missing or unreadable record. `offset` is a position in the file."""
+    """A record is missing or unreadable. `offset` is a position in the file."""
 
     def __init__(
         self, file: str, offset: int, field: str, expected: object, found: object, *, is_torn: bool = False
@@ -92,7 +92,7 @@ class UnreadableError(Exception):
         self.expected = str(expected)
         self.found = str(found)
         self.is_torn = is_torn
-        """Whether some sectors of the record were never written, in a part without a checksum."""
+        """Whether some sectors of the record, in a part without a checksum, were never written."""
 
 
 # -- records ---------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def walk(
             )
         if (
             known is not None and 0 not in reading.record.properties
-        ):  # otherwise the result depends on the sector boundaries
+        ):  # otherwise the result would depend on sector boundaries
             if len(known) >= _KNOWN_MAX:
                 known.clear()
             known[raw] = reading
@@ -271,7 +271,7 @@ _BLANK_ENTRY = (0, BLANK_ENTRY_SIZE, 0)
 
 
 def leads_to_a_record(physical_offset: int, size_bytes: int, code: int) -> bool:
-    """Return whether an entry points at a record. Entries can also mark the end of a queue or fill a gap."""
+    """Return whether an entry points at a record. Other entries mark the end of a queue or fill a gap."""
     return physical_offset >= 0 and size_bytes > 0 and (physical_offset, size_bytes, code) != _BLANK_ENTRY
 
 

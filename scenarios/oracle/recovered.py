@@ -1,4 +1,4 @@
-"""Recovered store: the content of a store for all checkers, and a digest that another recovery must not change."""
+"""Recovered store: the content of a store for all checkers, and its digest."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from .put_entry import PutEntry
 from .reader import ENTRY, ENTRY_BYTES, Known, LogRecord, UnreadableError, walk
 
 LONG_HISTORY_PUTS = 10_000
-"""The number of puts from which on records share the bytes of their puts."""
+"""From this number of puts on, equal bytes of records and puts are shared to save memory."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class FoundQueue:
     topic: str
     queue_id: int
     begin: int
-    """Index of the first entry."""
+    """Queue offset of the first entry."""
     min_offset: int
     max_offset: int
     directory: str
@@ -75,7 +75,7 @@ class FoundQueue:
 
 @dataclass(slots=True)
 class RecoveredStore:
-    """The log and the queues in the page cache."""
+    """The content of a store's log and queues, read through the page cache."""
 
     records: list[FoundRecord] = field(default_factory=list)
     by_offset: dict[int, FoundRecord] = field(default_factory=dict)
@@ -83,9 +83,9 @@ class RecoveredStore:
     min_offset: int = -1
     max_offset: int = 0
     delivered_to: dict[int, int] = field(default_factory=dict)
-    """Progress of delayed delivery: level -> queue offset of the next entry to deliver."""
+    """Delay level -> queue offset of the next message to deliver."""
     damage: UnreadableError | None = None
-    """The error that stopped the walk over the log before its end, None without one."""
+    """The error that ended the read of the log before its end, None without an error."""
     index: FoundIndex | None = None
     """The key index, if there is one."""
 
@@ -97,10 +97,10 @@ def read_store(
     *,
     known: Known | None = None,
 ) -> RecoveredStore:
-    """Read a store whose services are idle. Known damage is undone.
+    """Read a store while its services are idle. Bytes that the harness damaged are read as before the damage.
 
-    puts: by properties, to share equal bytes with them. known: records that were decoded before, unused for long
-    histories.
+    puts: puts by properties, with which records share equal bytes. known: a cache of decoded records, unused after
+    LONG_HISTORY_PUTS puts.
     """
     found = RecoveredStore(min_offset=store.log.min_offset, max_offset=store.log.max_offset)
     found.delivered_to = dict(store.schedule.offsets)
@@ -130,7 +130,7 @@ def read_store(
 
 
 def keep_once(found: FoundRecord, puts: Mapping[bytes, PutEntry]) -> None:
-    """Let a record share equal bytes with its put."""
+    """Replace equal bytes of a record by those of its put, to save memory."""
     put = puts.get(found.record.properties)
     if put is not None:
         head = put.head if found.record.head == put.head else found.record.head
@@ -152,8 +152,8 @@ def _records(store: MessageStore, known_damage: KnownDamage | None, known: Known
 def content_digest(store: MessageStore) -> str:
     """Return a digest of the files of log and queues by path, and of the index without the names of its files.
 
-    Another recovery must not change it. If the log's beginning has expired, only index entries into the log count,
-    because each rebuild leaves out the others.
+    Another recovery must not change the digest. After retention removed segments, only index entries for existing
+    records count, because each rebuild omits the others.
     """
     digest = _digest_of_rows(store)
     log_min_offset = store.log.min_offset

@@ -1,9 +1,9 @@
 """Replicas: the history of a master's log, and ranges that slaves have reported.
 
-Each report is compared with the slave's own log when it is sent. A slave with SYNC_FLUSH promises durability; any other
-promises its page cache, which only a power cut may lose. Every slave's log is, from its own first byte on, a prefix of
-one of the master's histories. A master that loses its end in a crash continues with other bytes there, so it can have
-several histories. Bytes that were never sent are not kept.
+Each report is compared with the slave's own log when it is sent. A slave with SYNC_FLUSH promises that reported bytes
+are durable; any other slave promises only that they are in its page cache, which a power cut may lose. Every slave's
+log is, from its first byte on, a prefix of one of the master's histories. A master that loses the end of its log in a
+crash writes other bytes there, so it can have several histories. Bytes that were never sent are not kept.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class ReportedRange:
         return self.first + len(self.data)
 
     def holds(self, start: int, wanted: bytes) -> bool:
-        """Return whether it has these bytes at a log offset."""
+        """Return whether the range has these bytes at a log offset."""
         at = start - self.first
         return at >= 0 and self.data[at : at + len(wanted)] == wanted
 
@@ -51,7 +51,7 @@ class Replicas:
     """Ranges that slaves had reported before a power cut lost them."""
 
     def reported(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
-        """Record a report that is being sent, and yield every error in it."""
+        """Record a report that a slave is sending, and yield every error in it."""
         log = store.log
         if offset > log.max_offset:
             yield Violation(
@@ -86,9 +86,9 @@ class Replicas:
         held.data = held.data[: max(flushed_where - held.first, 0)]
 
     def recovered(self, host: str, store: MessageStore) -> None:
-        """Shorten a slave's reported range to its log after recovery. Recovery may truncate a blank record at the end.
+        """Shorten a slave's reported range to its log after recovery, which may truncate a blank record at the end.
 
-        A master that also lost its end may write a record there.
+        A master that lost the same blank may write another record there.
         """
         held = self.held.get(host)
         if held is not None:
@@ -103,9 +103,9 @@ _HEAD = Struct(">ii")
 
 
 class MasterHistory:
-    """The log of one master through all its lives. Invariant: the last of `logs` is a prefix of the present one.
+    """The logs of one master over all its lives. Invariant: the last of `logs` is a prefix of the present log.
 
-    If the present log begins later, earlier bytes are as they were before retention, and zeros if they were never read.
+    Bytes that retention removed are as they were before, or zeros if they were never read.
     """
 
     def __init__(self) -> None:
@@ -125,23 +125,23 @@ class MasterHistory:
         self.logs[-1] = self.logs[-1].ljust(max(log.min_offset, 0), b"\0")
         while (known := len(self.logs[-1])) < end:
             found = log_bytes(log, known, end)
-            if len(self.logs[-1]) == known:  # otherwise another sender has added it during the read
+            if len(self.logs[-1]) == known:  # otherwise another sender has added the bytes during the read
                 self.logs[-1] += found
 
     def had(self, start: int, size_bytes: int) -> bytes:
-        """Return the bytes of the present log at an offset, up to the end of the sent data."""
+        """Return up to size_bytes of the present log from an offset on, but no more than was sent."""
         return self.logs[-1][start : start + size_bytes]
 
     def differs_at(self, first: int, found: bytes) -> int | None:
-        """Return the log offset at which bytes differ from every log of the history; None if one log has them all."""
+        """Return the log offset at which bytes differ from every log of the history; None if one has all."""
         longest = max(common_bytes(log, first, found) for log in self.logs)
         return None if longest == len(found) else first + longest
 
 
 def common_bytes(log: bytes, first: int, found: bytes) -> int:
-    """Return how many bytes, from an offset on, agree with a log. Torn fields without a checksum are ignored.
+    """Return how many bytes, from an offset on, agree with a log. Zeros in fields without a checksum are ignored.
 
-    A crash may leave zeros in a record's flag, times and hosts, which recovery cannot notice.
+    After a crash a record's flag, times and hosts may be zeros, which recovery cannot notice.
     """
     own = log[first : first + len(found)]
     if own == found:

@@ -2,7 +2,7 @@
 
     sent back    waits for its level in the schedule topic, and REAL_TOPIC names the retry topic of the group
     due          in the retry topic
-    hopeless     in the topic of dead letters at once
+    hopeless     in the dead letter topic at once, after too many retries
 
 Such a record has the body, flag, hosts and born time of the message, and reconsumeTimes greater by one.
 """
@@ -16,7 +16,7 @@ from .reader import LogRecord, property_of
 RETURNED = ("%RETRY%", "%DLQ%")
 """Topic prefixes of messages that were sent back: for a retry, or as dead letters after too many retries."""
 ADDED = ("RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "DELAY", "REAL_TOPIC", "REAL_QID")
-"""Properties that the record of such a message has in addition to those of the message."""
+"""Properties that the store adds to the record of a returned message."""
 _PREFIXES = tuple(prefix.encode() for prefix in RETURNED)
 
 
@@ -29,24 +29,24 @@ def is_returned(record: LogRecord) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Returned:
-    """The names of puts that were sent back and answered SUCCESS. Each must have such a record."""
+    """The names of puts that were sent back with answer SUCCESS. Each must be stored again."""
 
     kept: set[str] = field(default_factory=set)
-    """Those answered in the present life; a power cut may lose them."""
+    """Messages answered in the present life, which a power cut may lose."""
     durable: set[str] = field(default_factory=set)
 
     @property
     def owed(self) -> list[str]:
-        """Return all that must be present."""
+        """Return the names of messages that must be stored again."""
         return sorted(self.kept | self.durable)
 
     def note_stop(self) -> None:
-        """Record that a clean stop makes them durable."""
+        """Record that a clean stop makes all returned messages durable."""
         self.durable |= self.kept
         self.kept.clear()
 
     def note_crash(self, *, keeps_all: bool) -> None:
-        """Record a crash. No answer gives the log offset of such a record, so all are kept or none."""
+        """Record a crash. Answers do not contain the log offset of the new record, so all are promised or none."""
         if not keeps_all:
             self.kept.clear()
 

@@ -1,1 +1,1 @@
-"""The users of a store in a run: producers, consumers, operators. Their actions are drawn and noted."""
+"""Workload: producers, consumers and operators of a run. Their actions are drawn and recorded."""

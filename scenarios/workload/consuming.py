@@ -1,4 +1,4 @@
-"""A consumer of a store: walks one queue from the offset of its group, and judges each answer."""
+"""Store consumer: reads one queue from the offset of its group on, and judges each answer."""
 
 from collections.abc import Callable, Iterable
 
@@ -19,9 +19,9 @@ from . import options
 
 _COMMIT_CHANCE = 0.7
 _SUBSCRIPTIONS = ("TagA", "TagB || TagC", "TagD", "TagA\u3000||\t\u00a0TagB ")
-"""In the last one only ASCII spaces are trimmed, so it wants two tags that few messages have."""
+"""The last subscription is trimmed of ASCII white space only, so it matches two tags that few messages have."""
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
-"""Back-off between two pulls that find no message. It doubles, because idle turns are most of a run."""
+"""Back-off between two pulls without a message. It doubles, because most pulls of a run find no message."""
 _FAILED_MS = 50
 """Pause after a pull that failed."""
 _REMOVED = (
@@ -29,11 +29,11 @@ _REMOVED = (
     GetMessageStatus.OFFSET_FOUND_NULL,
     GetMessageStatus.MESSAGE_WAS_REMOVING,
 )
-"""Answers to a pull of removed messages: the consumer goes on at another offset."""
+"""Answers to a pull of removed messages. The consumer continues at another offset."""
 
 
 class Consumer:
-    """One consumer of a queue that is drawn when it is made."""
+    """One consumer of a queue, which is drawn at its creation."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class Consumer:
         self._idle_ms = _IDLE_MS_MIN
 
     def walk(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
-        """Walk to the end of the queue, and wait there for more while goes_on returns True; commit to progress.
+        """Pull to the end of the queue, and wait there for messages while goes_on returns True; commit to progress.
 
-        Raises StoreNotReadableError from a store that is being stopped.
+        Raises StoreNotReadableError if the store is being stopped.
         """
         pull = self._pull
         if progress is not None:
@@ -89,12 +89,12 @@ class Consumer:
 
     @property
     def _is_to_begin_again(self) -> bool:
-        """Return whether the queue has been removed since the last pull, or is perhaps being removed now."""
+        """Return whether the queue was removed since the last pull, or may be in removal now."""
         ledger = self._ledger
         return ledger.queues_going > 0 or ledger.queue_ends[self._group[1:]] != self._queue_ends
 
     def _commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
-        """Commit an offset that is a new one, now and then."""
+        """Sometimes commit an offset, if it is a new one."""
         said = self._ledger.commits.at.get(self._group, -1)
         if offset != said and not progress.is_stopping and self._stream.chance(_COMMIT_CHANCE, "commit"):
             with self._ledger.commits.committing(self._group, offset, lambda: self._kernel.now_ns) as commit:
@@ -104,8 +104,8 @@ class Consumer:
     def _pull_once(self, pull: Pull) -> bool:
         """Pull once, and return whether messages were found. Without messages, pause.
 
-        Removed messages are skipped. If the whole queue was removed, the walk begins again at its first message: the
-        messages given before have left the log, and their offsets are reused.
+        Removed messages are skipped. If the whole queue was removed, the walk restarts at its first message, because
+        the queue reuses the offsets of the removed messages.
         """
         try:
             with self._disk.with_page_ins():
@@ -114,7 +114,7 @@ class Consumer:
             if not allowances.errors(self._disk):
                 raise
             self._store.world.tasks.sleep(_FAILED_MS)
-            # Data that a failed fsync may have dropped does not come back in this life.
+            # Data that a failed fsync may have dropped does not reappear in this life.
             return self._begins_again(pull) or not allowances.sync_errors(self._disk)
         if self._begins_again(pull):
             return True

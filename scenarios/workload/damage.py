@@ -1,4 +1,4 @@
-"""Image damage: changes files of a stopped store, or single records in them."""
+"""Image damage: changes files of a stopped store, or single records in these files."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -26,24 +26,25 @@ class DamagedImage(NamedTuple):
 def is_whole(image: Image, store: MessageStore) -> bool:
     """Return whether an image has the checkpoint and the whole log of a stopped store.
 
-    If it has not, the stop acknowledged data that was not durable. The next load shows that, and needs no damage.
+    Otherwise the stop acknowledged data that was not durable. The checks after the next load find that without any
+    other damage.
     """
     sizes = {segment.file.path: segment.size_bytes for segment in store.log.segments}
     found = {path: len(image.files[path].content) for path in sizes if path in image.files}
     return found == sizes and store.config.checkpoint_path in image.files
 
 
-def lose_late_sector(image: Image, store: MessageStore, sectors_behind: int = 0) -> DamagedImage | None:
+def lose_late_sector(image: Image, store: MessageStore, sectors_after: int = 0) -> DamagedImage | None:
     """Zero one of the last written sectors of the log of a stopped store. Return None if they are zero already.
 
-    sectors_behind: how many later sectors of the segment stay, if there are that many.
+    sectors_after: how many later written sectors of the segment stay, if there are that many.
     """
     segment = store.log.last()
     if segment is None or segment.wrote.get() == 0:
         return None
     path = segment.file.path
     before = image.files[path]
-    sector = max((segment.wrote.get() - 1) // _SECTOR_BYTES - sectors_behind, 0)
+    sector = max((segment.wrote.get() - 1) // _SECTOR_BYTES - sectors_after, 0)
     start = sector * _SECTOR_BYTES
     end = min(start + _SECTOR_BYTES, segment.size_bytes)
     content = before.content[:start] + bytes(end - start) + before.content[end:]
@@ -53,9 +54,9 @@ def lose_late_sector(image: Image, store: MessageStore, sectors_behind: int = 0)
 
 
 def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
-    """Fill the unwritten sectors of the last segment with the bytes of the first segment. Return None without any.
+    """Fill the unwritten sectors of the last segment with bytes of the first. Return None if all sectors are written.
 
-    After a crash, a file system that does not zero new blocks shows such bytes.
+    After a crash, a file system that does not zero new blocks may return such bytes.
     """
     segments = store.log.segments
     paths = [segment.file.path for segment in segments]
@@ -69,12 +70,12 @@ def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
 
 
 def shorten_segment(image: Image, store: MessageStore) -> Image | None:
-    """Cut the last sector off the first segment of a stopped store. Return None if it has no other segment."""
+    """Remove the last sector of the first segment of a stopped store. Return None if there is no other segment."""
     segments = store.log.segments
     if len(segments) < 2:
         return None
     path = segments[0].file.path
-    if path not in image.files:  # its removal has begun, and the next start tries it again
+    if path not in image.files:  # the segment's removal has begun, and the next start repeats it
         return None
     return with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
 
@@ -88,9 +89,9 @@ def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) 
 
 
 def stray_paths(image: Image, store: MessageStore) -> list[str]:
-    """Return paths at which people and tools leave foreign files.
+    """Return paths of foreign files, such as people and tools create.
 
-    The directory of a mount point, notes, a directory that belongs to no queue, and a copy of a queue's file.
+    These are lost+found of a mount point, notes, a directory that belongs to no queue, and a copy of a queue file.
     """
     config = store.config
     paths = [f"{config.commit_log_directory}/lost+found/#11", f"{config.consume_queue_directory}/notes"]
@@ -132,7 +133,7 @@ def with_file(image: Image, path: str, content: bytes) -> Image:
 
 
 def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
-    """Return a damaged checkpoint: a negative time, a truncated file, an empty file; or the file unchanged."""
+    """Return a checkpoint with a negative time, a truncated one, an empty one, or the checkpoint unchanged."""
     which = stream.pick(("whole", "negative", "cut", "emptied"), "damage of the checkpoint")
     if which == "negative":
         at = 8 * stream.below(3, "negative time")
@@ -156,15 +157,15 @@ def with_content(image: Image, path: str, content: bytes) -> Image:
 _QUEUE_OFFSET_AT, _QUEUE_OFFSET_BYTES = 20, 8
 _MAGIC_AT = 4
 _UNVOUCHED_SEGMENTS = 3
-"""How many of the last segments recovery reads even after a clean stop."""
+"""Recovery reads this number of last segments even after a clean stop."""
 
 
 Holes = Mapping[tuple[str, int], Collection[int]]
-"""Numbers that no record has, by topic and queue."""
+"""Queue offsets without a record, by topic and queue."""
 
 
 class DamagedRecord(NamedTuple):
-    """An image with one record that is not as it was put."""
+    """An image with one changed record."""
 
     image: Image
     flaw: Flaw
@@ -175,7 +176,8 @@ def flip_number(
 ) -> DamagedRecord | None:
     """Flip a bit of the queueOffset of a put in the log. Return None if the log has no put.
 
-    holes: the numbers that queues skip. If one flipped bit can hide such a gap, that bit is chosen half of the time.
+    holes: the queue offsets that queues skip. If one flipped bit can hide such a gap, that bit is chosen with a chance
+    of one half.
     """
     here = [put for put in puts if _path_of(store, put) in image.files]
     if not here:
@@ -190,7 +192,7 @@ def flip_number(
 
 
 def _bit_that_hides_a_gap(put: PutEntry, holes: Holes) -> int | None:
-    """Return the bit that turns a put's number into the number it would have without a gap before it, None without.
+    """Return the bit that changes a put's queue offset into the one it would have without the gap; None without one.
 
     The put is the first after the gap, so that the gap is hidden, or the second, which then contradicts the first.
     Bits count from the first byte.
@@ -228,7 +230,7 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
 
 
 def without_queues(image: Image, config: StoreConfig) -> Image:
-    """Return an image without queues and without the checkpoint, as if an operator wanted the queues rebuilt."""
+    """Return an image without queues and checkpoint, as if an operator had removed them for a rebuild."""
     directory = f"{config.consume_queue_directory}/"
     files = {
         path: file
@@ -247,13 +249,13 @@ def without_derived_files(image: Image, config: StoreConfig) -> Image:
 
 
 def _path_of(store: MessageStore, put: PutEntry) -> str:
-    """Return the path of the segment that has a put's record, empty if no segment has it."""
+    """Return the path of the segment with a put's record, empty if no segment has the record."""
     segment = None if put.physical_offset is None else store.log.find(put.physical_offset)
     return "" if segment is None else segment.file.path
 
 
 def _with_flipped_bit(image: Image, store: MessageStore, put: PutEntry, at: int, bit: int) -> DamagedRecord:
-    """Return an image in which one bit is flipped. at: the position of its byte in a put's record."""
+    """Return an image with one flipped bit. at: the position of the bit's byte in a put's record."""
     assert put.physical_offset is not None, put.name
     path, offset = _path_of(store, put), put.physical_offset + at
     content, position = image.files[path].content, offset % store.log.segment_bytes

@@ -1,7 +1,7 @@
 """Drawing: decides the messages of a producer, from a stream of its own.
 
-Choices depend on the plan, the stream and the message's name, so that no schedule changes them. A lone producer also
-knows where its last record ended.
+Choices depend only on the plan, the stream and the message's name, not on the schedule. For a lone producer they may
+also depend on the end of its last record.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,15 +21,15 @@ from .skew import Skew
 
 TAGS = ("", "TagA", "TagB", "TagC")
 ILLEGAL_TOPICS = ("no/topic", "t" * (MAX_TOPIC_BYTES + 1), "\N{CJK UNIFIED IDEOGRAPH-4E3B}" * 43)
-"""A character that no path may have, one byte too many, and too many bytes in few characters."""
+"""A topic with a character that is illegal in paths, one byte too long, and too long in bytes but not in characters."""
 LONGEST_TOPIC = "t" * MAX_TOPIC_BYTES
 ILLEGAL_NUMBERS = (1 << 31, -(1 << 31) - 1, 1 << 63)
-"""None fits the 32 bits of reconsumeTimes."""
+"""Numbers that do not fit the 32 bits of reconsumeTimes."""
 _BATCH_UNITS_MAX = 4
 _TIERS = 4
 _ODD_NUMBER_CHANCE = 0.25
 _SHARED_PROPERTY = "batch\1all"
-"""A property of the whole batch. A batch has it if one of its messages has the longest possible properties."""
+"""A property of a whole batch, set if one of its messages has the longest possible properties."""
 
 
 def topic_of_users(number: int) -> str:
@@ -39,12 +39,12 @@ def topic_of_users(number: int) -> str:
 
 @dataclass(slots=True)
 class DrawnMessage:
-    """One message as it was drawn. Each send makes a put of it, under a name of its own."""
+    """One drawn message. Each send of it is a put with a name of its own."""
 
     name: str
     tags: str
     keys: str
-    """The keys after the name of the put, each after a space."""
+    """The keys that follow the name of the put, each after a space."""
     pieces: list[str]
     """The other properties."""
     given: PutContent
@@ -54,7 +54,7 @@ class DrawnMessage:
     body: bytes = b""
 
     def properties(self, put_name: str, *shared: str) -> str:
-        """Return the properties with which a put of that name is sent, then those that it shares."""
+        """Return the properties of a put of that name, then the shared properties of its batch."""
         return "\2".join((f"KEYS\1{put_name:<10}{self.keys}", *self.pieces, *shared))
 
 
@@ -67,22 +67,22 @@ class Draft:
     wait: bool
     given: PutContent
     is_legal: bool
-    """Whether its topic and its numbers can be stored."""
+    """Whether topic and numbers can be stored."""
     messages: list[DrawnMessage] = field(default_factory=list)
     in_batch: bool = False
     shared: tuple[str, ...] = ()
-    """The properties of the whole batch: one, or none."""
+    """The properties of the whole batch: one or none."""
     behaviour: Behaviour | None = None
-    """How its producer handles the transaction, None for a message that is no half message."""
+    """How the producer handles the transaction, None for a message that is no half message."""
     log_end: int = 0
-    """Where the log ended before the messages were drawn. Unused with brokers."""
+    """The end of the log before the messages were drawn. Unused in broker runs."""
     sends: int = 0
-    """How often it was sent."""
+    """The number of sends of this draft."""
 
     def put(
         self, message: DrawnMessage, name: str, properties: bytes, asked_ns: int, queue_id: int, given: PutContent
     ) -> PutEntry:
-        """Return a put of one of its messages. properties: as its record has them."""
+        """Return a put of one message of the draft. properties: those of the record."""
         put = PutEntry(name, self.topic, queue_id, message.tags, message.body, properties, self.wait, asked_ns)
         put.given = given
         put.light_names = message.light_names
@@ -93,14 +93,14 @@ class Draft:
         return put
 
     def batch_body(self, names: Iterable[str]) -> bytes:
-        """Return the body of the batch. names: those of the puts of its messages."""
+        """Return the body of the batch. names: the names of its puts."""
         return encode_batch(
             BatchUnit(each.given.flag, each.body, each.properties(name).encode())
             for each, name in zip(self.messages, names, strict=True)
         )
 
     def refusal(self, puts: Sequence[PutEntry], plan: Plan) -> PutMessageStatus | None:
-        """Return how its puts have to be refused, None if they can be stored."""
+        """Return the status with which the puts must be refused, None if they can be stored."""
         assert len(puts) == len(self.messages), self.messages[0].name
         assert self.in_batch or len(puts) == 1, "several messages are a batch"
         content = self.batch_body(put.name for put in puts) if self.in_batch else puts[0].body
@@ -115,18 +115,18 @@ class Draft:
 
 @dataclass(slots=True)
 class Drawing:
-    """Draws what producers send."""
+    """Draws the drafts of all producers."""
 
     plan: Plan
     streams: Callable[[str], Stream]
     skew: Skew
     draw_behaviour: Callable[[Stream], Behaviour] | None = None
-    """Draws how a transaction is handled, None if no half messages are sent."""
+    """Draws how a producer handles a transaction, None if producers send no half messages."""
     log_end: int | None = field(default=None, init=False)
-    """Where the last record of a lone producer ends."""
+    """The end of the last record of a lone producer."""
 
     def draw(self, stream: Stream, name: str, now_ms: int, place: tuple[str, int] | None = None) -> Draft:
-        """Draw a message of a name, or a batch. place: its topic and queue, if they are given."""
+        """Draw a message of that name, or a batch. place: the required topic and queue, None to draw them."""
         plan = self.plan
         # A client of a broker checks topics and numbers itself.
         is_odd = not plan.broker.serves and stream.chance(plan.messages.illegal_chance, "illegal")
@@ -143,7 +143,7 @@ class Drawing:
             topic, queue_id = place
         wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
         about = self.streams(f"{stream.name}/headers").within(name)
-        # The hosts of a client's message are those of its connection.
+        # The hosts in a client's message are those of the connection.
         given = options.draw_given(about, now_ms, one_size=plan.messages.equal_sizes or plan.broker.serves)
         if odd_number is not None:
             given = given._replace(reconsume_times=odd_number)
@@ -151,7 +151,7 @@ class Drawing:
         draft = Draft(topic, queue_id, wait, given, is_legal)
         if self.draw_behaviour is not None and stream.chance(plan.transactions.chance, "transaction"):
             draft.behaviour = self.draw_behaviour(stream)
-            draft.given = given._replace(born_timestamp_ms=now_ms)  # its immunity begins at its birth
+            draft.given = given._replace(born_timestamp_ms=now_ms)  # the immunity time begins at the born time
             self._draw_message(draft, stream, about, name)
             return draft
         longest = draw_longest(about, plan)
@@ -166,11 +166,11 @@ class Drawing:
         return draft
 
     def _draw_batch(self, draft: Draft, stream: Stream, about: Stream, name: str, longest: Longest | None) -> None:
-        """Draw the messages of a batch. Their records follow each other in the log."""
+        """Draw the messages of a batch, with adjacent records in the log."""
         log_end, given = self.log_end, draft.given
         units = stream.between(1, _BATCH_UNITS_MAX, "units")
         lengths: list[Longest | None] = [None] * units
-        if longest is not None:  # its length has to fit the two bytes that a batch has for it, too
+        if longest is not None:  # the length must also fit the two bytes of the batch format
             draft.shared = (_SHARED_PROPERTY,)
             lengths[about.below(units, "longest unit")] = longest._replace(by_bytes=True)
         for number, length in enumerate(lengths):
@@ -182,7 +182,7 @@ class Drawing:
                 self.log_end += given.record_bytes(drawn.body, draft.topic, properties)
         self.log_end = log_end
         if given is not PLAIN:
-            for each in draft.messages[1:]:  # each has a flag of its own
+            for each in draft.messages[1:]:  # each message has a flag of its own
                 each.given = given._replace(flag=options.draw_flag(about.within(each.name)))
 
     def _draw_message(
@@ -195,9 +195,9 @@ class Drawing:
         light_names: tuple[str, ...] = (),
         longest: Longest | None = None,
     ) -> None:
-        """Draw one message of a draft, the only one with its properties.
+        """Draw one message of a draft. Its properties are unique.
 
-        about: the stream of its header and its odd keys. longest: the length of its properties, None for any.
+        about: the stream for header and odd keys. longest: the required length of the properties, None for any.
         """
         plan = self.plan
         fixed, body_bytes = plan.messages.equal_sizes, plan.messages.body_bytes_max

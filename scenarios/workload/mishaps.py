@@ -1,4 +1,4 @@
-"""Mishaps of one life that no disk fault makes: a service out of memory, and queues that skip numbers at a restart."""
+"""Mishaps: a service runs out of memory, or queues skip queue offsets at a restart."""
 
 from collections import Counter
 from contextlib import suppress
@@ -18,7 +18,7 @@ SERVICES = (
     *("dispatch", "flush-consume-queue", "allocate", "group-commit", "flush-real-time"),
     *("commit-real-time", "retention", "schedule", "consumer offsets", "transaction check"),
 )
-"""The services that can run out of memory, by the names of their tasks and signals. Some do not run in every plan."""
+"""Task and signal names of the services that can run out of memory. Some do not run in every plan."""
 _WAITS_MAX = 12
 
 SKIPPED_NUMBERS = "skipped numbers"
@@ -27,7 +27,7 @@ _UNWRITTEN_CHANCE = 0.3
 
 
 class OutOfMemoryError(MemoryError, InjectedError):
-    """The process has no memory left for the next step of a service."""
+    """A service could not allocate memory for its next step."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class _ShortSignal:
 
     signal: Signal
     waits: int
-    """How many waits succeed before that."""
+    """The number of waits before the failing one."""
     injected: Counter[str]
 
     def notify(self) -> None:
@@ -53,7 +53,7 @@ class _ShortSignal:
 
 @dataclass(slots=True)
 class _ShortTasks:
-    """Tasks of a machine on which one service runs out of memory."""
+    """The tasks of a machine, one of which runs out of memory."""
 
     tasks: Any
     victim: str
@@ -71,7 +71,7 @@ class _ShortTasks:
 def short_of_memory(world: World, chance: float, stream: Stream, injected: Counter[str]) -> World:
     """Return a world in which, with some chance, one service runs out of memory in a wait; injected counts that.
 
-    No service expects this error, so it stands for every unforeseen error. The service and the number of the wait are
+    No service expects this error, so it represents every unexpected error. The service and the number of the wait are
     drawn for each life.
     """
     if not stream.chance(chance, OUT_OF_MEMORY):
@@ -82,13 +82,14 @@ def short_of_memory(world: World, chance: float, stream: Stream, injected: Count
 
 
 def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: Ledger) -> int:
-    """Let some queues of a loaded store skip up to so many numbers each; return how many queues do.
+    """Let some queues of a loaded store skip up to numbers_max queue offsets each; return the number of these queues.
 
-    At a restart, RocketMQ 4.9.8 takes the first entry of an allocated, empty file for a real entry. The queue then ends
-    in an entry of zeros, and the next message gets the number after it. Here the queues are changed in that way between
-    the load and the start of the store. The entries of zeros are sometimes left out, as after a crash before an fsync.
+    At a restart, RocketMQ 4.9.8 counts the first entry of an allocated, empty file as an entry. The queue then ends in
+    an entry of zeros, and the next message gets the queue offset after it. This function changes queues in that way
+    between the load and the start of the store. The entries of zeros are sometimes omitted, as after a crash before
+    fsync.
 
-    Queues of delayed messages stay unchanged: the store's own task reads them, and relies on the result of recovery.
+    Queues of delayed messages stay unchanged, because the store's own task relies on the result of recovery there.
     """
     skipping = 0
     for queue in store.queues.all():
@@ -98,7 +99,7 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
         begin, count = queue.max_offset, about.between(1, numbers_max, "numbers")
         end = begin + count
         if not about.chance(_UNWRITTEN_CHANCE, "unwritten"):
-            with suppress(OSError):  # a full or failing disk: the entries that were written count
+            with suppress(OSError):  # on a full or failing disk only the written entries count
                 queue.append_entries(bytes(ENTRY_BYTES) * count)
             end = queue.max_offset
         if end > begin:

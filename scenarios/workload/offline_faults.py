@@ -26,14 +26,14 @@ from . import damage
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
 _SPARED_SECTORS_MAX = (5, 40)
-"""How many sectors after the lost one stay at most: a few, or so many that it can be anywhere in the last segment."""
+"""The maximum number of sectors kept after the lost one: a few, or enough for any place in the last segment."""
 _HOUR_MS = 3_600_000
 _QUEUES_KEPT_CHANCE = 0.3
 _OLDEST_LOST_CHANCE = 0.3
 _ENTRY_HEAD_BYTES = 12
 _STRAY = b"not the store's"
 _LATEST_INDEX_NAME = "99991231235959999"
-"""The last time of four-digit years. A file of that name is too short for an index file, and a load removes it."""
+"""The greatest name of an index file. The file with this name is too short, so a load must remove it."""
 
 
 @dataclass(slots=True)
@@ -52,16 +52,16 @@ class OfflineFaults:
     _strays: set[str] = field(default_factory=set, init=False)
     """The paths of foreign files, which must stay."""
     next_start_is_full: bool = field(default=False, init=False)
-    """Whether the next start finds the disk nearly full."""
+    """Whether the disk is nearly full at the next start."""
     segments_are_old: bool = field(default=False, init=False)
-    """Whether segments were made so old that retention may remove them in any life."""
+    """Whether file times were set so far back that retention may remove segments in any life."""
 
     def note_damage(self, damage: Iterable[DamagedRange]) -> None:
-        """Record which files a disk has damaged in a life. Foreign files among them may change."""
+        """Record which files a disk has damaged in a life. Damaged foreign files may change from now on."""
         self._strays -= {struck.path for struck in damage}
 
     def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
-        """Return the image that the next life finds after a clean stop."""
+        """Return the image for the next life after a clean stop."""
         self._check_strays(image)
         if self.config.abort_path in image.files:
             self.judge.broken("START", "the marker is back after a clean stop", self.config.abort_path, "none", "there")
@@ -93,15 +93,15 @@ class OfflineFaults:
         return image
 
     def after_crash(self, life: Life, image: Image, store: MessageStore | None) -> Image:
-        """Return the image that the next life finds after a crash. store: None if it died before it was loaded."""
+        """Return the image for the next life after a crash. store: None if the crash was before the load."""
         if life.ending == LifeEnding.CRASH_ON_OLD_BLOCKS and store is not None:
             return self._expose_old_blocks(image, store)
         return image
 
     def _leave_strays(self, image: Image, store: MessageStore) -> Image:
-        """Add foreign files, truncate a queue's file, damage the checkpoint: each with some chance.
+        """Add foreign files, truncate a queue file and damage the checkpoint, each with some chance.
 
-        A queue with a wrong queueOffset in a record is not truncated: only its entries show the right number.
+        A queue with a wrong queueOffset in a record is not truncated, because only its entries have the right one.
         """
         stream = self.streams("strays")
         for path in damage.stray_paths(image, store):
@@ -118,7 +118,7 @@ class OfflineFaults:
         if can_be_cut and stream.chance(0.5, "queue file cut"):
             path = stream.pick(can_be_cut, "cut queue file")
             content = image.files[path].content
-            # A file shorter than an entry's offset and size looks like one that was never completed.
+            # A file shorter than an entry's offset and size is treated as never completed.
             left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
             image = damage.with_file(image, path, content[:left_bytes])
             if path == max(one for one in queue_files if one.startswith(path.rpartition("/")[0] + "/")):
@@ -133,7 +133,7 @@ class OfflineFaults:
         return image
 
     def _raise_queue_file_size(self, image: Image, store: MessageStore) -> None:
-        """Raise `mappedFileSizeConsumeQueue`, unless some file begins at an offset that no file of the new size has."""
+        """Double `mappedFileSizeConsumeQueue`, if every existing file begins at a multiple of the new size."""
         size_bytes = 2 * self.config.mapped_file_size_consume_queue
         paths = damage.files_of_queues(image, store)
         if paths and all(int(name_of(path)) % size_bytes == 0 for path in paths):
@@ -141,7 +141,7 @@ class OfflineFaults:
             self.injected["odd size"] += 1
 
     def _note_cut_end(self, path: str, content: bytes, store: MessageStore) -> None:
-        """Record a queue that loses its count with its last file, because the log has none of the messages in it."""
+        """Record that a queue lost its next offset with its last file, because the log has no message of this file."""
         entries = [decode_entry(content, at) for at in range(0, len(content), ENTRY_BYTES)]
         if not any(is_valid(entry) and entry.physical_offset >= store.log.min_offset for entry in entries):
             _, topic, queue_id, _ = path.rsplit("/", 3)
@@ -157,7 +157,7 @@ class OfflineFaults:
                 self.judge.broken("START", f"{path} is not the store's", "stray file", "left alone", found)
 
     def rot(self, name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
-        """Age an image; return it and its unreadable sectors. name: of the disk that is mounted next."""
+        """Age an image; return the new image and its unreadable sectors. name: the name of the next disk."""
         if not self.plan.rot.is_possible:
             return image, []
         rotten, damaged = rot(image, self.streams(f"{name}/rot"), self.plan.rot, self.injected)
@@ -173,7 +173,7 @@ class OfflineFaults:
         return exposed
 
     def _lose_tail(self, image: Image, store: MessageStore) -> Image:
-        """Lose one of the last written sectors of the log. From there on records may be lost."""
+        """Zero one of the last written sectors of the log. Records from that offset on may be lost."""
         stream = self.streams("lost tail")
         spared = stream.below(stream.pick(_SPARED_SECTORS_MAX, "most behind") + 1, "sectors behind the lost one")
         damaged = damage.lose_late_sector(image, store, spared)
@@ -185,9 +185,9 @@ class OfflineFaults:
         return damaged.image
 
     def _damage_record(self, image: Image, store: MessageStore) -> Image:
-        """Flip a bit of a record that recovery does not read after a clean stop, and lose the queues now and then.
+        """Flip a bit of a record that recovery does not read after a clean stop, and sometimes remove the queues.
 
-        The queues stay if a record has a wrong number, because only they show the right one.
+        The queues stay if a record has a wrong queueOffset, because only they have the right one.
         """
         stream = self.streams("damaged record")
         damaged = damage.damage_record(image, store, self.ledger.promised.values(), stream)
@@ -199,7 +199,7 @@ class OfflineFaults:
         return damaged.image if is_kept else damage.without_queues(damaged.image, self.config)
 
     def _flip_number(self, image: Image, store: MessageStore) -> Image:
-        """Flip a bit of a record's queueOffset. Once in a run, because two wrong numbers can look like a gap."""
+        """Flip a bit of a record's queueOffset, once in a run: two wrong offsets can look like a gap."""
         stream = self.streams("flipped number")
         damaged = damage.flip_number(image, store, self.ledger.promised.values(), stream, self.ledger.holes)
         if damaged is None or self.ledger.known_damage.flaws:
@@ -209,7 +209,7 @@ class OfflineFaults:
         return damaged.image
 
     def _damage_progress(self, image: Image) -> Image:
-        """Lose the first sector of `consumerOffset.json`, if there must be a backup of the version before it."""
+        """Zero the first sector of `consumerOffset.json`, if a backup of the previous version must exist."""
         groups = self.ledger.group_progress
         if groups.kept is None or not groups.is_persisted or groups.path not in image.files:
             return image
@@ -220,7 +220,7 @@ class OfflineFaults:
         return damage.with_content(image, groups.path, bytes(lost) + content[lost:])
 
     def _damage_delivery_progress(self, image: Image, stream: Stream) -> Image:
-        """Lose the first sector of `delayOffset.json`. The log shows the progress, whether or not there is a backup."""
+        """Zero the first sector of `delayOffset.json`. A load restores progress from the log, even without a backup."""
         versions = self.ledger.delay_progress
         if versions.durable is None or not versions.is_persisted or versions.path not in image.files:
             return image
@@ -237,7 +237,7 @@ class OfflineFaults:
         return image
 
     def _lose_segment(self, image: Image, store: MessageStore) -> Image:
-        """Lose a segment between two others, or the oldest segments up to it; sometimes the queues, too.
+        """Remove a segment between two others, or the oldest segments up to it; sometimes remove the queues, too.
 
         The segments before a gap become old enough to expire.
         """
@@ -249,7 +249,7 @@ class OfflineFaults:
         file = image.files[lost.file.path]
         files = {path: one for path, one in image.files.items() if path != lost.file.path}
         if stream.chance(_OLDEST_LOST_CHANCE, "oldest segments"):
-            self.ledger.expire(lost.end_offset)  # as if an operator freed space by hand: retention's promises hold
+            self.ledger.expire(lost.end_offset)  # like removal by an operator, with the same promises as for retention
             for segment in before:
                 files.pop(segment.file.path, None)
         else:
@@ -267,12 +267,12 @@ class OfflineFaults:
         return damage.without_queues(image, self.config)
 
     def _end_queues_without_records(self) -> None:
-        """Record the queues that begin again at 0 without their files, because the log has none of their records."""
+        """Record which queues restart at 0 without their files, because the log has no record of them."""
         here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
         self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
 
     def _try_odd_file(self, image: Image, store: MessageStore) -> None:
-        """Try a start with a segment of a wrong size. The load must be refused and change nothing."""
+        """Start a store with a segment of a wrong size. The load must fail and change no file."""
         odd = damage.shorten_segment(image, store)
         if odd is None:
             return

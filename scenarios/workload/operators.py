@@ -23,26 +23,26 @@ _ROUNDS_MAX = 4
 _REMOVALS_MAX = 16
 _REMOVAL_PAUSES_MS = (10, 30, 100)
 _PASS_MS = 30
-"""How long an operator waits at most for a pass of retention before removing queues."""
+"""The longest wait of an operator for a retention pass, before it removes queues."""
 _PAUSES_MS = (1, 30, 300, 4000)
 _ROOM_RETURNS_MS = (200, 5_000, 40_000)
-"""When the disk has room again at the latest: after some refused puts, or after forced cleaning."""
+"""The time until the disk has free space again: after some refused puts, or after forced retention."""
 _EASED_PERCENTS = (50, 74, 76, 84)
-"""Disk usage after a little room is freed: around 75 %, where RocketMQ's retention begins, and below 85 %, up to which
-puts are accepted."""
+"""Disk usage after a little space is freed: around 75 %, from which on RocketMQ's retention runs, and below 85 %, up to
+which the store accepts puts."""
 _LOOK_MS = 500
-"""How often an operator looks at a disk that is short of room."""
+"""How often an operator checks a disk that is nearly full."""
 _RESUME_CHANCE = 0.5
-"""Of each half message that was given up, per look, that the operator resumes its check."""
+"""The chance, for each half message that was given up and each pass, that the operator resumes its check."""
 
 
 def retention_operator(
     store: MessageStore, stream: Stream, called_off: Callable[[int | None], bool] | None = None
 ) -> Callable[[], None]:
-    """Return a task that ages some of the oldest segments and deletes what expired, a few times.
+    """Return a task that, a few times, makes the oldest segments expire and requests their deletion.
 
-    A file is aged by an older modification time. A later write renews that time.
-    called_off: sleeps for so many ms unless the task is called off, and returns whether it is.
+    An older modification time makes a file expire. A later write renews that time.
+    called_off: sleeps for the given ms unless the task is stopped, and returns whether it was stopped.
     """
 
     def operate() -> None:
@@ -59,21 +59,21 @@ def retention_operator(
 
 
 def _age(store: MessageStore, thirds: int) -> None:
-    """Make the oldest thirds of the log's segments older than retention keeps them."""
+    """Make so many thirds of the log's segments, oldest first, older than the retention time."""
     segments = store.log.segments
     changed_ms = store.world.clock.now_ms() - 2 * store.config.file_reserved_time_hours * _HOUR_MS
     for segment in segments[: -(-len(segments) * thirds // 3)]:
-        with suppress(FileNotFoundError):  # it is removed already
+        with suppress(FileNotFoundError):  # the segment was removed already
             store.world.files.set_mtime_ms(segment.file.path, changed_ms)
 
 
 def removing_operator(
     store: MessageStore, stream: Stream, disk: Disk, ledger: Ledger, goes_on: Callable[[], bool]
 ) -> Callable[[], None]:
-    """Return a task that removes empty queues again and again while producers put.
+    """Return a task that removes empty queues repeatedly while producers put.
 
-    First it ages the segments that the queues lead to. Consumers of a removed queue begin again, once when the removal
-    begins and once after it.
+    Before each removal the task makes the segments of the queues expire. Consumers of a removed queue restart when the
+    removal begins, and again after it.
     """
 
     def operate() -> None:
@@ -95,7 +95,7 @@ def removing_operator(
                     raise
             places = [(queue.topic, queue.queue_id) for queue in known]
             gone = {place for place, queue in zip(places, known, strict=True) if store.queues.find(*place) is not queue}
-            for place in gone - (ledger.queue_ends - before).keys():  # a failed attempt had removed its file
+            for place in gone - (ledger.queue_ends - before).keys():  # an earlier, failed attempt removed the file
                 ledger.end_queue(place)
             for place in ledger.queue_ends - before:
                 ledger.count_queue_end(place)
@@ -105,7 +105,7 @@ def removing_operator(
 
 
 def queue_operator(store: MessageStore, stream: Stream) -> bool:
-    """Remove empty queues with some chance, while there is no traffic; return whether it was done."""
+    """With some chance remove empty queues, while there is no traffic; return whether they were removed."""
     cares = stream.chance(0.5, "remove expired queues")
     if cares:
         store.clean_expired_consumer_queue()
@@ -113,11 +113,11 @@ def queue_operator(store: MessageStore, stream: Stream) -> bool:
 
 
 def persisting_operators(manager: ConsumerOffsetManager, stream: Stream) -> Callable[[], None]:
-    """Return a task in which two operators persist the offsets of consumers at the same time, now and then."""
+    """Return a task that starts two operators, which sometimes persist consumer offsets at the same time."""
     tasks = manager.world.tasks
 
     def persist() -> None:
-        with suppress(OSError):  # the service tries again
+        with suppress(OSError):  # the service will retry
             manager.persist()
 
     def operate() -> None:
@@ -137,14 +137,14 @@ def resuming_operator(
     called_off: Callable[[int | None], bool],
     note: Callable[[], None],
 ) -> Callable[[], None]:
-    """Return a task that resumes the check of some half messages that were given up, until it is called off.
+    """Return a task that resumes the check of some half messages that were given up, until it is stopped.
 
     called_off: as in `retention_operator`; note: called for each resumed message.
     """
 
     def operate() -> None:
         while not called_off(stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms")):
-            with suppress(StoreError, OSError):  # the disk failed, or the store stops; the next look tries again
+            with suppress(StoreError, OSError):  # a disk error, or the store stops; the next pass retries
                 for log_offset in _given_up(store):
                     if stream.chance(_RESUME_CHANCE, "resume") and transactions.resume(log_offset) is None:
                         note()
@@ -153,7 +153,7 @@ def resuming_operator(
 
 
 def resume_all(store: MessageStore, transactions: TransactionalMessageService) -> int:
-    """Resume the check of every half message that was given up and may be undecided; return how many there are."""
+    """Resume the check of every half message that was given up and may be undecided; return their number."""
     return sum(transactions.resume(log_offset) is None for log_offset in _given_up(store))
 
 
@@ -168,9 +168,9 @@ def _given_up(store: MessageStore) -> Iterator[int]:
 def room_operator(
     store: MessageStore, stream: Stream, room: Room, report: Callable[[Iterable[Violation]], None]
 ) -> Callable[[], None]:
-    """Return a task that watches a disk that is short of room, and frees some sooner or later.
+    """Return a task that watches a nearly full disk, and frees space after some time.
 
-    At first the room may be so little that retention still removes segments. Puts must be accepted all the same.
+    At first it may free so little that retention still removes segments. The store must accept puts nevertheless.
     """
 
     def look_for(left_ms: int) -> None:

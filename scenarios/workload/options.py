@@ -1,17 +1,17 @@
-"""Options of a message, as producers draw them: its header, a delay, light queues, and keys that others have too.
+"""Message options: draws header, delay, light queues and shared keys of a message.
 
-Half of the messages are plain. The others have flags, times and hosts, IPv6 included. No two fields share a value, so a
-dropped, swapped or truncated field shows. Some keys and tags have spaces and characters that test the counting of
-spaces, code units and bytes. Hosts are IPv4 if all records of a run have one size.
+Half of the messages are plain. The others have flags, times and hosts, IPv6 included. No two fields share a value, so
+the oracle finds a dropped, swapped or truncated field. Some keys and tags have spaces and characters that test the
+handling of spaces, code units and bytes. Hosts are IPv4 if all records of a run have one size.
 
-A delayed message is a put with a DELAY property. The ledger also knows where its record waits, for how long, and the
-size of the record, because the store adds the target topic and queue.
+A delayed message is a put with a DELAY property. The ledger also has the queue and the time of its delay, and the size
+of the record, to which the store adds the target topic and queue.
 
 A message may enter light queues in addition to its own queue. All producers share a few: two with one queue for all
 queue ids, one with a queue for each id, and one that is a topic with messages of its own.
 
 Every message has its name as a key. Some messages share more keys: two with the same hash, a long one, one that is not
-ASCII, and a UNIQ_KEY, which a retry uses twice. A seeker draws its key, which may belong to no message.
+ASCII, and a UNIQ_KEY, which a retry uses twice. A seeker looks up drawn keys, some of which no message has.
 """
 
 from collections.abc import Callable, Iterable
@@ -54,13 +54,13 @@ _SHARED_CHANCE = 0.4
 _WINDOW_CHANCE = 0.3
 
 
-# -- how it is handed in ---------------------------------------------------------------------------
+# -- headers ---------------------------------------------------------------------------------------
 
 _VARIED_CHANCE = 0.5
 _ODD_CHANCE = 0.3
 _FLAGS = (0, 1, 7, -1, 0x7FFF_FFFF, -0x8000_0000)
 _BORN_MS_AGO = (0, 1, 3_600_000, -86_400_000)
-"""How far the clock of a client lags."""
+"""How many ms the clock of a client lags."""
 _HOSTS = ((bytes((192, 0, 2, 7)), 40_001), (bytes((198, 51, 100, 250)), 65_535))
 _HOSTS_V6 = (
     (bytes.fromhex("20010db8000100020003000400050006"), 40_006),
@@ -68,21 +68,21 @@ _HOSTS_V6 = (
 )
 _RECONSUME_TIMES = (0, 1, 3, 16)
 _SYS_FLAGS = (0, 0x1, 0x2, 0x3, 0x201)
-"""Compression, its kind, and the mark of several tags. A store ignores them."""
+"""Flags for compression, its kind, and multiple tags. A store ignores these flags."""
 _WORDS = (
     *("two  words", " leading", "trailing "),
     *("\N{OLD ITALIC LETTER A}\N{GRINNING FACE}", "naïve", "tab\tbed", "名前"),
 )
 _SPACED = ("TagA\u3000", "\u00a0TagB")
 _TAGS = ("\N{GRINNING FACE}", " TagA", "TagA ", "Étiquette", "taga", "Tag A", "polygenelubricants", "标签", *_SPACED)
-"""Only the tags in `_SPACED` have subscribers. The others take messages away from the subscribers of plain tags."""
+"""Only the tags in `_SPACED` have subscribers. Messages with the others match no subscription."""
 
 
 class Oddities(NamedTuple):
     """The odd keys and the odd tag of one message."""
 
     words: tuple[str, ...] = ()
-    """More keys as written into KEYS, with spaces of their own."""
+    """Additional keys as written into KEYS, with additional spaces."""
     tags: str | None = None
     """The tag that replaces the drawn one, None to keep it."""
 
@@ -160,12 +160,12 @@ def draw_level(stream: Stream, plan: Plan, skew: Skew) -> int:
 
 
 def redirect(put: PutEntry, level: int) -> None:
-    """Record where a put with that delay level waits, and for how long."""
+    """Set the queue and the delay of a put with this delay level."""
     make_detour(put, Detour((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level]))
 
 
 def make_detour(put: PutEntry, detour: Detour) -> None:
-    """Record where a put waits, and the size of its record there, with the target that the store adds."""
+    """Set the queue in which a put waits, and the size of its record there, to which the store adds the target."""
     put.detour = detour
     put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + _goes_to(put))
 
@@ -176,7 +176,7 @@ def _goes_to(put: PutEntry) -> bytes:
 
 
 def draw_patience_ms(stream: Stream) -> int:
-    """Draw how long to wait for delayed messages: long enough for every level, for some, or for none."""
+    """Draw a wait for delayed messages: long enough for every level, for some levels, or for none."""
     return stream.between(1, stream.pick(_PATIENCE_MS_MAX, "patience"), "patience ms")
 
 
@@ -184,7 +184,7 @@ def draw_patience_ms(stream: Stream) -> int:
 
 
 def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
-    """Draw the light queues of a message. Most messages have none; a queue may come twice."""
+    """Draw the light queues of a message. Most messages have none; a queue may be named twice."""
     if not stream.chance(plan.light_queues.chance, "light"):
         return ()
     count = stream.between(1, _LIGHT_QUEUES_MAX, "light queues")
@@ -192,9 +192,9 @@ def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
 
 
 def widest_bytes(put: PutEntry) -> int:
-    """Return the largest size of a put's record, or of the record that is made of it after a wait.
+    """Return the largest possible size of a put's record or of its delivered copy.
 
-    Offsets in light queues are known only when it is stored, so they count with their maximum length.
+    Offsets in light queues are unknown before the put, so they count with their maximum length.
     """
     if put.detour is None and not put.light_names:
         return put.record_bytes
@@ -205,14 +205,14 @@ def widest_bytes(put: PutEntry) -> int:
         return put.given.record_bytes(put.body, put.topic, put.properties + added)
     goes_to = _goes_to(put)
     if put.light_names:
-        goes_to = goes_to.removesuffix(_NO_WAIT)  # the store drops it when it rewrites properties with offsets
-    # Its own topic may be longer than the one it waits in, and is then in its record twice.
+        goes_to = goes_to.removesuffix(_NO_WAIT)  # the store drops WAIT when it rewrites properties with offsets
+    # The own topic may be longer than the topic in which the record waits. The record has it twice there.
     due = put.given.record_bytes(put.body, put.topic, put.properties + added + goes_to)
     return max(due, put.record_bytes)
 
 
 def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:
-    """Draw the queue that a consumer reads: its own, or a light one."""
+    """Draw the queue for a consumer: `own` or a light queue."""
     if not plan.light_queues.chance or not stream.chance(_READS_CHANCE, "reads light"):
         return own
     return light_queue(stream.pick(LIGHT_NAMES, "light queue"), own[1])
@@ -222,7 +222,7 @@ def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:
 
 
 def draw_keys(stream: Stream, plan: Plan, name: str, skew: Skew) -> tuple[list[str], str]:
-    """Draw more keys of a message, and its UNIQ_KEY, empty for none."""
+    """Draw additional keys of a message, and its UNIQ_KEY, empty for none."""
     if not stream.chance(plan.index.keys_chance, "more keys"):
         return [], ""
     count = stream.below(_KEYS_MAX + 1, "shared keys")
@@ -251,7 +251,7 @@ class Seeker:
                 return
 
     def seek_one(self, messages_each: int) -> None:
-        """Look up one drawn key. messages_each: how many names each producer has. Raises StoreNotReadableError."""
+        """Look up one drawn key. messages_each: the number of names per producer. Raises StoreNotReadableError."""
         plan, store, stream = self.plan, self.store, self.stream
         topic = f"T{stream.below(plan.topics, 'topic')}"
         key = self._draw_key(messages_each)

@@ -1,4 +1,4 @@
-"""A producer: sends messages one after another, each until its door is done with it, or it gives the message up."""
+"""Producer: sends each message until it needs no further send, or gives the message up."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ _RETRY_MS = 50
 
 
 class PutDoor(Protocol):
-    """The way of a producer's messages to a store."""
+    """Sends a producer's messages to a store or to brokers."""
 
     def draw(self, stream: Stream, name: str) -> Draft:
         """Draw the message of that name, or a batch."""
@@ -22,23 +22,23 @@ class PutDoor(Protocol):
 
 
 class Producer:
-    """Sends messages. A message that was begun is continued on the next machine."""
+    """Sends messages. After the death of its machine, the next machine continues with the same message."""
 
     def __init__(self, plan: Plan, stream: Stream, names: Iterable[str] = ()) -> None:
         """Make a producer that sends the messages of those names."""
         self.insists = False
-        """Whether it gives no message up any more."""
+        """Whether the producer may no longer give a message up."""
         self.drawn = 0
-        """How many messages it has begun with."""
+        """The number of messages drawn so far."""
         self.names = deque(names)
-        """The messages that are neither answered nor given up."""
+        """Names of the messages that are neither answered nor given up."""
         self._plan = plan
         self._stream = stream
         self._next: Draft | None = None
-        """The first of these, if it has been begun with."""
+        """The draft for the first of `names`, None before it is drawn."""
 
     def produce(self, door: PutDoor, sleep: Callable[[int], None]) -> None:
-        """Send all messages, and pause now and then."""
+        """Send all messages, with pauses between some."""
         assert self._next is None or self.names, "a message that was begun is still to be sent"
         while self.names:
             stream = self._stream.within(self.names[0])

@@ -1,14 +1,14 @@
-"""Skew: how unevenly the users of one life spread over queues, keys and each other.
+"""Skew: the uneven spread of one life's messages over queues, keys, delay levels and producers.
 
-    even          every queue is as likely as any other, every producer puts all it has, keys are of all kinds
+    even          every queue is equally likely, every producer puts all its messages, keys are of all kinds
     hot queue     most messages go to one queue
-    silent queue  one queue gets none in this life; others go on, and it has what earlier lives left in it
-    lazy producer one producer puts the first of every few of its messages only
-    same key      all messages that share a key share the same one
-    same level    all messages that are delayed are delayed for as long
+    silent queue  one queue gets no message in this life, but may have messages of earlier lives
+    lazy producer one producer puts only one of every few of its messages
+    same key      all messages with a shared key have the same one
+    same level    all delayed messages have the same delay level
 
-Real traffic is rarely even. Code that handles each queue, or the entries of one hash, meets its limits if one of them
-is empty or has far more than the others.
+Real traffic is rarely even. Code that handles each queue, or the entries of one hash, reaches its limits if one queue
+or hash has no entries or far more than the others.
 """
 
 from collections.abc import Sequence
@@ -23,35 +23,35 @@ _SAME_KEY_CHANCE = 0.5
 _SAME_LEVEL_CHANCE = 0.4
 _HOT_CHANCE = 0.85
 _LAZY_TAKES_ONE_OF = 4
-_KEYS_MAX = 64  # more than there are: the remainder counts
+_KEYS_MAX = 64  # greater than the number of keys, because the remainder is used
 _LEVELS_MAX = 16  # likewise
 
 Place = tuple[int, int]
-"""The numbers of a topic and of a queue."""
+"""Topic number and queue number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """How the users of one life are skewed. Each is as it says, or -1 and None for even ones."""
+    """The skew of one life. Each field is -1 or None where the spread is even."""
 
     hot: Place | None = None
     silent: Place | None = None
     lazy: int = -1
-    """The number of a producer."""
+    """The number of the lazy producer."""
     same_key: int = -1
-    """The number of a key."""
+    """The number of the key that all messages share."""
     same_level: int = -1
-    """The number of a delay level."""
+    """The number of the delay level of all delayed messages."""
 
     def place(self, stream: Stream, plan: Plan) -> Place:
-        """Draw where a message goes."""
+        """Draw the topic and queue of a message."""
         if self.hot is not None and stream.chance(_HOT_CHANCE, "hot"):
             return self.hot
         place = (stream.below(plan.topics, "topic"), stream.below(plan.queues_per_topic, "queue"))
         return _next_place(place, plan) if place == self.silent else place
 
     def taken(self, producer: int, names: Sequence[str]) -> Sequence[str]:
-        """Return which of its messages a producer puts."""
+        """Return the names of the messages that a producer puts."""
         return names[::_LAZY_TAKES_ONE_OF] if producer == self.lazy else names
 
     def key(self, stream: Stream, keys: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""A door to a store in the same process: users call its methods, and each answer is judged at once."""
+"""Store door: puts drafts into a store in the same process, and judges each answer at once."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -24,17 +24,17 @@ OnAnswer = Callable[[PutEntry, PutMessageResult], Iterable[Violation]]
 
 @dataclass(slots=True)
 class StopDue:
-    """Counts puts down, and notifies the signal at the last."""
+    """Counts puts down, and notifies a signal at the last one."""
 
     puts: int
     signal: Signal
     has_begun: bool = False
-    """Whether the store is being stopped, or has been: it may refuse users."""
+    """Whether the stop has begun, after which the store may refuse requests."""
     ended_ns: int | None = None
-    """When it had stopped, None before."""
+    """The virtual time at the end of the stop, None before."""
 
     def count(self) -> None:
-        """Count a put that is about to be made."""
+        """Count a put before it is made."""
         self.puts -= 1
         if self.puts == 0:
             self.signal.notify()
@@ -42,7 +42,7 @@ class StopDue:
 
 @dataclass(slots=True)
 class StoreDoor:
-    """The door of all users of one life of a store."""
+    """The interface of all users to a store in one life."""
 
     plan: Plan
     kernel: Kernel
@@ -53,21 +53,21 @@ class StoreDoor:
     drawing: Drawing
     transactions: TransactionTraffic | None = None
     room: Room | None = None
-    """The room of the disk, if it is limited."""
+    """The capacity of the disk, if it is limited."""
     paused_ns: Callable[[int], int] = lambda _: 0
-    """Returns the sum of all pauses since a moment."""
+    """Returns the total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
-    """Judges answers, too."""
+    """An additional check of answers."""
     stop: StopDue | None = None
-    """The stop that is due under the users, if there is one."""
+    """The stop during traffic, None if the life has none."""
 
     @property
     def is_stopping(self) -> bool:
-        """Return whether the store is being stopped under its users, or has been."""
+        """Return whether a stop during traffic has begun."""
         return self.stop is not None and self.stop.has_begun
 
     def draw(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> Draft:
-        """Look at the store, then draw the next message or batch. place: its topic and queue, if they are given."""
+        """Draw the next message or batch. place: the required topic and queue, None to draw them."""
         if self.stop is not None:
             self.stop.count()
         with self.kernel.at_one_moment():
@@ -79,7 +79,7 @@ class StoreDoor:
         return draft
 
     def put(self, draft: Draft) -> bool:
-        """Put a message or a batch, note the answer in the ledger, and judge it. A store is asked once."""
+        """Put a message or a batch once, record the answer in the ledger, and judge it."""
         puts = [
             draft.put(
                 each,
@@ -117,8 +117,7 @@ class StoreDoor:
     ) -> None:
         """Record the answer to puts, and judge it.
 
-        refusal: how they have to be refused, None if they can be stored. asked_at: where the log ended when they were
-        put.
+        refusal: the required refusal, None if the puts can be stored. asked_at: the end of the log at the request.
         """
         plan = self.plan
         answer, append = result

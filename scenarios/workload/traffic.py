@@ -1,4 +1,4 @@
-"""Store traffic: runs the users of one life of a store, which are producers, consumers and operators."""
+"""Store traffic: runs the producers, consumers and operators of one life of a store."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ Report = Callable[[Iterable[Violation]], None]
 
 @dataclass(slots=True)
 class Traffic:
-    """The users of one life of a store. Each has a stream of its own, so that no schedule changes its actions."""
+    """The users of one life of a store. Their actions do not depend on the schedule: each has a stream of its own."""
 
     plan: Plan
     life: int
@@ -43,15 +43,15 @@ class Traffic:
     report: Report
     streams: Callable[[str], Stream]
     progress: ConsumerOffsetManager | None = None
-    """The offsets that consumers commit and begin at, None if they do not commit."""
+    """The committed offsets at which consumers start, None if consumers do not commit."""
     transactions: TransactionTraffic | None = None
-    """Decides half messages, None if producers send none."""
+    """The transaction service and its users, None if producers send no half messages."""
     room: Room | None = None
-    """The room of the disk, if it is limited."""
+    """The capacity of the disk, if it is limited."""
     paused_ns: Callable[[int], int] = lambda _: 0
-    """Returns the sum of all pauses since a moment."""
+    """Returns the total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
-    """Judges answers, too."""
+    """An additional check of answers."""
     _skew: Skew = field(init=False)
     _door: StoreDoor = field(init=False)
     _producing: int = field(default=0, init=False)
@@ -83,10 +83,7 @@ class Traffic:
             user.join(None)
 
     def run_into_a_stop(self, messages_each: int, stop: Callable[[], bool]) -> bool:
-        """Start all users, stop the store at a drawn one of their puts, and wait for them.
-
-        Return the result of stop.
-        """
+        """Start all users, stop the store at a drawn put, and wait for all users. Return the result of `stop`."""
         stream = self._stream("stop")
         puts_max = sum(len(self._names_of(number, messages_each)) for number in range(self.plan.producers))
         puts = stream.between(1, puts_max, "puts before the stop")
@@ -108,7 +105,7 @@ class Traffic:
         if plan.consuming.commits_offsets and self.progress is not None and self.life < len(plan.lives):
             persisting = operators.persisting_operators(self.progress, self._stream("persisting"))
             users.append(spawn("persisting operators", persisting))
-        if plan.starts.second and self._door.stop is None:  # after the stop a second start is legal
+        if plan.starts.second and self._door.stop is None:  # after a stop a second start is legal
             users.append(spawn("operator", self._second_start))
         if plan.retention.deletes_segments:
             retention = operators.retention_operator(store, self._stream("retention"))
@@ -144,7 +141,7 @@ class Traffic:
         self.store.world.tasks.sleep(pause_ms)
         self.disk.injected["second start"] += 1
         found = list(iso.check(self.store))
-        if not allowances.errors(self.disk):  # the second start may meet them, too
+        if not allowances.errors(self.disk):  # the second start may get the same errors
             self.report(found)
 
     def _wait_for_delayed(self) -> None:
@@ -154,7 +151,7 @@ class Traffic:
         self._producing -= 1
 
     def _decide_late(self) -> None:
-        """Let the producer group decide transactions of earlier lives, and answer questions for a while."""
+        """Let the producer group decide transactions of earlier lives, and answer check requests for a while."""
         assert self.transactions is not None
         healing = self.life == len(self.plan.lives)
         self.transactions.come_back(self._stream("producer-group"), healing=healing)
@@ -176,14 +173,14 @@ class Traffic:
         return produce
 
     def _returning_producer(self) -> Callable[[], None]:
-        """Return a task that puts to each queue while it is being removed."""
+        """Return a task that puts messages into each queue that is being removed."""
         stream = self._stream("returning-producer")
         ending: list[tuple[str, int]] = []
         users_topics = set(map(topic_of_users, range(self.plan.topics)))
         due = self.store.world.tasks.signal("queue ends")
 
         def note(place: tuple[str, int]) -> None:
-            if place[0] in users_topics:  # users put to no other topics by name
+            if place[0] in users_topics:  # users put messages only into these topics
                 ending.append(place)
                 due.notify()
 
@@ -202,7 +199,7 @@ class Traffic:
         return produce
 
     def put_one(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> None:
-        """Put a message of a name, or a batch. place: its topic and queue, if they are given."""
+        """Put a message of that name, or a batch. place: the required topic and queue, None to draw them."""
         self._door.put(self._door.draw(stream, name, place))
 
     # -- consuming ---------------------------------------------------------------------------------

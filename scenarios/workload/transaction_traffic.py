@@ -1,9 +1,9 @@
-"""Producers with transactions, and the group that answers for them when the store asks.
+"""Transaction traffic: producers of half messages, and the group that answers check requests of the store.
 
-The producer of a half message decides at once, later, or never. In the last case the store asks its group, which may
-answer after a while or never. The behaviour of each transaction is drawn when the half message is put, so that no
-schedule changes it. The group outlives the store: in later lives it answers for transactions of earlier ones, and
-decides some of them unasked.
+The producer of a half message decides at once, later, or never. In the last case the store sends check requests to the
+producer group, which may answer after a while or never. The behaviour of each transaction is drawn before the put, so
+it does not depend on the schedule. The group outlives the store: in later lives it answers for transactions of earlier
+ones, and decides some of them without a request.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ from .options import message_of
 
 _PUT_BACK_BYTES = len("\2TRANSACTION_CHECK_TIMES\1") + 10 + len("\2TRAN_PREPARED_QUEUE_OFFSET\1") + 19
 _NEVER = 1_000
-"""More questions than the store ever asks."""
+"""More check requests than the store ever sends."""
 _COMES_BACK_CHANCE = 0.4
 _STAYS_MS_MAX = (1, 600, 2_500)
 _IMMUNITY_S = 1
@@ -62,7 +62,7 @@ def draw_behaviour(stream: Stream) -> Behaviour:
 
 
 def fits(put: PutEntry, plan: Plan) -> bool:
-    """Return whether a segment can hold every record that can be made of a half message."""
+    """Return whether every record that the store makes of a half message fits into a segment."""
     longer_topic = max(len(GIVEN_UP_TOPIC), len(put.topic.encode())) - len(HALF_TOPIC)
     return put.record_bytes + longer_topic + _PUT_BACK_BYTES + BLANK_BYTES <= plan.commit_log_bytes
 
@@ -78,21 +78,21 @@ class TransactionTraffic:
     ledger: Ledger
     report: Callable[[Iterable[Violation]], None]
     is_calm: bool = False
-    """Whether no fault or pause delays this life."""
+    """Whether this life has no fault or pause."""
     service: TransactionalMessageService = field(init=False)
     _earlier: dict[str, int] = field(init=False)
-    """How many decisions of earlier lives each transaction has that reached this one."""
+    """The number of decisions of earlier lives, for each transaction that still exists in this life."""
     _others: int = field(init=False)
-    """How many decisions in this life were carried out by another service of the same store."""
+    """The number of decisions in this life that another service of the same store executed."""
     _owed: list[Transaction] = field(default_factory=list, init=False)
-    """Decided transactions without a stored op. Only this service knows the decision."""
+    """Decided transactions without a stored op. Their decision exists only in this service's memory."""
     _answers: list[Task] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
-    """When this life began to ask, by the wall clock."""
+    """Wall-clock time at which this life began to check."""
     _newest_stored_ms: int = field(default=0, init=False)
-    """The newest store time then. No later record has an earlier store time, whatever the clock reads."""
+    """The newest store time at `_began_ms`. No later record has an earlier store time, even if the clock steps back."""
     _is_over: bool = field(default=False, init=False)
-    """Whether the store is being stopped, and may refuse requests."""
+    """Whether the store is being stopped, so that it may refuse requests."""
 
     def __post_init__(self) -> None:
         transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
@@ -116,26 +116,26 @@ class TransactionTraffic:
         for answer in self._answers:
             answer.join(None)
         for transaction in self._owed:
-            transaction.settled_at = None  # the next service may ask, in this life of the store or another
+            transaction.settled_at = None  # the next service may ask again, in this life of the store or a later one
 
     # -- producers ---------------------------------------------------------------------------------
 
     def prepare(self, put: PutEntry, behaviour: Behaviour) -> PutMessageResult:
-        """Put a half message that the ledger knows."""
+        """Put a half message that is already in the ledger."""
         self.ledger.transactions.prepare(put.name, behaviour)
         place, properties = (put.topic, put.body, put.queue_id), put.properties.decode()
         flag = TRANSACTION_PREPARED
         return self.service.prepare(message_of(*place, properties, put.given, wait=put.wait, sys_flag=flag))
 
     def decide(self, put: PutEntry) -> None:
-        """Decide a half message after its answer, if its producer decides by itself."""
+        """Decide a half message after the answer to its put, if the producer does not wait for a check request."""
         transaction = self.ledger.transactions.by_name[put.name]
         behaviour = transaction.behaviour
         if put.physical_offset is None or behaviour.own_after_ms is None:
             return
         if behaviour.own_after_ms:
             self.store.world.tasks.sleep(behaviour.own_after_ms)
-        if not transaction.is_claimed(0):  # unless its group has answered a question
+        if not transaction.is_claimed(0):  # otherwise the group has answered a check request
             self._decide_on_own(transaction, put)
 
     def _decide_on_own(self, transaction: Transaction, put: PutEntry) -> None:
@@ -144,7 +144,7 @@ class TransactionTraffic:
         request = EndTransaction(GROUP, put.queue_offset, put.physical_offset)
         behaviour = transaction.behaviour
         found = self._must_find(put)
-        if behaviour.contradicts and not self._is_over:  # no task would wait for it
+        if behaviour.contradicts and not self._is_over:  # during a stop no task waits for it
             otherwise = partial(self._end, transaction, put, request, commits=not behaviour.commits, found=found)
             self._spawn("contradiction", otherwise)
         self._end(transaction, put, request, commits=behaviour.commits, found=found)
@@ -165,7 +165,7 @@ class TransactionTraffic:
         return self._must_be_found(end, is_visible=is_visible, in_buffer=self.plan.memory.transient_pool)
 
     def come_back(self, stream: Stream, *, healing: bool) -> None:
-        """Decide some transactions of earlier lives unasked, then answer questions for a while.
+        """Decide some transactions of earlier lives without a request, then answer check requests for a while.
 
         healing: whether all faults have ended, so that the wait is not needed.
         """
@@ -184,18 +184,18 @@ class TransactionTraffic:
     # -- the producer group ------------------------------------------------------------------------
 
     def _asked(self, record: MessageRecord) -> None:
-        """Judge a question, and answer it in a task of its own."""
+        """Judge a check request, and answer it in a task of its own."""
         ledger = self.ledger
         name = decode_properties(record.properties).get("KEYS", "").lstrip(" ").partition(" ")[0]
         transaction = ledger.transactions.by_name.get(name)
         late_ms_max = None
-        if self.is_calm:  # each question may wait for a flush
+        if self.is_calm:  # each check request may wait for a flush
             others_ms = len(ledger.transactions.by_name) * live.overtaken_ms_max(self.plan)
-            put_back_ms = live.answer_ms_max(self.plan) or 0  # it may need a new segment
+            put_back_ms = live.answer_ms_max(self.plan) or 0  # the put back may need a new segment
             config = self.store.config
-            # A pass reads the file, and waits for the commit before it asks.
+            # A pass reads the file, and waits for the commit before it sends a request.
             seen_ms = 0 if self.store.commit is None else 2 * config.commit_interval_commit_log_ms
-            # A pass ends at a transaction with its decision still in a buffer. Several may come before this one.
+            # A pass ends at a transaction whose decision is still in a buffer. Several of these may be before this one.
             hidden = 0 if self.store.commit is None else len(ledger.transactions.decisions)
             passes_ms = (2 + hidden) * TRANSACTIONS.transaction_check_interval_ms
             late_ms_max = live.delivery_ms_max(self.plan) + passes_ms + seen_ms + put_back_ms + others_ms
@@ -214,7 +214,7 @@ class TransactionTraffic:
     def _may_have_been_due(self, transaction: Transaction, record: MessageRecord) -> bool:
         """Return whether a clock that was set back may have made a half message due early.
 
-        The clock had read the time at which the message is due, or has read a time before its birth.
+        Before a step back the clock had reached the due time, or after it the clock was before the born time.
         """
         born_ms = record.born_timestamp_ms
         due_ms = born_ms + (transaction.behaviour.immunity_s * 1000 or TRANSACTIONS.transaction_timeout_ms)
@@ -226,7 +226,7 @@ class TransactionTraffic:
     def _answer(self, transaction: Transaction | None, record: MessageRecord, found: list[Violation]) -> None:
         self.report(found)
         if transaction is None:
-            return  # a disk that changes bytes has changed its name
+            return  # a disk that changes bytes has changed the name in the record
         behaviour = transaction.behaviour
         transaction.questions += 1
         if transaction.questions <= behaviour.unknowns:
@@ -247,14 +247,14 @@ class TransactionTraffic:
     def _end(
         self, transaction: Transaction, put: PutEntry, request: EndTransaction, *, commits: bool, found: bool
     ) -> None:
-        """Request a decision, note the answer and judge it. found: whether a look-up must find the half message."""
+        """Request a decision, record and judge the answer. found: whether a lookup must find the half message."""
         transactions = self.ledger.transactions
         decision = transactions.ask(transaction, commits=commits, now_ns=self.store.world.clock.monotonic_ns())
         end = self.service.commit if commits else self.service.rollback
         try:
             result = end(request)
         except (StoreError, OSError):
-            return  # it may be stored or not
+            return  # the decision may be stored or not
         decision.status = result.status
         if self._is_over and result.status not in (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED):
             return
@@ -275,13 +275,13 @@ class TransactionTraffic:
             )
         )
         if result.status is EndTransactionStatus.DECIDED:
-            # Not the end for readers: messages that the check has put back before may still be in a buffer.
+            # Not the readable end, because messages put back earlier may still be in a buffer.
             transaction.settled_at = self.store.log.put_offset
             if not result.op_is_stored:
                 self._owed.append(transaction)
 
     def _may_have_gone(self, physical_offset: int) -> bool:
-        """Return whether a record may be gone: it has expired, or a failed fsync has reverted it."""
+        """Return whether a record may be missing, because it has expired or a failed fsync reverted it."""
         if physical_offset < self.ledger.expired_to:
             return True
         segment = self.store.log.find(physical_offset)
@@ -293,9 +293,10 @@ class TransactionTraffic:
         return self.plan.memory.transient_pool and allowances.has_met_any(self.disk)
 
     def _must_be_found(self, end: int, *, is_visible: bool, in_buffer: bool) -> bool:
-        """Return whether a look-up must find a half message that ends there.
+        """Return whether a lookup must find a half message whose record ends at `end`.
 
-        is_visible: whether its answer implies that. A failing or slow disk and a buffer before the log are excuses.
+        is_visible: whether the answer to its put implies that, unless the disk fails or is slow, or a write buffer is
+        in use (in_buffer).
         """
         disk = self.disk
         is_excused = in_buffer or allowances.delays(disk, self.plan) or allowances.sync_errors(disk)
@@ -314,11 +315,11 @@ class TransactionTraffic:
     # -- in the end --------------------------------------------------------------------------------
 
     def cursors(self) -> Iterable[Cursor]:
-        """Return the progress of the check: at the end it is past all settled transactions."""
+        """Return the cursors of the check, which must pass all settled transactions."""
         return quiescence.deciding(self.store, self.plan, self.offsets, TRANSACTIONS)
 
     def settle(self) -> None:
-        """Wait until no transaction is open. Meanwhile there are no faults and no puts."""
+        """Wait until all transactions are settled. There are no faults and puts during the wait."""
         waited_ms = 0
         while names := tx.unsettled(self.ledger, read_store(self.store)):
             if waited_ms > _SETTLED_MS_MAX + live.clock_ms_max(self.plan):

@@ -1,1 +1,1 @@
-"""Runs of a broker that clients reach over a network which is not to be relied on."""
+"""Broker runs: brokers and their clients on an unreliable network."""

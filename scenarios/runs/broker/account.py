@@ -18,7 +18,7 @@ from .message_options import EVERYTHING, Subscription, message_of
 
 @dataclass(slots=True)
 class BrokerAccount:
-    """All that is known of one broker. Invariant: the lives of all parts begin and end together."""
+    """The records about one broker. Invariant: the lives of all parts begin and end together."""
 
     ledger: Ledger
     sync_flush: bool
@@ -28,11 +28,11 @@ class BrokerAccount:
     has_steady_clock: bool = True
     """Whether no machine's clock steps, so that no message may be delivered before its time."""
     hits: Counter[str] = field(default_factory=Counter)
-    """Counts of `runs.marks`. All brokers of a run share them."""
+    """Counts for `runs.marks`, shared by all brokers of a run."""
     group: GroupDelivery = field(default_factory=GroupDelivery)
 
     def can_be_read(self, put: PutEntry) -> bool:
-        """Return whether consumers want a put that was just answered, and are given it at once."""
+        """Return whether a put that was just answered matches the subscription and can be consumed at once."""
         return (put.wait or not self.sync_flush) and self.subscription.wants(put.properties)
 
     def note_stop(self, *, keeps_progress: bool = True) -> None:
@@ -43,7 +43,7 @@ class BrokerAccount:
         self._end_life()
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
-        """Record a crash that the judge has noted in the ledger. The arguments are those of `GroupCommits`."""
+        """Record a crash, after the judge has recorded it in the ledger. The arguments are those of `GroupCommits`."""
         self.ledger.commits.note_crash(persisted_within_ms, died_ns)
         self.ledger.progress_is_final = False
         self._end_life()
@@ -54,7 +54,7 @@ class BrokerAccount:
         self.pull_times.begin_life()
 
     def note_recovery(self, found: RecoveredStore) -> None:
-        """Record the result of a recovery, after the judge has noted it in the ledger."""
+        """Record the result of a recovery, after the judge has recorded it in the ledger."""
         places = dict(user_places(found.records))
         ends = {queue: one.max_offset for queue, one in found.queues.items()} if self.ledger.expired_to else {}
         self.ledger.commits.take_back(self.group.note_recovery(self.ledger.life, places, ends))

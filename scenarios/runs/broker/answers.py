@@ -1,11 +1,11 @@
-"""Answers to sends: notes a broker's response in the ledger, and judges it.
+"""Answers to sends: records a broker's response in the ledger, and judges it.
 
     SUCCESS                 the put is stored, and as durable as the settings promise
     timeout, no slave       the put is stored, and may not be durable
     busy, illegal, no room  the put is not stored
     any other code          the put may be stored or not
 
-A response of an earlier life of the broker may arrive late. Its promise is that of its life: none under ASYNC_FLUSH.
+A response of an earlier life of the broker may arrive late. Under ASYNC_FLUSH such a response promises no durability.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ _STATUSES: dict[int, PutMessageStatus] = {
 
 
 def put_status(code: int) -> PutMessageStatus:
-    """Return the put status that a response stands for."""
+    """Return the put status that corresponds to a response code."""
     return _STATUSES.get(code, PutMessageStatus.UNKNOWN_ERROR)
 
 
@@ -48,9 +48,10 @@ def note_answer(
     asked_in: int,
     now_ns: int,
 ) -> Iterator[Violation]:
-    """Record the response to the puts of one send, and yield its violations. asked_in: the life that was asked.
+    """Record the response to the puts of one send, and yield its violations.
 
-    refusal: how the send has to be refused, None if its messages can be stored.
+    asked_in: the broker's life that received the send. refusal: the required refusal, None if the messages can be
+    stored.
     """
     ledger, fields, first = account.ledger, response.ext_fields, puts[0]
     is_late, is_stored = asked_in != ledger.life, response.code == ResponseCode.SUCCESS
@@ -81,6 +82,6 @@ def note_answer(
 
 
 def _refused_or_not(code: int) -> PutMessageStatus:
-    """Return the status of a put that a response makes clear, UNKNOWN_ERROR if it may be stored or not."""
+    """Return the put status if a response code determines it, else UNKNOWN_ERROR: the put may be stored or not."""
     known = (ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL)
     return put_status(code) if code in known else PutMessageStatus.UNKNOWN_ERROR

@@ -1,4 +1,4 @@
-"""Broker nodes: the machines of the brokers of a run, which has one or more masters, and may have slaves."""
+"""Broker nodes: the machines of the brokers of a run, which has at least one master and may have slaves."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -44,14 +44,14 @@ from .watched_requests import WatchedRequests
 
 PORT = 10911
 REGISTER_MS = 10_000
-"""Between two registrations with other name servers; RocketMQ's brokers take 30 s, and 10 at least."""
+"""Interval of registrations with other name servers. RocketMQ's brokers use 30 s, and at least 10 s."""
 _FIRST = "master"
 _REMEMBERED_BYTES = 200
-"""How much of the log counts as in memory if slaves are read. Consumers that lag further are sent to a slave."""
+"""If slaves are read: the size of the log in memory. A broker redirects consumers that lag further to a slave."""
 _POOL_BUFFERS = 4
-"""The log always uses two. A broker refuses sends while it has no other."""
+"""The log always uses two buffers. A broker refuses sends while it has no free buffer."""
 TRANSACTION_CHECKS = 15
-"""How often a producer is asked about a half message before that is given up."""
+"""The number of check requests before a half message is given up."""
 
 
 class BrokerIdentity(NamedTuple):
@@ -65,7 +65,7 @@ class BrokerIdentity(NamedTuple):
 
     @property
     def is_first(self) -> bool:
-        """Return whether it is the first master, which every run has."""
+        """Return whether this is the first master, which every run has."""
         return self.name == _FIRST
 
 
@@ -82,7 +82,7 @@ def identities_of(plan: Plan) -> list[BrokerIdentity]:
 
 
 class BrokerNode(Node):
-    """A broker over all its lives."""
+    """One broker over all its lives."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class BrokerNode(Node):
     ) -> None:
         """Make a node.
 
-        settling, account, history: its own, or its master's; others: the other brokers; lasting: its disk.
+        settling, account, history: those of the broker or of its master; others: the other brokers; lasting: its disk.
         """
         super().__init__(identity.name, identity.host, lasting)
         self.account = account
@@ -113,24 +113,24 @@ class BrokerNode(Node):
         }
         self._limits = ServerLimits(pools)
         self.died_ns = 0
-        """When its newest life ended. The run notices it later."""
+        """The virtual time at which its newest life ended. The run notices this later."""
         self.is_put_away = True
         """Whether the disk of its newest life has been kept."""
         self._has_shut_down = False
-        """Whether the store of its newest life has closed its files."""
+        """Whether the newest life's store has closed its files."""
         self._server: RemotingServer | None = None
         self._broker: Broker | None = None
         self._operators: dict[str, tuple[Task, Signal]] = {}
-        """The operators of its newest life, each with the signal that calls it off."""
+        """The operator tasks of its newest life, each with the signal that stops it."""
         self._requests: WatchedRequests | None = None
-        """The watched requests of its newest life, None until it serves."""
+        """The watched requests of its newest life, None before the broker accepts requests."""
         self._closed_ns: dict[Channel, int] = {}
-        """The virtual times at which it had handled the end of connections of its newest life."""
+        """In its newest life, the virtual time at which the broker had handled the end of each connection."""
         self._logged: list[DivergedError] = []
         """The divergences that its newest life has logged."""
 
     def _take_part(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
-        """Be a certain broker from the next life on. others: the other brokers."""
+        """Set the identity and settings of the broker from the next life on. others: the other brokers."""
         self.identity = identity
         self.is_slave = identity.address.is_slave
         self.note_others(others)
@@ -156,14 +156,14 @@ class BrokerNode(Node):
         )
 
     def note_others(self, others: Sequence[BrokerIdentity]) -> None:
-        """Record the other brokers, which must be in its routes from now on. Its settings do not change."""
+        """Set the other brokers, which the broker's routes must contain from now on. Its settings do not change."""
         self._others = others
         self._names: dict[str, dict[int, str]] = {}
         for address in sorted(each.address for each in (self.identity, *others)):
             self._names.setdefault(address.broker, {})[address.broker_id] = address.address
 
     def take_over(self, others: Sequence[BrokerIdentity]) -> None:
-        """Turn a slave into the master, from the next life on. others: the brokers that are left."""
+        """Make a slave the master from the next life on. others: the remaining brokers."""
         master = self.identity.address._replace(broker_id=MASTER_ID)
         self._take_part(self.identity._replace(address=master), others)
 
@@ -217,7 +217,7 @@ class BrokerNode(Node):
             self._hire("resuming operator", resuming)
 
     def _begin_delivery(self) -> None:
-        """Record the delivery progress at the start of this life, and how late deliveries may be."""
+        """Record the delivery progress at the start of this life, and the limit for late deliveries."""
         store, plan = self.loaded, self._plan
         late_ms_max = live.delivery_ms_max(plan) if live.is_calm(plan) and not plan.capacity_bytes else None
         began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
@@ -226,7 +226,7 @@ class BrokerNode(Node):
         )
 
     def _end_process(self) -> None:
-        """End the process, as `tornlog serve` does after its server has failed. The next life starts it again."""
+        """End the process, as `tornlog serve` does after its server failed. The next life starts it again."""
         machine, _, endpoint = self.life
         endpoint.dies_silently = False
         self._kernel.kill(machine)
@@ -243,7 +243,7 @@ class BrokerNode(Node):
         self._operators[name] = machine.tasks.spawn(name, work(closing.wait)), closing
 
     def _call_off(self, name: str) -> None:
-        """Call an operator off, and wait until it ends."""
+        """Stop an operator task, and wait until it ends."""
         task, closing = self._operators.pop(name)
         closing.notify()
         task.join(None)
@@ -280,7 +280,7 @@ class BrokerNode(Node):
         self.settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
 
     def clean(self) -> None:
-        """Wait until expired segments are gone."""
+        """Wait until retention has removed expired segments."""
         self.settling.clean(self.loaded, self.life.disk)
 
     def expire(self, log_offset: int) -> None:
@@ -289,12 +289,12 @@ class BrokerNode(Node):
         self.account.ledger.expire(log_offset)
 
     def end_queue(self, place: tuple[str, int]) -> None:
-        """Report that a queue is about to lose its last file, which no operator has asked for."""
+        """Report a violation: the broker is about to remove a queue's last file, which no operator requested."""
         summary = f"the queue {place[0]}/{place[1]} goes"
         self._judge.broken("CLEAN", summary, "files", "at least one", "none")
 
     def cursors(self) -> Iterator[Cursor]:
-        """Yield the cursors of a master that are not those of its store."""
+        """Yield the cursors of a master's broker, without those of its store."""
         (broker, store), (_, disk, _) = self._loaded, self.life
         offsets, plan = broker.offsets, self._plan
         yield from quiescence.consuming(store, plan, disk, offsets, CONSUMER_OFFSET_INTERVAL_MS)
@@ -305,7 +305,7 @@ class BrokerNode(Node):
             yield from quiescence.deciding(store, plan, offsets, broker.transactions.config)
 
     def naming(self) -> Iterator[Cursor]:
-        """Yield its routes as a name server. They must have all brokers, which are all on."""
+        """Yield a cursor for the broker's routes as a name server, which must contain all brokers. All must be on."""
         broker, _ = self._loaded
         known, wanted = broker.name_server.cluster_info()["brokerAddrTable"], self._names
         at = {name: each["brokerAddrs"] for name, each in known.items()}
@@ -313,7 +313,7 @@ class BrokerNode(Node):
         yield Cursor(f"routes at {self.name}", BrokerRegistration.name, at, wanted, within_ms)
 
     def following(self, master: "BrokerNode") -> Iterator[Cursor]:
-        """Yield how far a slave lags in the master's log, tables and offsets."""
+        """Yield the cursors of a slave: its log, tables and offsets, with its master's as their ends."""
         (slave, store), (broker, own) = self._loaded, master._loaded
         assert slave.ha is not None, "there is a network"
         assert slave.ha.client is not None, "it is a slave"
@@ -353,9 +353,9 @@ class BrokerNode(Node):
         return rep.check_settled(self.name, store, own, why, is_logged=is_logged)
 
     def check_life(self, master: "BrokerNode") -> Iterator[Violation]:
-        """Yield violations of the newest life, now or at its death. master: of its cluster."""
+        """Yield violations of the newest life, now or at its death. master: the master of its cluster."""
         if self._requests is None:
-            return  # it has not served
+            return  # the broker has not accepted requests
         now_ns = self._kernel.now_ns if self.is_alive else self.died_ns
         yield from self._requests.check_waiting(now_ns)
         broker, _ = self._loaded
@@ -372,7 +372,7 @@ class BrokerNode(Node):
         return self._broker, self.loaded
 
     def note_log(self) -> None:
-        """Record the content of its log, which slaves may have. A closed store is not read."""
+        """Record the content of the log, which slaves may have. A closed store is not read."""
         if self.store is not None and not self.is_slave and not self._has_shut_down:
             self._history.extend(self.store.log)
 
@@ -383,9 +383,9 @@ class BrokerNode(Node):
         return self._broker.offsets.last_error is None
 
     def look(self, machine: Machine, disk: Disk, *, settled: bool, shown: bool) -> None:
-        """Load once more without starting, and judge the store.
+        """Load the store again without starting it, and judge it.
 
-        settled: whether transactions must be decided; shown: whether consumers must have received all messages.
+        settled: whether all transactions must be settled; shown: whether consumers must have received all messages.
         """
         broker = self._load(world_of(machine, disk), disk, machine)
         self._recovered(broker, disk)
@@ -423,7 +423,7 @@ class BrokerNode(Node):
         return broker
 
     def _recovered(self, broker: Broker, disk: Disk) -> None:
-        """Judge the recovery of the last life, and note its results."""
+        """Judge the recovery of the last life, and record its results."""
         store = broker.own_store
         if self.is_slave:
             self._judge.recovery_alone(store, disk)

@@ -1,7 +1,7 @@
-"""Client machine: may die at moments that matter for its client, and is replaced by another machine.
+"""Client machine: may die at critical moments of its client, and is replaced by another machine.
 
-A client outlives its machines, like an application that restarts elsewhere. It keeps written state, such as messages to
-send, and loses memory, such as its position in a queue.
+A client outlives its machines, like an application that restarts elsewhere. It keeps persistent state, such as messages
+to send, and loses state in memory, such as its position in a queue.
 """
 
 from collections import Counter
@@ -17,14 +17,14 @@ from ...claims.machine import world_of
 
 CLIENT_DEATH = "client death"
 _UNTIL_DEATH_MS = (0, 0, 1, 10, 100, 1_000)
-"""0: at the next scheduling point, maybe before the request that it was about to make."""
+"""0: death at the next scheduling point, possibly before the client's next request."""
 _OFF_MS = (1, 100, 2_000, 10_000)
 
 
 class ClientMachine:
-    """The present machine of one client. Invariant: while it is off, a task is under way to switch it on.
+    """The present machine of one client. Invariant: while the machine is off, a task exists that will switch it on.
 
-    director: the machine that conducts the run. It never dies.
+    director: the machine that controls the run and never dies.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class ClientMachine:
         host: str,
         death_chance: float,
     ) -> None:
-        """death_chance: for each moment at which it may die."""
+        """death_chance: the chance of death at each moment that the client reports."""
         self.begin: Callable[[World], None] = lambda world: None
-        """Called with the world of each new machine, the first too: starts the client."""
+        """Starts the client. Called with the world of each new machine, including the first."""
         self.on_death: Callable[[], None] = lambda: None
         self.host = host
         self.injected: Counter[str] = Counter()
@@ -52,13 +52,13 @@ class ClientMachine:
         self._death_chance = death_chance
         self._disk = Disk(kernel, stream.within("disk"))
         self.lives = 0
-        """How often it has been switched on."""
+        """The number of times it was switched on."""
         self._life: tuple[Machine, HostNetwork] | None = None
         self._death: SimTask | None = None
-        """The task that kills it and switches it on again, also after it has ended."""
+        """The task that kills the machine and switches it on again. Kept after the task has ended."""
 
     def switch_on(self) -> None:
-        """Have the client run on a new machine."""
+        """Start the client on a new machine."""
         self.lives += 1
         machine = self._kernel.machine(self._name if self.lives == 1 else f"{self._name}#{self.lives}")
         endpoint = self._network.join(machine, self.host)
@@ -70,13 +70,13 @@ class ClientMachine:
         return self._life is not None and self._life[0].alive
 
     def may_die(self, moment: str) -> None:
-        """Let it die now or a little later, with the death chance. moment: the present step of its client."""
+        """With the death chance, let the machine die now or later. moment: the present step of the client."""
         is_dying = self._death is not None and not self._death.ended
         if not is_dying and self._stream.chance(self._death_chance, f"dies {moment}"):
             self._death = self._kernel.spawn(self._director, f"death of {self._name}", self._die)
 
     def spare(self) -> None:
-        """Let it die no more; return when it is on."""
+        """Prevent further deaths, and wait until the machine is on."""
         self._death_chance = 0.0
         if self._death is not None:
             self._death.join(None)

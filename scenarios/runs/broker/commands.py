@@ -1,4 +1,4 @@
-"""Requests of simulated clients, as RocketMQ's client sends them."""
+"""Commands: the requests of simulated clients, as RocketMQ's clients send them."""
 
 import json
 import re
@@ -19,9 +19,9 @@ from .message_options import Subscription
 PRODUCER_GROUP = GROUP
 CONSUMER_GROUP = "consumers"
 HEARTBEAT_MS = 3_000
-"""Heartbeat interval. RocketMQ's clients use 30 s, and expire after 120."""
+"""Heartbeat interval. RocketMQ's clients use 30 s, and its brokers drop a client after 120 s without one."""
 TRANSACTION_MS = 1_000
-"""The age at which a producer is asked about a half message, and the interval of questions."""
+"""The age at which a broker first asks a producer about a half message, and the interval of check requests."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 _CPP_HEAD = Struct(">ii")
 _CPP_HEADER_AT = 4
@@ -31,7 +31,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> RemotingCommand:
-    """Return a send of a draft under the names of its puts. queues: of its topic, if the broker has to create it."""
+    """Return the send request for a draft and its puts. queues: their number if the broker creates the topic."""
     given, names = draft.given, [put.name for put in puts]
     wait = f"WAIT\1{'true' if draft.wait else 'false'}"
     if draft.in_batch:
@@ -57,12 +57,12 @@ def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> Remotin
 
 
 def waits(send: RemotingCommand) -> bool:
-    """Return whether a send is answered only when its messages are durable, under SYNC_FLUSH."""
+    """Return whether a broker with SYNC_FLUSH answers a send only after its messages are durable."""
     return not send.ext_fields.get("i", "").startswith("WAIT\1false")
 
 
 def sent_properties(draft: Draft, name: str) -> str:
-    """Return the properties of a message that is sent alone under a name, without WAIT."""
+    """Return the properties, without WAIT, of a message that is sent alone with this put name."""
     unique = () if draft.behaviour is None else (f"UNIQ_KEY\1{name}",)
     return draft.messages[0].properties(name, *unique)
 
@@ -70,7 +70,7 @@ def sent_properties(draft: Draft, name: str) -> str:
 def end_transaction_command(
     name: str, queue_offset: int, log_offset: int, decision: int, *, asked: bool
 ) -> RemotingCommand:
-    """Return the decision about a half message. asked: whether the broker has asked for it."""
+    """Return a commit or rollback request. asked: whether it answers a check request of the broker."""
     fields = {
         "producerGroup": PRODUCER_GROUP,
         "tranStateTableOffset": str(queue_offset),
@@ -111,7 +111,7 @@ def pull_command(
     commit: bool = False,
     group: str = CONSUMER_GROUP,
 ) -> RemotingCommand:
-    """Return a pull of a group from an offset on, which may be held. commit: whether it commits that offset."""
+    """Return a pull request from an offset on, which the broker may hold. commit: whether it commits that offset."""
     fields = {
         "consumerGroup": group,
         "topic": topic,
@@ -162,7 +162,7 @@ def route_command(topic: str) -> RemotingCommand:
 
 
 def pulled_records(body: bytes) -> Iterator[Reading]:
-    """Yield the records in the answer to a pull. Raises UnreadableError if it is no run of records."""
+    """Yield the records in the answer to a pull. Raises UnreadableError for any other content."""
     at = 0
     while at < len(body):
         reading = read(body, at, len(body), file="answer to a pull")

@@ -1,7 +1,7 @@
-"""A consumer of brokers: owns some queues, and pulls them as RocketMQ's push consumer does.
+"""Broker consumer: pulls a set of queues as RocketMQ's push consumer does.
 
-Its machine may die while it handles messages. Then its next machine, or another member of the group, goes on at the
-committed offset.
+The consumer's machine may die while it handles messages. Then its next machine, or another member of the group,
+continues at the committed offset.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,16 +42,16 @@ from .routes import BROKER, BrokerAddress, Routes
 
 RETRY_MS = 100
 _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
-"""Back-off between two pulls without messages. It doubles, because idle turns are most of a run."""
+"""Back-off between two pulls without messages. It doubles, because most pulls of a run find no message."""
 PATIENCE_MS = 3_000
-"""How long an answer may take, in addition to the time that a pull is held."""
+"""The limit for an answer, in addition to the time for which a pull is held."""
 PULLED = (
     ResponseCode.SUCCESS,
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 )
-"""Answers after which a broker has noted the offset in the pull."""
+"""Answers after which a broker has stored the commit offset of the pull."""
 
 
 class BrokerQueue(NamedTuple):
@@ -71,7 +71,7 @@ class BrokerQueue(NamedTuple):
 
 
 class BrokerConsumer:
-    """Pulls each of its queues in a task, beginning at the committed offset, and commits its position."""
+    """Pulls each of its queues in a task of its own, starts at the committed offset, and commits its position."""
 
     def __init__(
         self,
@@ -85,10 +85,10 @@ class BrokerConsumer:
     ) -> None:
         """Make a consumer.
 
-        routes: makes the routes of a machine; accounts: of each broker, by name; stream: draws redeliveries.
+        routes: creates the routes of a machine; accounts: one per broker, by name; stream: draws redeliveries.
         """
         self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
-        """What it wants next of each queue; None: it is about to ask where the group is."""
+        """By queue, the next offset to pull; None before the consumer has queried the committed offset."""
         self.insists = False
         """Whether each of its requests must be answered in time from now on."""
         self._plan = plan
@@ -112,12 +112,12 @@ class BrokerConsumer:
             for name, account in accounts.items()
         }
         self._pulling_in = 0
-        """The life of its machine that has started all pull tasks."""
+        """The life of the machine in which all pull tasks were started."""
         machine.begin = self._begin
         machine.switch_on()
 
     def _begin(self, world: World) -> None:
-        """Pull from a new machine."""
+        """Start to pull on a new machine."""
         self._world = world
         self._routes = self._make_routes(world)
         self._routes.start([topic_of_users(number) for number in range(self._plan.topics)])
@@ -147,18 +147,18 @@ class BrokerConsumer:
         self._world.tasks.spawn(f"pull {queue}", partial(self._consume, queue))
 
     def restart(self) -> None:
-        """Forget all positions, and go on at the committed offsets."""
+        """Drop all positions, and continue at the committed offsets."""
         for queue in self.positions:
             self.positions[queue] = None
 
     def hand_over(self, other: "BrokerConsumer") -> None:
-        """Hand its queues over to another member of the group, because its machine is off."""
+        """Move its queues to another member of the group, because its machine is off."""
         queues = list(self.positions)
         self.positions.clear()
         for queue in queues:
             other.positions[queue] = None
             if other._machine.is_on and other._pulling_in == other._machine.lives:
-                with suppress(MachineDied):  # between two queues: its next life begins with all of them
+                with suppress(MachineDied):  # the death was between two queues; the next life starts with all queues
                     other._start(queue)
 
     def _consume(self, queue: BrokerQueue) -> None:
@@ -211,7 +211,7 @@ class BrokerConsumer:
             account.hits["pulled from a slave"] += is_slave
             self._take(queue, position, response, asked_in)
             return
-        if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made and not is_slave:  # when that was asked
+        if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made and not is_slave:  # is_made: at the request
             self._report(check_topic(ledger, queue.topic))
         if response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
             following = int(response.ext_fields["nextBeginOffset"])
@@ -220,7 +220,7 @@ class BrokerConsumer:
                 if asked_in == ledger.life:
                     self._report(consumers.check_skipped(ledger, queue.queue, position, following))
             account.group.pass_over(queue.queue, following, asked_in=asked_in)
-            self._move(queue, position, following)  # before it rests, because the broker may die meanwhile
+            self._move(queue, position, following)  # before the pause, because the broker may die during it
         idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
         self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
         tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, RETRY_MS))
@@ -247,7 +247,7 @@ class BrokerConsumer:
             with self._committing(queue, following) as commit:
                 kept_by = self._routes.for_progress(queue.broker, queue.topic)
                 answer = self._invoke(kept_by, update_offset_command(*queue.queue, following), PATIENCE_MS)
-                is_kept = kept_by is not None and not kept_by.is_slave  # a slave's table is replaced by its master's
+                is_kept = kept_by is not None and not kept_by.is_slave  # a slave replaces its table by its master's
                 commit.is_answered = is_kept and answer is not None and answer.code == ResponseCode.SUCCESS
 
     def _committing(self, queue: BrokerQueue, offset: int) -> AbstractContextManager[Commit]:
@@ -284,7 +284,7 @@ class BrokerConsumer:
             raise
 
     def _move(self, queue: BrokerQueue, before: int, after: int) -> None:
-        """Change the position in a queue, unless it was reset meanwhile."""
+        """Change the position in a queue, unless a restart reset it since the pull."""
         if self.positions[queue] == before:
             self.positions[queue] = after
 
@@ -297,7 +297,7 @@ class BrokerConsumer:
     def _timed(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand | None, int]:
-        """Return the same, and the time of the request."""
+        """Return a broker's answer or None, and the time of the request."""
         insisted = self.insists
         if broker is None:
             return None, 0

@@ -1,6 +1,6 @@
-"""Subscriptions: select messages for a consumer group by their tag and tier.
+"""Subscriptions: select messages for a consumer group by tag and tier.
 
-Whether a group wants a message is computed here from its properties, not by the store's filters.
+This module evaluates a subscription on the properties of a message, without the store's filters.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from ...oracle.reader import property_of
 
 
 class Subscription(NamedTuple):
-    """The filter of a group, the same for every topic."""
+    """The subscription of a group, the same for every topic."""
 
     kind: str
     text: str
     wants: Callable[[bytes], bool]
-    """Returns whether a message with such properties is wanted."""
+    """Returns whether a message with these properties matches."""
 
 
 def _tag(properties: bytes) -> bytes:
@@ -43,7 +43,7 @@ def draw_subscription(stream: Stream, plan: Plan) -> Subscription:
 
 
 def put_name(message: str, tries: int) -> str:
-    """Return the name of the put for one send of a message, counted from 1."""
+    """Return the name of the put for one send of a message. tries: the number of the send, from 1."""
     return message if tries == 1 else f"{message}~{tries}"
 
 

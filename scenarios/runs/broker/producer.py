@@ -1,4 +1,4 @@
-"""A producer of brokers: sends over a network. If its machine dies in a send, the next machine sends again."""
+"""Broker producer: sends over a network. If its machine dies during a send, the next machine repeats the send."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -29,10 +29,10 @@ class ProducerClient(Producer):
         streams: Callable[[str], Stream],
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """Make a producer. routes: makes the routes of a machine; accounts: of each broker, by name."""
+        """Make a producer. routes: creates the routes of a machine; accounts: one per broker, by name."""
         super().__init__(plan, streams(f"producer-{number}"))
         self.answered_us: list[int] = []
-        """How long each send took that was answered SUCCESS."""
+        """Durations of sends answered SUCCESS."""
         self._number = number
         self._machine = machine
         self._make_routes = routes
@@ -44,13 +44,13 @@ class ProducerClient(Producer):
         machine.switch_on()
 
     def give(self, names: Iterable[str], skew: Skew) -> None:
-        """Send more messages, with a skew from now on. With an even skew, queues take turns."""
+        """Add messages to send, and set the skew. With an even skew, queues take turns."""
         self.names += names
         self._drawing.skew = skew
         self._more.notify()
 
     def _begin(self, world: World) -> None:
-        """Send from a new machine."""
+        """Start to send on a new machine."""
         more = self._more = world.tasks.signal(f"producer {self._number}")
         routes, listener = self._make_routes(world), None
         if self._plan.transactions.chance:

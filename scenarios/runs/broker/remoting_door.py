@@ -1,7 +1,7 @@
-"""A door to brokers over a network: each draft becomes a request, which may be lost, answered late, or sent again.
+"""Remoting door: sends drafts to brokers over a network. A request may be lost, answered late, or repeated.
 
-Each send of a message makes a put with a name of its own. The broker stores properties in the order of a Java map, adds
-CLUSTER, and takes WAIT out of a message, not out of a batch.
+Each send of a message is a put with a name of its own. The broker stores properties in the order of a Java map, adds
+CLUSTER, and removes WAIT from a single message, but not from a batch.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ _WAITS_CHANCE = 0.3
 
 
 def draw_behaviour(stream: Stream) -> Behaviour:
-    """Draw how a client handles a transaction: it decides at once, or waits to be asked."""
+    """Draw how a client handles a transaction: it decides at once, or waits for a check request."""
     commits = not stream.chance(_ROLLBACK_CHANCE, "is rolled back")
     waits = stream.chance(_WAITS_CHANCE, "waits to be asked")
     return Behaviour(commits, None if waits else 0, False, 0, 0, 0)
@@ -42,12 +42,12 @@ def draw_behaviour(stream: Stream) -> Behaviour:
 
 @dataclass(slots=True)
 class SentState:
-    """The memory of a producer that survives its machines."""
+    """The state of a producer that survives the death of its machine."""
 
     turn: int
-    """A counter by which queues and brokers take turns."""
+    """A counter that selects the next queue or broker in turn."""
     failed: str = ""
-    """The name of the broker that did not answer SUCCESS the last time; empty if it did."""
+    """The name of the broker whose last answer was not SUCCESS, else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class RemotingDoor:
     listener: TransactionListener | None
     report: Callable[[Iterable[Violation]], None]
     answered_us: list[int]
-    """Gets the duration of each send answered SUCCESS."""
+    """Durations of sends answered SUCCESS, appended here."""
 
     def draw(self, stream: Stream, name: str) -> Draft:
         """Draw the next message or batch."""
         return self.drawing.draw(stream, name, self.world.clock.now_ms())
 
     def put(self, draft: Draft) -> bool:
-        """Send a draft once, to its queue or to the next in turn. Return False if it needs another send."""
+        """Send a draft once, to its queue or to the next queue in turn. Return False if it needs another send."""
         clock, state = self.world.clock, self.state
         broker = self.routes.to_send(draft.topic, state.turn, state.failed)
         if broker is None:
@@ -121,7 +121,7 @@ class RemotingDoor:
     def _put(
         self, draft: Draft, message: DrawnMessage, queue_id: int, now_ns: int, hosts: tuple[Host, Host]
     ) -> PutEntry:
-        """Return the put of one message in one send. hosts: of the client and of the broker."""
+        """Return the put of one message in one send. hosts: the hosts of client and broker."""
         name = put_name(message.name, draft.sends)
         if draft.in_batch:
             shared = in_map_order({"WAIT": "true" if draft.wait else "false", **_CLUSTER}).decode()

@@ -1,11 +1,11 @@
-"""Routes of a client: the brokers that name servers list, and the choice of a broker for each request.
+"""Routes: the brokers known to a client, and the choice of a broker for each request.
 
-    send                a master; after a failure another one, if there is one
-    pull                the broker that the last answer suggested, the master at first; if it has no route, another
+    send                a master; after a failure another master, if there is one
+    pull                the broker suggested in the last answer, at first the master; another if that has no route
     offset of a group   the master, or a slave while no route has a master
 
-A client asks one name server until it fails, then the next. It keeps routes until it gets others. A client of a lone
-broker has a fixed address and asks no name server.
+A client queries one name server until that fails, then the next. It keeps its routes until a query returns new ones. A
+client of a single broker has a fixed address and queries no name server.
 Source: RocketMQ MQClientInstance.findBrokerAddressInSubscribe, findBrokerAddressInAdmin,
 updateTopicRouteInfoFromNameServer, NettyRemotingClient.getAndCreateNameserverChannel.
 """
@@ -33,7 +33,7 @@ NAME_SERVER_MS = 3_000
 
 
 class BrokerAddress(NamedTuple):
-    """One broker of a name: its master, or a slave."""
+    """The address of one broker: its name and its id, which tells master and slaves apart."""
 
     broker: str
     broker_id: int
@@ -56,7 +56,7 @@ class Routes:
         lone: BrokerAddress | None = None,
         encode: Encode = encode_frame,
     ) -> None:
-        """lone: the only broker, if there are no name servers. hits: counts marks. encode: encodes frames."""
+        """lone: the only broker, in a run without name servers. hits: counts marks. encode: encodes frames."""
         self.lone = lone
         self.on_request: OnRequest | None = None
         """Called with the requests of a broker. Applies to new connections."""
@@ -75,7 +75,7 @@ class Routes:
             self._addresses[lone.broker] = {lone.broker_id: lone.address}
 
     def start(self, topics: Sequence[str]) -> None:
-        """Query the routes of topics regularly, unless the broker is a lone one."""
+        """Query the routes of topics regularly, except in a run with a single broker."""
         if self.lone is None:
             for topic in topics:
                 self._writeable[topic] = []
@@ -96,7 +96,7 @@ class Routes:
     # -- choice of a broker ------------------------------------------------------------------------
 
     def to_send(self, topic: str, turn: int, avoided: str) -> BrokerAddress | None:
-        """Return the next master in turn, another than the avoided one if possible; None without a route."""
+        """Return the next master in turn, if possible not the avoided one; None without a route."""
         if self.lone is not None:
             return self.lone
         if not self._masters(topic):
@@ -131,7 +131,7 @@ class Routes:
         return None
 
     def for_progress(self, broker: str, topic: str) -> BrokerAddress | None:
-        """Return the broker of a name that handles the offsets of a group: the master if it has a route."""
+        """Return the broker of that name for the offsets of a group: the master if it has a route, else a slave."""
         return self.to_pull(broker, topic, MASTER_ID)
 
     # -- name servers ------------------------------------------------------------------------------
@@ -143,9 +143,9 @@ class Routes:
             self._world.tasks.sleep(ROUTES_MS)
 
     def _ask(self, topic: str) -> None:
-        """Query a topic's route, and if no master has the topic, the route for new topics.
+        """Query a topic's route. If no master has the topic, query the route for new topics.
 
-        A slave can have a topic that its master has lost in a crash, before any client got an answer.
+        A slave can have a topic that its master lost in a crash before any client received an answer.
         """
         found = self._answer(topic) or (None if self._masters(topic) else self._answer(AUTO_CREATE_TOPIC))
         if found is None:

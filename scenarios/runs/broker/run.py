@@ -1,11 +1,11 @@
-"""One run of brokers and their clients on a network. Machines of both die and restart.
+"""Broker run: brokers and their clients on a network. Machines of both die and restart.
 
     draw a plan → lives: all machines that are off start, producers get messages, one machine ends → heal: every message
     must be answered, consumed, replicated, and found after a clean stop
 
-Usually there is one broker. A plan may have slaves of it, and other masters of the same cluster, each a name server.
-Clients outlive the broker, and repeat requests that had no answer. One more machine, the director, conducts the run.
-The broker's disk may fail until the run heals. It neither lies about syncs nor loses data; other runs cover that.
+Usually there is one broker. A plan may add slaves of it, and other masters of the same cluster, each a name server.
+Clients outlive the broker, and repeat unanswered requests. An additional machine, the director, controls the run. The
+broker's disk may return errors until all faults end. It never lies about syncs or loses data; other runs cover that.
 """
 
 from collections import Counter
@@ -42,27 +42,27 @@ from .routes import NAME_SERVER_MS, ROUTES_MS, Routes
 from .tailing_consumer import TailingConsumer
 
 PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
-"""The last parts of the first such client's address."""
+"""The last byte of the address of the first client of each kind."""
 DECIDED_MS = (TRANSACTION_CHECKS + 5) * TRANSACTION_MS
-"""How long it takes at most until half messages are decided or given up."""
+"""The time limit until half messages are decided or given up."""
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
-"""How long it takes at most until delayed messages are delivered. A level is looked at ten times a second."""
+"""The time limit until delayed messages are delivered. Delivery checks each level ten times a second."""
 _LOOK_MS = 100
 _LOOK_CLOSELY_MS = 10
 
 
 def _step_ms_max(plan: Plan) -> int:
-    """Return how long clients may take for one step forward, in ms, after all faults have ended.
+    """Return how long clients may make no progress, in ms, after all faults have ended.
 
-    A producer may pause first. A request to the life before may have no answer, so its client waits until the timeout.
+    A producer may pause first. A request to an earlier life may get no answer, so the client waits until the timeout.
     The next request needs a new connection, and may wait for a flush.
     """
     broker, pauses = plan.broker, plan.pauses
     patience_ms = max(broker.send_timeout_ms, broker.suspend_ms + PATIENCE_MS) + CONNECT_MS
     step_ms = (pauses.ms_max if pauses.chance else 0) + 2 * patience_ms
-    if plan.cluster.slaves or plan.broker.masters > 1:  # until routes have all brokers again
+    if plan.cluster.slaves or plan.broker.masters > 1:  # the time until routes contain all brokers again
         step_ms += REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS
-    if plan.cluster.slaves:  # a sync master answers after a slave has connected
+    if plan.cluster.slaves:  # a SYNC_MASTER answers only after a slave has connected
         step_ms += REGISTER_MS + config_of(plan).ha_housekeeping_interval_ms + RECONNECT_MS + CONNECT_MS
     return step_ms
 
@@ -116,7 +116,7 @@ class BrokerRun(NetworkRun):
         return self._brokers
 
     def _held_up_until_ns(self, host: str) -> int:
-        """Return when the last delay of a client, its links or a broker ends."""
+        """Return when the last delay of a client, its network links or a broker ends."""
         slow_until_ns = (node.life.disk.slow_until_ns for node in self._nodes)
         return max(self._links.late_until_ns(host), self._disturbances.paused_until_ns, *slow_until_ns)
 
@@ -186,7 +186,7 @@ class BrokerRun(NetworkRun):
         return machine
 
     def _hand_over(self, dead: BrokerConsumer) -> None:
-        """Let another member of the group take over from a dead one, with some chance."""
+        """With some chance, move the queues of a dead consumer to another member of the group."""
         others = [each for each in self._consumers if each is not dead]
         if others and self._choices.stream("group").chance(0.5, "another takes over"):
             dead.hand_over(self._choices.stream("group").pick(others, "who takes over"))
@@ -194,7 +194,7 @@ class BrokerRun(NetworkRun):
     # -- lives -------------------------------------------------------------------------------------
 
     def _live(self, number: int, life: Life) -> None:
-        """Start all machines that are off, give producers their messages, and end one machine."""
+        """Start all machines that are off, add messages to send, and end one machine."""
         self._number = number
         victim = self._nodes[life.node % len(self._nodes)]
         for node in self._nodes:
@@ -213,14 +213,14 @@ class BrokerRun(NetworkRun):
                 self._finish(node, life if node is victim else OFF)
 
     def _wait_for_a_send(self, victim: BrokerNode) -> None:
-        """Wait until producers have reached a drawn message, or the victim has died."""
+        """Wait until only a drawn number of messages has no answer, or the victim has died."""
         stream, given = self._choices.stream("stops"), self._waiting
         left = stream.between(1, given, "messages left at a stop") if given else 0
         while victim.is_alive and self._waiting > left:
             self._director.tasks.sleep(_LOOK_CLOSELY_MS)
 
     def _wait_for_clients(self, victim: BrokerNode) -> None:
-        """Wait until producers are done and a rest is over, or the victim has died."""
+        """Wait until producers are done and a pause has passed, or the victim has died."""
         while victim.is_alive and self._unanswered():
             self._director.tasks.sleep(_LOOK_MS)
         rest = self._choices.stream("rests")
@@ -230,7 +230,7 @@ class BrokerRun(NetworkRun):
 
     @property
     def _waiting(self) -> int:
-        """Return how many messages of producers have no answer."""
+        """Return the number of messages without an answer."""
         return sum(len(producer.names) for producer in self._producers)
 
     def _give(self, number: int, messages_each: int) -> None:
@@ -240,8 +240,8 @@ class BrokerRun(NetworkRun):
             producer.give(skew.taken(index, names), skew)
 
     def _boot(self, node: BrokerNode, number: int, life: Life | None) -> None:
-        """Switch a broker's machine on and start it. life: the one that ends it, None in the healing."""
-        if not node.is_put_away:  # its disk has failed between two lives of other brokers
+        """Switch a broker's machine on and start the broker. life: how the machine will end, None after all faults."""
+        if not node.is_put_away:  # its machine died of a disk error between lives of other brokers
             self._finish(node, OFF)
         prefix = "" if node.identity.is_first else f"{node.name}/"
         disk = node.lasting.find(f"{prefix}disk-{number}", faulty=life is not None)
@@ -260,7 +260,7 @@ class BrokerRun(NetworkRun):
             self._arm(disk)
 
     def _finish(self, node: BrokerNode, life: Life) -> None:
-        """End a broker, and keep its disk. A broker that has died already counts as crashed."""
+        """End a broker, and keep its disk. A broker that is already dead counts as crashed."""
         assert not node.is_put_away, f"{node.name} has ended"
         node.is_put_away = True
         machine, disk, endpoint = node.life
@@ -269,7 +269,7 @@ class BrokerRun(NetworkRun):
         self._judge.report(found)
         if node.is_alive and life.is_stop:
             self._run_on(machine, "stop", node.stop)
-        if node.is_alive and life.is_stop:  # an unclean stop would have killed the machine
+        if node.is_alive and life.is_stop:  # still alive, so the stop was clean
             endpoint.dies_silently = False
             self._kernel.kill(machine)
             self._marks.note_end(life, disk, crashed=False, recovered=True)
@@ -292,7 +292,7 @@ class BrokerRun(NetworkRun):
 
     @property
     def _persisted_within_ms(self) -> int | None:
-        """Return how long after its answer a commit is durable at the latest; None if faults may delay it."""
+        """Return the time limit from the answer to a commit until it is durable; None if faults may delay this."""
         if not live.is_calm(self._plan) or self._plan.capacity_bytes:
             return None
         return CONSUMER_OFFSET_INTERVAL_MS + 2 * live.start_ms_max(self._plan)
@@ -300,7 +300,7 @@ class BrokerRun(NetworkRun):
     # -- in the end --------------------------------------------------------------------------------
 
     def _heal(self) -> None:
-        """In a liveness run end all faults, and see all messages answered and consumed. Then judge every disk."""
+        """In a liveness run, end all faults and wait until every message is consumed. Then judge every disk."""
         number = self._number = len(self._lives)
         self._disturbances.stop()
         if self._plan.heals:
@@ -322,7 +322,7 @@ class BrokerRun(NetworkRun):
             self._run_on(machine, "look", partial(node.look, machine, disk, settled=settled, shown=shown))
 
     def _see_all_done(self, number: int) -> None:
-        """Send some more messages, and wait until they are consumed and replicated."""
+        """Send more messages, and wait until all are consumed and replicated."""
         self._give(number, HEAL_MESSAGES_EACH)
         self._await(self._unanswered, "sends are not answered", "producers", "all done")
         if self._plan.transactions.chance:
@@ -338,17 +338,17 @@ class BrokerRun(NetworkRun):
 
     @property
     def _has_heir(self) -> bool:
-        """Return whether the first slave has all of its master's log. One that began empty has only the end."""
+        """Return whether the first slave has its master's whole log. A slave that began empty may have only the end."""
         if self._nodes[1].is_left_behind:
             return False
         master, slave = self._nodes[0].loaded, self._nodes[1].loaded
         return max(slave.log.min_offset, 0) <= max(master.log.min_offset, 0)
 
     def _take_over(self, number: int) -> None:
-        """Lose the first master for good, and restart its first slave, which has all of its log, as master."""
+        """Remove the first master, and restart its first slave, which has the whole log, as master."""
         lost, heir, *others = self._nodes
         lost.account.ledger.commits.note_stop()
-        lost.account.ledger.delay_progress.is_known = False  # the slave has a file of its own
+        lost.account.ledger.delay_progress.is_known = False  # the slave has a delayOffset.json of its own
         lost.life.endpoint.dies_silently = False
         self._finish(lost, OFF)
         self._finish(heir, HEAL)
@@ -362,7 +362,7 @@ class BrokerRun(NetworkRun):
             consumer.restart()
 
     def _let_all_be_well(self, number: int) -> None:
-        """End all faults, start all brokers that are off, and let no client die or give up any more."""
+        """End all faults, start all brokers that are off, and prevent further deaths and give-ups of clients."""
         self._heal_disks()
         if live.may_slow(self._plan) or live.may_disturb(self._plan):
             self._let_trouble_end(self._disturbances.paused_until_ns)
@@ -379,11 +379,11 @@ class BrokerRun(NetworkRun):
             consumer.insists = True
 
     def _has_bad_disk(self, node: BrokerNode) -> bool:
-        """Return whether a running machine needs another disk, because its disk has failed or is limited."""
+        """Return whether a running machine must restart, because its disk has failed or is limited."""
         return allowances.has_met_any(node.life.disk) or self._plan.capacity_bytes > 0
 
     def _await(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
-        """Wait until `left` returns an empty text. An unchanged text breaks LIVE after the time of a step."""
+        """Wait until `left` returns an empty text. A text that stays the same for `_step_ms_max` breaks LIVE."""
         step_ns, before, since_ns = _step_ms_max(self._plan) * 1_000_000, "", 0
         while found := left():
             if found != before:
@@ -395,7 +395,8 @@ class BrokerRun(NetworkRun):
     def _come_to_rest(self) -> None:
         """Wait until brokers have no work left, and slaves have all of their master's data.
 
-        The first slave comes last, because it may take over then, and consumers still commit during the other waits.
+        The wait for the first slave is the last, because consumers still commit during the others, and this slave may
+        take over after it.
         """
         sleep = self._director.tasks.sleep
         master, *others = self._nodes
@@ -417,7 +418,7 @@ class BrokerRun(NetworkRun):
         return f"{counts} not" if any(counts) else ""
 
     def _behind(self) -> str:
-        """Return the log that is not visible yet, or else the queues in which consumers lag."""
+        """Return the first broker with undispatched records, else the queues in which consumers lag."""
         stores: dict[str, MessageStore] = {}
         for node in self._nodes:
             if node.is_slave:

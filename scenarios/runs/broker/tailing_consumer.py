@@ -1,6 +1,6 @@
-"""A tailing consumer: follows one queue from its end, in a group of its own, without commits.
+"""Tailing consumer: follows one queue from its end, in a group of its own, without commits.
 
-With it, several pulls wait for the same message, and each must be answered when the message arrives.
+Its pulls and those of other consumers wait for the same message. Each must be answered when the message arrives.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,11 +19,11 @@ from .consumer import PATIENCE_MS, PULLED, RETRY_MS, BrokerQueue
 from .routes import BrokerAddress, Routes
 
 _SUSPEND_MS = 5_000
-"""How long a pull without messages is held. It is long, because idle turns are most of a run."""
+"""How long a pull without messages is held. Long, because most pulls of a run find no message."""
 
 
 class TailingConsumer:
-    """Pulls one queue. It starts again at the end on a new machine, or if the broker has no such offset."""
+    """Pulls one queue. On a new machine, or if the broker does not have the offset, it restarts at the queue's end."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class TailingConsumer:
         group: str,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """routes: makes the routes of a machine; account: of the broker that has the queue."""
+        """routes: creates the routes of a machine; account: the account of the queue's broker."""
         self._most = plan.broker.pull_messages_max
         self._topics = [topic_of_users(number) for number in range(plan.topics)]
         self._make_routes = routes
@@ -72,7 +72,7 @@ class TailingConsumer:
         return int(response.ext_fields["offset"])
 
     def _pull(self, asked: BrokerAddress, position: int) -> int | None:
-        """Pull from a position on; return the next position, None without an answer or if the offset is gone."""
+        """Pull from an offset; return the next one, None without an answer or if the broker lacks the offset."""
         account, queue, asked_in = self._account, self._queue.queue, self._account.ledger.life
         command = pull_command(
             *queue, position, account.subscription, most=self._most, suspend_ms=_SUSPEND_MS, group=self._group

@@ -30,7 +30,7 @@ from tornlog.store.message_store import MessageStore
 LOG = f"{ROOT}/commitlog/{0:020d}"
 
 
-def damaged(traffic: Callable[[MessageStore], Any], sectors_behind: int = 0) -> tuple[Image, DamagedImage | None]:
+def damaged(traffic: Callable[[MessageStore], Any], sectors_after: int = 0) -> tuple[Image, DamagedImage | None]:
     """Return what a store leaves after some traffic and a clean stop, and what the damage makes of that."""
     choices = Choices("damage")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
@@ -48,7 +48,7 @@ def damaged(traffic: Callable[[MessageStore], Any], sectors_behind: int = 0) -> 
 
     store = kernel.run(machine, main, time_limit_ns=60 * 10**9)
     image = disk.settle()
-    return image, lose_late_sector(image, store, sectors_behind)
+    return image, lose_late_sector(image, store, sectors_after)
 
 
 def test_the_sector_with_the_logs_last_byte_is_lost_and_nothing_else() -> None:
@@ -63,9 +63,9 @@ def test_the_sector_with_the_logs_last_byte_is_lost_and_nothing_else() -> None:
     assert {path: file for path, file in damage.image.files.items() if path != LOG} == others
 
 
-@pytest.mark.parametrize(("sectors_behind", "lost"), [(0, 1024), (1, 512), (2, 0), (3, 0)])
-def test_sectors_behind_the_lost_one_are_spared_if_there_are_so_many(sectors_behind: int, lost: int) -> None:
-    image, damage = damaged(lambda store: store.put_message(Message.of("T", b"b" * 1000)), sectors_behind)
+@pytest.mark.parametrize(("sectors_after", "lost"), [(0, 1024), (1, 512), (2, 0), (3, 0)])
+def test_later_sectors_stay_if_there_are_as_many_as_requested(sectors_after: int, lost: int) -> None:
+    image, damage = damaged(lambda store: store.put_message(Message.of("T", b"b" * 1000)), sectors_after)
 
     assert damage is not None
     assert damage.log_offset == lost
@@ -77,7 +77,7 @@ def test_sectors_behind_the_lost_one_are_spared_if_there_are_so_many(sectors_beh
 def test_what_is_lost_lies_in_the_last_segment_however_many_sectors_are_spared() -> None:
     image, store = stopped(4, 500)
     last = store.log.segments[-1]
-    damage = lose_late_sector(image, store, sectors_behind=9)
+    damage = lose_late_sector(image, store, sectors_after=9)
 
     assert damage is not None
     assert damage.log_offset == last.base_offset == 2048
@@ -85,9 +85,9 @@ def test_what_is_lost_lies_in_the_last_segment_however_many_sectors_are_spared()
     assert changed == [last.file.path]
 
 
-@pytest.mark.parametrize("sectors_behind", [0, 5])
-def test_an_empty_log_has_nothing_to_lose(sectors_behind: int) -> None:
-    _, damage = damaged(lambda store: None, sectors_behind)
+@pytest.mark.parametrize("sectors_after", [0, 5])
+def test_no_sector_of_an_empty_log_is_damaged(sectors_after: int) -> None:
+    _, damage = damaged(lambda store: None, sectors_after)
 
     assert damage is None
 
