@@ -60,7 +60,7 @@ class GroupDelivery:
         self.dealt_with.update(places)
 
     def pass_over(self, queue: Queue, until: int, *, asked_in: int) -> None:
-        """Record that a consumer continues at an offset, as told by a broker in the life `asked_in`.
+        """Record that a consumer continues at an offset, by the answer of a broker in the life `asked_in`.
 
         If a later recovery found a shorter queue, the consumer misses the messages that reuse the skipped offsets.
         """

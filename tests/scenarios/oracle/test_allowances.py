@@ -1,4 +1,4 @@
-"""What excuses a store: each fault counts where it is a reason, and nowhere else."""
+"""Allowances: each fault excuses only its own effects."""
 
 from dataclasses import fields, replace
 
@@ -29,7 +29,7 @@ def disk() -> Disk:
 
 
 def counted(disk: Disk, plan: Plan) -> tuple[int, int, int, int]:
-    """Return how often a disk has excused what: by failed syncs, errors, wants of space and delays."""
+    """Return the counts of a disk's failed syncs, errors, out-of-space errors and delays."""
     return (
         allowances.sync_errors(disk),
         allowances.errors(disk),
@@ -121,11 +121,11 @@ def test_a_new_fault_is_an_excuse_unless_the_store_must_not_notice_it() -> None:
 
     assert {*enabled_kinds(EVERY_CHANCE)} - excused == {
         *("lying sync", "short write", "refused mlock", "lost write", "misdirected write"),
-        *("torn sector", "garbage sector"),  # only crashes do these
+        *("torn sector", "garbage sector"),  # only crashes cause these faults
     }
 
 
-def test_a_new_fault_stops_when_the_disk_heals_unless_it_is_no_error_of_an_operation() -> None:
+def test_healing_a_disk_keeps_only_faults_that_cause_no_error() -> None:
     left = healed(EVERY_CHANCE)
 
     assert {field.name for field in fields(FaultPlan) if getattr(left, field.name) == 0.5} == {

@@ -1,4 +1,4 @@
-"""From damage in files to the first log offset that it reaches."""
+"""The first damaged log offset is computed from damaged files."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_damage_of_other_files_is_not_damage_of_the_log() -> None:
     assert damaged_log_offset(CONFIG, [*beside, in_segment(4096, 8)]) == 4104
 
 
-def test_another_directory_of_the_log_is_the_one_that_is_asked_about() -> None:
+def test_damage_is_found_in_the_configured_log_directory() -> None:
     elsewhere = StoreConfig(ROOT, store_path_commit_log="/fast/log")
 
     assert damaged_log_offset(elsewhere, [DamagedRange("/fast/log/00000000000000002048", 5, 6, "bit rot")]) == 2053

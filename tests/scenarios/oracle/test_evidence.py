@@ -1,4 +1,4 @@
-"""How a violation reads."""
+"""The text of violations."""
 
 import json
 
@@ -14,7 +14,7 @@ def test_a_violation_without_a_place_has_its_other_parts() -> None:
     assert str(Violation("LIVE", "dispatch died")) == "LIVE: dispatch died"
 
 
-def test_a_signature_names_the_kind_of_breach_and_not_where_it_was() -> None:
+def test_a_signature_has_the_kind_of_violation_without_its_place() -> None:
     first = Violation("POS", "at one place", "commitlog/0", 1, "positions", "a", "b")
     second = Violation("POS", "at another", "commitlog/1", 2, "positions", "c", "d")
     assert first.signature == second.signature == "pos-positions"

@@ -1,4 +1,4 @@
-"""What is judged of each message that a consumer is given, and what is noted of it."""
+"""Checks and records of each message that a consumer receives."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def ledger_of_one() -> Ledger:
 def found_in(
     ledger: Ledger, reading: Reading, *, wants: bool = True, sync_flush: bool = False, asked_in: int = 0
 ) -> str:
-    """Return the invariants and fields of what is wrong with a message that is given 10 ms after the start."""
+    """Return invariants and fields of the violations for a message received 10 ms after the start."""
     found: list[Violation] = []
     given = GivenMessages(ledger, found.extend, lambda: 10_000_000, lambda _: wants, "*", True, sync_flush)
     given.take(PLACE, reading, asked_in)
@@ -41,7 +41,7 @@ def found_in(
         ({}, b"body", False, "READ filter"),
     ],
 )
-def test_a_message_is_given_as_it_was_put_and_to_subscribers_only(
+def test_a_received_message_equals_its_put_and_matches_the_subscription(
     changed: dict[str, object], body: bytes, broken: str, *, wants: bool
 ) -> None:
     reading = Reading(RECORD._replace(**changed), body)  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def test_the_fields_of_a_record_that_the_harness_has_damaged_are_not_compared() 
     assert not found_in(ledger, Reading(RECORD._replace(queue_offset=7), b"body"))
 
 
-def test_a_delayed_message_is_not_given_before_its_time() -> None:
+def test_a_delayed_message_received_early_is_reported() -> None:
     ledger = ledger_of_one()
     redirect(ledger.puts[0], 1)
     properties = RECORD.properties + b"\2REAL_TOPIC\1T0\2REAL_QID\0010"
@@ -74,7 +74,7 @@ def test_a_message_in_an_answer_of_an_earlier_life_counts_as_seen_under_sync_flu
     assert [(one.put.name, one.queue_offset) for one in ledger.seen] == [("m0", 4)] * is_seen
 
 
-def test_a_consumer_tells_the_place_of_a_put_that_was_not_answered() -> None:
+def test_a_consumer_finds_the_offset_of_an_unanswered_put() -> None:
     ledger = ledger_of_one()
     found_in(ledger, Reading(RECORD, b"body"))
     (put,) = ledger.puts

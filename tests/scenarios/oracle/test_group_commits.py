@@ -9,7 +9,7 @@ PERSISTED_MS = 100
 
 
 class Group(GroupCommits):
-    """Commits at times that a test sets."""
+    """Commits at virtual times that the test sets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,21 +21,21 @@ class Group(GroupCommits):
             one.is_answered = is_answered
 
     def stop(self) -> None:
-        """End a life in good order."""
+        """End a life with a clean stop."""
         self.note_stop()
         self.end_life()
 
     def crash(self, persisted_within_ms: int | None = PERSISTED_MS) -> None:
-        """End a life otherwise."""
+        """End a life with a crash."""
         self.note_crash(persisted_within_ms, self.now_ms * 1_000_000)
         self.end_life()
 
     def found(self, offset: int) -> list[tuple[str, str]]:
-        """Return what is wrong with an offset that is answered in this life: the invariant, and what it expects."""
+        """Return invariant and expected value of the violation for an offset answered in this life."""
         return [(one.invariant, one.expected) for one in check_group(self, GROUP, offset, asked_in=self.life)]
 
 
-def test_a_committed_offset_is_one_that_was_committed_and_no_older_than_the_newest_answer() -> None:
+def test_an_answered_offset_was_committed_and_is_at_least_the_last_acknowledged_one() -> None:
     group = Group()
     assert not group.found(0)
     assert group.found(1) == [("META", "<= 0")]
@@ -45,7 +45,7 @@ def test_a_committed_offset_is_one_that_was_committed_and_no_older_than_the_newe
     assert not group.found(1), "the group has gone back itself"
 
 
-def test_a_commit_that_nobody_has_an_answer_to_may_arrive_as_long_as_its_life_lasts() -> None:
+def test_an_unanswered_commit_may_take_effect_until_its_life_ends() -> None:
     group = Group()
     group.commit(1, is_answered=False)
     group.commit(3)
@@ -56,7 +56,7 @@ def test_a_commit_that_nobody_has_an_answer_to_may_arrive_as_long_as_its_life_la
     assert group.found(1) == [("META", "3 to 3")]
 
 
-def test_an_answer_of_a_life_that_has_ended_says_nothing_of_what_came_since() -> None:
+def test_an_answer_of_an_ended_life_does_not_limit_later_offsets() -> None:
     group = Group()
     group.commit(3)
     group.stop()
@@ -64,7 +64,7 @@ def test_an_answer_of_a_life_that_has_ended_says_nothing_of_what_came_since() ->
     assert not list(check_group(group, GROUP, 0, asked_in=None)), "a slave may be behind"
 
 
-def test_what_a_stop_has_kept_is_kept_by_later_ends_too() -> None:
+def test_offsets_kept_by_a_stop_are_kept_by_later_ends() -> None:
     group = Group()
     group.commit(5)
     group.stop()
@@ -74,7 +74,7 @@ def test_what_a_stop_has_kept_is_kept_by_later_ends_too() -> None:
     assert not group.found(5)
 
 
-def test_a_crash_takes_what_was_answered_within_an_interval_of_persisting_and_nothing_older() -> None:
+def test_a_crash_loses_only_commits_of_the_last_persist_interval() -> None:
     group = Group()
     for at_ms, offset in ((0, 3), (50, 5), (140, 7)):
         group.now_ms = at_ms
@@ -86,7 +86,7 @@ def test_a_crash_takes_what_was_answered_within_an_interval_of_persisting_and_no
     assert not group.found(7)
 
 
-def test_a_crash_may_take_everything_where_nobody_knows_when_it_was_persisted() -> None:
+def test_a_crash_may_lose_all_commits_if_the_persist_time_is_unknown() -> None:
     group = Group()
     group.commit(3)
     group.now_ms = 10_000
@@ -94,7 +94,7 @@ def test_a_crash_may_take_everything_where_nobody_knows_when_it_was_persisted() 
     assert not group.found(0)
 
 
-def test_what_went_back_within_the_interval_may_be_what_was_persisted() -> None:
+def test_a_lower_commit_within_the_interval_may_be_the_persisted_one() -> None:
     group = Group()
     group.commit(5)
     group.now_ms = 120
@@ -107,7 +107,7 @@ def test_what_went_back_within_the_interval_may_be_what_was_persisted() -> None:
 
 
 def taken_back(offset: int, end: int) -> Group:
-    """Return a group that had committed an offset, and was taken back to its queue's end by the start after a crash."""
+    """Return a group with a committed offset that a start after a crash lowered to the queue's end."""
     group = Group()
     group.commit(offset)
     group.now_ms = 200
@@ -116,14 +116,14 @@ def taken_back(offset: int, end: int) -> Group:
     return group
 
 
-def test_a_start_takes_a_group_back_to_the_end_of_its_queue() -> None:
+def test_a_start_lowers_the_offset_of_a_group_to_the_end_of_its_queue() -> None:
     group = taken_back(5, 3)
     assert not group.found(3)
     assert group.found(2) == [("REDEL", ">= 3")]
     assert group.found(4) == [("META", "<= 3")]
 
 
-def test_an_answer_of_an_earlier_life_or_of_a_slave_may_be_what_a_start_has_taken_back() -> None:
+def test_an_answer_of_an_earlier_life_or_a_slave_may_have_an_offset_lowered_since() -> None:
     group = taken_back(5, 3)
     for asked_in in (0, None):
         assert [list(check_group(group, GROUP, offset, asked_in=asked_in)) for offset in range(6)] == [[]] * 6
@@ -141,7 +141,7 @@ def test_a_group_that_went_back_and_was_not_answered_may_be_found_back_after_a_s
 
 
 @pytest.mark.parametrize("found", [-1, 3, 5])
-def test_a_clean_stop_leaves_a_group_exactly_where_it_is(found: int) -> None:
+def test_a_clean_stop_keeps_the_exact_offset_of_a_group(found: int) -> None:
     group = Group()
     group.commit(5)
     group.commit(4)
@@ -152,7 +152,7 @@ def test_a_clean_stop_leaves_a_group_exactly_where_it_is(found: int) -> None:
     assert not group.found(5)
 
 
-def test_a_stop_that_could_not_persist_keeps_nothing_of_its_life() -> None:
+def test_a_stop_that_could_not_persist_keeps_no_commit_of_its_life() -> None:
     group = Group()
     group.commit(4)
     group.note_stop(is_kept=False)
@@ -160,7 +160,7 @@ def test_a_stop_that_could_not_persist_keeps_nothing_of_its_life() -> None:
     assert not group.found(0)
 
 
-def test_a_start_says_where_groups_are() -> None:
+def test_a_start_sets_the_exact_offsets_of_groups() -> None:
     group = Group()
     group.commit(7)
     group.crash()
@@ -172,7 +172,7 @@ def test_a_start_says_where_groups_are() -> None:
     assert (group.at, group.furthest) == ({}, {GROUP: 0})
 
 
-def test_a_corrupt_file_takes_groups_back_to_any_version() -> None:
+def test_after_a_corrupt_file_a_group_may_have_any_earlier_offset() -> None:
     group = Group()
     group.commit(7)
     group.crash()
@@ -184,7 +184,7 @@ def test_a_corrupt_file_takes_groups_back_to_any_version() -> None:
     assert group.found(8) == [("META", "<= 7")]
 
 
-def test_a_group_is_where_it_last_committed_and_has_been_as_far_as_it_ever_did() -> None:
+def test_the_last_and_the_greatest_commit_of_a_group_are_known() -> None:
     group = Group()
     for offset in (3, 7, 5):
         group.commit(offset)

@@ -1,4 +1,4 @@
-"""What a consumer group has dealt with, and which messages it may miss after a recovery."""
+"""The messages that a consumer group has handled, and those that it may miss after a recovery."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_a_group_is_owed_a_message_until_a_consumer_has_dealt_with_it() -> None:
     assert owed(group, 2) == [1]
 
 
-def test_a_message_that_takes_the_place_of_a_lost_one_is_not_owed() -> None:
+def test_a_message_that_reuses_a_skipped_offset_is_not_owed() -> None:
     group = GroupDelivery()
     group.pass_over(QUEUE, 1, asked_in=0)
     assert group.note_recovery(1, [], {}) == {}
@@ -60,7 +60,7 @@ def test_a_later_recovery_does_not_excuse_a_message_from_before_a_stop() -> None
     assert owed(group, 1) == []
 
 
-def test_a_recovery_forgets_what_was_dealt_with_and_is_gone_and_says_where_queues_end() -> None:
+def test_a_recovery_drops_lost_handled_messages_and_returns_queue_ends() -> None:
     group = GroupDelivery()
     group.deal_with([place(0), place(1)])
 
@@ -68,7 +68,7 @@ def test_a_recovery_forgets_what_was_dealt_with_and_is_gone_and_says_where_queue
     assert group.dealt_with == {place(0)}
 
 
-def test_only_the_first_of_two_records_with_one_place_is_there() -> None:
+def test_only_the_first_of_two_records_with_one_place_counts() -> None:
     first, moved = found_at(place(0), b"first"), found_at(place(0), b"moved")
     other = found_at(MessagePlace("%RETRY%consumers", 0, 0), b"first")
 

@@ -37,7 +37,7 @@ def test_a_table_that_names_something_else_is_refused(before: str, after: str) -
         guarantee_table._read(guarantee_table._TABLE.replace(before, after))
 
 
-def test_a_sound_disk_promises_everything_and_a_lying_one_no_durability() -> None:
+def test_a_sound_disk_promises_all_invariants_and_a_lying_disk_no_durability() -> None:
     for disk in ("nothing-lost", "process-kill", "ext4-ordered", "btrfs", "strict-posix", "full-disk"):
         assert set(PROMISED[disk].values()) == {Promise.KEPT}
     assert PROMISED["lying-disk"]["DUR"] is Promise.NONE
@@ -45,14 +45,14 @@ def test_a_sound_disk_promises_everything_and_a_lying_one_no_durability() -> Non
     assert PROMISED["dying-disk"]["START"] is Promise.INTACT
 
 
-def test_what_is_not_promised_on_a_disk_is_no_violation_there() -> None:
+def test_an_invariant_that_a_disk_does_not_promise_cannot_be_violated() -> None:
     lost = Violation("DUR", "gone")
     with pytest.raises(StopOnViolation):
         judge_on("strict-posix").report([lost])
     judge_on("lying-disk").report([lost])
 
 
-def test_a_run_that_cannot_go_on_ends_with_a_violation_only_where_it_is_one() -> None:
+def test_a_run_that_must_end_has_a_violation_only_if_the_disk_promises_it() -> None:
     for disk, violations in (("strict-posix", 1), ("lying-disk", 0)):
         judge = judge_on(disk)
         with pytest.raises(StopOnViolation):
@@ -60,7 +60,7 @@ def test_a_run_that_cannot_go_on_ends_with_a_violation_only_where_it_is_one() ->
         assert len(judge.violations) == violations
 
 
-def test_what_is_promised_on_a_disk_can_be_told_in_a_line() -> None:
+def test_the_promises_on_a_disk_fit_in_one_line() -> None:
     assert guarantee_table.promised_text("xfs") == "every invariant"
     told = guarantee_table.promised_text("dying-disk")
     assert told.startswith("3 of 23; DUR, START in front of damage; not PREFIX, VIS, CQ-COMPLETE")

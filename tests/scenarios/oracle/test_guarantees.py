@@ -1,4 +1,4 @@
-"""The table of promises, row by row, and what a recovery settles."""
+"""The table of promises, row by row, and the effects of a recovery."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ CACHE_SURVIVES = ("process-kill", "nothing-lost")
 
 @pytest.fixture
 def ledger(make_put: Callable[..., PutEntry]) -> Ledger:
-    """One life with a put of each kind, each 200 bytes further along the log, all but the first above the flush."""
+    """One life with a put of each kind, 200 bytes apart in the log. Only the first is before the flushed position."""
     ledger = Ledger()
     ledger.begin_life()
     ok, timeout = PutMessageStatus.PUT_OK, PutMessageStatus.FLUSH_DISK_TIMEOUT
@@ -40,7 +40,7 @@ FLUSHED_WHERE = 200
 
 
 def recovered(puts: Sequence[PutEntry]) -> RecoveredStore:
-    """Return a store that holds these puts and nothing else."""
+    """Return a store with only these puts."""
     found = RecoveredStore(min_offset=0)
     for put in puts:
         assert put.physical_offset is not None
@@ -146,7 +146,7 @@ def test_a_put_without_an_answer_that_a_recovery_finds_is_promised_from_then_on(
     ledger: Ledger, quiet_plan: Plan
 ) -> None:
     lost_answer = named(ledger, "in flight")[0]
-    lost_answer.physical_offset = 800  # where the disk, not the producer, knows it to be
+    lost_answer.physical_offset = 800  # known from the disk, not from an answer
     guarantees.note_recovery(ledger, recovered([lost_answer]), durable=True)
     assert list(ledger.promised) == ["in flight"]
     assert lost_answer.queue_offset == 0

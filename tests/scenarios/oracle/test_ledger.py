@@ -1,4 +1,4 @@
-"""What users asked for and what they may conclude."""
+"""The ledger of requests and answers."""
 
 from collections.abc import Callable
 
@@ -29,12 +29,12 @@ def test_an_answer_is_yes_no_or_unknown(
     assert make_put("m", status=status).knowledge is knowledge
 
 
-def test_every_answer_there_is_leaves_some_knowledge(make_put: Callable[..., PutEntry]) -> None:
+def test_every_put_status_maps_to_a_knowledge(make_put: Callable[..., PutEntry]) -> None:
     known = {status: make_put("m", status=status).knowledge for status in PutMessageStatus}
     assert [status for status, what in known.items() if what is Knowledge.ACKNOWLEDGED] == [PutMessageStatus.PUT_OK]
 
 
-def test_a_new_life_forgets_what_was_seen_but_not_what_was_put(make_put: Callable[..., PutEntry]) -> None:
+def test_a_new_life_drops_seen_messages_but_keeps_puts(make_put: Callable[..., PutEntry]) -> None:
     ledger = Ledger()
     ledger.begin_life()
     first = make_put("first")
@@ -68,14 +68,14 @@ def test_promises_keep_the_order_in_which_they_were_first_made(make_put: Callabl
     assert list(ledger.promised) == ["c", "a", "b"]
 
 
-def test_what_a_life_delivers_is_told_by_where_the_log_ended_when_it_began() -> None:
+def test_the_log_end_at_the_start_of_a_life_assigns_copies_to_lives() -> None:
     ledger = Ledger()
-    for log_end in (0, 500, 300):  # the third found less: a power cut took the rest
+    for log_end in (0, 500, 300):  # the third life found a shorter log after a power cut
         ledger.begin_delivery(log_end, {})
     assert [ledger.delivery_of(at) for at in (0, 299, 300, 499, 900)] == [0, 0, 2, 2, 2]
 
 
-def test_what_a_life_begins_to_deliver_with_does_not_change_as_it_delivers() -> None:
+def test_the_recorded_initial_progress_does_not_change_during_delivery() -> None:
     ledger, offsets = Ledger(), {1: 1}
     ledger.begin_delivery(0, offsets)
     offsets[1] = 2
@@ -84,16 +84,14 @@ def test_what_a_life_begins_to_deliver_with_does_not_change_as_it_delivers() -> 
 
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("copied", [True, False])
-def test_what_was_seen_is_as_durable_as_the_record_it_was_seen_in(
-    make_put: Callable[..., PutEntry], own: bool, copied: bool
-) -> None:
+def test_a_seen_message_is_as_durable_as_its_record(make_put: Callable[..., PutEntry], own: bool, copied: bool) -> None:
     put = make_put("m")
     put.is_durable = own
     assert ConsumedMessage("T", 0, 0, put, None, copied).is_durable is own
     assert ConsumedMessage("T", 0, 0, put, 400, copied).is_durable is copied
 
 
-def test_where_a_message_lies_that_was_given_and_never_answered_its_record_says(
+def test_a_received_record_has_the_offset_of_its_unanswered_put(
     make_put: Callable[..., PutEntry],
 ) -> None:
     put = make_put("m")
@@ -105,7 +103,7 @@ def test_where_a_message_lies_that_was_given_and_never_answered_its_record_says(
     assert ConsumedMessage("T", 0, 0, put, given_at=300).physical_offset == 100
 
 
-def test_a_walk_that_is_over_begins_again_where_its_queue_ends_and_one_that_goes_on_does_so_itself() -> None:
+def test_a_removed_queue_restarts_completed_walks_at_once_and_others_at_their_next_pull() -> None:
     ledger = Ledger()
     over, going, other = (Pull(topic, 0, None, [], 0, 2) for topic in ("T", "T", "U"))
     over.is_over = other.is_over = True

@@ -11,7 +11,7 @@ def record(names: str, offsets: str = "", topic: str = "T0") -> LogRecord:
     return LogRecord(0, 200, topic, 1, 7, 0, 0, text.encode(errors="surrogateescape"), PLAIN.head(b""))
 
 
-def test_a_record_has_the_places_that_it_carries() -> None:
+def test_the_properties_of_a_record_determine_its_light_queues() -> None:
     places = light_places(record("%LMQ%a,M", "3,4"))
     assert places == {("%LMQ%a", 0): 3, ("M", 1): 4}
 
@@ -20,7 +20,7 @@ def test_a_record_without_places_has_none() -> None:
     assert light_places(record("%LMQ%a,M")) == {}
 
 
-def test_a_repeated_name_or_the_own_queue_gives_no_second_place() -> None:
+def test_a_repeated_name_or_the_own_queue_counts_once() -> None:
     assert light_places(record("M,T0,M", "3,7,3")) == {("M", 1): 3}
     assert missing_places(record("M,T0,M", "3,7,3"), ("M", "T0", "M")) == []
 
@@ -39,6 +39,6 @@ def test_a_record_that_waits_needs_no_place_yet(topic: str) -> None:
     assert missing_places(record("M", topic=topic), ("M",)) == []
 
 
-def test_only_a_queue_that_is_called_light_has_one_number_for_all() -> None:
+def test_only_a_queue_with_a_light_name_is_shared_by_all_queue_ids() -> None:
     assert light_queue("%LMQ%a", 3) == ("%LMQ%a", 0)
     assert light_queue("M", 3) == ("M", 3)

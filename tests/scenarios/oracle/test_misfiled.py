@@ -1,4 +1,4 @@
-"""Misfiled records: which changes of a record's place a power cut may cause unnoticed."""
+"""Misfiled records: the undetected changes of queue and offset that a power cut may cause."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ def store_on(image: Image) -> tuple[Kernel, Disk]:
 
 
 def log_of(*messages: tuple[int, int]) -> tuple[bytes, list[int]]:
-    """Return a log with messages, each a queue id and a record's size, and where they begin."""
+    """Return a log with messages of the given queue ids and sizes, and their positions."""
     kernel, disk = store_on(Image({}, ()))
     machine = kernel.machine("one")
 
@@ -48,7 +48,7 @@ def log_of(*messages: tuple[int, int]) -> tuple[bytes, list[int]]:
 
 
 def judged(log: bytes, *, tears: bool) -> list[Violation]:
-    """Return the violations in a store whose queues a power cut has lost, but not its log."""
+    """Return the violations in a store after a power cut that lost the queues, but not the log."""
     kernel, disk = store_on(Image({LOG: FileImage(log, 0)}, (ROOT, f"{ROOT}/commitlog")))
     machine = kernel.machine("one")
 

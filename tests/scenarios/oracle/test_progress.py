@@ -1,4 +1,4 @@
-"""Progress beside the log: composed, watched, and judged in whole runs."""
+"""Progress files: created, watched and judged in whole runs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,7 +41,7 @@ def first_violation(outcome: RunOutcome) -> tuple[str, str]:
     return outcome.violations[0].invariant, outcome.violations[0].summary
 
 
-def test_consumers_go_on_where_the_last_life_left_them(plan: Plan) -> None:
+def test_consumers_continue_at_the_offsets_of_the_last_life(plan: Plan) -> None:
     run = Run(plan, simulation_of(plan, Choices("1")))
     assert run.execute().violations == []
 
@@ -52,7 +52,7 @@ def test_consumers_go_on_where_the_last_life_left_them(plan: Plan) -> None:
     assert ledger.progress_is_final
 
 
-def test_nothing_is_beside_the_log_if_the_plan_has_no_progress(quiet_plan: Plan) -> None:
+def test_a_plan_without_progress_has_no_side_files(quiet_plan: Plan) -> None:
     run = Run(quiet_plan, simulation_of(quiet_plan, Choices("1")))
     paths: list[str] = []
     run.lasting.on_image = lambda image: paths.extend(image.files)
@@ -78,7 +78,7 @@ def test_a_crash_at_any_operation_of_persisting_holds(
 
 
 @pytest.mark.ci
-def test_a_disk_whose_syncs_fail_costs_progress_but_no_start(plan: Plan, execute: Execute) -> None:
+def test_failed_syncs_lose_progress_but_prevent_no_start(plan: Plan, execute: Execute) -> None:
     injected = 0
     for seed in range(20):
         lives = (
@@ -195,7 +195,7 @@ def test_delivery_that_persists_in_stops_only_breaks_quiet(
     assert violation.file.endswith("delayOffset.json")
 
 
-def test_what_consumers_commit_does_not_depend_on_the_schedule(plan: Plan) -> None:
+def test_commits_of_consumers_do_not_depend_on_the_schedule(plan: Plan) -> None:
     walking = replace(plan, policy="random-walk", policy_parameter=1)
     by_priority = replace(plan, policy="pct", policy_parameter=3)
     first, second = (Run(one, simulation_of(one, Choices("1"))) for one in (walking, by_priority))
@@ -203,7 +203,7 @@ def test_what_consumers_commit_does_not_depend_on_the_schedule(plan: Plan) -> No
     assert sorted(first._ledger.commits.at) == sorted(second._ledger.commits.at)
 
 
-def test_consumers_without_a_manager_begin_at_the_front_and_commit_nothing(plan: Plan) -> None:
+def test_consumers_without_a_manager_start_at_offset_0_and_do_not_commit(plan: Plan) -> None:
     plan = plan.replace(consuming={"commits_offsets": False})
     run = Run(plan, simulation_of(plan, Choices("1")))
     assert run.execute().violations == []
@@ -227,7 +227,7 @@ def test_the_traffic_of_each_life_commits_to_the_manager_of_that_life(
     assert len({str(managers.index(manager)) for manager in managers}) == 3
 
 
-def test_a_manager_that_never_persists_breaks_quiet_where_no_stop_shows_it(
+def test_a_manager_that_never_persists_breaks_quiet_without_a_stop(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "persist", lambda self: False)

@@ -1,4 +1,4 @@
-"""Pulls that are late: from when there was something for them, and from when all was well."""
+"""The limit of a pull counts from the arrival of its message and from the end of delays."""
 
 import pytest
 
@@ -18,19 +18,19 @@ def late(times: PullTimes, position: int, sent_ms: int, now_ms: int) -> int:
     return len(list(times.check(QUEUE, position, HOST, sent_ns=sent_ms * MS, now_ns=now_ms * MS)))
 
 
-def test_a_pull_is_late_once_there_is_a_message_for_it_and_it_was_sent(plan: Plan) -> None:
+def test_a_pull_is_late_only_if_a_message_was_available_after_the_request(plan: Plan) -> None:
     limit_ms, times = late_ms_max(plan, 0), PullTimes(plan)
     times.note(QUEUE, 3, 1_000 * MS)
 
     assert late(times, 3, 0, 1_000 + limit_ms) == 0
     assert late(times, 3, 0, 1_001 + limit_ms) == 1
-    assert late(times, 3, 2_000, 2_000 + limit_ms) == 0, "it was sent later"
-    assert late(times, 4, 0, 1_001 + limit_ms) == 0, "it wants what is behind the message"
+    assert late(times, 3, 2_000, 2_000 + limit_ms) == 0, "the limit counts from the request"
+    assert late(times, 4, 0, 1_001 + limit_ms) == 0, "the pull is for a later message"
     times.begin_life()
-    assert late(times, 3, 0, 1_001 + limit_ms) == 0, "who knows what the next life has"
+    assert late(times, 3, 0, 1_001 + limit_ms) == 0, "the next life may lack the message"
 
 
-def test_what_holds_a_pull_up_does_not_count(plan: Plan) -> None:
+def test_delays_by_pauses_and_faults_do_not_make_a_pull_late(plan: Plan) -> None:
     limit_ms, times = late_ms_max(plan, 0), PullTimes(plan, {HOST: 5_000 * MS}.__getitem__)
     times.note(QUEUE, 0, 0)
 
@@ -38,7 +38,7 @@ def test_what_holds_a_pull_up_does_not_count(plan: Plan) -> None:
     assert late(times, 0, 0, 5_001 + limit_ms) == 1
 
 
-def test_on_a_disk_that_may_fail_or_be_full_nothing_is_late(plan: Plan) -> None:
+def test_no_pull_is_late_on_a_disk_that_may_fail_or_be_full(plan: Plan) -> None:
     for other in (plan.replace(faults={"failed_read_chance": 0.1}), plan.replace(capacity_bytes=10_000)):
         times = PullTimes(other)
         times.note(QUEUE, 0, 0)

@@ -1,4 +1,4 @@
-"""What the watched door lets through, what it notes, and what it reports."""
+"""Removals that `WatchedRemovals` permits, records and reports."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -26,7 +26,7 @@ HOUR_MS = 3_600_000
 
 
 class Watched:
-    """A store of some full segments behind a watched door, and what the door has said."""
+    """A store of some full segments with watched removals, and the reported violations."""
 
     def __init__(self, kernel: Kernel, choices: Choices) -> None:
         self.machine = kernel.machine("one")
@@ -50,7 +50,7 @@ class Watched:
         return sum(end_ns - max(begin_ns, since_ns) for begin_ns, end_ns in self.pauses if end_ns > since_ns)
 
     def open(self) -> None:
-        """Load and start it, put twelve messages, and let all of them become durable and visible."""
+        """Load and start the store, put twelve messages, and wait until all are durable and visible."""
         self.store.load()
         self.watched.store = self.store
         self.store.start()
@@ -75,7 +75,7 @@ class Watched:
 
 @pytest.fixture
 def watched() -> Callable[[Callable[[Watched], None]], Watched]:
-    """Run a body with a watched store, and return that."""
+    """Run a body with a watched store, and return the store."""
 
     def run(body: Callable[[Watched], None]) -> Watched:
         choices = Choices("door")
@@ -105,7 +105,7 @@ def test_expired_segments_are_removed_and_noted(watched: Any) -> None:
     assert shop.ledger.ended_queues == set()
 
 
-def test_the_removal_of_what_has_not_expired_is_reported(watched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_removal_of_an_unexpired_segment_is_reported(watched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: segment.base_offset < 2048)
 
     def body(shop: Watched) -> None:
@@ -115,7 +115,7 @@ def test_the_removal_of_what_has_not_expired_is_reported(watched: Any, monkeypat
     assert watched(body).reported == ["a segment goes that nobody asked for"]
 
 
-def test_a_full_disk_is_reason_enough_and_for_a_pass_that_began_on_it_too(watched: Any) -> None:
+def test_a_full_disk_at_the_start_of_a_pass_permits_removals(watched: Any) -> None:
     def body(shop: Watched) -> None:
         shop.room.limit(shop.store.world.files.space(ROOT).used_bytes)
         shop.store.execute_delete_files_manually()
@@ -137,7 +137,7 @@ def test_a_pass_that_began_on_a_full_disk_may_have_been_paused_since(watched: An
         shop.room.give_back()
         began_ns = clock.monotonic_ns()
         tasks.sleep(20_000)
-        if is_paused:  # in two pieces, of which the last five seconds show only the second
+        if is_paused:  # two pauses; the last five seconds contain only the second
             shop.pauses = [(began_ns, began_ns + 9 * 10**9), (began_ns + 10 * 10**9, began_ns + 18 * 10**9)]
         shop.store.log.remove_first()
 
@@ -171,7 +171,7 @@ def test_a_run_ends_with_the_first_removal_that_is_wrong(
     assert found == {"a segment goes that nobody asked for"}
 
 
-def test_a_queue_that_is_never_cleaned_is_found_when_nobody_puts_any_more(
+def test_a_queue_that_is_never_cleaned_is_found_after_the_last_put(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr("tornlog.store.retention.cleaning.CleanConsumeQueue.run", lambda self: None)

@@ -1,4 +1,4 @@
-"""Room on a disk, and how long ago there was too little of it."""
+"""The limited capacity of a disk, and when the limit applied."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ Story = Callable[[Room, Disk, Machine], None]
 
 
 def on_a_disk(story: Story) -> Callable[[], None]:
-    """Give a story the room of a new disk, the disk and its machine."""
+    """Run a story with the capacity of a new disk, the disk and its machine."""
 
     def test() -> None:
         choices = Choices("room")
@@ -28,9 +28,7 @@ def on_a_disk(story: Story) -> Callable[[], None]:
 
 
 @on_a_disk
-def test_room_was_short_from_when_it_was_limited_to_when_it_was_given_back(
-    room: Room, disk: Disk, machine: Machine
-) -> None:
+def test_room_was_short_from_the_limit_until_its_end(room: Room, disk: Disk, machine: Machine) -> None:
     assert not room.is_short
     assert not room.was_short(0)
     room.give_back()

@@ -1,4 +1,4 @@
-"""Transactions: the records that must not be lost, by the rows of the table of promises."""
+"""Transactions: the copies that must survive, by the rows of the table of promises."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ POWER_CUT, KILL = PROFILES["strict-posix"], PROFILES["process-kill"]
 
 @pytest.fixture
 def committed(history: History) -> History:
-    """Two commits in the present life: one answered OK, the other not waited for; copies end at 1000 and 2000."""
+    """Two commits in the present life: one answered OK, the other without wait; copies end at 1000 and 2000."""
     for name in ("waited", "hasty"):
         history.prepare(name)
         history.decide(name).copy_end = history.copy(name).record.physical_offset + 500
@@ -41,7 +41,7 @@ def kept(history: History) -> dict[str, list[int]]:
         (POWER_CUT, 2000, None, True, {"waited": [1000], "hasty": [2000]}),
     ],
 )
-def test_a_crash_takes_no_copy_that_is_promised(
+def test_a_crash_must_keep_every_promised_copy(
     committed: History,
     profile: Any,
     flushed_where: int,
@@ -56,7 +56,7 @@ def test_a_crash_takes_no_copy_that_is_promised(
     assert kept(committed) == expected
 
 
-def test_a_clean_stop_keeps_every_copy_for_good(committed: History, quiet_plan: Plan) -> None:
+def test_a_clean_stop_makes_every_copy_durable(committed: History, quiet_plan: Plan) -> None:
     ledger = committed.evidence.ledger
     guarantees.note_stop(ledger)
     ledger.begin_life()
@@ -107,7 +107,7 @@ def test_a_log_is_sorted_by_transaction(committed: History) -> None:
     assert log.strays == []
 
 
-def test_only_the_newest_place_of_a_half_message_settles_it_if_the_first_does_not(history: History) -> None:
+def test_an_op_of_a_put_back_half_message_settles_it_only_if_it_is_the_newest(history: History) -> None:
     history.prepare("m")
     history.put_back("m", 1)
     history.put_back("m", 2)

@@ -26,14 +26,14 @@ def with_points(name: str, *options: bool) -> Scenario:
 
 
 def found_race(seeds: int = 120) -> Failure:
-    """Return a failure that a race on a plain attribute has made."""
+    """Return a failure caused by a race on a plain attribute."""
     scenario = Scenario("race", "no put is forgotten", MUTANTS[RACE].needs)
     results = (run_seed(scenario, seed, mutant=RACE) for seed in range(seeds))
     return next(result.failure for result in results if result.failure is not None)
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_clean_store_holds_and_every_run_comes_out_the_same_twice(name: str) -> None:
+def test_the_correct_store_passes_and_every_run_repeats_exactly(name: str) -> None:
     for seed in range(6):
         result = run_seed(with_points(name), seed, check_determinism=True)
         assert (result.outcome, result.error) == ("held", "")
@@ -48,7 +48,7 @@ def test_runs_have_several_times_the_points(name: str) -> None:
     assert 1.5 < steps(with_points(name)) / steps(with_points(name, False)) < 5.0
 
 
-def test_a_knob_that_is_off_draws_nothing() -> None:
+def test_a_knob_that_is_off_draws_no_choice() -> None:
     scenario = SCENARIOS["index-lookup"]
     unnamed = replace(scenario, ranges=scenario.ranges.replace(attribute_points=None))
     assert digest_of(with_points(scenario.name, False), 3) == digest_of(unnamed, 3)
@@ -62,7 +62,7 @@ def test_a_share_of_the_runs_of_scenarios_with_much_traffic_has_them() -> None:
 
 
 @pytest.mark.ci
-def test_a_failure_says_that_it_had_them_replays_and_shrinks() -> None:
+def test_a_failure_with_attribute_points_replays_and_shrinks() -> None:
     failure = Failure.from_json(found_race().to_json())
     record = failure.original.record
     assert record.setup.attribute_points

@@ -1,4 +1,4 @@
-"""Where lives of a plan end: drawn as a number, recorded and replayed by name."""
+"""The crash points of a plan's lives: drawn as a number, recorded and replayed by name."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def test_an_operation_is_named_from_when_progress_is_persisted_if_its_number_cou
     assert any("/config/" in point for point in points)
 
 
-def test_a_life_that_does_not_come_to_its_operation_crashes_at_its_end(crash_plan: Plan) -> None:
+def test_a_life_that_does_not_reach_its_crash_operation_crashes_at_its_end(crash_plan: Plan) -> None:
     late = replace(crash_plan, lives=(replace(TRAFFIC, operation=10**6),))
     simulation = drawn(late)
     first = run_plan(late, simulation)
@@ -62,7 +62,7 @@ def test_a_life_that_does_not_come_to_its_operation_crashes_at_its_end(crash_pla
     assert run_plan(late, recorded(late, simulation.crashes)).digest == first.digest
 
 
-def test_what_a_record_says_of_a_crash_counts_and_not_what_the_plan_drew(crash_plan: Plan) -> None:
+def test_a_recorded_crash_replaces_the_crash_of_the_plan(crash_plan: Plan) -> None:
     plan = replace(crash_plan, lives=(TRAFFIC,))
     kinder = Crash("life-0", "nothing-lost", "after", "")
     simulation = recorded(plan, (kinder,))

@@ -1,4 +1,4 @@
-"""A run that loops without a world call is ended, and is told of as LIVE; the process goes on as if nothing were."""
+"""A run that loops without a world call is ended and reported as LIVE, and the process continues."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ def loop_for_ever(*_: object) -> None:
         pass
 
 
-def test_a_store_that_loops_is_found_and_the_next_seed_runs_as_ever(
+def test_an_endless_loop_is_found_and_does_not_affect_the_next_seed(
     quiet_scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clean = run_seed(quiet_scenario, 1)
@@ -45,7 +45,7 @@ def test_a_loop_outside_of_any_task_is_an_error_of_the_harness(
     assert "NoEndInSight" in result.error
 
 
-def test_the_violation_says_what_happened(
+def test_the_violation_names_the_endless_loop(
     crash_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MessageStore, "load", loop_for_ever)

@@ -1,4 +1,4 @@
-"""A run whose disk fills up: what the users meet, and that the next life knows nothing of it."""
+"""A run with a full disk: the answers to users, and the next life without effects."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tornlog.store.log.allocate import AllocateMappedFileService
 
 @pytest.fixture
 def full(quiet_plan: Plan) -> Plan:
-    """Two lives of long records on a disk that holds a few of their segments; the first ends in a process kill."""
+    """Two lives with long records on a disk of a few segments. The first life ends in a process kill."""
     return quiet_plan.replace(
         commit_log_bytes=1024,
         messages={"body_bytes_max": 600},
@@ -45,7 +45,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-def test_puts_are_refused_while_there_is_no_room_and_taken_again_when_it_has_returned(
+def test_puts_are_refused_on_a_full_disk_and_accepted_after_space_is_freed(
     full: Plan, answers: Counter[str], execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operators, "_ROOM_RETURNS_MS", (9_000,))
@@ -58,7 +58,7 @@ def test_puts_are_refused_while_there_is_no_room_and_taken_again_when_it_has_ret
     assert answers["2 PUT_OK"] == 4, "the disk of the last life has room"
 
 
-def test_a_store_that_goes_on_refusing_lies(
+def test_a_store_that_refuses_puts_after_space_is_freed_is_found(
     full: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AllocateMappedFileService, "take", _refuse_once_refused())

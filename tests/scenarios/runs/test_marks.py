@@ -30,7 +30,7 @@ def plan() -> Plan:
 
 @pytest.fixture
 def end() -> Callable[..., Counter[str]]:
-    """Return what a run hits whose lives end as listed: a life, what it died at, and whether it had recovered."""
+    """Return the marks of a run with the listed ends of lives: life, crash point, and whether it had recovered."""
 
     def ended(*ends: tuple[Life, CrashSite | None, bool], failed_syncs: int = 0) -> Counter[str]:
         hits: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Parity: what holds on the simulated disk holds on a real one, byte for byte."""
+"""Parity: a store behaves the same on a simulated and on a real disk, byte for byte."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ Body = Callable[[World], Any]
 
 
 def in_simulation(body: Body, image: Image | None = None) -> tuple[Any, Image]:
-    """Return what body gives on a simulated machine, and what its disk holds after a clean power-off."""
+    """Return the result of body on a simulated machine, and the disk's content after a clean power-off."""
     choices = Choices("parity")
     with Kernel(RandomWalk(choices.stream("schedule"), 16)) as kernel:
         machine = kernel.machine("simulated")
@@ -42,9 +42,9 @@ def in_simulation(body: Body, image: Image | None = None) -> tuple[Any, Image]:
 
 
 def tree(image: Image) -> dict[str, bytes | None]:
-    """Return what is below the store's root: directories as None, files as their bytes.
+    """Return the tree below the store's root: directories as None, files as their bytes.
 
-    Index files are named after the wall clock, which the two worlds do not share, so they go by their order.
+    Index files are named after the wall clock, which differs in the two worlds, so they are numbered instead.
     """
     below = f"{ROOT}/"
     found: dict[str, bytes | None] = {
@@ -64,7 +64,7 @@ def tree_of_directory(directory: Path) -> dict[str, bytes | None]:
 
 
 class ScriptedClock:
-    """Shows the times that a workload says, for log time goes on by what is measured where the wall clock falls."""
+    """A clock with the times of a workload. Log time advances by measured time if the wall clock steps back."""
 
     def __init__(self) -> None:
         self._wall_ms = 1_700_000_000_000
@@ -86,7 +86,7 @@ class ScriptedClock:
 
 @dataclass(frozen=True)
 class Step:
-    """One put of a workload, and how far the wall clock goes, or steps back, before it."""
+    """One put of a workload, and the step of the wall clock before it, forward or back."""
 
     wall_ms: int
     put: Message | MessageBatch
@@ -111,7 +111,7 @@ def workload(random: Random, count: int) -> Iterator[Step]:
 
 
 def live(world: World, config: StoreConfig, steps: Iterable[Step]) -> list[tuple[str, str]]:
-    """Live one life, to a clean end; return every answer."""
+    """Run one life to a clean stop; return every answer."""
     clock = ScriptedClock()
     store = MessageStore(World(clock, world.tasks, world.files), config)
     store.load()
@@ -157,7 +157,7 @@ def test_a_workload_ends_in_the_same_bytes_on_both_disks(seed: int, flush: Flush
 
 @dataclass(frozen=True)
 class Recovered:
-    """What anyone can see of a store after its recovery."""
+    """The visible state of a store after its recovery."""
 
     report: tuple[object, ...]
     findings: list[str]
@@ -167,7 +167,7 @@ class Recovered:
 
 
 def recover(world: World, config: StoreConfig) -> Recovered | str:
-    """Load a store, look at it, and let go of it; no service runs. What keeps it from opening is returned as text."""
+    """Load a store without services, read its state, and release it. Return an error of the load as text."""
     store = MessageStore(world, config)
     try:
         report = store.load()
@@ -200,7 +200,7 @@ def recover(world: World, config: StoreConfig) -> Recovered | str:
 
 
 def crash_images(ranges: Ranges, base: str, wanted: int) -> list[tuple[Plan, Image]]:
-    """Run seed after seed until they gave that many different images of stores that did not end cleanly."""
+    """Run seeds until there are that many different images of stores without a clean stop."""
     found: dict[str, tuple[Plan, Image]] = {}
     for seed in range(10 * wanted):
         choices = Choices(f"{base}/{seed}")
@@ -240,7 +240,7 @@ CRASHES = {
 
 
 def recover_on_both(plan: Plan, image: Image, directory: Path) -> Recovered | str:
-    """Recover an image on both disks, find no difference, and return what it came to."""
+    """Recover an image on both disks, compare the results, and return the result."""
     config = config_of(plan)
     directory.mkdir()
     export(image, ROOT, directory)

@@ -12,7 +12,7 @@ from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 
 
-def test_every_policy_that_plans_draw_can_be_made(quiet_plan: Plan) -> None:
+def test_every_policy_in_a_plan_can_be_created(quiet_plan: Plan) -> None:
     assert POLICY_PARAMETERS.keys() == POLICIES.keys()
     for name, (parameters, _) in POLICY_PARAMETERS.items():
         for parameter in parameters:
@@ -25,7 +25,7 @@ def test_a_policy_that_there_is_not_is_refused(quiet_plan: Plan) -> None:
         policy_of(replace(quiet_plan, policy="fair"), Choices("1"))
 
 
-def test_a_run_under_any_policy_comes_out_the_same_twice(quiet_plan: Plan) -> None:
+def test_a_run_repeats_exactly_under_every_policy(quiet_plan: Plan) -> None:
     for name, (parameters, _) in POLICY_PARAMETERS.items():
         plan = replace(quiet_plan, policy=name, policy_parameter=parameters[0])
         outcomes = [Run(plan, simulation_of(plan, Choices("1"))).execute() for _ in range(2)]
@@ -44,7 +44,7 @@ def test_a_run_under_any_policy_comes_out_the_same_twice(quiet_plan: Plan) -> No
     ],
 )
 def test_the_horizon_is_near_the_steps_that_runs_take(name: str) -> None:
-    """Near: within a factor of 3 for most; steps vary by factors of 100, and by whether a run heals."""
+    """The estimate must be within a factor of 3 for most runs. Steps vary by factors of 100."""
     seeds = near = 0
     for seed in range(25):
         choices, plan = draw(SCENARIOS[name].narrowed(policy="random-walk"), seed)

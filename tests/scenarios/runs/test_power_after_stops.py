@@ -1,4 +1,4 @@
-"""A power cut after a clean stop: what the stop has not synced may be lost, and it has promised everything."""
+"""A power cut after a clean stop loses unsynced data, but the stop promised all data."""
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.scenarios.campaigns.seeds import draw, run_seed
@@ -10,18 +10,18 @@ KIND = "power cut after a stop"
 
 
 def power_cuts(scenario: Scenario) -> list[int]:
-    """Return how many there were in each of some seeds, all of which hold."""
+    """Return the number of power cuts in each of some seeds, which all pass."""
     results = [run_seed(scenario, seed) for seed in range(SEEDS)]
     assert {result.outcome for result in results} == {"held"}
     return [result.injected[KIND] for result in results]
 
 
-def test_the_power_goes_after_some_stops_and_stays_on_after_others() -> None:
+def test_the_power_fails_after_some_clean_stops_only() -> None:
     found = power_cuts(SCENARIOS["clean-shutdown"].narrowed(disk="strict-posix"))
     assert 0 < sum(times > 0 for times in found) < SEEDS
 
 
-def test_what_keeps_its_page_cache_loses_nothing_at_a_stop() -> None:
+def test_a_profile_that_keeps_the_page_cache_has_no_power_cut_after_a_stop() -> None:
     assert PROFILES["process-kill"].page_cache_survives
     assert sum(power_cuts(SCENARIOS["clean-shutdown"].narrowed(disk="process-kill"))) == 0
 

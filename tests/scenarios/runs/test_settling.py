@@ -1,4 +1,4 @@
-"""Settling: for how long a run waits, on a clock that a sleep moves."""
+"""Settling: the waits of a run, with a clock that only sleeps advance."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -22,11 +22,11 @@ WITHIN_MS = 1_000
 
 
 class Late(Exception):
-    """QUIET was broken."""
+    """A QUIET violation."""
 
 
 class Waiting:
-    """A service that comes to its end after a while, and a run that waits for it."""
+    """A service that finishes after some time, and a run that waits for it."""
 
     def __init__(self, plan: Plan, comes_ms: int, paused_ns: Callable[[int], int]) -> None:
         self.now_ns = 0
@@ -47,7 +47,7 @@ class Waiting:
         return [Cursor("flush", "a service", at, 1, WITHIN_MS)]
 
     def clean(self, uncleaned: Callable[[], list[str]], ask: Callable[[], None]) -> None:
-        """Wait until nothing has expired that stays. ask: what asks for a deletion."""
+        """Wait until no expired segment is left. ask: requests a deletion."""
         self._store.execute_delete_files_manually = ask
         self._store.config = SimpleNamespace(clean_resource_interval_ms=10_000)
         self._judge.uncleaned = lambda store, disk: uncleaned()
@@ -56,7 +56,7 @@ class Waiting:
         self._settling.clean(self._store, disk)
 
     def catch_up(self, disk: object) -> None:
-        """Wait until dispatch, which stands for the service, is through."""
+        """Wait until dispatch, the example of a service, has finished."""
         self._store.log = SimpleNamespace(put_offset=1)
         self._store.dispatch = SimpleNamespace(readable_limit=lambda: 1)
         self._judge.visible = lambda store: None
@@ -66,7 +66,7 @@ class Waiting:
         return self._settling._await(self._store, self._cursors)
 
 
-def test_a_service_that_comes_to_its_end_in_time_is_waited_for(quiet_plan: Plan) -> None:
+def test_settling_waits_for_a_service_that_finishes_in_time(quiet_plan: Plan) -> None:
     waiting = Waiting(quiet_plan, WITHIN_MS, int)
 
     assert waiting.run()
@@ -88,7 +88,7 @@ def test_the_time_that_tasks_were_paused_for_is_not_held_against_a_service(quiet
 
 
 @pytest.mark.parametrize(("began_s", "judged"), [(0, True), (300, False)])
-def test_a_deletion_is_asked_for_again_only_when_all_passes_of_the_first_request_can_be_over(
+def test_a_deletion_is_requested_again_only_after_all_passes_of_the_first_request(
     began_s: int, judged: bool, quiet_plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = Waiting(quiet_plan, 0, lambda _: 0)
@@ -110,7 +110,7 @@ def test_a_deletion_is_asked_for_again_only_when_all_passes_of_the_first_request
 
 
 class StoppingDisk:
-    """A disk whose file system stops after a while, for the error of an earlier sync."""
+    """A disk with a file system that shuts down later, because of an earlier sync error."""
 
     damage = ()
 
@@ -142,7 +142,7 @@ def test_a_file_system_that_stops_while_a_service_is_waited_for_excuses_it(
             waiting.catch_up(StoppingDisk(waiting, stops_ms))
 
 
-def test_of_several_stores_in_a_run_each_has_its_ledger_and_all_have_one_list_of_violations(quiet_plan: Plan) -> None:
+def test_several_stores_have_separate_ledgers_and_one_list_of_violations(quiet_plan: Plan) -> None:
     kernel = Kernel(RandomWalk(Choices("judges").stream("schedule"), 4))
     ledger = Ledger(tears=True)
     first = Settling(quiet_plan, kernel, ledger, Judge(quiet_plan, kernel, ledger), Choices("judges").stream)

@@ -1,4 +1,4 @@
-"""A run: silent on a store that keeps its promises, and never more than a violation on one that does not."""
+"""A store run has no violation for a correct store, and only a violation for a wrong one."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +37,7 @@ def only_violation(outcome: RunOutcome) -> tuple[str, str]:
     return outcome.violations[0].invariant, outcome.violations[0].summary
 
 
-# A store that keeps its promises
+# A correct store
 
 
 def test_a_run_without_faults_holds(quiet_plan: Plan, execute: Execute) -> None:
@@ -79,7 +79,7 @@ def test_a_run_can_be_repeated_from_its_record(crash_plan: Plan) -> None:
     assert (replayed.unmet(), schedule.left) == ([], 0)
 
 
-def test_whoever_asks_is_given_every_image_that_a_machine_finds(crash_plan: Plan) -> None:
+def test_an_observer_receives_every_mounted_image(crash_plan: Plan) -> None:
     run = Run(crash_plan, simulation_of(crash_plan, Choices("1")))
     images: list[Image] = []
     run.lasting.on_image = images.append
@@ -88,7 +88,7 @@ def test_whoever_asks_is_given_every_image_that_a_machine_finds(crash_plan: Plan
     assert all(image.files for image in images)
 
 
-def test_a_crash_that_comes_too_late_for_its_operation_comes_at_rest(quiet_plan: Plan, execute: Execute) -> None:
+def test_a_crash_after_the_last_operation_happens_at_rest(quiet_plan: Plan, execute: Execute) -> None:
     late = Life(LifeEnding.CRASH_IN_TRAFFIC, "ext4-ordered", 10**6, "before", 3)
     outcome = execute(replace(quiet_plan, lives=(late,)))
     assert outcome.violations == []
@@ -96,12 +96,12 @@ def test_a_crash_that_comes_too_late_for_its_operation_comes_at_rest(quiet_plan:
     assert outcome.injected["crash ext4-ordered"] == 1
 
 
-# A store that does not
+# A wrong store
 
 
 @pytest.fixture
 def put(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str, Any], None]:
-    """Put something else in the place of a method of the store."""
+    """Replace a method of the store."""
     return monkeypatch.setattr
 
 
@@ -149,7 +149,7 @@ def test_a_service_that_dies_is_named(put: Put, quiet_plan: Plan, execute: Execu
     assert summary == "life-0/dispatch died: ZeroDivisionError: of its own accord"
 
 
-def test_a_dispatch_that_does_nothing_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+def test_a_dispatch_without_effect_is_found(put: Put, quiet_plan: Plan, execute: Execute) -> None:
     put(DispatchService, "dispatch_available", lambda self: False)
     assert only_violation(execute(quiet_plan)) == ("QUIET", "dispatch does not come to its end")
 
@@ -200,7 +200,7 @@ def test_a_store_that_cannot_be_opened_is_seen(put: Put, quiet_plan: Plan, execu
     assert summary == f"the store cannot be opened: {type(error).__name__}: {error}"
 
 
-def test_a_recovery_that_never_comes_to_rest_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
+def test_a_recovery_that_never_ends_is_found(put: Put, crash_plan: Plan, execute: Execute) -> None:
     load, loads = MessageStore.load, count(1)
 
     def load_and_scribble(self: MessageStore) -> object:
@@ -270,12 +270,12 @@ def test_a_store_that_raises_anything_anywhere_breaks_a_promise_and_not_the_run(
         assert execute(plan, str(seed)).violations, plan
 
 
-# Stops under load, and buffers in front of the log
+# Stops during traffic, and write buffers
 
 
 @pytest.fixture
 def busy(quiet_plan: Plan) -> Plan:
-    """A stop in the midst of traffic of everybody, with a buffer in front of the log."""
+    """A stop during traffic of all kinds of users, with a write buffer."""
     stop = Life(LifeEnding.STOP_IN_TRAFFIC, "nothing-lost", -1, "after", 12)
     return quiet_plan.replace(
         sync_flush=False,
@@ -287,7 +287,7 @@ def busy(quiet_plan: Plan) -> Plan:
     )
 
 
-def test_a_stop_under_load_turns_some_away_and_loses_nothing(put: Put, busy: Plan, execute: Execute) -> None:
+def test_a_stop_during_traffic_refuses_some_puts_and_loses_none(put: Put, busy: Plan, execute: Execute) -> None:
     refused = []
     answered = StoreDoor._answered
 

@@ -31,7 +31,7 @@ LOG = f"{ROOT}/commitlog/{0:020d}"
 
 
 def damaged(traffic: Callable[[MessageStore], Any], sectors_after: int = 0) -> tuple[Image, DamagedImage | None]:
-    """Return what a store leaves after some traffic and a clean stop, and what the damage makes of that."""
+    """Return a store's image after some traffic and a clean stop, and the damaged image."""
     choices = Choices("damage")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
     machine = kernel.machine("one")
@@ -51,7 +51,7 @@ def damaged(traffic: Callable[[MessageStore], Any], sectors_after: int = 0) -> t
     return image, lose_late_sector(image, store, sectors_after)
 
 
-def test_the_sector_with_the_logs_last_byte_is_lost_and_nothing_else() -> None:
+def test_only_the_sector_with_the_last_byte_of_the_log_is_lost() -> None:
     image, damage = damaged(lambda store: store.put_message(Message.of("T", b"b" * 1000)))
 
     assert damage is not None
@@ -92,7 +92,7 @@ def test_no_sector_of_an_empty_log_is_damaged(sectors_after: int) -> None:
     assert damage is None
 
 
-def test_a_sector_of_zeros_is_nothing_to_lose() -> None:
+def test_a_sector_of_zeros_is_not_damaged() -> None:
     image, damage = damaged(lambda store: store.put_message(Message.of("T", bytes(1200))), 1)
 
     assert not any(image.files[LOG].content[512:1024])
@@ -107,7 +107,7 @@ def put_at(ledger: Ledger, name: str, physical_offset: int) -> PutEntry:
     return put
 
 
-def test_damage_ends_the_promises_for_what_it_touches_and_all_behind_it() -> None:
+def test_damage_ends_the_promises_for_its_record_and_all_later_ones() -> None:
     ledger = Ledger()
     before = put_at(ledger, "before", 0)
     put_at(ledger, "across", before.record_bytes)
@@ -118,7 +118,7 @@ def test_damage_ends_the_promises_for_what_it_touches_and_all_behind_it() -> Non
     assert [seen.put.name for seen in ledger.stable] == ["before"]
 
 
-def test_damage_right_behind_a_record_spares_it() -> None:
+def test_damage_directly_after_a_record_does_not_affect_it() -> None:
     ledger = Ledger()
     put = put_at(ledger, "spared", 0)
     guarantees.note_damage(ledger, put.record_bytes)
@@ -130,7 +130,7 @@ def test_damage_right_behind_a_record_spares_it() -> None:
 
 
 def stopped(messages: int, body_bytes: int) -> tuple[Image, MessageStore]:
-    """Return what a store of small segments leaves after a clean stop, and the store."""
+    """Return the image of a store with small segments after a clean stop, and the store."""
     choices = Choices("segments")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
     machine = kernel.machine("one")
@@ -169,14 +169,12 @@ def test_old_blocks_are_an_older_segments_bytes_from_the_first_sector_that_was_n
 
 
 @pytest.mark.parametrize(("messages", "body_bytes"), [(0, 0), (2, 500), (2, 1900)])
-def test_there_are_no_old_blocks_without_an_older_segment_or_room_behind_the_end(
-    messages: int, body_bytes: int
-) -> None:
+def test_old_blocks_need_an_older_segment_and_space_after_the_end(messages: int, body_bytes: int) -> None:
     image, store = stopped(messages, body_bytes)
     assert expose_old_blocks(image, store) is None
 
 
-def test_a_segment_in_front_of_others_loses_its_last_sector() -> None:
+def test_the_first_of_several_segments_loses_its_last_sector() -> None:
     image, store = stopped(4, 500)
     odd = shorten_segment(image, store)
 
@@ -187,7 +185,7 @@ def test_a_segment_in_front_of_others_loses_its_last_sector() -> None:
     assert shorten_segment(*stopped(2, 500)) is None
 
 
-def test_a_start_that_opens_beside_an_odd_segment_or_changes_the_log_is_found(
+def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_found(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     life = Life(LifeEnding.STOP_AND_ODD_FILE, "nothing-lost", -1, "after", 6)
@@ -219,6 +217,6 @@ def test_a_start_that_opens_beside_an_odd_segment_or_changes_the_log_is_found(
             patch.setattr(SegmentQueue, "load", wrong)
             if wrong is pad:
                 assert {violation.invariant for violation in execute(plan).violations} == {"DUR"}
-                patch.setattr("tornlog.scenarios.oracle.judge.CHECKERS", {})  # as if nothing had been lost
+                patch.setattr("tornlog.scenarios.oracle.judge.CHECKERS", {})  # no check for lost records
             (violation,) = execute(plan).violations
             assert (violation.invariant, violation.summary) == ("START", summary)

@@ -1,4 +1,4 @@
-"""Damage of single records, and queues that skip numbers: what is done, and that the judges see through it."""
+"""Damage of single records and skipped queue offsets: the changes, and the judges' view of them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +28,7 @@ BODY_BYTES = 400  # two records a segment
 
 
 def stopped(messages: int) -> tuple[Image, MessageStore, list[PutEntry]]:
-    """Return what a store leaves after some messages and a clean stop, the store, and the puts."""
+    """Return a store's image after some messages and a clean stop, the store, and the puts."""
     choices = Choices("records")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
     machine = kernel.machine("one")
@@ -57,7 +57,7 @@ def stopped(messages: int) -> tuple[Image, MessageStore, list[PutEntry]]:
 
 
 def changed_bytes(before: Image, after: Image) -> list[tuple[str, int]]:
-    """Return where two images with the same files differ."""
+    """Return the positions at which two images with the same files differ."""
     return [
         (path, at)
         for path, file in before.files.items()
@@ -67,7 +67,7 @@ def changed_bytes(before: Image, after: Image) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(("skipped", "hidden"), [({2}, True), ({1, 2}, False), ({0, 1, 2}, False), ({4}, False)])
-def test_a_flipped_number_may_hide_a_gap_in_front_of_its_record(skipped: set[int], hidden: bool) -> None:
+def test_a_flipped_queue_offset_may_hide_a_gap_before_its_record(skipped: set[int], hidden: bool) -> None:
     image, store, puts = stopped(4)
     flaws = []
     for seed in range(12):
@@ -79,9 +79,7 @@ def test_a_flipped_number_may_hide_a_gap_in_front_of_its_record(skipped: set[int
 
 
 @pytest.mark.parametrize(("skipped", "contradicting"), [({1}, True), ({0, 1}, False), ({4}, False)])
-def test_a_flipped_number_may_contradict_the_record_in_front_of_it_that_is_behind_a_gap(
-    skipped: set[int], contradicting: bool
-) -> None:
+def test_a_flipped_queue_offset_may_contradict_the_record_after_a_gap(skipped: set[int], contradicting: bool) -> None:
     image, store, puts = stopped(4)
     flaws = []
     for seed in range(12):
@@ -108,7 +106,7 @@ def test_a_flipped_number_is_one_bit_of_one_queue_offset() -> None:
 
 
 @pytest.mark.slow
-def test_a_damaged_record_is_one_that_a_clean_exit_vouches_for() -> None:
+def test_a_damaged_record_is_one_that_recovery_skips_after_a_clean_exit() -> None:
     image, store, puts = stopped(10)
     assert len(store.log.segments) == 5
     fields = set()
@@ -136,7 +134,7 @@ def test_lost_queues_leave_no_file_and_no_directory_of_theirs_and_no_checkpoint(
     }
 
 
-def test_a_judge_sees_through_damage_as_long_as_it_is_there() -> None:
+def test_a_judge_reads_a_damaged_record_as_before_the_damage() -> None:
     put = PutEntry("p", "T", 0, "", b"", b"p", True, 0, physical_offset=16)
     known = KnownDamage()
     known.note(Flaw(20, b"a", b"b", put), unreadable=True)
@@ -175,7 +173,7 @@ def test_a_flipped_number_is_read_as_it_was() -> None:
 
 
 def skipping_at(image: Image, config: StoreConfig, seed: str) -> tuple[Ledger, int, int, int]:
-    """Let queues skip numbers; return the ledger, how many queues did, where T/0 ended, and the next put's number."""
+    """Let queues skip offsets; return the ledger, their number, the end of T/0, and the next put's queue offset."""
     choices, ledger = Choices(seed), Ledger()
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
     machine = kernel.machine("two")
@@ -197,7 +195,7 @@ def skipping_at(image: Image, config: StoreConfig, seed: str) -> tuple[Ledger, i
     return ledger, *kernel.run(machine, main, time_limit_ns=60 * 10**9)
 
 
-def test_queues_that_skip_numbers_go_on_behind_them_and_the_ledger_knows() -> None:
+def test_queues_continue_after_skipped_offsets_which_the_ledger_records() -> None:
     image, store, _ = stopped(4)
     written = set()
     for seed in range(20):

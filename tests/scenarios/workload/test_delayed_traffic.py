@@ -1,4 +1,4 @@
-"""Delayed messages as producers put them and the ledger knows them."""
+"""Delayed messages: the puts of producers, and their entries in the ledger."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.message_store import MessageStore
 
 
-def test_levels_are_drawn_as_often_as_the_plan_says_and_every_one_of_them(quiet_plan: Plan) -> None:
+def test_every_delay_level_is_drawn_with_the_planned_chance(quiet_plan: Plan) -> None:
     stream = Choices("levels").stream("levels")
     drawn = [draw_level(stream, quiet_plan.replace(delay={"chance": 0.5}), EVEN) for _ in range(200)]
     assert set(drawn) == {0, *DELAYS_MS}
@@ -34,7 +34,7 @@ def test_nothing_is_drawn_for_a_plan_without_delayed_messages(quiet_plan: Plan) 
     assert stream.drawn == 0
 
 
-def test_patience_lasts_for_every_level_now_and_then() -> None:
+def test_the_wait_sometimes_covers_every_delay_level() -> None:
     stream = Choices("patience").stream("patience")
     drawn = [draw_patience_ms(stream) for _ in range(200)]
     assert min(drawn) == 1
@@ -42,7 +42,7 @@ def test_patience_lasts_for_every_level_now_and_then() -> None:
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_the_ledger_knows_place_size_and_properties_of_what_is_stored_and_of_its_copy(
+def test_the_ledger_has_queue_size_and_properties_of_a_delayed_record_and_its_copy(
     delayed_plan: Plan, monkeypatch: pytest.MonkeyPatch, wait: bool
 ) -> None:
     plan = delayed_plan.replace(messages={"no_wait_chance": 0.0 if wait else 1.0})
@@ -92,7 +92,7 @@ def test_illegal_messages_are_refused_before_they_wait(delayed_plan: Plan) -> No
     assert all(put.physical_offset is None for put in run._ledger.puts)
 
 
-def test_consumers_see_the_copies_of_what_is_delayed(delayed_plan: Plan) -> None:
+def test_consumers_receive_the_copies_of_delayed_messages(delayed_plan: Plan) -> None:
     ranges = Ranges(delay={"chance": (1.0,)}, consumers=(2,), topics=(1,), queues_per_topic=(1,), endings=("stop",))
     copies = 0
     for seed in range(10):

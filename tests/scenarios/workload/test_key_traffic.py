@@ -1,4 +1,4 @@
-"""Messages with shared keys, and who looks them up."""
+"""Messages with shared keys, and the seekers that look them up."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -36,7 +36,7 @@ def test_some_messages_share_keys_and_some_have_one_of_their_own(keyed: Plan) ->
     assert ([], "") in keys
 
 
-def test_without_a_chance_nothing_is_drawn(quiet_plan: Plan) -> None:
+def test_without_a_chance_no_keys_are_drawn(quiet_plan: Plan) -> None:
     stream = Choices("keys").stream("producer")
     assert draw_keys(stream, quiet_plan, "m0", EVEN) == ([], "")
     assert stream.drawn == 0
@@ -71,14 +71,16 @@ def test_users_look_for_what_is_put_what_others_share_and_what_never_was(
     assert max(answers) > 1
 
 
-def test_a_user_who_is_given_nothing_says_so(keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seeker_reports_an_answer_without_messages(
+    keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(MessageStore, "query_message", lambda *_: QueryMessageResult())
     monkeypatch.setattr(Seeker, "_draw_key", lambda self, messages_each: "m0.0.0")
     plan = keyed.replace(pauses={"chance": 1.0, "ms_max": 5})
     assert execute(plan).violations[0].invariant == "IDX"
 
 
-def test_an_index_that_recovery_forgets_is_seen_although_nobody_asks(
+def test_an_index_missing_after_recovery_is_found_without_seekers(
     keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load = MessageStore.load
@@ -94,5 +96,5 @@ def test_an_index_that_recovery_forgets_is_seen_although_nobody_asks(
     assert outcome.violations[0].invariant == "IDX"
 
 
-def test_a_store_without_an_index_finds_nothing_and_need_not(keyed: Plan, execute: Execute) -> None:
+def test_a_store_without_an_index_need_not_find_messages(keyed: Plan, execute: Execute) -> None:
     assert execute(keyed.replace(index={"slots": 0}, pauses={"chance": 0.5, "ms_max": 5})).violations == []

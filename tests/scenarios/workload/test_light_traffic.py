@@ -1,4 +1,4 @@
-"""Messages for light queues: what is drawn, and that the ledger knows their records whatever the store adds."""
+"""Messages for light queues: the draw, and their entries in the ledger."""
 
 from collections.abc import Callable
 
@@ -80,7 +80,7 @@ def test_the_ledger_knows_a_record_by_what_was_asked_whatever_places_it_got(ligh
     assert ledger.put_of(record_of(light_put, "other", INNER_MULTI_QUEUE_OFFSET="3,4")) is None
 
 
-def test_a_delayed_message_gets_its_places_when_it_is_delivered(light_put: PutEntry) -> None:
+def test_a_delayed_message_enters_light_queues_at_its_delivery(light_put: PutEntry) -> None:
     ledger = Ledger()
     light_put.wait = False
     redirect(light_put, 1)
@@ -92,7 +92,7 @@ def test_a_delayed_message_gets_its_places_when_it_is_delivered(light_put: PutEn
     assert (ledger.put_of(copy), ledger.copied_by(copy)) == (None, light_put)
 
 
-@pytest.mark.parametrize("wait", [True, False])  # a record with places has no WAIT
+@pytest.mark.parametrize("wait", [True, False])  # a record with offsets in light queues has no WAIT
 def test_room_is_needed_for_the_longest_places_there_are(light_put: PutEntry, wait: bool) -> None:
     light_put.wait = wait
     plain = 91 + 4 + 1 + len(light_put.properties)
@@ -105,7 +105,7 @@ def test_room_is_needed_for_the_longest_places_there_are(light_put: PutEntry, wa
     assert options.widest_bytes(light_put) == light_put.record_bytes
 
 
-def test_room_is_needed_for_a_topic_that_is_longer_than_the_one_it_waits_in(light_put: PutEntry) -> None:
+def test_a_topic_longer_than_the_waiting_topic_needs_a_larger_record(light_put: PutEntry) -> None:
     light_put.light_names, light_put.topic = (), "t" * 127
     redirect(light_put, 1)
     assert options.widest_bytes(light_put) == light_put.record_bytes + 127 - len("SCHEDULE_TOPIC_XXXX")

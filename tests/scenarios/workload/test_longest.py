@@ -1,4 +1,4 @@
-"""Tests of properties that are about as long as a record can hold."""
+"""Properties near the length limit of a record."""
 
 from itertools import product
 
@@ -15,7 +15,7 @@ ILLEGAL, TOO_LONG = PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIE
     ("filler", "by_bytes", "by"),
     list(product(("p", "\N{CJK UNIFIED IDEOGRAPH-4E3B}", "\N{GRINNING FACE}"), (True, False), (-1, 0, 1))),
 )
-def test_properties_are_filled_up_to_the_length_that_was_asked_for(filler: str, by_bytes: bool, by: int) -> None:
+def test_properties_are_filled_up_to_the_required_length(filler: str, by_bytes: bool, by: int) -> None:
     pieces, behind = ("KEYS\1m0", "TAGS\1schlüssel"), ("batch\1all",)
 
     filling = Longest(filler, by_bytes, PROPERTIES_MAX + by).filling(pieces, behind)

@@ -1,4 +1,4 @@
-"""What happens to files between two lives: only what a store must bear, and everybody who judges knows of it."""
+"""Faults between two lives: a store must tolerate each one, and the judge and the ledger know of each."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -28,7 +28,7 @@ Execute = Callable[..., RunOutcome]
 
 PATH = f"{CONFIG}/consumerOffset.json"
 SEGMENT_BYTES = 2048
-MESSAGE_BYTES = 500  # of which a segment holds three
+MESSAGE_BYTES = 500  # three messages per segment
 
 
 def life(ending: str, messages_each: int = 6) -> Life:
@@ -36,7 +36,7 @@ def life(ending: str, messages_each: int = 6) -> Life:
 
 
 class Bench:
-    """A store that was stopped with some messages in it, and the time after that."""
+    """A stopped store with some messages, and the faults after its stop."""
 
     def __init__(self, quiet_plan: Plan, messages: int, seed: str = "1") -> None:
         plan = replace(quiet_plan, commit_log_bytes=SEGMENT_BYTES)
@@ -66,7 +66,7 @@ class Bench:
         assert self.store.shutdown()
 
     def stopped(self, ending: str, image: Image | None = None) -> Image:
-        """Return what the next life finds after that end of this one."""
+        """Return the image for the next life after this ending."""
         return self.offline_faults.after_stop(life(ending), image or self.image, self.store)
 
 
@@ -79,7 +79,7 @@ def bench(quiet_plan: Plan) -> Callable[..., Bench]:
 
 
 def persisted(bench: Bench, content: bytes, kept: bytes | None) -> Image:
-    """Return what is on the disk when progress was persisted last, in place of a version that was kept or not."""
+    """Return an image with persisted progress. kept: the version in the backup, or None."""
     bench.groups.durable, bench.groups.kept = content, kept
     bench.ledger.progress_is_final = True
     return Image({**bench.image.files, PATH: FileImage(content, 7)}, bench.image.directories)
@@ -102,7 +102,7 @@ def test_progress_loses_its_first_sector_and_the_version_before_is_to_be_found(
 
 
 @pytest.mark.parametrize(("kept", "begun"), [(None, []), (b"before", [b"next"])])
-def test_progress_is_spared_if_no_version_before_it_has_to_be_there(
+def test_progress_without_a_required_backup_is_not_damaged(
     bench: Callable[..., Bench], kept: bytes | None, begun: list[bytes]
 ) -> None:
     rig = bench()
@@ -117,7 +117,7 @@ def test_progress_is_spared_if_no_version_before_it_has_to_be_there(
 
 @pytest.fixture
 def progress_plan(quiet_plan: Plan) -> Plan:
-    """A consumer whose progress is persisted several times and then damaged, and a life after that."""
+    """A consumer with progress that is persisted several times and then damaged, and one more life."""
     return quiet_plan.replace(
         consuming={"commits_offsets": True},
         consumers=1,
@@ -128,7 +128,7 @@ def progress_plan(quiet_plan: Plan) -> Plan:
     )
 
 
-def test_a_start_on_damaged_progress_goes_on_with_the_version_before(progress_plan: Plan, execute: Execute) -> None:
+def test_a_start_on_damaged_progress_uses_the_backup(progress_plan: Plan, execute: Execute) -> None:
     outcome = execute(progress_plan)
 
     assert outcome.violations == []
@@ -154,7 +154,7 @@ def test_a_store_that_keeps_no_version_before_is_found(
     assert (violation.invariant, violation.file, violation.found) == ("META", PATH, "none")
 
 
-def test_a_store_that_gives_up_on_damaged_progress_is_found(
+def test_a_store_that_fails_to_load_damaged_progress_is_found(
     monkeypatch: pytest.MonkeyPatch, progress_plan: Plan, execute: Execute
 ) -> None:
     def load(file: SideFile, parse: Callable[[bytes, str], object]) -> object:
@@ -170,7 +170,7 @@ def test_a_store_that_gives_up_on_damaged_progress_is_found(
 # -- a missing segment -----------------------------------------------------------------------------
 
 
-def test_a_missing_segment_was_between_two_others_and_those_before_it_are_old(bench: Callable[..., Bench]) -> None:
+def test_a_removed_segment_is_between_two_others_and_earlier_ones_expire(bench: Callable[..., Bench]) -> None:
     lost = set()
     for seed in range(20):
         rig = bench(messages=12, seed=str(seed))
@@ -223,7 +223,7 @@ def test_a_log_without_a_middle_loses_no_segment(bench: Callable[..., Bench]) ->
 # -- the log ---------------------------------------------------------------------------------------
 
 
-def test_a_lost_sector_is_one_of_the_last_and_nothing_is_promised_from_there_on(
+def test_no_record_is_promised_after_a_lost_sector_at_the_end(
     bench: Callable[..., Bench],
 ) -> None:
     lost = set()
@@ -264,7 +264,7 @@ def test_a_log_without_a_byte_loses_none(bench: Callable[..., Bench]) -> None:
     assert rig.offline_faults.injected == {}
 
 
-def test_a_start_beside_a_segment_of_a_wrong_size_leaves_what_was_there(bench: Callable[..., Bench]) -> None:
+def test_a_start_with_a_segment_of_a_wrong_size_changes_no_file(bench: Callable[..., Bench]) -> None:
     rig = bench(messages=6)
 
     for starts in (1, 2):
@@ -273,7 +273,7 @@ def test_a_start_beside_a_segment_of_a_wrong_size_leaves_what_was_there(bench: C
     assert rig.judge.violations == []
 
 
-def test_a_log_of_one_segment_has_none_in_front_to_be_of_a_wrong_size(bench: Callable[..., Bench]) -> None:
+def test_a_log_of_one_segment_gets_no_wrong_size(bench: Callable[..., Bench]) -> None:
     rig = bench(messages=2)
 
     assert rig.stopped("stop and odd file") is rig.image
@@ -291,7 +291,7 @@ def test_old_blocks_appear_only_after_a_crash_that_is_said_to_show_them(bench: C
     assert rig.offline_faults.injected == {"old blocks": 1}
 
 
-def test_what_rots_is_told_to_the_judge_and_what_cannot_be_read_to_the_disk(
+def test_rot_is_reported_to_the_judge_and_unreadable_sectors_to_the_disk(
     bench: Callable[..., Bench], quiet_plan: Plan
 ) -> None:
     sound = bench(messages=6)
@@ -310,7 +310,7 @@ def test_what_rots_is_told_to_the_judge_and_what_cannot_be_read_to_the_disk(
     assert len(rig.ledger.promised) < len(rig.ledger.puts)
 
 
-def test_nothing_happens_after_a_stop_and_no_more(bench: Callable[..., Bench]) -> None:
+def test_an_ending_with_only_a_stop_changes_no_file(bench: Callable[..., Bench]) -> None:
     rig = bench(messages=6)
     image = persisted(rig, b"x" * 20, b"before")
 
@@ -319,7 +319,7 @@ def test_nothing_happens_after_a_stop_and_no_more(bench: Callable[..., Bench]) -
 
 
 def strays_left(rig: Bench) -> Image:
-    """Return what the next life finds, a stray among it."""
+    """Return the image for the next life, with a foreign file."""
     for _ in range(20):
         image = rig.stopped("stop and strays")
         if rig.offline_faults.injected["stray file"]:

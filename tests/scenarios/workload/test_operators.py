@@ -1,4 +1,4 @@
-"""The people who run a store: what they have done, and that it is all they have done."""
+"""Operators: each has exactly its own effects."""
 
 from collections.abc import Callable
 from functools import partial
@@ -62,7 +62,7 @@ def test_a_retention_operator_has_some_of_the_oldest_segments_deleted_or_all_but
     assert len(left) > 3
 
 
-def test_a_retention_operator_who_comes_late_for_a_segment_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retention_operator_ignores_a_segment_that_is_already_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
         asked = 0
 
@@ -79,7 +79,7 @@ def test_a_retention_operator_who_comes_late_for_a_segment_goes_on(monkeypatch: 
     assert on_a_store("late", body) > 0
 
 
-def test_a_retention_operator_who_is_called_off_deletes_nothing_more() -> None:
+def test_a_stopped_retention_operator_requests_no_more_deletions() -> None:
     pauses: list[int | None] = []
 
     def called_off(pause_ms: int | None) -> bool:
@@ -134,7 +134,7 @@ def said_on_a_full_disk(
 
 
 @pytest.mark.parametrize("refuses", [True, False])
-def test_a_room_operator_tells_of_a_store_that_takes_puts_on_a_disk_that_has_long_been_too_full(
+def test_a_room_operator_reports_a_store_that_accepts_puts_on_a_full_disk(
     monkeypatch: pytest.MonkeyPatch, *, refuses: bool
 ) -> None:
     if not refuses:
@@ -159,9 +159,7 @@ def test_a_room_operator_reports_a_store_that_refuses_puts_though_there_has_long
 
 
 @pytest.mark.parametrize("forgotten", ["refuse", "allow"])
-def test_a_room_operator_asks_nothing_of_a_store_that_is_paused(
-    monkeypatch: pytest.MonkeyPatch, forgotten: str
-) -> None:
+def test_a_room_operator_does_not_judge_a_paused_store(monkeypatch: pytest.MonkeyPatch, forgotten: str) -> None:
     monkeypatch.setattr(RunningFlags, forgotten, lambda self, reason: None)
 
     paused = partial(said_on_a_full_disk, is_paused=True)

@@ -19,27 +19,27 @@ def sized(plan: Plan, most: int, limit: int = 0) -> Plan:
     return replace(plan, commit_log_bytes=2048, messages=messages)
 
 
-def test_sizes_are_at_their_ends_and_anywhere_between(quiet_plan: Plan) -> None:
+def test_sizes_cover_both_limits_and_the_range_between(quiet_plan: Plan) -> None:
     drawn = sizes(sized(quiet_plan, 300), None)
 
     assert min(drawn[0], drawn[300]) > 100
     assert len(drawn) > 250
 
 
-def test_records_fill_the_segment_but_for_the_shortest_blank_and_miss_that_by_a_byte(quiet_plan: Plan) -> None:
+def test_records_fill_a_segment_up_to_the_shortest_blank_give_or_take_a_byte(quiet_plan: Plan) -> None:
     drawn = sizes(sized(quiet_plan, 300), 10 * 2048 + 1700)
 
     filling = 2048 - 1700 - BLANK_BYTES - OTHER_BYTES
     assert min(drawn[filling + by] for by in (-1, 0, 1)) > 60
 
 
-def test_bodies_are_as_long_as_settings_admit_and_a_byte_longer(quiet_plan: Plan) -> None:
+def test_bodies_reach_the_size_limit_give_or_take_a_byte(quiet_plan: Plan) -> None:
     drawn = sizes(sized(quiet_plan, 300, limit=200), None)
 
     assert min(drawn[limit] for limit in (199, 200, 201)) > 60
 
 
-def test_what_is_out_of_bounds_is_not_drawn(quiet_plan: Plan) -> None:
+def test_sizes_out_of_bounds_are_not_drawn(quiet_plan: Plan) -> None:
     drawn = sizes(sized(quiet_plan, 20, limit=200), 10)
 
     assert set(drawn) == set(range(21))

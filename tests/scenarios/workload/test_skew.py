@@ -23,7 +23,7 @@ def places(skew: Skew, plan: Plan) -> Counter[tuple[int, int]]:
     return Counter(skew.place(stream, plan) for _ in range(400))
 
 
-def test_every_skew_comes_and_so_does_none(quiet_plan: Plan) -> None:
+def test_every_skew_and_the_even_spread_are_drawn(quiet_plan: Plan) -> None:
     drawn = skews(crowded(quiet_plan))
 
     assert 80 < sum(skew == EVEN for skew in drawn) < 250
@@ -33,7 +33,7 @@ def test_every_skew_comes_and_so_does_none(quiet_plan: Plan) -> None:
     assert not any(skew.hot and skew.silent for skew in drawn)
 
 
-def test_where_there_is_one_of_everything_nothing_is_drawn(quiet_plan: Plan) -> None:
+def test_no_choice_is_drawn_if_there_is_only_one_of_each(quiet_plan: Plan) -> None:
     stream = Choices("alone").stream("skew")
 
     assert draw_skew(stream, replace(quiet_plan, topics=1, queues_per_topic=1, producers=1)) == EVEN
@@ -69,14 +69,14 @@ def test_a_lazy_producer_puts_a_few_of_its_messages() -> None:
     assert Skew(lazy=1).taken(0, NAMES) == EVEN.taken(1, NAMES) == NAMES
 
 
-def test_all_who_share_a_key_share_the_same_one() -> None:
+def test_all_messages_with_a_shared_key_have_the_same_key() -> None:
     stream = Choices("keys").stream("producer")
 
     assert {Skew(same_key=7).key(stream, SHARED_KEYS) for _ in range(50)} == {SHARED_KEYS[7 % len(SHARED_KEYS)]}
     assert {EVEN.key(stream, SHARED_KEYS) for _ in range(200)} == set(SHARED_KEYS)
 
 
-def test_all_who_are_delayed_are_delayed_for_as_long(quiet_plan: Plan) -> None:
+def test_all_delayed_messages_have_the_same_level(quiet_plan: Plan) -> None:
     stream, levels = Choices("levels").stream("producer"), list(DELAYS_MS)
 
     assert {Skew(same_level=7).level(stream, levels) for _ in range(50)} == {levels[7 % len(levels)]}

@@ -1,4 +1,4 @@
-"""The users: what they put, what they note, and that they do not depend on the schedule."""
+"""Users: their requests, which do not depend on the schedule, and their records in the ledger."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -25,7 +25,7 @@ from tornlog.store.message_store import MessageStore
 
 
 def traffic_of(plan: Plan, seed: str = "1", messages_each: int = 20) -> tuple[Ledger, list[Violation]]:
-    """Return what the users of one life noted, and what they found wrong at once."""
+    """Return the ledger of one life and the violations that users reported."""
     choices, ledger, found = Choices(seed), Ledger(), []
 
     def report(violations: Iterable[Violation]) -> None:
@@ -52,7 +52,7 @@ def asked(put: PutEntry) -> tuple[Any, ...]:
 
 @pytest.fixture(scope="module")
 def lively(quiet_plan: Plan) -> Plan:
-    """Some of everything a producer and a consumer may do."""
+    """A plan with all actions of producers and consumers."""
     return quiet_plan.replace(
         consumers=2,
         topics=2,
@@ -70,7 +70,7 @@ def lively(quiet_plan: Plan) -> Plan:
     )
 
 
-def test_every_put_is_answered_and_noted_with_its_place(quiet_plan: Plan) -> None:
+def test_every_put_is_answered_and_recorded_with_its_offsets(quiet_plan: Plan) -> None:
     ledger, found = traffic_of(quiet_plan)
     assert found == []
     assert len(ledger.puts) == 2 * 20
@@ -83,14 +83,14 @@ def test_every_put_is_answered_and_noted_with_its_place(quiet_plan: Plan) -> Non
 
 def test_users_do_some_of_everything_that_the_plan_allows(lively: Plan) -> None:
     ledgers = []
-    for seed in range(3):  # one may leave a queue out
+    for seed in range(3):  # a single seed may not use every queue
         ledger, found = traffic_of(lively, str(seed))
         assert found == []
         ledgers.append(ledger)
     puts = [put for ledger in ledgers for put in ledger.puts]
     assert {put.topic for put in puts} == {"T0", "T1", *ILLEGAL_TOPICS, LONGEST_TOPIC}
     assert {put.queue_id for put in puts} == {0, 1}
-    assert {put.tags for put in puts} > set(TAGS)  # some have odd ones
+    assert {put.tags for put in puts} > set(TAGS)  # some messages have odd tags
     assert len({put.given for put in puts}) > 5
     assert {put.wait for put in puts} == {True, False}
     assert {put.name.count(".") for put in puts} == {2, 3}, "alone and in batches"
@@ -99,7 +99,7 @@ def test_users_do_some_of_everything_that_the_plan_allows(lively: Plan) -> None:
     assert any(pull.puts for ledger in ledgers for pull in ledger.pulls)
 
 
-def test_what_cannot_be_stored_is_refused(lively: Plan) -> None:
+def test_invalid_messages_are_refused(lively: Plan) -> None:
     ledger, _ = traffic_of(lively)
     illegal = [put for put in ledger.puts if put.topic in ILLEGAL_TOPICS]
     assert illegal
@@ -108,7 +108,7 @@ def test_what_cannot_be_stored_is_refused(lively: Plan) -> None:
     assert all(put.physical_offset is None for put in illegal)
 
 
-def test_what_a_user_asks_for_does_not_depend_on_the_schedule(lively: Plan) -> None:
+def test_requests_of_users_do_not_depend_on_the_schedule(lively: Plan) -> None:
     first, _ = traffic_of(replace(lively, policy="random-walk", policy_parameter=1))
     second, _ = traffic_of(replace(lively, policy="pct", policy_parameter=3))
     assert [put.name for put in first.puts] != [put.name for put in second.puts], "order is the schedule's"
@@ -131,7 +131,7 @@ def test_a_record_is_as_long_as_the_ledger_believes(lively: Plan) -> None:
             assert by_place[first.physical_offset + first.record_bytes] is second
 
 
-def test_consumers_see_only_what_was_put_and_follow_to_the_end(quiet_plan: Plan) -> None:
+def test_consumers_receive_only_put_messages_up_to_the_end(quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, consumers=2, topics=1, queues_per_topic=1)
     ledger, found = traffic_of(plan)
     assert found == []
@@ -141,7 +141,7 @@ def test_consumers_see_only_what_was_put_and_follow_to_the_end(quiet_plan: Plan)
         assert pull.end_offset == len(pull.puts) > 0
 
 
-def test_a_filtering_consumer_is_given_what_it_asked_for(lively: Plan) -> None:
+def test_a_filtering_consumer_receives_only_matching_messages(lively: Plan) -> None:
     given = 0
     for seed in range(5):
         ledger, _ = traffic_of(lively, str(seed))
@@ -152,9 +152,7 @@ def test_a_filtering_consumer_is_given_what_it_asked_for(lively: Plan) -> None:
     assert given > 0
 
 
-def test_an_answer_without_a_reason_is_reported_as_it_is_given(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan
-) -> None:
+def test_an_answer_without_a_reason_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan) -> None:
     refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
     monkeypatch.setattr(MessageStore, "put_message", lambda self, message: refusal)
     _, found = traffic_of(quiet_plan, messages_each=1)

@@ -1,4 +1,4 @@
-"""Producers with transactions: what is drawn, what the ledger notes, and that what goes wrong is said."""
+"""Transaction traffic: the drawn behaviour, the ledger's records, and the reported violations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,9 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Transaction]:
 
 
 @pytest.mark.slow
-def test_producers_do_some_of_everything(prepared: list[Transaction], transaction_plan: Plan, execute: Execute) -> None:
+def test_producers_show_every_drawn_behaviour(
+    prepared: list[Transaction], transaction_plan: Plan, execute: Execute
+) -> None:
     for seed in range(8):
         assert execute(transaction_plan, str(seed)).violations == []
     statuses = {one.status for transaction in prepared for one in transaction.decisions}
@@ -46,7 +48,7 @@ def test_producers_do_some_of_everything(prepared: list[Transaction], transactio
     assert any(not transaction.decisions for transaction in prepared), "some are given up"
 
 
-def test_what_a_service_alone_knows_to_be_decided_may_be_asked_about_by_the_next(
+def test_the_next_service_may_ask_about_a_decision_without_a_stored_op(
     prepared: list[Transaction], transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TransactionalMessageService, "_put_op", lambda self, half_offset: None)
@@ -130,7 +132,7 @@ def test_a_decision_that_is_turned_away_is_reported(
     assert "was turned away" in violation.summary
 
 
-def test_transactions_that_nobody_asks_about_are_reported_in_the_end(
+def test_transactions_without_check_requests_are_reported_at_the_end(
     transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TransactionalMessageCheckService, "check", lambda self: None)
@@ -139,13 +141,13 @@ def test_transactions_that_nobody_asks_about_are_reported_in_the_end(
     assert all("nobody asks about it" in violation.summary for violation in violations)
 
 
-def test_whoever_decided_in_an_earlier_life_does_not_come_back(
+def test_a_decided_transaction_is_not_decided_again_in_a_later_life(
     prepared: list[Transaction], transaction_plan: Plan, execute: Execute
 ) -> None:
     for seed in range(4):
         execute(transaction_plan, f"back {seed}")
     decided = [[one.status for one in each.decisions].count(EndTransactionStatus.DECIDED) for each in prepared]
-    assert set(decided) == {0, 1}, "no crash, no second time"
+    assert set(decided) == {0, 1}, "without a crash no decision is repeated"
 
 
 def test_a_behaviour_is_in_the_half_message_as_far_as_it_is_the_stores_business() -> None:

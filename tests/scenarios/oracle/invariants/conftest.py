@@ -1,4 +1,4 @@
-"""Evidence to doctor: a sound store of three messages, by hand, and a living one on a simulated disk."""
+"""Rigs: hand-made evidence of a store with three messages, and a running store on a simulated disk."""
 
 from collections.abc import Callable
 from functools import partial
@@ -38,7 +38,7 @@ def put_of(number: int) -> PutEntry:
 
 @pytest.fixture
 def evidence() -> Evidence:
-    """Return a store with three messages m0, m1, m2 in T0/0, each acknowledged, promised and there."""
+    """Return a store with three messages m0, m1, m2 in T0/0, each acknowledged, promised and present."""
     ledger, store = Ledger(), RecoveredStore(min_offset=0)
     queue = FoundQueue("T0", 0, 0, 0, 3, "/store/consumequeue/T0/0", [])
     store.queues["T0", 0] = queue
@@ -84,25 +84,25 @@ def delayed_evidence() -> Evidence:
 
 @pytest.fixture
 def unasked() -> Callable[[int], PutEntry]:
-    """Return a maker of puts that the ledger has never heard of."""
+    """Return a function that makes puts without adding them to the ledger."""
     return put_of
 
 
 @pytest.fixture
 def on_a_store() -> Callable[..., object]:
-    """Return a runner of a body with a store under SYNC_FLUSH that has been started on an empty simulated disk."""
+    """Return a function that runs a body with a SYNC_FLUSH store, started on an empty simulated disk."""
     return partial(_run_on_a_store, indexed=False)
 
 
 @pytest.fixture
 def on_an_indexed_store() -> Callable[..., object]:
-    """Return the same with an index, and three messages in it: m0, m1 and m2 of T0, all of them dispatched."""
+    """Return such a function for a store with an index and three dispatched messages: m0, m1 and m2 of T0."""
     return partial(_run_on_a_store, indexed=True)
 
 
 @pytest.fixture(params=[False, True])
 def on_a_store_of_either_queues(request: pytest.FixtureRequest) -> Callable[..., object]:
-    """Return that, once with queues as they are and once with queues that have an extension."""
+    """Return such a function, once with plain queues and once with extended queues."""
     return partial(_run_on_a_store, indexed=True, extended=request.param)
 
 

@@ -12,7 +12,7 @@ OnAStore = Callable[..., Any]
 
 
 def fill(store: MessageStore) -> None:
-    """Put messages of different store times and let all of them be dispatched."""
+    """Put messages with different store times, and wait until all are dispatched."""
     for number in range(4):
         store.put_message(Message.of("T0", bytes([number]) * 600))
         store.world.tasks.sleep(10)
@@ -58,7 +58,7 @@ def test_a_time_ahead_of_the_log_on_the_disk_is_found(on_a_store: OnAStore) -> N
     assert on_a_store(body) == ["physicMsgTimestamp"]
 
 
-def test_records_of_the_claimed_millisecond_are_left_out(on_a_store: OnAStore) -> None:
+def test_records_of_the_checkpoint_millisecond_are_not_checked(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
         store.put_message(Message.of("T0", b"the only one"))
         store.world.tasks.sleep(10)

@@ -1,4 +1,4 @@
-"""CLEAN: each wrong removal, in evidence made by hand or in a running store."""
+"""CLEAN finds each wrong removal, in hand-made evidence or in a running store."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 
 def expire(evidence: Evidence, count: int = 1) -> int:
-    """Let the first records be gone as retention takes them; return where the log then begins."""
+    """Remove the first records as retention does; return the log's new first offset."""
     for _ in range(count):
         first = evidence.store.records.pop(0)
         del evidence.store.by_offset[first.record.physical_offset]
@@ -138,7 +138,7 @@ def test_a_consumer_that_missed_an_existing_message_is_found(evidence: Evidence)
 
 
 def filled(store: MessageStore, count: int = 12) -> None:
-    """Put messages of which a segment holds three and a queue's file ten; wait until all are visible and durable."""
+    """Put messages, three per segment and ten per queue file; wait until all are visible and durable."""
     for number in range(count):
         message = Message.of("T0", b"b" * 500, keys=f"k{number}")
         assert store.put_message(message).status is PutMessageStatus.PUT_OK
@@ -189,7 +189,7 @@ def test_the_removal_of_a_queue_file_with_an_existing_record_is_found(store: Mes
 
 
 def removed(store: MessageStore) -> None:
-    """Let the first two segments go as retention lets them go."""
+    """Remove the first two segments as retention does."""
     long_ago_ms = store.world.clock.now_ms() - 100 * HOUR_MS
     for segment in store.log.segments[:2]:
         store.world.files.set_mtime_ms(segment.file.path, long_ago_ms)
@@ -255,7 +255,7 @@ def test_a_longer_log_may_take_more_passes(store: MessageStore, disk: Disk) -> N
 
 
 def asked(store: MessageStore, count: int) -> Ledger:
-    """Return a ledger that knows the messages `filled` has put, a segment of them at each of its places."""
+    """Return a ledger of the messages that `filled` puts, with their log offsets."""
     ledger = Ledger()
     for number in range(count):
         put = PutEntry(f"k{number}", "T0", 0, "", b"", b"%d" % number, True, 0)
@@ -294,7 +294,7 @@ def with_a_log_that_begins_at(store: MessageStore, position: int) -> list[str]:
 def test_a_queue_file_is_due_once_it_and_the_next_one_begin_with_removed_messages(
     store: MessageStore, disk: Disk
 ) -> None:
-    filled(store, 30)  # a segment has three: the first file leads to four of them, the next one begins in the fourth
+    filled(store, 30)  # three per segment: the first queue file covers four segments, the next one begins in the fourth
     stays = "a queue's file stays that leads to nothing any more"
     assert [with_a_log_that_begins_at(store, gone) for gone in (0, 3, 4)] == [[], [], [stays]]
 

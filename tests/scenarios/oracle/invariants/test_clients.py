@@ -1,4 +1,4 @@
-"""What a broker tells its clients: where a put is, which messages a pull gives, and what a load has of its tables."""
+"""Checks of a broker's answers to sends and pulls, and of its tables after a load."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -45,7 +45,7 @@ def test_an_answer_names_the_place_at_which_a_consumer_has_seen_the_message(
     assert answered(evidence.ledger, put) == ["queueOffset", "physicalOffset"]
 
 
-def test_a_put_that_was_asked_after_the_answer_to_another_is_after_it(
+def test_a_put_requested_after_an_answer_has_a_greater_queue_offset(
     evidence: Evidence, unasked: Callable[[int], PutEntry]
 ) -> None:
     ledger = evidence.ledger
@@ -69,9 +69,7 @@ def test_a_put_that_was_asked_after_the_answer_to_another_is_after_it(
         ("magic", 1),
     ],
 )
-def test_a_record_is_given_with_every_field_of_its_head_as_it_was_put(
-    evidence: Evidence, field: str, value: object
-) -> None:
+def test_a_received_record_has_every_header_field_of_its_put(evidence: Evidence, field: str, value: object) -> None:
     put, record = evidence.ledger.puts[1], evidence.store.records[1].record
     assert not list(consumers.check_given(evidence.ledger, put, record))
     changed = record._replace(head=record.head._replace(**{field: value}))  # type: ignore[arg-type]
@@ -79,7 +77,7 @@ def test_a_record_is_given_with_every_field_of_its_head_as_it_was_put(
 
 
 @pytest.mark.parametrize("field", ["queue_offset", "physical_offset", "sys_flag", "store_timestamp_ms"])
-def test_a_record_is_given_with_its_place_and_store_time(evidence: Evidence, field: str) -> None:
+def test_a_received_record_has_its_offsets_and_store_time(evidence: Evidence, field: str) -> None:
     put, record = evidence.ledger.puts[1], evidence.store.records[1].record
     changed = record._replace(**{field: getattr(record, field) + 1})  # type: ignore[arg-type]
     if field == "physical_offset":
@@ -99,7 +97,7 @@ def test_a_record_is_given_with_its_place_and_store_time(evidence: Evidence, fie
         ({"max_offset": 0}, False, True),
     ],
 )
-def test_an_answer_to_a_pull_says_where_the_queue_begins_and_ends_and_where_to_go_on(
+def test_an_answer_to_a_pull_has_the_offsets_of_queue_and_next_pull(
     other: dict[str, int], *, passes_over: bool, is_broken: bool
 ) -> None:
     found = list(consumers.check_bounds(Ledger(), BOUNDS._replace(**other), (0, 0, 2), passes_over=passes_over))
@@ -116,7 +114,7 @@ def test_a_consumer_is_sent_past_expired_messages_only(evidence: Evidence) -> No
     assert missed.expected == "T0/0 @ 2"
 
 
-def test_every_message_that_a_group_wants_was_given_to_a_consumer_that_dealt_with_it(evidence: Evidence) -> None:
+def test_a_matching_message_that_no_consumer_handled_is_found(evidence: Evidence) -> None:
     group = GroupDelivery()
     group.deal_with([MessagePlace("T0", 0, 0)])
 
@@ -128,7 +126,7 @@ def test_every_message_that_a_group_wants_was_given_to_a_consumer_that_dealt_wit
     assert missed(unwanted=b"m1") == ["LIVE m2"]
 
 
-def test_a_load_finds_every_topic_and_group_that_was_made_for_an_answered_client() -> None:
+def test_a_topic_or_group_of_an_answered_client_must_survive_a_load() -> None:
     ledger = Ledger(topics={"T0": 1}, groups={"consumers"})
 
     def broken(topics: dict[str, int], groups: set[str]) -> list[Violation]:
@@ -143,7 +141,7 @@ def test_a_load_finds_every_topic_and_group_that_was_made_for_an_answered_client
     assert not list(side_files.check_topic(ledger, "T1"))
 
 
-def test_a_put_that_may_still_be_carried_out_is_not_gone_after_a_recovery(unasked: Callable[[int], PutEntry]) -> None:
+def test_a_pending_put_does_not_count_as_lost_after_a_recovery(unasked: Callable[[int], PutEntry]) -> None:
     ledger = Ledger()
     for life, over_in, may_come in ((1, None, True), (1, 1, True), (1, 0, False), (1, -1, False)):
         ledger.life = life

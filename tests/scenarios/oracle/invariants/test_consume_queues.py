@@ -1,4 +1,4 @@
-"""CQ-COMPLETE, CQ-VALID and QOFF on three messages with one thing wrong at a time."""
+"""CQ-COMPLETE, CQ-VALID and QOFF on three messages with one error at a time."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ def missing(evidence: Evidence) -> list[str]:
     return [violation.summary for violation in check_cq_complete(evidence)]
 
 
-def test_a_queue_with_one_matching_entry_per_record_holds(evidence: Evidence) -> None:
+def test_a_queue_with_one_matching_entry_per_record_passes(evidence: Evidence) -> None:
     for check in (check_cq_complete, check_cq_valid, check_qoff):
         assert list(check(evidence)) == []
 
@@ -158,9 +158,7 @@ def test_an_entry_for_a_record_that_does_not_name_the_light_queue_is_found(
     assert [violation.found for violation in check_cq_valid(evidence)] == ["T0/0"]
 
 
-def test_a_record_without_a_place_in_a_light_queue_that_it_names_is_found(
-    evidence: Evidence, light: FoundQueue
-) -> None:
+def test_a_record_without_an_offset_in_a_named_light_queue_is_found(evidence: Evidence, light: FoundQueue) -> None:
     evidence.ledger.puts[1].light_names = ("%LMQ%a", "%LMQ%b")
 
     assert missing(evidence) == ["a record without a place in a light queue that it names"]
@@ -178,14 +176,14 @@ def misnumbered(evidence: Evidence) -> list[tuple[str, str]]:
     [((0, 2, 3), [("1", "2")]), ((0, 1, 1), [("2", "1")]), ((4, 5, 6), [("0", "4")])],
     ids=["a gap", "twice", "not from 0"],
 )
-def test_a_queue_offset_that_does_not_follow_is_found_once(
+def test_a_gap_in_queue_offsets_is_reported_once(
     evidence: Evidence, numbers: tuple[int, ...], found: list[tuple[str, str]]
 ) -> None:
     for put, one, number in zip(evidence.ledger.puts, evidence.store.records, numbers, strict=True):
         one.record = one.record._replace(queue_offset=number)
         put.queue_offset = number
     assert misnumbered(evidence) == found
-    if numbers[0]:  # a log without its front may begin with any number
+    if numbers[0]:  # a log without its first segment may begin with any queue offset
         evidence.store.min_offset = 2048
         assert misnumbered(evidence) == []
 

@@ -2,7 +2,7 @@ from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import dur
 
 
-def test_a_store_with_every_promised_put_holds(evidence: Evidence) -> None:
+def test_a_store_with_every_promised_put_passes(evidence: Evidence) -> None:
     assert list(dur.check(evidence)) == []
 
 

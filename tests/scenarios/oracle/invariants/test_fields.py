@@ -1,4 +1,4 @@
-"""The table of checked fields says what the checks do: each field of a record, and each kind of run."""
+"""The table of checked fields matches the checks, for each record field and each kind of run."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""IDX on a sound index with one thing wrong at a time, and on a living store that is asked, and answers wrongly."""
+"""IDX on an index with one error at a time, and on a running store with wrong answers."""
 
 from dataclasses import replace
 from struct import pack_into
@@ -20,7 +20,7 @@ FIRST, SECOND = "/store/index/1", "/store/index/2"
 
 
 def file_of(found: list[Any], front_end_ms: int = 0) -> bytes:
-    """Return the bytes of a file that leads to records by their names."""
+    """Return the bytes of an index file with the names of records as keys."""
     first_ms, last = found[0].record.store_timestamp_ms, found[-1].record
     entries = []
     for one in found:
@@ -78,7 +78,7 @@ def test_a_key_without_an_entry_is_found_by_its_name(indexed: Evidence) -> None:
     assert violation.expected.startswith("m2 of the record at ")
 
 
-def test_an_entry_that_is_there_twice_is_found(indexed: Evidence) -> None:
+def test_a_duplicate_index_entry_is_found(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     m2 = indexed.store.records[2]
     twice = file_of([m2, m2], front_end_ms=15_000)
@@ -182,7 +182,7 @@ def test_a_clean_stop_leaves_an_index_that_is_durable_and_another_does_not(store
 
 
 @on_an_indexed_store
-def test_the_index_of_a_living_store_is_read_as_it_is(store: MessageStore, disk: Disk) -> None:
+def test_the_index_of_a_running_store_can_be_read(store: MessageStore, disk: Disk) -> None:
     assert store.index is not None
     found, content = (read_index(store), bytes(store.index.table.files[0].view))
     assert [file for _, file in found.files] == [content]

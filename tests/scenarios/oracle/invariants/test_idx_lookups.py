@@ -19,12 +19,12 @@ OnAStore = Callable[..., Any]
 
 
 @on_an_indexed_store
-def test_lookups_that_find_every_key_hold(store: MessageStore, disk: Disk) -> None:
+def test_lookups_that_find_every_key_pass(store: MessageStore, disk: Disk) -> None:
     assert list(idx.check_lookups(store, read_store(store))) == []
 
 
 @on_a_store
-def test_a_store_without_an_index_is_not_asked(store: MessageStore, disk: Disk) -> None:
+def test_a_store_without_an_index_gets_no_lookups(store: MessageStore, disk: Disk) -> None:
     assert list(idx.check_lookups(store, read_store(store))) == []
 
 
@@ -49,7 +49,7 @@ def test_lookups_by_time_are_left_out_after_a_torn_header_lost_its_time(
 
 
 @on_an_indexed_store
-def test_a_damaged_key_is_looked_up_as_it_is(store: MessageStore, disk: Disk) -> None:
+def test_a_damaged_key_is_looked_up_as_stored(store: MessageStore, disk: Disk) -> None:
     found = read_store(store)
     first = found.records[0]
     damaged = first.record._replace(properties=first.record.properties.replace(b"m0", b"\xf00"))
@@ -64,7 +64,7 @@ def answer(
     window_ms: tuple[int, int] = ALWAYS_MS,
     forget: bool = False,
 ) -> list[str]:
-    """Look m1 up, and judge the answer once it is doctored."""
+    """Look up m1, change the answer, and judge it."""
     ledger = Ledger()
     places = [found.record.physical_offset for found in read_store(store).records]
     for number, place in enumerate(places):

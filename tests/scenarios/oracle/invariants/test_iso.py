@@ -17,7 +17,7 @@ def second_start(store: MessageStore, disk: Disk) -> dict[str, str]:
     return {violation.field: violation.found for violation in iso.check(store)}
 
 
-def test_a_second_instance_that_is_refused_at_once_holds(on_a_store: OnAStore) -> None:
+def test_a_second_instance_that_is_refused_at_once_passes(on_a_store: OnAStore) -> None:
     assert on_a_store(second_start) == {}
 
 

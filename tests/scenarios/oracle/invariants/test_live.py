@@ -83,17 +83,17 @@ def test_each_segment_that_the_log_grows_by_may_cost_a_put_a_file_and_a_name(pla
     assert judge(260 + 41) == ["<= 300 ms"]
 
 
-# -- pulls that are held -----------------------------------------------------------------------------
+# -- held pulls ------------------------------------------------------------------------------------
 
 
 def held(store: MessageStore, queue_offset: int, tags: str = "*", topic: str = "T0") -> list[str]:
-    """Return what is said of a pull from an offset on that a store's broker holds."""
+    """Return the violations for a held pull from an offset on."""
     command, wanted = RemotingCommand(RequestCode.PULL_MESSAGE, 1), TagFilter.parse(tags)
     pull = HeldPull(command, cast(Channel, None), (topic, 0), queue_offset, wanted, due_ns=0)
     return [violation.found for violation in live.check_held(store, pull)]
 
 
-def test_a_pull_that_is_held_has_no_message_that_it_wants_and_dispatch_is_done_with(
+def test_a_held_pull_with_a_dispatched_matching_message_is_found(
     on_a_store_of_either_queues: Callable[..., object],
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> list[list[str]]:
@@ -114,7 +114,7 @@ def test_a_pull_that_is_held_has_no_message_that_it_wants_and_dispatch_is_done_w
     assert on_a_store_of_either_queues(body) == [holds, holds, holds, there[2], there[0], holds, there[1]]
 
 
-def test_a_slave_may_hold_a_pull_there_is_a_message_for_as_it_wakes_nobody(
+def test_a_slave_may_hold_a_pull_that_has_a_message(
     on_an_indexed_store: Callable[..., object],
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
@@ -124,21 +124,19 @@ def test_a_slave_may_hold_a_pull_there_is_a_message_for_as_it_wakes_nobody(
     assert on_an_indexed_store(body) == []
 
 
-# -- what a stop leaves behind ---------------------------------------------------------------------
+# -- puts waiting at a stop ------------------------------------------------------------------------
 
 STOPPED_MS = 40
 
 
 def left_over(plan: Plan, put: PutEntry, answered_ms: int | None) -> list[tuple[str, str]]:
-    """Return what is said of a put that was asked at 0 if its store had stopped at STOPPED_MS."""
+    """Return the violations for a put that was requested at 0, if the store stopped at STOPPED_MS."""
     put.answered_ns = None if answered_ms is None else answered_ms * 1_000_000
     found = live.check_left_over(plan, put, STOPPED_MS * 1_000_000)
     return [(violation.expected, violation.found) for violation in found]
 
 
-def test_a_put_that_a_stop_left_waiting_is_given_a_few_syncs_from_when_the_store_had_stopped(
-    plan: Plan, evidence: Evidence
-) -> None:
+def test_a_put_waiting_at_a_stop_may_take_a_few_syncs_after_it(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
 
     assert left_over(plan, put, None) == []
@@ -147,7 +145,7 @@ def test_a_put_that_a_stop_left_waiting_is_given_a_few_syncs_from_when_the_store
     assert left_over(plan, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]
 
 
-def test_a_put_that_was_asked_of_a_store_that_had_stopped_was_not_left_behind(plan: Plan, evidence: Evidence) -> None:
+def test_a_put_requested_after_the_stop_was_not_left_waiting(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
 
     put.asked_ns = STOPPED_MS * 1_000_000
@@ -156,7 +154,7 @@ def test_a_put_that_was_asked_of_a_store_that_had_stopped_was_not_left_behind(pl
     assert left_over(plan, put, 10_000) == [("<= 260 ms", f"{10_000 - STOPPED_MS} ms")]
 
 
-def test_a_slow_disk_may_keep_what_a_stop_left_waiting(plan: Plan, evidence: Evidence) -> None:
+def test_a_slow_disk_may_delay_a_put_waiting_at_a_stop(plan: Plan, evidence: Evidence) -> None:
     slow = replace(plan, faults=FaultPlan(slow_sync_chance=0.1))
     harmless = replace(plan, faults=FaultPlan(short_write_chance=0.1))
 
@@ -164,7 +162,7 @@ def test_a_slow_disk_may_keep_what_a_stop_left_waiting(plan: Plan, evidence: Evi
     assert left_over(harmless, evidence.ledger.puts[0], 10**6) != []
 
 
-def test_a_pause_that_was_going_on_counts_for_what_a_stop_left_waiting(plan: Plan, evidence: Evidence) -> None:
+def test_a_pause_in_progress_may_delay_a_put_waiting_at_a_stop(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
     paused = replace(plan, disturbances=DisturbancePlan(paused_task_chance=0.1, paused_task_ms_max=500))
     stepped = replace(plan, disturbances=DisturbancePlan(clock_step_chance=0.1, paused_task_ms_max=500))
@@ -174,11 +172,11 @@ def test_a_pause_that_was_going_on_counts_for_what_a_stop_left_waiting(plan: Pla
     assert left_over(stepped, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]
 
 
-# -- how long a put waits for its flush --------------------------------------------------------------
+# -- waits for a flush -----------------------------------------------------------------------------
 
 
 def flush_wait(plan: Plan, put: PutEntry, took_ms: int, wrote_offset: int = 300) -> list[tuple[str, str]]:
-    """Return what is said of a put that is answered so long after its record was stored, at 5000 ms by the clock."""
+    """Return the violations for a put that is answered at 5000 ms, the given time after its record was stored."""
     append = AppendMessageResult(wrote_offset, 100, 0, 5_000, PLAIN.store_host)
     result = PutMessageResult(PutMessageStatus.FLUSH_DISK_TIMEOUT, append)
     found = live.check_flush_wait(plan, put, result, 5_000 + took_ms)
@@ -187,7 +185,7 @@ def flush_wait(plan: Plan, put: PutEntry, took_ms: int, wrote_offset: int = 300)
 
 @pytest.fixture
 def impatient(plan: Plan) -> Plan:
-    """Return a plan in which puts wait for 200 ms for a disk that may take far longer."""
+    """Return a plan with a flush timeout of 200 ms and a disk that may take far longer."""
     return plan.replace(
         sync_flush=True,
         commit_log_bytes=2048,
@@ -220,7 +218,7 @@ def test_a_put_that_opens_a_segment_has_waited_for_that_as_well(impatient: Plan,
     assert flush_wait(impatient, put, 9_000, wrote_offset=4097) != []
 
 
-def test_who_waits_for_no_flush_is_not_judged_by_it(impatient: Plan, evidence: Evidence) -> None:
+def test_a_put_without_wait_is_not_judged_by_the_flush_timeout(impatient: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
 
     assert flush_wait(impatient.replace(sync_flush=False), put, 9_000) == []
@@ -229,7 +227,7 @@ def test_who_waits_for_no_flush_is_not_judged_by_it(impatient: Plan, evidence: E
     assert live.check_flush_wait(impatient, put, refused, 9_000) == ()
 
 
-def test_where_clocks_step_nobody_knows_how_long_a_flush_took(impatient: Plan, evidence: Evidence) -> None:
+def test_flush_waits_are_not_judged_in_runs_with_clock_steps(impatient: Plan, evidence: Evidence) -> None:
     disturbed = impatient.replace(disturbances={"clock_step_chance": 0.1})
 
     assert flush_wait(disturbed, evidence.ledger.puts[0], 9_000) == []
@@ -243,6 +241,6 @@ def test_a_send_is_answered_when_disk_and_slaves_have_had_their_time(impatient: 
     assert (found.invariant, found.found) == ("LIVE", f"{limit_ms + 1} ms")
 
 
-def test_a_request_that_is_refused_is_not_one_that_timed_out() -> None:
+def test_a_refused_request_does_not_count_as_a_timeout() -> None:
     assert not list(live.timed_out(7, ConnectionRefusedError()))
     assert [found.invariant for found in live.timed_out(7, TimeoutError())] == ["LIVE"]

@@ -13,7 +13,7 @@ GROUP = ("G0", "T0", 0)
 
 @pytest.fixture
 def versions() -> Versions:
-    """Return a file of which one version is durable and two were begun after it."""
+    """Return a file with one durable version and two later ones in progress."""
     versions = Versions("/store/config/consumerOffset.json")
     versions.durable = b"durable"
     versions.begun = [b"first", b"second"]
@@ -21,7 +21,7 @@ def versions() -> Versions:
 
 
 @pytest.mark.parametrize("loaded", [b"durable", b"first", b"second"])
-def test_the_durable_version_and_all_that_were_begun_after_it_hold(versions: Versions, loaded: bytes) -> None:
+def test_the_durable_version_and_all_later_ones_pass(versions: Versions, loaded: bytes) -> None:
     versions.loaded = loaded
 
     assert list(side_files.check_version(versions)) == []
@@ -71,7 +71,7 @@ def test_progress_outside_of_a_levels_queue_is_found(
 
 
 @pytest.mark.parametrize(("found", "clamped", "expected"), [(5, 5, "1"), (1, 0, "1"), (-1, 0, "-1")])
-def test_a_group_that_is_not_where_it_should_be_in_its_queue_is_found(
+def test_a_wrong_offset_of_a_group_is_found(
     on_a_store: Callable[..., object], found: int, clamped: int, expected: str
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> None:

@@ -46,7 +46,7 @@ def test_a_record_with_another_body_is_found(evidence: Evidence) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_put_that_is_there_twice_is_found_whether_or_not_its_place_was_known(evidence: Evidence, known: bool) -> None:
+def test_a_duplicate_put_is_found_with_and_without_a_known_offset(evidence: Evidence, known: bool) -> None:
     store, first = evidence.store, evidence.store.records[0]
     record = first.record._replace(physical_offset=store.max_offset)
     again = FoundRecord(record, first.file, store.max_offset, first.body)

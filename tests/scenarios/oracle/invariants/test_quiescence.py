@@ -1,4 +1,4 @@
-"""QUIET: in an idle store each cursor is at its end; a violation names the cursor that is not."""
+"""QUIET: in an idle store each cursor is at its end; a violation names a late cursor."""
 
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ from tornlog.store.formats.side_json import encode_side_json
 from tornlog.store.message_store import MessageStore
 
 _REST_MS = 2_000
-"""More than the interval at which queues are flushed."""
+"""Longer than the flush interval of queues."""
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def plan() -> Plan:
 
 
 def cursors(store: MessageStore, plan: Plan, disk: Disk) -> dict[str, Cursor]:
-    """Return all cursors of a store's log and of what leads into it, by name."""
+    """Return the cursors of a store's log, queues, checkpoint and index, by name."""
     put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
     reading = quiescence.reading(store, plan, put_end=put_end, readable_end=readable_end)
     return {

@@ -16,24 +16,24 @@ def broken(evidence: Evidence) -> list[tuple[str, str]]:
     return [(found.expected, found.found) for found in consumers.check_read(evidence.ledger, evidence.store)]
 
 
-def test_a_walk_that_was_given_everything_in_order_holds(evidence: Evidence, pull: Pull) -> None:
+def test_a_walk_with_all_messages_in_order_passes(evidence: Evidence, pull: Pull) -> None:
     assert broken(evidence) == []
 
 
-def test_a_walk_that_ended_early_asked_for_no_more(evidence: Evidence, pull: Pull) -> None:
+def test_a_walk_that_ended_early_misses_no_message(evidence: Evidence, pull: Pull) -> None:
     pull.puts.pop()
     pull.end_offset = 2
 
     assert broken(evidence) == []
 
 
-def test_a_message_that_was_left_out_is_found(evidence: Evidence, pull: Pull) -> None:
+def test_a_missing_message_in_a_walk_is_found(evidence: Evidence, pull: Pull) -> None:
     del pull.puts[1]
 
     assert broken(evidence) == [("m0, m1, m2", "m0, m2")]
 
 
-def test_a_message_that_was_given_twice_is_found(evidence: Evidence, pull: Pull) -> None:
+def test_a_repeated_message_in_a_walk_is_found(evidence: Evidence, pull: Pull) -> None:
     pull.puts.append(pull.puts[2])
 
     assert broken(evidence) == [("m0, m1, m2", "m0, m1, m2, m2")]
@@ -54,13 +54,13 @@ def test_a_subscription_gets_its_tags_and_no_others(evidence: Evidence, pull: Pu
     assert broken(evidence) == []
 
 
-def test_a_subscription_that_matches_nothing_gets_nothing(evidence: Evidence, pull: Pull) -> None:
+def test_a_subscription_without_matches_receives_no_message(evidence: Evidence, pull: Pull) -> None:
     pull.tags = "TagD"
 
     assert broken(evidence) == [("none", "m0, m1, m2")]
 
 
-def test_a_walk_over_a_light_queue_is_given_what_has_a_place_in_it(evidence: Evidence, pull: Pull) -> None:
+def test_a_walk_over_a_light_queue_receives_every_message_in_it(evidence: Evidence, pull: Pull) -> None:
     put, found = evidence.ledger.puts[2], evidence.store.records[2]
     put.properties += b"\2INNER_MULTI_DISPATCH\1%LMQ%a"
     light = put.properties + b"\2INNER_MULTI_QUEUE_OFFSET\0010"

@@ -18,7 +18,7 @@ def copy_again(evidence: Evidence, *, at: int) -> None:
     evidence.store.records.append(FoundRecord(record, first.file, at, first.body))
 
 
-def test_one_copy_of_each_message_holds(delayed_evidence: Evidence) -> None:
+def test_one_copy_of_each_message_passes(delayed_evidence: Evidence) -> None:
     assert list(delivery.check_redel(delayed_evidence)) == []
 
 
@@ -34,14 +34,14 @@ def test_a_second_copy_by_the_same_life_is_found(delayed_evidence: Evidence) -> 
     assert violation.summary == "d0 was delivered twice by one life of the store"
 
 
-def test_a_second_copy_by_a_life_that_began_behind_the_message_holds(delayed_evidence: Evidence) -> None:
+def test_a_second_copy_by_a_life_with_earlier_progress_passes(delayed_evidence: Evidence) -> None:
     delayed_evidence.ledger.begin_delivery(4000, {})
     copy_again(delayed_evidence, at=5000)
 
     assert list(delivery.check_redel(delayed_evidence)) == []
 
 
-def test_a_second_copy_by_a_life_whose_progress_had_passed_the_message_is_found(
+def test_a_second_copy_by_a_life_with_later_progress_is_found(
     delayed_evidence: Evidence,
 ) -> None:
     delayed_evidence.ledger.begin_delivery(4000, {1: 1})
@@ -53,7 +53,7 @@ def test_a_second_copy_by_a_life_whose_progress_had_passed_the_message_is_found(
     assert (violation.expected, violation.found) == ("1 or later", "0")
 
 
-def test_a_copy_behind_a_cut_is_the_later_lifes(delayed_evidence: Evidence) -> None:
+def test_a_copy_after_a_truncation_belongs_to_the_later_life(delayed_evidence: Evidence) -> None:
     ledger = delayed_evidence.ledger
     ledger.begin_delivery(9000, {})
     ledger.begin_delivery(4000, {})
@@ -63,14 +63,14 @@ def test_a_copy_behind_a_cut_is_the_later_lifes(delayed_evidence: Evidence) -> N
     assert list(delivery.check_redel(delayed_evidence)) == []
 
 
-def test_a_copy_of_what_nobody_put_is_not_counted(delayed_evidence: Evidence) -> None:
+def test_a_copy_without_a_put_is_not_counted(delayed_evidence: Evidence) -> None:
     for found in delayed_evidence.store.records:
         found.record = found.record._replace(properties=b"KEYS\1stranger\2REAL_TOPIC\1T0")
 
     assert list(delivery.check_redel(delayed_evidence)) == []
 
 
-def test_progress_that_a_clean_stop_left_behind_what_was_delivered_is_found(
+def test_progress_before_the_last_delivery_is_found_after_a_clean_stop(
     delayed_evidence: Evidence,
 ) -> None:
     delayed_evidence.ledger.progress_is_final = True
@@ -121,7 +121,7 @@ def test_a_stop_that_keeps_progress_to_itself_is_found(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(ScheduleMessageService, "persist", lambda self: False)
-    monkeypatch.setattr(quiescence, "delivering", lambda *_: iter(()))  # which sees it earlier
+    monkeypatch.setattr(quiescence, "delivering", lambda *_: iter(()))  # this check would find the error earlier
     violation = execute(delayed_plan).violations[0]
 
     assert violation.invariant == "REDEL"

@@ -22,7 +22,7 @@ from tornlog.store.real.world import real_world
 
 
 class Stores:
-    """A master with five messages, and slaves that were given some bytes of its log."""
+    """A master with five messages, and slaves with some bytes of its log."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -73,7 +73,7 @@ def entry(result: PutMessageResult, *, wait: bool = True) -> PutEntry:
 
 
 def unconfirmed(stores: Stores, number: int, data: bytes | None, *, wait: bool = True) -> list[int]:
-    """Return the log offsets of violations in the answer to a put, if a slave has reported some data or None has."""
+    """Return the log offsets of violations in the answer to a put. Slaves may have reported some data, or none."""
     replicas = Replicas() if data is None else Replicas(held={"s": ReportedRange(0, data)})
     result = stores.results[number]
     found = rep.check_answer(stores.master, stores.history, replicas, entry(result, wait=wait), result)
@@ -132,7 +132,7 @@ def test_hosts_and_times_that_a_crash_zeroed_count_as_equal(born: int, store: in
     assert common_bytes(log + b"\x04", 0, torn + b"\0") == fixed
 
 
-def test_a_log_that_is_no_prefix_is_found_where_it_differs(stores: Stores) -> None:
+def test_a_log_that_is_no_prefix_is_reported_at_the_first_difference(stores: Stores) -> None:
     good = stores.slave(stores.data[: stores.end_of(2)])
     bad = stores.slave(stores.data[:200] + b"?" + stores.data[201:])
 
@@ -294,7 +294,7 @@ def test_a_flushing_slave_begins_its_stream_within_its_durable_data(stores: Stor
     slave = stores.slave(stores.data)
     behind = slave.log.max_offset + 1
 
-    assert not list(rep.check_begin("s", slave, behind))  # it promises its page cache
+    assert not list(rep.check_begin("s", slave, behind))  # an ASYNC_FLUSH slave promises only its page cache
     slave.config = replace(slave.config, flush_disk_type=FlushDiskType.SYNC_FLUSH)
     (found,) = rep.check_begin("s", slave, behind)
     assert (found.invariant, found.field, found.found) == ("REP", "report", str(behind))

@@ -1,4 +1,4 @@
-"""Messages that consumers sent back: a record of each must be there, and is given again when due."""
+"""A message that a consumer sent back must be stored again, and delivered when due."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ RETRY, DEAD = "%RETRY%consumers", "%DLQ%consumers"
 
 @pytest.fixture
 def again(evidence: Evidence) -> Callable[[str], FoundRecord]:
-    """Return a maker of a record, in a topic, by which m0 exists because it was sent back."""
+    """Return a function that makes the record of the returned message m0 in a topic."""
 
     def make(topic: str) -> FoundRecord:
         own = evidence.store.records[0]
@@ -82,7 +82,7 @@ def test_a_power_cut_under_async_flush_may_lose_returned_messages(
     assert bool(ledger.returned.owed) is is_owed
 
 
-def test_what_a_recovery_found_or_a_stop_left_is_owed_until_it_expires(
+def test_a_returned_message_is_owed_after_recovery_or_stop_until_it_expires(
     evidence: Evidence, again: Callable[[str], FoundRecord]
 ) -> None:
     ledger = evidence.ledger

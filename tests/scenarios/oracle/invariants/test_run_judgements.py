@@ -1,4 +1,4 @@
-"""START, IDEMPOTENT and LIVE as the run itself reports them: each with a store that has just that flaw."""
+"""START, IDEMPOTENT and LIVE violations that the run reports, each for a store with one bug."""
 
 import itertools
 
@@ -57,7 +57,7 @@ def test_a_recovery_that_changes_something_each_time_breaks_idempotent(monkeypat
     assert [violation.invariant for violation in run()] == ["IDEMPOTENT"]
 
 
-def test_a_dispatcher_that_stands_still_breaks_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dispatcher_without_progress_breaks_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DispatchService, "dispatch_available", lambda service: False)
     (violation,) = run()
 

@@ -1,4 +1,4 @@
-"""SCAN: a start that reads more of the log than it has to is found, and one that has a reason to is not."""
+"""SCAN finds a start that reads more of the log than necessary, unless it has a reason."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.recovery.recovery import Recovery
 
 MESSAGES = 40
-"""As many as take more segments than a start after a clean exit reads."""
+"""A number of messages that need more segments than a start after a clean exit reads."""
 _LATER_MS = 5_000
 """Longer than the margin of the checkpoint."""
 

@@ -19,7 +19,7 @@ def test_a_store_without_delayed_messages_holds(evidence: Evidence) -> None:
     assert list(delivery.check_sched(evidence)) == []
 
 
-def test_a_copy_that_was_stored_a_ms_before_it_was_due_is_found(delayed_evidence: Evidence) -> None:
+def test_a_copy_stored_a_ms_before_its_due_time_is_found(delayed_evidence: Evidence) -> None:
     copy = delayed_evidence.store.records[-1]
     early = copy.record._replace(store_timestamp_ms=copy.record.store_timestamp_ms - 1)
     copy.record = early
@@ -46,7 +46,7 @@ def test_a_copy_may_be_early_if_the_clock_has_read_its_time_and_was_set_back(
 
 
 @pytest.mark.parametrize(("late_ms", "is_found"), [(100 + 40, False), (100 + 41, True)])
-def test_a_copy_that_was_stored_long_after_it_was_due_is_found_though_it_came(
+def test_a_copy_stored_long_after_its_due_time_is_found(
     delayed_evidence: Evidence, late_ms: int, is_found: bool
 ) -> None:
     delayed_evidence.ledger.deliveries.clear()
@@ -71,7 +71,7 @@ def test_a_copy_is_late_from_when_its_life_began_and_not_where_something_held_th
     assert list(delivery.check_sched(delayed_evidence)) == []
 
 
-def test_a_copy_whose_record_is_not_there_is_found(delayed_evidence: Evidence) -> None:
+def test_a_copy_without_its_record_is_found(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[0]
 
     (violation,) = delivery.check_sched(delayed_evidence)
@@ -79,7 +79,7 @@ def test_a_copy_whose_record_is_not_there_is_found(delayed_evidence: Evidence) -
     assert violation.summary == "d0 was delivered without having been put"
 
 
-def test_a_copy_in_front_of_its_record_is_found(delayed_evidence: Evidence) -> None:
+def test_a_copy_before_its_record_is_found(delayed_evidence: Evidence) -> None:
     records = delayed_evidence.store.records
     records.insert(0, records.pop())
 
@@ -118,7 +118,7 @@ def test_a_copy_that_was_damaged_after_a_stop_is_not_missed(delayed_evidence: Ev
     assert list(delivery.check_sched(delayed_evidence)) == []
 
 
-def test_a_store_that_delivers_at_once_is_found(
+def test_a_store_that_delivers_without_delay_is_found(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     deliver = ScheduleMessageService._deliver_entry
@@ -144,7 +144,7 @@ def test_a_store_that_never_delivers_breaks_quiet(
 
 
 @pytest.mark.parametrize(("now_ms", "found"), [(1004, "999 ms"), (1005, None)])
-def test_a_message_that_a_consumer_is_given_before_its_time_is_found(
+def test_a_delayed_message_that_a_consumer_receives_early_is_found(
     delayed_evidence: Evidence, now_ms: int, found: str | None
 ) -> None:
     put = delayed_evidence.ledger.puts[0]

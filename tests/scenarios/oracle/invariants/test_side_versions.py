@@ -29,7 +29,7 @@ def as_it_is(raw: bytes, file: str) -> bytes:
 
 
 class Bench:
-    """One disk, and machines that come and go."""
+    """One disk that several machines use one after another."""
 
     def __init__(self, faults: FaultPlan | None = None) -> None:
         choices = Choices("versions")
@@ -131,7 +131,7 @@ def test_any_crash_leaves_a_version_that_may_be_found(profile: str) -> None:
         assert bench.versions.loaded in (bench.versions.durable, *bench.versions.begun)
 
 
-# -- the version before ----------------------------------------------------------------------------
+# -- the backup ------------------------------------------------------------------------------------
 
 
 def backup(files: Files) -> bytes | None:
@@ -139,7 +139,7 @@ def backup(files: Files) -> bytes | None:
     return None if status is None else files.read(f"{PATH}.bak")
 
 
-def test_the_version_before_the_durable_one_is_kept_in_the_backup() -> None:
+def test_the_backup_must_have_the_version_before_the_durable_one() -> None:
     bench = Bench()
 
     def body(file: WatchedSideFile, files: Files) -> list[tuple[bytes | None, bytes | None]]:
@@ -152,7 +152,7 @@ def test_the_version_before_the_durable_one_is_kept_in_the_backup() -> None:
     assert bench.live(body) == [(None, None), (b"one", b"one"), (b"one", b"one"), (b"two", b"two")]
 
 
-def test_after_a_version_that_failed_none_has_to_be_kept_until_the_next_but_one() -> None:
+def test_after_a_failed_write_no_backup_is_required_until_the_second_write() -> None:
     bench = Bench()
 
     def body(file: WatchedSideFile, files: Files) -> None:
@@ -175,7 +175,7 @@ def versions_of(durable: bytes | None, kept: bytes | None, loaded: bytes | None,
     return versions
 
 
-def test_a_durable_version_that_is_lost_gives_way_to_the_one_that_was_kept() -> None:
+def test_after_the_durable_version_is_lost_the_backup_is_the_durable_one() -> None:
     versions = versions_of(b"two", b"one", b"two")
     versions.lose_durable()
     assert (versions.durable, versions.kept, versions.is_persisted) == (b"one", None, True)
@@ -188,12 +188,12 @@ def test_a_durable_version_that_is_lost_gives_way_to_the_one_that_was_kept() -> 
     ("loaded", "begun", "kept"),
     [
         (b"two", (), b"one"),
-        (b"one", (), None),  # the kept version is durable by now
+        (b"one", (), None),  # the backup is durable by now
         (b"two", (b"three",), None),  # the renames of the third may have put the second in the backup's place
         (b"three", (b"three",), None),
     ],
 )
-def test_what_was_kept_stays_kept_only_if_a_start_finds_all_as_it_was(
+def test_a_backup_stays_required_only_if_a_start_finds_the_durable_version(
     loaded: bytes, begun: tuple[bytes, ...], kept: bytes | None
 ) -> None:
     versions = versions_of(b"two", b"one", loaded, *begun)
@@ -201,7 +201,7 @@ def test_what_was_kept_stays_kept_only_if_a_start_finds_all_as_it_was(
     assert (versions.durable, versions.kept, versions.begun) == (loaded, kept, [])
 
 
-def test_what_was_kept_is_found_where_the_durable_version_is_damaged() -> None:
+def test_a_start_finds_the_backup_if_the_durable_version_is_damaged() -> None:
     bench = Bench()
 
     def body(file: WatchedSideFile, files: Files) -> None:

@@ -30,7 +30,7 @@ def plan() -> Plan:
 
 @pytest.fixture
 def judge(on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]) -> Callable[..., list[str]]:
-    """Return a judge of what becomes of one put when its answer, or the world, is doctored."""
+    """Return a function that changes the answer to a put, or the store, and judges the result."""
 
     def run(
         doctor: Callable[[MessageStore, Disk, PutMessageResult], PutMessageResult],
@@ -98,7 +98,7 @@ def test_a_good_message_is_not_illegal(judge: Callable[..., list[str]]) -> None:
     assert judge(illegal, refusal=PutMessageStatus.MESSAGE_ILLEGAL) == []
 
 
-def test_a_message_is_refused_for_what_is_wrong_with_it(judge: Callable[..., list[str]]) -> None:
+def test_an_invalid_message_is_refused_with_the_matching_status(judge: Callable[..., list[str]]) -> None:
     summary = "m0: a message was refused for another reason than it gave"
 
     assert judge(answered(PutMessageStatus.MESSAGE_ILLEGAL), refusal=PutMessageStatus.PROPERTIES_SIZE_EXCEEDED) == [
@@ -178,7 +178,7 @@ def test_want_of_room_is_a_reason_for_as_long_as_a_store_may_take_to_see_that_th
     on_a_store(body)
 
 
-def test_of_a_segment_that_was_removed_before_the_answer_nobody_asks_whether_it_is_durable(
+def test_a_segment_removed_before_the_answer_need_not_be_durable(
     on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> list[list[str]]:
@@ -204,7 +204,7 @@ def test_a_put_may_be_turned_away_after_a_commit_that_failed(judge: Callable[...
 
 
 @pytest.mark.parametrize("stopping", [False, True])
-def test_a_put_may_be_turned_away_once_a_stop_has_begun(
+def test_a_put_may_be_refused_after_a_stop_has_begun(
     on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry], stopping: bool
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
@@ -216,11 +216,11 @@ def test_a_put_may_be_turned_away_once_a_stop_has_begun(
     assert on_a_store(body) == ([] if stopping else ["status"])
 
 
-# -- a store that must turn puts away --------------------------------------------------------------
+# -- a store that must refuse puts -----------------------------------------------------------------
 
 
 def busy(store: MessageStore, held_ms: int) -> list[tuple[str, str, str]]:
-    """Return what is said of a store in which a put has held the lock for so long; 0: none holds it."""
+    """Return the violations for a store in which a put has held the lock for this time; 0: the lock is free."""
     begin_ms = store.world.clock.now_ms() - held_ms if held_ms else 0
     store.commit_log.begin_time_in_lock_ms = begin_ms
     return [(found.summary, found.expected, found.found) for found in status.check_busy(store)]
@@ -234,9 +234,7 @@ def test_a_store_that_is_busy_only_while_a_put_holds_the_lock_too_long_holds(on_
     assert on_a_store(body) == [[]] * 5
 
 
-def test_a_store_that_does_not_say_that_it_is_busy_is_found(
-    on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_busy_store_that_reports_not_busy_is_found(on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", False)
 
     def body(store: MessageStore, disk: Disk) -> list[object]:
@@ -245,9 +243,7 @@ def test_a_store_that_does_not_say_that_it_is_busy_is_found(
     assert on_a_store(body) == [[], [("a put has held the lock for 1001 ms", "busy", "not busy")]]
 
 
-def test_a_store_that_says_that_it_is_busy_when_it_is_not_is_found(
-    on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_idle_store_that_reports_busy_is_found(on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", True)
 
     def body(store: MessageStore, disk: Disk) -> list[object]:
@@ -259,7 +255,7 @@ def test_a_store_that_says_that_it_is_busy_when_it_is_not_is_found(
     assert late == []
 
 
-def test_a_store_that_takes_puts_on_a_disk_that_is_too_full_is_found(on_a_store: OnAStore) -> None:
+def test_a_store_that_accepts_puts_on_a_too_full_disk_is_found(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> None:
         (violation,) = status.check_refusing(store)
         assert (violation.invariant, violation.expected, violation.found) == (
@@ -274,7 +270,7 @@ def test_a_store_that_takes_puts_on_a_disk_that_is_too_full_is_found(on_a_store:
 
 
 @pytest.mark.parametrize("error", ["failed write", "disk full", ""])
-def test_puts_that_are_refused_for_good_need_an_error_that_is_no_want_of_room(on_a_store: OnAStore, error: str) -> None:
+def test_a_permanent_refusal_needs_an_error_other_than_a_full_disk(on_a_store: OnAStore, error: str) -> None:
     def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
         disk.injected[error] += 1
         before = [found.summary for found in status.check_lasting(store, disk)]

@@ -1,4 +1,4 @@
-"""A store that was stopped cleanly leaves no marker and gives no answers; one that does is seen."""
+"""A cleanly stopped store must leave no abort file and must not answer."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.scenarios.runs.outcome import RunOutcome
 
 
-def test_a_clean_stop_leaves_nothing_to_complain_of(quiet_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
+def test_a_clean_stop_passes_all_checks(quiet_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
     assert execute(quiet_plan).violations == []
 
 

@@ -56,7 +56,7 @@ def test_an_uncommitted_message_must_not_be_visible(history: History) -> None:
     assert summaries(history) == ["m is visible more often than commits can have made it"]
 
 
-def test_a_message_is_visible_once_for_each_commit_that_may_have_counted(history: History) -> None:
+def test_a_message_has_at_most_one_copy_per_commit_request(history: History) -> None:
     history.prepare("m")
     history.decide("m")
     history.decide("m", status=None)
@@ -81,7 +81,7 @@ def test_a_committed_message_without_an_earlier_half_message_is_found(history: H
     assert summaries(history) == []
 
 
-def test_a_committed_message_says_so_in_its_flags(history: History) -> None:
+def test_a_committed_message_has_the_commit_flag(history: History) -> None:
     history.prepare("m")
     history.decide("m")
     found = history.copy("m")

@@ -12,11 +12,11 @@ def seen(evidence: Evidence) -> Evidence:
     return evidence
 
 
-def test_what_was_seen_and_is_still_there_holds(seen: Evidence) -> None:
+def test_a_seen_message_that_is_present_passes(seen: Evidence) -> None:
     assert list(consumers.check_vis(seen)) == []
 
 
-def test_what_was_seen_and_has_no_entry_any_more_is_found(seen: Evidence) -> None:
+def test_a_seen_message_without_an_entry_is_found(seen: Evidence) -> None:
     seen.store.queues["T0", 0].entries.pop()
 
     (violation,) = consumers.check_vis(seen)
@@ -24,7 +24,7 @@ def test_what_was_seen_and_has_no_entry_any_more_is_found(seen: Evidence) -> Non
     assert (violation.expected, violation.found, violation.offset) == ("m2", "nothing", 40)
 
 
-def test_what_was_seen_in_a_queue_that_is_gone_is_found(seen: Evidence) -> None:
+def test_a_seen_message_in_a_missing_queue_is_found(seen: Evidence) -> None:
     seen.store.queues.clear()
 
     assert len(list(consumers.check_vis(seen))) == 3

@@ -1,4 +1,4 @@
-"""What the ledger knows of a put after a broker's response to it."""
+"""The ledger's entry for a put after a broker's response."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ STORED = {"msgId": encode_message_id(Host(*PLAIN.store_host), 500), "queueId": "
 def put_after(
     code: ResponseCode, fields: dict[str, str], *, sync_flush: bool = False, is_late: bool = False, wait: bool = True
 ) -> tuple[PutEntry, BrokerAccount]:
-    """Return a put after its answer, and what is known of the broker."""
+    """Return a put after its answer, and the account of the broker."""
     account = BrokerAccount(Ledger(), sync_flush)
     put = PutEntry("m0", "T0", 0, "", b"body", b"KEYS\1m0", wait, 0)
     account.ledger.ask(put)
@@ -37,7 +37,7 @@ def put_after(
         (ResponseCode.SYSTEM_ERROR, {}, Knowledge.UNKNOWN),
     ],
 )
-def test_an_answer_says_whether_a_put_is_stored_and_where(
+def test_an_answer_determines_whether_and_where_a_put_is_stored(
     code: ResponseCode, fields: dict[str, str], knowledge: Knowledge
 ) -> None:
     put, account = put_after(code, fields)
@@ -47,14 +47,14 @@ def test_an_answer_says_whether_a_put_is_stored_and_where(
 
 
 @pytest.mark.parametrize("sync_flush", [False, True])
-def test_a_late_answer_promises_what_the_ended_life_did(*, sync_flush: bool) -> None:
+def test_a_late_answer_has_the_promise_of_the_ended_life(*, sync_flush: bool) -> None:
     put, account = put_after(ResponseCode.SUCCESS, STORED, sync_flush=sync_flush, is_late=True)
     assert list(account.ledger.promised) == ["m0"] * sync_flush
     assert (put.physical_offset, put.is_durable) == ((500, True) if sync_flush else (None, False))
     assert account.hits["late answer"] == 1
 
 
-def test_a_late_answer_promises_nothing_of_a_put_that_did_not_wait() -> None:
+def test_a_late_answer_to_a_put_without_wait_promises_no_durability() -> None:
     put, account = put_after(ResponseCode.SUCCESS, STORED, sync_flush=True, is_late=True, wait=False)
     assert (account.ledger.promised, put.physical_offset) == ({}, None)
 
@@ -82,7 +82,7 @@ def test_the_answer_to_a_batch_has_the_places_of_all_its_messages() -> None:
         (ResponseCode.TOPIC_NOT_EXIST, None, []),
     ],
 )
-def test_a_broker_refuses_what_no_record_can_hold_and_nothing_else(
+def test_a_broker_refuses_exactly_the_messages_that_no_record_can_hold(
     code: ResponseCode, refusal: PutMessageStatus | None, broken: list[str]
 ) -> None:
     account = BrokerAccount(Ledger(), False)

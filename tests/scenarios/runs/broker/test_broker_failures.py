@@ -1,4 +1,4 @@
-"""A seed of a broker run is a run, and what it breaks can be stored, run again, and made smaller."""
+"""Failures of broker runs are stored, replayed and shrunk."""
 
 import json
 
@@ -40,13 +40,13 @@ def test_a_seed_of_a_broker_run_is_a_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_BROKERS)
-def test_a_plan_of_a_broker_run_comes_back_from_json(name: str) -> None:
+def test_a_plan_of_a_broker_run_survives_json(name: str) -> None:
     _, plan = draw(SCENARIOS[name], 1)
     assert plan.broker.serves
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
-def test_what_broke_a_promise_is_run_again_and_made_smaller() -> None:
+def test_a_failure_of_a_broker_run_replays_and_shrinks() -> None:
     results = (run_seed(POWER, seed, mutant=MUTANT) for seed in range(200))
     failure = next(result.failure for result in results if result.failure is not None)
     stored = Failure.from_json(failure.to_json())

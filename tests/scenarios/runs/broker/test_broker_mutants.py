@@ -1,4 +1,4 @@
-"""The judge of broker runs finds bugs of brokers: each is put in, and seen by a promise that it breaks."""
+"""Broker runs find each bug that is put into a broker."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ SEEDS = 120
 
 @dataclass(frozen=True)
 class Bug:
-    """A bug, the invariants that may see it first, and where it may show."""
+    """A bug, the invariants that may find it first, and the places where they may find it."""
 
     owner: type
     name: str

@@ -1,4 +1,4 @@
-"""How lives of a broker end, and what is asked of it then."""
+"""The ends of a broker's lives, and the checks at these ends."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -42,7 +42,7 @@ def outcome_of(seed: int) -> RunOutcome:
     return BrokerRun(plan, simulation_of(plan, choices)).execute()
 
 
-def test_a_stop_that_was_not_clean_is_taken_for_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unclean_stop_counts_as_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Broker, "shutdown", lambda self: False)
     monkeypatch.setattr(allowances, "errors", lambda disk: 1)
 
@@ -69,7 +69,7 @@ def test_a_recovered_broker_is_asked_what_its_checkpoint_claims(monkeypatch: pyt
 
 
 @pytest.mark.ci
-def test_what_had_begun_in_the_trouble_is_over_before_all_has_to_be_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faulty_operations_end_before_the_limits_without_faults_apply(monkeypatch: pytest.MonkeyPatch) -> None:
     healed_disks: list[Disk] = []
     left_ns: list[int] = []
     heal, see_all_done = Disk.heal, BrokerRun._see_all_done

@@ -1,4 +1,4 @@
-"""What a consumer knows of its queue from the moment at which it is answered, whatever it does with that then."""
+"""The position of a consumer in its queue, from the moment of each answer on."""
 
 from collections.abc import Callable, Iterable
 
@@ -36,7 +36,7 @@ def run(
     conduct_ms: int,
     look: Callable[[BrokerConsumer], None] = lambda _: None,
 ) -> None:
-    """Let a consumer run for so long whose requests are answered at once; look at it as it begins."""
+    """Run a consumer for the given time with immediate answers; inspect it at its start."""
     choices, reported = Choices("a consumer"), list[Violation]()
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     director, network = kernel.machine("director"), SimNetwork(kernel)
@@ -72,7 +72,7 @@ def run(
         pytest.param(ResponseCode.SUCCESS, id="it works on what is before that"),
     ],
 )
-def test_a_consumer_is_past_what_it_was_sent_past_before_it_rests_or_works(
+def test_a_consumer_moves_its_position_before_it_pauses_or_handles_messages(
     quiet_plan: Plan, first: ResponseCode
 ) -> None:
     plan = quiet_plan.replace(broker={"serves": True, "work_ms": 100})
@@ -101,7 +101,7 @@ def knows_nothing(command: RemotingCommand) -> RemotingCommand:
 
 
 def given(place: MessagePlace, number: int, log_offset: int) -> Reading:
-    """Return a message that a pull gives."""
+    """Return a message for the answer to a pull."""
     record = LogRecord(log_offset, 100, *place, 0, 0, b"KEYS\1m%d" % number, PLAIN.head(b"body"))
     return Reading(record, b"body")
 

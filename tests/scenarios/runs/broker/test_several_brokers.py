@@ -1,4 +1,4 @@
-"""Runs of several brokers: who is asked for what, and what is left when one of them is off."""
+"""Runs of several brokers: the choice of a broker for each request, also while one is off."""
 
 from collections import Counter
 
@@ -33,7 +33,7 @@ def outcomes_of(scenario: str, seeds: int) -> list[RunOutcome]:
         ("client-failover", ("sent to another broker", "another name server")),
     ],
 )
-def test_clients_of_a_cluster_find_who_is_on(scenario: str, marks: tuple[str, ...]) -> None:
+def test_clients_of_a_cluster_find_the_running_brokers(scenario: str, marks: tuple[str, ...]) -> None:
     outcomes = outcomes_of(scenario, 15)
 
     assert not [outcome.violations for outcome in outcomes if outcome.violations]
@@ -57,14 +57,14 @@ def routes(lone: BrokerAddress | None = None) -> Routes:
     return Routes(real_world(), (), Counter(), lone=lone)
 
 
-def test_a_lone_broker_is_asked_everything() -> None:
+def test_a_lone_broker_receives_every_request() -> None:
     lone = routes(MASTER)
     assert lone.to_send("T0", 3, avoided=BROKER) == MASTER
     assert lone.to_pull(BROKER, "T0", 7) == MASTER
     assert lone.for_progress(BROKER, "T0") == MASTER
 
 
-def test_who_is_in_no_route_is_stood_in_for_but_never_for_a_send() -> None:
+def test_another_broker_replaces_one_without_a_route_except_for_sends() -> None:
     known = routes()
     known._addresses = {BROKER: {2: "slave"}}
     known._writeable = {"T0": [BROKER]}
@@ -76,7 +76,7 @@ def test_who_is_in_no_route_is_stood_in_for_but_never_for_a_send() -> None:
     assert known.to_pull("broker-b", "T0", 0) is None
 
 
-def test_a_producer_goes_on_at_another_broker_if_there_is_one() -> None:
+def test_a_producer_continues_at_another_broker_if_there_is_one() -> None:
     known = routes()
     known._addresses = {BROKER: {0: "a"}, "broker-b": {0: "b"}}
     known._writeable = {"T0": [BROKER, "broker-b"], "T1": [BROKER]}

@@ -1,4 +1,4 @@
-"""Consumers that follow a queue from its end on: where they begin, and what they hold against the broker."""
+"""Tailing consumers: their start offset, and the violations that they report."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ END = 7
 
 
 class Asked:
-    """A broker whose queue ends at END: it answers a pull of what is there when answers_ms is over."""
+    """A broker with a queue that ends at END. It answers a pull of existing messages after answers_ms."""
 
     def __init__(self, plan: Plan, answers_ms: int = 1, pulled: ResponseCode = ResponseCode.SUCCESS) -> None:
         self._plan = plan
@@ -38,10 +38,10 @@ class Asked:
         times.note(QUEUE.queue, END, 0)
         self.reported: list[str] = []
         self.pulls: list[str] = []
-        """The offsets that were pulled from."""
+        """The start offsets of all pulls."""
 
     def run(self, conduct_ms: int) -> None:
-        """Let a tailing consumer run for so long."""
+        """Run a tailing consumer for the given time."""
         choices = Choices("tailing")
         kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
         director, network = kernel.machine("director"), SimNetwork(kernel)
@@ -81,7 +81,7 @@ def plan(quiet_plan: Plan) -> Plan:
     return quiet_plan.replace(broker={"serves": True})
 
 
-def test_it_begins_at_the_end_and_goes_on_from_what_it_was_given(plan: Plan) -> None:
+def test_a_tailing_consumer_starts_at_the_end_and_continues_after_its_messages(plan: Plan) -> None:
     asked = Asked(plan)
     asked.run(4)
 
@@ -90,7 +90,7 @@ def test_it_begins_at_the_end_and_goes_on_from_what_it_was_given(plan: Plan) -> 
     assert not asked.reported
 
 
-def test_where_there_is_no_such_offset_it_begins_at_the_end_again(plan: Plan) -> None:
+def test_a_tailing_consumer_restarts_at_the_end_if_its_offset_is_missing(plan: Plan) -> None:
     asked = Asked(plan, pulled=ResponseCode.PULL_OFFSET_MOVED)
     asked.run(400)
 
@@ -98,7 +98,7 @@ def test_where_there_is_no_such_offset_it_begins_at_the_end_again(plan: Plan) ->
     assert len(asked.pulls) > 2
 
 
-def test_it_is_held_against_the_broker_that_a_pull_waits_though_there_is_a_message_for_it(plan: Plan) -> None:
+def test_a_held_pull_with_an_available_message_is_reported(plan: Plan) -> None:
     limit_ms = late_ms_max(plan, 0)
     for answers_ms, broken in ((limit_ms, []), (limit_ms + 1, ["LIVE"])):
         asked = Asked(plan, answers_ms)

@@ -1,4 +1,4 @@
-"""What a broker answers, or does not, is judged while it runs, and so is whom it takes for a member."""
+"""A broker's answers, missing answers and group members are judged while it runs."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -73,7 +73,7 @@ def test_a_client_is_no_member_any_more_when_its_connection_has_ended(monkeypatc
     assert (broken.invariant, broken.summary) == ("LIVE", "a client is a member though its connection has ended")
 
 
-def test_a_pull_is_not_held_when_a_message_has_come_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_is_not_held_if_a_message_arrived_in_the_meantime(monkeypatch: pytest.MonkeyPatch) -> None:
     def looks_first(self: PullRequestHoldService, pull: HeldPull) -> bool:
         if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
             return False

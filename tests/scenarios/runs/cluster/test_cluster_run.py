@@ -1,4 +1,4 @@
-"""Runs of clusters: they hold, they are their seeds, and they see what is wrong with replication."""
+"""Cluster runs: they pass, repeat by seed, and find bugs of replication."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ CLAIMS = [name for name, scenario in SCENARIOS.items() if not scenario.ranges.is
 
 
 def first_found(scenario: Scenario, seeds: int) -> SeedResult:
-    """Return the first seed that breaks a promise."""
+    """Return the first seed with a violation."""
     for seed in range(seeds):
         result = run_seed(scenario, seed)
         assert result.outcome != "harness-error", result.error
@@ -52,7 +52,7 @@ def _stored(plan: Plan) -> dict[str, Any]:
 
 
 def summaries(scenario: Scenario, seeds: int) -> set[str]:
-    """Return what the first seed that breaks a promise breaks, without who."""
+    """Return the violation of the first seed that has one, without host names."""
     failure = first_found(scenario, seeds).failure
     assert failure is not None
     return {violation.field for violation in failure.violations}
@@ -76,7 +76,7 @@ def test_a_seed_is_a_run(quiet_plan: Plan) -> None:
         assert run_seed(scenario, seed, check_determinism=True).outcome == "held"
 
 
-def test_a_run_whose_machines_end_for_their_disks_between_two_lives_is_made_again_by_its_record() -> None:
+def test_a_record_repeats_a_run_with_disk_failures_between_lives() -> None:
     scenario = Scenario("c", "c", CLUSTER.replace(faults={"failed_sync_chance": (0.1,)}))
     left = 0
     for seed in range(12):
@@ -142,7 +142,7 @@ def test_an_unknown_field_of_a_cluster_is_named() -> None:
         Plan.from_json({**values, "network": {"snail_chance": 0.5}})
 
 
-# -- what is wrong is seen -------------------------------------------------------------------------
+# -- bugs of replication are found -----------------------------------------------------------------
 
 
 def _claim(**changes: object) -> Scenario:
@@ -162,7 +162,7 @@ def test_an_answer_without_a_slave_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert summaries(_claim(), 40) == {"replica"}
 
 
-def test_a_report_in_front_of_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_before_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def kept_offset(self: HAClient) -> int:
         return self._store.log.max_offset
 
@@ -171,7 +171,7 @@ def test_a_report_in_front_of_the_sync_is_found(monkeypatch: pytest.MonkeyPatch)
     assert summaries(_claim(slave_sync_flush=(True,)), 40) == {"report"}
 
 
-def test_a_report_of_what_is_not_there_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_of_missing_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def kept_offset(self: HAClient) -> int:
         return self._store.log.max_offset + 1
 
@@ -213,7 +213,7 @@ def test_bytes_that_change_on_the_way_are_found(monkeypatch: pytest.MonkeyPatch)
     assert summaries(_claim(), 40) <= {"prefix", "replica", "divergence"}
 
 
-def test_a_slave_that_takes_puts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slave_that_accepts_puts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     start = MessageStore.start
 
     def open_to_all(self: MessageStore) -> None:
@@ -233,7 +233,7 @@ def _ends(**changes: object) -> Scenario:
     return Scenario("ends", "machines end as they are told", ranges)
 
 
-def test_whether_a_machine_falls_silent_is_up_to_how_it_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_some_deaths_leave_connections_open(monkeypatch: pytest.MonkeyPatch) -> None:
     silences: list[bool] = []
     note_end = ClusterRun._note_end
 

@@ -1,4 +1,4 @@
-"""What commands make of scenarios about several machines."""
+"""Commands with scenarios of several machines."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ NAME = "replica-prefix-of-master"
 
 @pytest.fixture(scope="module")
 def artefact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A failure of a cluster, under its mutant."""
+    """A failure of a cluster run with a mutant."""
     mutant_result = run_mutant(mutant_named("ha-ack-beyond-master"), MutationSettings(Limits(500), scenarios=None))
     assert mutant_result.failure is not None
     assert mutant_result.clean_violation == ""
