@@ -142,10 +142,10 @@ class WatchedRemovals:
         base_offset = int(name_of(path))
         if base_offset not in [segment.base_offset for segment in store.log.segments]:
             return  # the file was never used
-        self._report(clean.check_removal(store, self._disk, base_offset, asked=self._is_asked_for(store, path)))
+        self._report(clean.check_removal(store, self._disk, base_offset, asked=self._is_permitted(store, path)))
         self._ledger.expire(base_offset + store.log.segment_bytes)
 
-    def _is_asked_for(self, store: MessageStore, path: str) -> bool:
+    def _is_permitted(self, store: MessageStore, path: str) -> bool:
         """Return whether a segment has expired, or may be removed because the disk is too full."""
         config, clock = store.config, store.world.clock
         space = self._files.space(path)

@@ -83,9 +83,9 @@ class GroupCommits:
     def least(self, group: Group) -> int:
         """Return the least offset that a group may have in this life."""
         answered = self.answered.get(group)
-        return self._or_unanswered(group, answered[-1][1] if answered else self.kept.get(group, 0))
+        return self._least_with_pending(group, answered[-1][1] if answered else self.kept.get(group, 0))
 
-    def _or_unanswered(self, group: Group, offset: int) -> int:
+    def _least_with_pending(self, group: Group, offset: int) -> int:
         return min([offset, *self._pending(group)])
 
     def _pending(self, group: Group) -> list[int]:
@@ -122,7 +122,7 @@ class GroupCommits:
         for group, answered in self.answered.items():
             older = [number for number, (at_ns, _) in enumerate(answered) if at_ns < durable_until_ns]
             if older:
-                least = self._or_unanswered(group, min(offset for _, offset in answered[older[-1] :]))
+                least = self._least_with_pending(group, min(offset for _, offset in answered[older[-1] :]))
                 if least > self.kept.get(group, -1):
                     self.kept[group] = least
                     self.kept_by_crash.add(group)

@@ -204,13 +204,13 @@ class Judge:
             yield from clean.check_queues(store)
             yield from clean.check_leading(store)
 
-        return self._seen_well(disk, look)
+        return self._without_lookup_faults(disk, look)
 
     def queues_removed(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
         """Judge an operator's removal of queues. log_min_offset: the first offset of the log before the removal."""
-        self.report(self._seen_well(disk, lambda: clean.check_queues_removed(store, log_min_offset)))
+        self.report(self._without_lookup_faults(disk, lambda: clean.check_queues_removed(store, log_min_offset)))
 
-    def _seen_well(self, disk: Disk, look: Callable[[], Iterable[Violation]]) -> list[Violation]:
+    def _without_lookup_faults(self, disk: Disk, look: Callable[[], Iterable[Violation]]) -> list[Violation]:
         """Run a check without look-up faults. Return no violation if the file system shuts down meanwhile."""
         try:
             with disk.with_faults(failed_lookup_chance=0.0):

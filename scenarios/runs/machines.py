@@ -114,7 +114,7 @@ class NetworkRun(Execution):
             node.life.disk.disarm()
             node.life.disk.heal()
 
-    def _let_trouble_end(self, until_ns: int = 0) -> None:
+    def _await_pending_operations(self, until_ns: int = 0) -> None:
         """Wait for pending disk operations, which may be slow or still fail. until_ns: the end of other delays."""
         last_ns = max(until_ns, *(node.life.disk.slow_until_ns for node in self._nodes))
         left_ms = max(last_ns - self._kernel.now_ns, 0) // 1_000_000

@@ -38,13 +38,13 @@ def simulation_of(plan: Plan, choices: Choices, policy: Policy | None = None, tr
 
 def policy_of(plan: Plan, choices: Choices) -> Policy:
     """Return the policy that a plan names, with a stream of its own. Raises ValueError for an unknown name."""
-    policy = _even_handed(plan, choices)
+    policy = _base_policy(plan, choices)
     if not plan.starved_steps_max:
         return policy
     return Starving(choices.stream("starving"), policy, _STARVING_GAP_STEPS, plan.starved_steps_max)
 
 
-def _even_handed(plan: Plan, choices: Choices) -> Policy:
+def _base_policy(plan: Plan, choices: Choices) -> Policy:
     stream, parameter = choices.stream("schedule"), plan.policy_parameter
     match plan.policy:
         case "random-walk":

@@ -81,14 +81,14 @@ class Consumer:
         if progress is not None:
             pull.begin_offset = pull.end_offset = max(progress.query_offset(*self._group), 0)
         self._ledger.pulls.append(pull)
-        while self._pull_once(pull) or goes_on() or self._is_to_begin_again:
+        while self._pull_once(pull) or goes_on() or self._must_restart:
             if progress is not None:
                 self._commit(progress, pull.end_offset)
         pull.is_over = True
         self._report(consumers.check_beyond(self._store, pull.topic, pull.queue_id))
 
     @property
-    def _is_to_begin_again(self) -> bool:
+    def _must_restart(self) -> bool:
         """Return whether the queue was removed since the last pull, or may be in removal now."""
         ledger = self._ledger
         return ledger.queues_going > 0 or ledger.queue_ends[self._group[1:]] != self._queue_ends
@@ -115,8 +115,8 @@ class Consumer:
                 raise
             self._store.world.tasks.sleep(_FAILED_MS)
             # Data that a failed fsync may have dropped does not reappear in this life.
-            return self._begins_again(pull) or not allowances.sync_errors(self._disk)
-        if self._begins_again(pull):
+            return self._restart_if_removed(pull) or not allowances.sync_errors(self._disk)
+        if self._restart_if_removed(pull):
             return True
         if result.records:
             self._take(pull, result)
@@ -129,7 +129,7 @@ class Consumer:
             self._idle_ms = min(2 * self._idle_ms, _IDLE_MS_MAX)
         return found
 
-    def _begins_again(self, pull: Pull) -> bool:
+    def _restart_if_removed(self, pull: Pull) -> bool:
         """Restart the walk if the queue was removed since the last pull; return whether it was."""
         ends = self._ledger.queue_ends[pull.topic, pull.queue_id]
         if ends == self._queue_ends:

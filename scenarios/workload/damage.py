@@ -182,7 +182,7 @@ def flip_number(
     here = [put for put in puts if _path_of(store, put) in image.files]
     if not here:
         return None
-    hiding = [(put, bit) for put in here if (bit := _bit_that_hides_a_gap(put, holes)) is not None]
+    hiding = [(put, bit) for put in here if (bit := _bit_hiding_a_gap(put, holes)) is not None]
     if hiding and stream.chance(0.5, "hides a gap"):
         put, bit = stream.pick(hiding, "record behind a gap")
     else:
@@ -191,7 +191,7 @@ def flip_number(
     return _with_flipped_bit(image, store, put, _QUEUE_OFFSET_AT + bit // 8, bit % 8)
 
 
-def _bit_that_hides_a_gap(put: PutEntry, holes: Holes) -> int | None:
+def _bit_hiding_a_gap(put: PutEntry, holes: Holes) -> int | None:
     """Return the bit that changes a put's queue offset into the one it would have without the gap; None without one.
 
     The put is the first after the gap, so that the gap is hidden, or the second, which then contradicts the first.

@@ -80,7 +80,7 @@ class OfflineFaults:
             return self._damage_progress(image)
         if life.ending == LifeEnding.STOP_AND_FULL_DISK:
             self.next_start_is_full = True
-            self._end_queues_without_records()
+            self._record_restarted_queues()
             return damage.without_derived_files(image, self.config)
         if life.ending == LifeEnding.STOP_AND_MISSING_SEGMENT:
             return self._lose_segment(image, store)
@@ -263,10 +263,10 @@ class OfflineFaults:
         image = Image(files, image.directories)
         if stream.chance(_QUEUES_KEPT_CHANCE, "queues kept"):
             return image
-        self._end_queues_without_records()
+        self._record_restarted_queues()
         return damage.without_queues(image, self.config)
 
-    def _end_queues_without_records(self) -> None:
+    def _record_restarted_queues(self) -> None:
         """Record which queues restart at 0 without their files, because the log has no record of them."""
         here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
         self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here

@@ -167,10 +167,10 @@ def redirect(put: PutEntry, level: int) -> None:
 def make_detour(put: PutEntry, detour: Detour) -> None:
     """Set the queue in which a put waits, and the size of its record there, to which the store adds the target."""
     put.detour = detour
-    put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + _goes_to(put))
+    put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + _target_properties(put))
 
 
-def _goes_to(put: PutEntry) -> bytes:
+def _target_properties(put: PutEntry) -> bytes:
     """Return the properties that the store adds to a redirected message."""
     return f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}".encode() + (b"" if put.wait else _NO_WAIT)
 
@@ -203,7 +203,7 @@ def widest_bytes(put: PutEntry) -> int:
         added += f"\2{LIGHT_OFFSETS}\1".encode() + b",".join(b"9" * _OFFSET_DIGITS_MAX for _ in put.light_names)
     if put.detour is None:
         return put.given.record_bytes(put.body, put.topic, put.properties + added)
-    goes_to = _goes_to(put)
+    goes_to = _target_properties(put)
     if put.light_names:
         goes_to = goes_to.removesuffix(_NO_WAIT)  # the store drops WAIT when it rewrites properties with offsets
     # The own topic may be longer than the topic in which the record waits. The record has it twice there.

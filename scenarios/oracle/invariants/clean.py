@@ -34,7 +34,7 @@ _HOUR_MS = 3_600_000
 def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield a log that lost more of its start than retention removed, and each queue that begins at a wrong entry."""
     store, ledger = evidence.store, evidence.ledger
-    lost_front = store.min_offset > ledger.expired_to and _held_before(ledger, store.min_offset)
+    lost_front = store.min_offset > ledger.expired_to and _has_put_before(ledger, store.min_offset)
     if lost_front or (store.min_offset < 0 < ledger.expired_to):
         yield _broken(
             "the log has lost more than retention removed",
@@ -60,10 +60,10 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         first = queue.min_offset - queue.begin
         for entry in queue.entries[first : first + 1]:
             if is_valid(QueueEntry(*entry)) and entry[0] < store.min_offset:
-                yield _leads_to_removed(topic, queue_id, store.min_offset, entry[0])
+                yield _begins_with_removed(topic, queue_id, store.min_offset, entry[0])
 
 
-def _held_before(ledger: Ledger, log_offset: int) -> bool:
+def _has_put_before(ledger: Ledger, log_offset: int) -> bool:
     """Return whether any put was stored before an offset. The log may have had no first segment."""
     return any(put.physical_offset is not None and put.physical_offset < log_offset for put in ledger.puts)
 
@@ -144,10 +144,10 @@ def check_queues(store: MessageStore) -> Iterator[Violation]:
     for queue in store.queues.all():
         first = None if queue.min_offset >= queue.max_offset else queue.entry(queue.min_offset)
         if first is not None and is_valid(first) and first.physical_offset < log_min_offset:
-            yield _leads_to_removed(queue.topic, queue.queue_id, log_min_offset, first.physical_offset)
+            yield _begins_with_removed(queue.topic, queue.queue_id, log_min_offset, first.physical_offset)
 
 
-def _leads_to_removed(topic: str, queue_id: int, log_min_offset: int, physical_offset: int) -> Violation:
+def _begins_with_removed(topic: str, queue_id: int, log_min_offset: int, physical_offset: int) -> Violation:
     summary, file = "a queue leads to what was removed", f"consumequeue/{topic}/{queue_id}"
     return _broken(summary, file, "phyOffset", f">= {log_min_offset}", str(physical_offset))
 

@@ -187,7 +187,7 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
     expected: dict[tuple[str, int], int] = {}
     ledger = evidence.ledger
     put_of = ledger.by_properties.get
-    expired = _counted_to(evidence) if ledger.expired_to else {}
+    expired = _next_offsets(evidence) if ledger.expired_to else {}
     misfiled = defaultdict[tuple[str, int], set[int]](set)
     if evidence.store.records:
         tried("QOFF")
@@ -255,7 +255,7 @@ def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:
     return holes is not None and holes.issuperset(range(low, high))
 
 
-def _counted_to(evidence: Evidence) -> dict[tuple[str, int], int]:
+def _next_offsets(evidence: Evidence) -> dict[tuple[str, int], int]:
     """Return, by topic and queue, the least queue offset possible after the expired messages."""
     ledger, counted_to = evidence.ledger, dict[tuple[str, int], int]()
     for put in ledger.puts:

@@ -70,7 +70,7 @@ def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
     report, segments = store.last_recovery, store.log.segments
     if report is None or store.config.recover_whole_log or store.queues.lost_entries or not segments:
         return
-    if _has_begun_in_the_middle(store) or _has_lost_a_front(store, before):
+    if _begins_with_blank_entry(store) or _has_lost_first_file(store, before):
         return
     tried("SCAN")
     wanted = _first_segment(store, before)
@@ -82,7 +82,7 @@ def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
         yield Violation("SCAN", summary, "commitlog", 0, "scan from", f">= {begin}", str(report.start_offset))
 
 
-def _has_begun_in_the_middle(store: MessageStore) -> bool:
+def _begins_with_blank_entry(store: MessageStore) -> bool:
     """Return whether a queue begins with a blank entry, as on a slave that began with its master's last segments.
 
     Entries of messages that retention removed are not blank.
@@ -92,7 +92,7 @@ def _has_begun_in_the_middle(store: MessageStore) -> bool:
     return any(front is not None and is_blank(front) for front in fronts)
 
 
-def _has_lost_a_front(store: MessageStore, before: Vouched) -> bool:
+def _has_lost_first_file(store: MessageStore, before: Vouched) -> bool:
     """Return whether a crash removed the name of a queue's first file but not all of its files."""
     fronts = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.queue.segments]
     made = {directory_of(path) for path in fronts if path not in before.queue_files}

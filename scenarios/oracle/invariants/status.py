@@ -47,13 +47,13 @@ def check(
     tried("STATUS")
     status = result.status
     if refusal is not None and result.is_stored:
-        return _lie(put, "a message no record can hold was taken", refusal.value, status)
+        return _untrue_answer(put, "a message no record can hold was taken", refusal.value, status)
     if untrue := check_refusal(put, refusal, status):
         return untrue
     if status is PutMessageStatus.PUT_OK:
         append = result.append
         if append is None:
-            return _lie(put, "answered OK without a place", "a physical offset", status)
+            return _untrue_answer(put, "answered OK without a place", "a physical offset", status)
         must_be_durable = plan.sync_flush and put.wait and append.wrote_offset >= expired_to
         if must_be_durable and not _is_durable(store, disk, append.wrote_offset, append.wrote_bytes):
             return (_too_early(put.name, append.wrote_offset),)
@@ -66,18 +66,18 @@ def check(
     elif status.is_final:
         if status is not refusal:
             expected = "PUT_OK" if refusal is None else refusal.value
-            return _lie(put, "a message was refused for another reason than it gave", expected, status)
+            return _untrue_answer(put, "a message was refused for another reason than it gave", expected, status)
     elif _is_excused(status, disk, stopping=stopping):
         return ()
     elif room is not None and _is_explained_by_full_disk(status, put, room):
         return ()  # the disk was full, or the store has not noticed the free space
     elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.delays(disk, plan):
         if _waited_ms(put) < ALLOCATE_WAIT_MS:
-            return _lie(put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status)
+            return _untrue_answer(put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status)
     elif status is PutMessageStatus.OS_PAGECACHE_BUSY and allowances.delays(disk, plan):
         return ()  # an earlier put waits for a segment on the slow disk
     else:
-        return _lie(put, "refused without a reason", "PUT_OK", status)
+        return _untrue_answer(put, "refused without a reason", "PUT_OK", status)
     return ()
 
 
@@ -85,9 +85,9 @@ def check_refusal(put: PutEntry, refusal: PutMessageStatus | None, status: PutMe
     """Return a violation if an invalid message was stored, or a valid one refused with a final status."""
     tried("STATUS")
     if refusal is not None and status is PutMessageStatus.PUT_OK:
-        return _lie(put, "a message no record can hold was taken", refusal.value, status)
+        return _untrue_answer(put, "a message no record can hold was taken", refusal.value, status)
     if refusal is None and status.is_final and status is not PutMessageStatus.PUT_OK:
-        return _lie(put, "a good message was refused", "PUT_OK", status)
+        return _untrue_answer(put, "a good message was refused", "PUT_OK", status)
     return ()
 
 
@@ -228,5 +228,5 @@ def _early_time_out(
     return (Violation("STATUS", summary, "", -1, "status", f"{limit_ms} ms", status.value),)
 
 
-def _lie(put: PutEntry, summary: str, expected: str, status: PutMessageStatus) -> Sequence[Violation]:
+def _untrue_answer(put: PutEntry, summary: str, expected: str, status: PutMessageStatus) -> Sequence[Violation]:
     return (Violation("STATUS", f"{put.name}: {summary}", "", -1, "status", expected, status.value),)

@@ -56,7 +56,7 @@ def note_answer(
     ledger, fields, first = account.ledger, response.ext_fields, puts[0]
     is_late, is_stored = asked_in != ledger.life, response.code == ResponseCode.SUCCESS
     account.hits["late answer"] += is_late and is_stored
-    yield from status.check_refusal(first, refusal, _refused_or_not(response.code))
+    yield from status.check_refusal(first, refusal, _status_or_unknown(response.code))
     if is_stored:
         ledger.topics[first.topic] = max(first.queue_id, ledger.topics.get(first.topic, 0))
     if "msgId" in fields:
@@ -81,7 +81,7 @@ def note_answer(
         put.status, put.answered_ns = put_status(response.code), now_ns
 
 
-def _refused_or_not(code: int) -> PutMessageStatus:
+def _status_or_unknown(code: int) -> PutMessageStatus:
     """Return the put status if a response code determines it, else UNKNOWN_ERROR: the put may be stored or not."""
     known = (ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL)
     return put_status(code) if code in known else PutMessageStatus.UNKNOWN_ERROR

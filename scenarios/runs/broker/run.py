@@ -305,9 +305,9 @@ class BrokerRun(NetworkRun):
         self._disturbances.stop()
         if self._plan.heals:
             self._network.heal()
-            self._let_all_be_well(number)
+            self._end_all_faults(number)
             self._see_all_done(number)
-            if self._plan.broker.slave_takes_over and self._plan.cluster.slaves and self._has_heir:
+            if self._plan.broker.slave_takes_over and self._plan.cluster.slaves and self._has_complete_slave:
                 self._take_over(number)
                 self._see_all_done(number + 1)
         for node in self._nodes:
@@ -337,7 +337,7 @@ class BrokerRun(NetworkRun):
         self._come_to_rest()
 
     @property
-    def _has_heir(self) -> bool:
+    def _has_complete_slave(self) -> bool:
         """Return whether the first slave has its master's whole log. A slave that began empty may have only the end."""
         if self._nodes[1].is_left_behind:
             return False
@@ -361,13 +361,13 @@ class BrokerRun(NetworkRun):
         for consumer in self._consumers:
             consumer.restart()
 
-    def _let_all_be_well(self, number: int) -> None:
+    def _end_all_faults(self, number: int) -> None:
         """End all faults, start all brokers that are off, and prevent further deaths and give-ups of clients."""
         self._heal_disks()
         if live.may_slow(self._plan) or live.may_disturb(self._plan):
-            self._let_trouble_end(self._disturbances.paused_until_ns)
+            self._await_pending_operations(self._disturbances.paused_until_ns)
         for node in self._nodes:
-            if node.is_alive and self._has_bad_disk(node):
+            if node.is_alive and self._needs_restart(node):
                 self._finish(node, OFF)
             if not node.is_alive:
                 self._boot(node, number, None)
@@ -378,7 +378,7 @@ class BrokerRun(NetworkRun):
         for consumer in self._consumers:
             consumer.insists = True
 
-    def _has_bad_disk(self, node: BrokerNode) -> bool:
+    def _needs_restart(self, node: BrokerNode) -> bool:
         """Return whether a running machine must restart, because its disk has failed or is limited."""
         return allowances.has_met_any(node.life.disk) or self._plan.capacity_bytes > 0
 

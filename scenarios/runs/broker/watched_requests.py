@@ -62,7 +62,7 @@ class WatchedRequests:
         }
 
     def _process(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
-        with self._foreseen(request):
+        with self._unexpected_reported(request):
             return processor(request, channel)
 
     def _process_pull(
@@ -93,7 +93,7 @@ class WatchedRequests:
 
         def judged(put: PutMessageResult) -> RemotingCommand:
             del self._waiting[late]
-            with self._foreseen(request):
+            with self._unexpected_reported(request):
                 answer = respond(put)
             self._judge(request, answer, asked_ns)
             return answer
@@ -102,7 +102,7 @@ class WatchedRequests:
         return response
 
     @contextmanager
-    def _foreseen(self, request: RemotingCommand) -> Iterator[None]:
+    def _unexpected_reported(self, request: RemotingCommand) -> Iterator[None]:
         """Report an unexpected exception in a `with` block. Refusals and errors of disk and store are expected."""
         try:
             yield

@@ -265,7 +265,7 @@ class ClusterRun(NetworkRun):
             return
         self._network.heal()
         self._heal_disks()
-        self._let_trouble_end()
+        self._await_pending_operations()
         self._switch_off_the_failed()
         number = len(self._plan.lives)
         for node in self._nodes:
