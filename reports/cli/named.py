@@ -33,8 +33,8 @@ def scenarios_named(
 ) -> list[Scenario]:
     """Return the named scenarios, or all, limited to a disk and a policy by `Scenario.narrowed`.
 
-    Raises BadParameter for unknown names. Without names, scenarios that do not support the disk are left out, and a
-    note says so.
+    Raises BadParameter for unknown names. Without names, scenarios that do not support the disk are left out with a
+    printed note.
     """
     for name in names or ():
         if name not in SCENARIOS:

@@ -20,7 +20,7 @@ _SHRINK_SECONDS = 15.0
 class ReplayOptions:
     """Run a stored failure again.
 
-    The run follows the recorded decisions, as long as the code still asks for them.
+    The run follows the recorded decisions, as long as the code makes the same choices.
     """
 
     file: Annotated[Path, typer.Argument(help="A failure written by `run --out` or `probe --out`.")]

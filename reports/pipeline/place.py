@@ -111,5 +111,5 @@ def streamed_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
 
 
 def is_aside(name: str) -> bool:
-    """Return whether `whole_file` gives a temporary file this name."""
+    """Return whether a name is one that `whole_file` uses for temporary files."""
     return _ASIDE.fullmatch(name) is not None

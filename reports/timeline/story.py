@@ -73,7 +73,7 @@ class Storyteller:
     def _written(self, put: Put) -> OperationRecord | None:
         """Return the write after which the page cache had the whole record.
 
-        It must cover the record, because a warm-up also writes one byte per page.
+        A warm-up, which writes one byte per page, does not count.
         """
         reached = put.start
         for one in self._by_path.get(put.path, ()):

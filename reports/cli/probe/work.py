@@ -21,7 +21,7 @@ from .command import ProbeOptions
 from .recording import ProbePlan, RefusedError, check_given, record_program
 
 _OF_REPLAY = ("replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program")
-"""Parameters that a replay uses, or for which it has a specific error message."""
+"""Parameters that a replay uses, or refuses with a specific error message."""
 
 
 def probe_program(asked: ProbeOptions) -> NoReturn:

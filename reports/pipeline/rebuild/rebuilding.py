@@ -92,7 +92,7 @@ class _Rebuilding:
         self._checkpoint = CheckpointValues(0, 0, 0)
         """The values of the old checkpoint.
 
-        Like the local command, it has zeros if the checkpoint is damaged or absent.
+        If the checkpoint is damaged or absent, all values are 0, as in the local command.
         """
         self._is_unclean = files.status(new.config.abort_path) is not None
         self._last_ms = self._newest_ms = 0

@@ -1,7 +1,7 @@
 """Columns of the source's tables: fields, batches, the damage column, and conditions on rows.
 
-The damage column has the type struct<field, expected, found> of strings, and is null without damage. Its values are
-those of `CorruptFileError`, with RocketMQ's names for fields. The other columns of the row tell the place.
+The damage column has the type struct<field, expected, found> of strings, and is null without damage. The values come
+from `CorruptFileError`, with RocketMQ's names for fields. The other columns of the row tell the place.
 
 A live store may be writing the bytes that are read. Damage at such a place is read again after a pause that is longer
 than a single write, and is reported only if the bytes have not changed.

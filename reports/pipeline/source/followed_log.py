@@ -97,7 +97,7 @@ class FollowedLog:
         self._target = walk.end_of_batch(walk.last_begun, BatchLimits()).log_offset
 
     def _durable_before_ms(self) -> int | None:
-        """Return the store time at which the stream stops before undurable records; None without such a limit."""
+        """Return the store time from which on records are not read, because they may not be durable; None: no limit."""
         vouched = vouched_for(self.directory) if self._durable else None
         return None if vouched is None else vouched.physic_msg_timestamp_ms
 

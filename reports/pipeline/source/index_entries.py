@@ -119,7 +119,10 @@ class IndexEntries:
 
 
 def slots_in(options: SourceOptions, size_bytes: int, content: Callable[[], memoryview]) -> int | None:
-    """Return a file's number of slots; None if unknown. `content` is called only if size and options do not tell it."""
+    """Return a file's number of slots; None if unknown.
+
+    `content` is called only if size and options do not determine it.
+    """
     slots, entries = options.hash_slots, options.index_entries
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)

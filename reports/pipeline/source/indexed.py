@@ -1,9 +1,9 @@
 """Indexed read: uses index files to read only the records that can have a key.
 
 The header of an index file tells the first and the last record whose keys are in the file. The log outside of these
-parts is always read: before the first index file, between two, and after the last. So is the record of each file's last
-entry, because the file may lack some keys of that record. In a covered part only those records are read to which
-entries with the key's hash point. Each read starts at a record before them that has an entry in its queue, so it
+parts is always read: before the first index file, between two, and after the last. The record of each file's last entry
+is always read too, because the file may lack some keys of that record. In a covered part only those records are read to
+which entries with the key's hash point. Each read starts at a record before them that has an entry in its queue, so it
 reports the same damage as a full read. Then topic and key are compared.
 
 An index file is trusted if it is consistent (index_lookup), and if the records of its first, its last and the matching

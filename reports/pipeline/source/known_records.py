@@ -4,8 +4,8 @@ The offset has a 64-bit digest of the last record's head. No two records have th
 store time, the queue offset and the body's checksum. If the last record is unchanged, all records before it are
 unchanged too. Otherwise the log was truncated. The offset also has eight bits of the digest of each earlier record. A
 record is new if its bits differ or if its store time is after that of every record that was read. A new record is
-mistaken for an old one only if its eight bits match and the clock was set back. In that case a store time is before
-that of the preceding record, and the search ends with LogCutError instead of a guess.
+mistaken for an old one only if its eight bits match and the clock was set back. In that case a record has an earlier
+store time than the record before it, and the search ends with LogCutError.
 """
 
 from base64 import b64decode, b64encode
@@ -28,7 +28,7 @@ KNOWN_MAX = 512
 _HEAD_BYTES = RECORD_BYTES_MIN - 3
 _LOOK_BACK_BYTES = 1 << 20
 _LOOK_BACK_BYTES_ENOUGH = 8 << 20
-"""The search for KNOWN_MAX records goes back this far. It continues only if it has found no record."""
+"""The search for KNOWN_MAX records goes back this far. Only if it has found no record, it goes back farther."""
 _LOOK_BACK_TIMES = 8
 _OLD_MARK = Struct(">qI")
 """The older form of offsets: log offset and CRC-32 of the head for each of 1,024 records."""

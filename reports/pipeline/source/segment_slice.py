@@ -122,7 +122,7 @@ class SegmentSlice:
 
     @cached_property
     def properties(self) -> PropertyEntries:
-        """Return the decoded properties. For a repeated name, the value is the last and the order that of the first."""
+        """Return the decoded properties. A repeated name keeps its first position and has the last value."""
         joined = self.joined_properties
         found = _split(joined)
         return _decoded(joined) if found is None else found

@@ -66,7 +66,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset_of({store: log.begin() for store, log in self._logs.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the limit of a batch. Spark accepts only one: of the limits of rows and bytes, that of rows."""
+        """Return the limit of a batch. Spark accepts only one; the limit of rows precedes that of bytes."""
         if self._options.max_rows is not None:
             return ReadMaxRows(self._options.max_rows)
         size_bytes = self._options.max_bytes
@@ -129,8 +129,8 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _offsets_in(self, offset: _Offset) -> dict[str, _Offset]:
         """Return the offset of each log.
 
-        If `offset` is that of a single log, it belongs to the first store. Raises ValueError if it has a store that the
-        options do not name.
+        If `offset` is that of a single log, it belongs to the first store. Raises ValueError if the offset has a store
+        that the options do not name.
         """
         if not offset:
             return {}

@@ -39,7 +39,7 @@ _CREATED_MODE = 0o666  # minus the bits of the umask
 
 @dataclass(frozen=True, slots=True)
 class MeasuredHere:
-    """Measurements of one layout with one number of topics on this machine. Only async flush has those of consumers."""
+    """Measurements of one layout with one number of topics on this machine; consumers only under async flush."""
 
     variant: str
     flush: str

@@ -103,7 +103,7 @@ def pulled_ns(layout: str) -> int:
 
 
 class TopicLayout(Protocol):
-    """A store with either layout, which creates the messages that it stores."""
+    """A store with either layout. It creates the messages that it stores."""
 
     def put(self, topic: int) -> None:
         """Put a message to a topic. Raises RuntimeError or OSError if the message is not stored as promised."""

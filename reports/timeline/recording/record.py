@@ -147,7 +147,7 @@ class Fault(NamedTuple):
 
 
 class RecoveryOutcome(NamedTuple):
-    """The result of one recovery for a put. promised: recovery must find it. returned: an earlier one did not."""
+    """The result of one recovery for a put. promised: it must find the put. returned: an earlier one did not."""
 
     at: int
     machine: str
