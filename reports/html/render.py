@@ -19,7 +19,7 @@ from ..quantities import counted
 from ..results.model import On, Picture, Result, ResultBlock, Tone
 
 _MARKS = {Tone.HELD: "✓", Tone.BROKEN: "✗", Tone.UNSURE: "!"}
-"""A sign for each tone, for readers who cannot see the colours."""
+"""A sign for each tone, because some readers cannot see the colours."""
 _HINT = f"Pictures need matplotlib, which {brings('plot')} has."
 _STORY = "story"
 _AS_THEY_ARE = (LineKind.DETAIL, LineKind.SOURCE, LineKind.STEP)
