@@ -90,7 +90,7 @@ class Puller:
         entries of records before it are skipped without reading the log.
         """
         in_memory_bytes = self._config.access_message_in_memory_max_bytes
-        unsure_from = _FAR
+        segment_queue, unsure_from = queue.queue, _FAR
         if has_failed:
             unsure_from = log_limit = min(log_limit, self._commit_log.queue.flushed_where.get())
         begin, removed_to, total_bytes, last = result.next_begin_offset, 0, 0, 0
@@ -107,7 +107,7 @@ class Puller:
             if (
                 physical_offset + size_bytes > unsure_from
                 if is_real
-                else size_bytes <= 0 and queue.queue.sync_error is not None
+                else size_bytes <= 0 and segment_queue.sync_error is not None
             ):
                 if not scanned:
                     place = f"{queue.topic}/{queue.queue_id} @ {begin}"
