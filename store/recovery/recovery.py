@@ -368,9 +368,7 @@ class Recovery:
                 scanned_from=self._report.start_offset,
             )
         except RecordMisplaced:
-            self._report_misplaced(
-                record.physical_offset, "at most the number of records that fit into the log before it", place
-            )
+            self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
             return None
         self._replays[record.topic, record.queue_id] = replay
         if self._plain is not None:
