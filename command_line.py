@@ -60,7 +60,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "mutants": Entry(
         "reports.cli.mutants",
         "MutantsOptions",
-        "Put known bugs into the store; show which scenario finds each.",
+        "Put known bugs into the store; show which scenarios find them.",
         work="mutation.mutate",
     ),
     "probe": Entry(
@@ -102,7 +102,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "inspect": Entry(
         "reports.cli.directories",
         "InspectOptions",
-        "Recover a store directory in memory only, and show it.",
+        "Recover a store directory in memory only, and print its content.",
         work="directories.inspect",
     ),
     "verify": Entry(
@@ -114,7 +114,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "dump": Entry(
         "reports.cli.directories",
         "DumpOptions",
-        "Print messages as JSON lines, read from the log in its order.",
+        "Print the messages of a log as JSON lines, in log order.",
         work="directories.dump",
     ),
     "rebuild": Entry(
@@ -126,7 +126,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "config": Entry(
         "reports.cli.directories",
         "ConfigOptions",
-        "Show every setting of a store with default and meaning.",
+        "Print every setting of a store with its default and meaning.",
         work="directories.show_config",
     ),
     "serve": Entry(

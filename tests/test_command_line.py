@@ -140,7 +140,7 @@ def test_a_probe_needs_neither_scenarios_nor_a_store(tmp_path: Path, *, breaks: 
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_a_mutants_summary_is_the_first_line_of_its_docstring(name: str) -> None:
+def test_the_summary_of_a_command_is_the_first_line_of_its_docstring(name: str) -> None:
     command = load(name.rpartition(" ")[2], ENTRIES[name])
     assert " ".join((command.help or "").split()).startswith(ENTRIES[name].summary)
 
@@ -150,7 +150,7 @@ def test_a_mutants_summary_is_the_first_line_of_its_docstring(name: str) -> None
     [
         ("explore", f"Default: {LIMIT}, or {WHOLE_LIMIT} with several machines"),
         ("shrink", f"Default: {TRIES_MAX}."),
-        ("fuzz", f"Of {', '.join(TARGETS)}. Default: all"),
+        ("fuzz", f"Some of {', '.join(TARGETS)}. Default: all"),
         ("fuzz", f"Apply a bug: {', '.join(FUZZED)}, or"),
     ],
 )
@@ -188,7 +188,7 @@ def test_completion_can_be_shown_and_installed() -> None:
     ("words", "meant"),
     [
         (["run", "sync-flush-survives-powerloss"], "did you mean sync-flush-power-cut"),
-        (["run", "dying-disk"], "did you mean recovery-on-dying-disk"),
+        (["run", "dying-disk"], "did you mean swarm-dying-disk or swarm-lying-disk or recovery-on-dying-disk"),
         (["run", "--disk", "ext4-orderd"], "did you mean ext4-ordered"),
         (["run", "--policy", "random-wlak"], "did you mean random-walk"),
         (["run", "--mutant", "ack-before-flsh"], "did you mean ack-before-flush"),

@@ -103,7 +103,7 @@ def inspect(asked: InspectOptions) -> NoReturn:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(InspectOptions):
-    """Check records, queues and checkpoint of a store directory, without recovery before."""
+    """Check records, queues and checkpoint of a store directory. Recovery does not run first."""
 
     jobs: Jobs = 1
 
