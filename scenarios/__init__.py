@@ -1,1 +1,1 @@
-"""Claims about the store, and what it takes to judge them. The only package that wires the others together."""
+"""Scenarios, their oracle and their campaigns. The only package that imports all others."""
