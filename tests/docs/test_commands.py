@@ -48,7 +48,7 @@ SMALLER = {
     "--producers 1 --producers 16 --turns 6": "--producers 1 --turns 1",
     "plot latency --out": "plot latency --puts 200 --disk nvme-ssd --producers 2 --out",
     "plot latency --disk here": "plot latency --turns 1 --producers 2 --disk here",
-    "a-lost-master --seeds 100": "a-lost-master --seeds 2",
+    "master-lost --seeds 100": "master-lost --seeds 2",
 }
 """Part of a slow command -> a smaller version. Each must be on a page."""
 ELSEWHERE = {

@@ -52,7 +52,7 @@ def test_without_the_lock_the_same_sum_loses_updates(policy_of: MakePolicy) -> N
         return total.get()
 
     totals = results_of(policy_of, main)
-    if getattr(policy_of(0), "_changes", None) == []:
+    if getattr(policy_of(0), "_change_steps", None) == []:
         assert totals == [20] * 60  # PCT of depth 1 never preempts
     else:
         assert min(totals) < 20

@@ -58,7 +58,7 @@ def findings_of(root: Path) -> list[Found]:
                 match["field"],
                 match["expected"],
                 match["found"],
-                "will cut" in text,
+                "past the end of the log" in text,
             )
         )
     return found

@@ -68,6 +68,7 @@ def put_known_properties(
 @bug("commit-loses-port", transaction_service, "committed", found_by=("PREFIX", "READ"))
 @needs(_LIVELY, transactions={"chance": (1.0,)})
 def committed_without_port(half: HalfMessage) -> Message | None:
+    """A committed message has the bornHost of its half message without the port."""
     message = committed(half)
     if message is not None:
         bit()
