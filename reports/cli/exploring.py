@@ -203,11 +203,11 @@ def _kinds_table(explored: Exploration) -> ResultTable:
 
 def _lines(explored: Exploration) -> list[str]:
     total, found = explored.found.total, explored.found
-    every = "interrupted before every state was tried" if explored.is_interrupted else "every state was tried"
-    if total.exhausted != total.crashes:
-        every = f"of {total.exhausted:,} of {total.crashes:,} crashes {every}"
-        if total.cut:
-            every += f"; --limit cut {total.cut:,} of them short"
+    of_all = total.exhausted == total.crashes
+    crashes = "every crash" if of_all else f"{total.exhausted:,} of {total.crashes:,} crashes"
+    every = f"{'interrupted; ' if explored.is_interrupted else ''}every state of {crashes} was tried"
+    if total.cut:
+        every += f"; --limit left out states of {total.cut:,} crashes"
     return [
         f"disk {explored.plan.disk}: {every}",
         f"{total.states:,} states, {len(found.images):,} distinct images, "

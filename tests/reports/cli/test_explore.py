@@ -51,8 +51,8 @@ def test_the_counts_in_the_json_add_up() -> None:
 def test_nested_crashes_are_reported_by_depth() -> None:
     result = invoke(*SYNC, *QUICK, "--nest", "1")
 
-    assert "store, 1 deep" in result.stdout
-    assert "1 deep in recovery: " in result.stdout
+    assert "store, depth 1" in result.stdout
+    assert "recovery at depth 1: " in result.stdout
 
 
 def test_a_failure_is_reported_written_and_replayable(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_without_out_the_report_explains_how_to_get_failure_files() -> None:
 def test_states_left_out_by_a_small_limit_are_reported() -> None:
     result = invoke("sync-flush-power-cut", "--disk", "strict-posix", *QUICK)
 
-    assert "not all that should have been (--limit)" in result.stdout
+    assert "--limit left out states of" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_a_fixture_cannot_use_the_simulation(tests_of: Callable[..., Done]) -> N
     done = tests_of(text)
 
     assert done.returncode == 1
-    assert "only the test is given it" in done.stdout
+    assert "which only the test function receives" in done.stdout
 
 
 FAULTY = f"""{HEAD}{SAVES}
@@ -214,7 +214,7 @@ WRONG_MARKS = {
     "scenario='segment-rollover-crash', disk='floppy'": "disk: expected one of",
     "scenario='segment-rollover-crash', mutant='no-such'": "no mutant no-such",
     "scenario='segment-rollover-crash', ranges={'colour': (1,)}": "ranges: colour: expected a knob of a plan",
-    "disk='xfs'": "disk: only of a scenario",
+    "disk='xfs'": "disk: expected only together with",
     "must_inject=['rain']": "must_inject: no fault rain",
     "never_injected='shout'": "never_injected: expected one of ignore, warn, fail, found shout",
     "": "expected the fixture `simulation` or scenario=..., found neither",

@@ -126,7 +126,7 @@ def test_broker_options_are_refused_for_a_name_server(tmp_path: Path, option: tu
     arguments = ["serve", str(tmp_path), "--name-server", *option]
     result = CliRunner().invoke(application(), arguments, env={"COLUMNS": "200"})
     assert result.exit_code == 2
-    assert "--name-server serves none" in result.output
+    assert "--name-server runs none" in result.output
 
 
 @pytest.mark.parametrize("text", ["x", "1:2:3", "127.0.0.1:70000", "70000", "127.0.0.1:"])
