@@ -110,7 +110,7 @@ class WriteBack:
         return (self._dirty + self._in_flight) * BLOCK_BYTES
 
     def dirtied(self, file: FilePages, first: int, last: int) -> None:
-        """Record writes to pages [first, last] of a file. Wait if too many are dirty."""
+        """Record writes to pages [first, last] of a file. If too many pages are dirty, wait for write-back."""
         dirty = file.dirty
         before = len(dirty)
         if first == last:

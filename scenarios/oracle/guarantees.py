@@ -116,7 +116,7 @@ def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogReco
 def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
     """Record that copies of delayed messages may be damaged. The store does not deliver these messages again.
 
-    offsets: at the stop of the store, delay level -> queue offset of the next message to deliver.
+    offsets: for each delay level, the queue offset of the next message to deliver when the store stopped.
     """
     for put in ledger.puts:
         if put.delay_ms is not None and put.queue_offset is not None:

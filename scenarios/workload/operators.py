@@ -1,4 +1,4 @@
-"""Operators: delete old messages, remove queues, free disk space, persist offsets, and resume transaction checks."""
+"""Actions of operators: delete messages, remove queues, free disk space, persist offsets, resume checks."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress

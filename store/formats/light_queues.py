@@ -122,7 +122,7 @@ class LightPut:
         return rebuild_properties(named).encode()
 
     def count(self, table: dict[QueueKey, int]) -> None:
-        """Advance the counters of the light queues after the assigned offsets."""
+        """Set the counter of each light queue to the offset after its assigned one."""
         for key, offset in zip(self.keys, self.offsets, strict=True):
             table[key] = offset + 1
 

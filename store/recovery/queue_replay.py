@@ -344,7 +344,7 @@ class QueueReplay:
         return recorded if is_ahead and not is_passed_by and self._has_room(doubted) else None
 
     def _has_room(self, doubted: _Doubted) -> bool:
-        """Return whether as many records as are missing in the queue fit into the log before this record."""
+        """Return whether the log has room before this record for all records that the queue lacks."""
         last, missing = self.queue.entry(self.next - 1), doubted.queue_offset - self.next
         return last is None or missing <= records_in(doubted.physical_offset - last.physical_offset)
 

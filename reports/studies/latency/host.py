@@ -37,7 +37,7 @@ class HostCosts:
     handover_work_ns: int
     """Computing time of both handovers."""
     dispatch_ns: int
-    """Computing time to dispatch one message."""
+    """CPU time that the dispatch of one message needs."""
     touch_ns: int
     """Time of the page fault at the first write to a memory-mapped page, which makes the page writable."""
 

@@ -1,4 +1,4 @@
-"""Answers to sends: records a broker's response in the ledger, and judges it.
+"""Answers to sends: each response of a broker is recorded in the ledger and judged.
 
     SUCCESS                 the put is stored, and as durable as the settings promise
     timeout, no slave       the put is stored, and may not be durable

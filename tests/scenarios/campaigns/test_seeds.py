@@ -152,3 +152,8 @@ def test_only_invariants_that_could_have_been_broken_are_tried() -> None:
     assert {"DUR", "PREFIX", "CQ-VALID", "IDEMPOTENT"} <= tried
     assert tried.isdisjoint({"TX", "SCHED", "REDEL", "REP", "CLEAN", "ISO"})
     assert "TX" in run_seed(SCENARIOS["transaction-outcome"], 0).tried
+
+
+def test_a_consumer_recognizes_a_record_that_the_harness_damaged() -> None:
+    """The flipped bit makes the record unreadable, but RocketMQ's pull checks no checksum and returns it."""
+    assert run_seed(SCENARIOS["corrupt-record"], 43).outcome == "held"
