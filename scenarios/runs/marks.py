@@ -32,6 +32,7 @@ _RUN_MARKS: dict[str, str] = {
     "another name server": "a client turned to another name server, for one had not answered",
     "decided when asked": "a producer that was asked about a half message said what is to become of it",
     "sent back": "a consumer that could not deal with a message yet sent it back, and was answered",
+    "refused for good": "a broker refused a message that no record can hold, and its producer did not send it again",
     "check resumed": "an operator had a half message that was given up asked about again",
 }
 
