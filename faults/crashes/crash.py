@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from ..disk.changes import Change, Lost, MetadataState, RenameDirectory, RenameExchange
 from ..disk.content import Content, with_pages
-from ..disk.image import DamagedRange, FileImage, Image
+from ..disk.image import DamagedRange, Image
 from ..disk.namespace import Namespace
 from ..disk.page_cache import Inode
 from ..kinds import FaultKind
@@ -20,7 +20,8 @@ from .profiles import CrashProfile, Metadata
 
 def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
     """Return the image of a crash that the page cache survives."""
-    return _image(entries, {path: inode.content() for path, inode in entries.contents()}, wall_start_ms)
+    files = {path: inode.visible_file(wall_start_ms) for path, inode in entries.contents()}
+    return Image(files, tuple(entries.directories - {"/"}), entries.symlink_texts())
 
 
 def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
@@ -188,16 +189,8 @@ def _outcome_name(page: DirtyPage, version: int) -> str:
 
 
 def _image(entries: MetadataState, contents: dict[str, Content], wall_start_ms: int) -> Image:
-    files = {path: file_image(inode, contents[path], wall_start_ms) for path, inode in entries.contents()}
+    files = {path: inode.file_with(contents[path], wall_start_ms) for path, inode in entries.contents()}
     return Image(files, tuple(entries.directories - {"/"}), entries.symlink_texts())
-
-
-def file_image(inode: Inode, content: Content, wall_start_ms: int) -> FileImage:
-    """Return the file of an image with the given content. An unchanged file is shared with the loaded image."""
-    mtime_ms = inode.mtime_ms(wall_start_ms)
-    if inode.loaded is not None and content is inode.loaded.held:
-        return inode.loaded.touched(mtime_ms)
-    return FileImage(content, mtime_ms)
 
 
 def fingerprint_of(names: Namespace) -> str:

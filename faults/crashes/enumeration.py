@@ -26,9 +26,9 @@ from typing import NamedTuple
 from ...sim.choices import Choices, Decision, Stream
 from ..disk.changes import Change, Lost, MetadataState
 from ..disk.content import with_pages
-from ..disk.image import FileImage, Image, digest_of_pieces, directory_piece, file_piece, symlink_piece
+from ..disk.image import FileImage, Image, digest_of_pieces, directory_piece, symlink_piece
 from ..disk.page_cache import Inode
-from .crash import PowerCut, file_image
+from .crash import PowerCut
 from .page_outcomes import DirtyPage, PageOutcome, PageOutcomes, SectorFaults
 from .profiles import CrashProfile
 from .sampling import decide_lost_changes, draw_lost_changes, draw_page_outcomes, record_page_outcome
@@ -108,8 +108,8 @@ class DurableFiles:
         key = (path, inode.identity, size_bytes)
         known = self._files.get(key)
         if known is None:
-            file = file_image(inode, inode.durable_bytes(size_bytes), self._wall_ms)
-            known = self._files[key] = (file, file_piece(path, file))
+            file = inode.file_with(inode.durable_bytes(size_bytes), self._wall_ms)
+            known = self._files[key] = (file, file.piece_at(path))
         return known
 
 
@@ -202,7 +202,7 @@ class MetadataVariant:
         for path, indexes in self._pages_of.items():
             file, pieces[path] = self._file(path, indexes, chosen)
             for twin in self._twins.get(path, ()):
-                pieces[twin] = file_piece(twin, file)
+                pieces[twin] = file.piece_at(twin)
         return digest_of_pieces(pieces.values())
 
     def _file(self, path: str, indexes: list[int], chosen: Chosen) -> tuple[FileImage, bytes]:
@@ -210,7 +210,7 @@ class MetadataVariant:
         known = self._files.get(key)
         if known is None:
             file = self._lay(path, indexes, chosen)
-            known = self._files[key] = (file, file_piece(path, file))
+            known = self._files[key] = (file, file.piece_at(path))
         return known
 
     def _lay(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:

@@ -19,23 +19,22 @@ def export(image: Image, root: str, directory: Path) -> None:
             (directory / path[len(below) :]).mkdir(parents=True, exist_ok=True)
     for path, file in image.files.items():
         if path.startswith(below):
-            target = directory / path[len(below) :]
-            _write(target, file.held)
-            os.utime(target, ns=(file.mtime_ms * 1_000_000, file.mtime_ms * 1_000_000))
+            write_file(f"{directory}/{path[len(below) :]}", file)
     for path, text in image.symlinks.items():  # links last, so that no file is written through a link
         if path.startswith(below):
             (directory / path[len(below) :]).symlink_to(text)
 
 
-def _write(target: Path, content: Content) -> None:
-    if isinstance(content, bytes):
-        target.write_bytes(content)
-        return
-    with target.open("wb") as file:
-        for at, data in content.extents():
-            file.seek(at)
-            file.write(data)
-        file.truncate(len(content))
+def write_file(path: str, file: FileImage) -> None:
+    """Create a file with the content, holes and time of a file of an image."""
+    with open(path, "wb") as target:
+        content = file.held
+        for at, data in content.extents() if isinstance(content, SparseBytes) else ((0, content),):
+            target.seek(at)
+            target.write(data)
+        target.truncate(len(content))
+        target.flush()
+        os.utime(target.fileno(), ns=(file.mtime_ms * 1_000_000, file.mtime_ms * 1_000_000))
 
 
 def load(directory: Path, root: str) -> Image:

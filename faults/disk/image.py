@@ -31,12 +31,13 @@ _ANYWHERE_CHANCE = 0.25  # otherwise decay affects bytes that are not zero; unwr
 class FileImage:
     """The content of a file, and its modification time in wall-clock ms. Immutable."""
 
-    __slots__ = ("_digest", "held", "mtime_ms")
+    __slots__ = ("_digest", "_piece", "held", "mtime_ms")
 
     def __init__(self, content: Content, mtime_ms: int) -> None:
         self.held = content
         self.mtime_ms = mtime_ms
         self._digest: bytes | None = None
+        self._piece: tuple[str, bytes] | None = None
 
     @property
     def content(self) -> bytes:
@@ -52,6 +53,12 @@ class FileImage:
             else:
                 self._digest = blake2b(held, digest_size=16).digest()
         return self._digest
+
+    def piece_at(self, path: str) -> bytes:
+        """Return the contribution of the file at a path to the digest of an image. The last one is kept."""
+        if self._piece is None or self._piece[0] != path:
+            self._piece = path, f"f {path}\0".encode() + self.digest()
+        return self._piece[1]
 
     def touched(self, mtime_ms: int) -> "FileImage":
         """Return the same file with another modification time."""
@@ -79,7 +86,7 @@ class Image:
         self, files: Mapping[str, FileImage], directories: tuple[str, ...], symlinks: Mapping[str, str] | None = None
     ) -> None:
         # Sorted, so that digests and draws do not depend on the order of creation.
-        self.files: Mapping[str, FileImage] = dict(sorted(files.items()))
+        self.files: Mapping[str, FileImage] = {path: files[path] for path in sorted(files)}
         self.directories = tuple(sorted(directories))
         self.symlinks: Mapping[str, str] = dict(sorted(symlinks.items())) if symlinks else {}
         self._digest: str | None = None
@@ -88,7 +95,7 @@ class Image:
         """Return a digest of names and contents, without times. Images with equal digests recover equally."""
         if self._digest is None:
             directories = map(directory_piece, self.directories)
-            files = (file_piece(path, file) for path, file in self.files.items())
+            files = (file.piece_at(path) for path, file in self.files.items())
             symlinks = (symlink_piece(path, text) for path, text in self.symlinks.items())
             self._digest = digest_of_pieces([*directories, *files, *symlinks])
         return self._digest
@@ -100,11 +107,6 @@ class Image:
 def directory_piece(path: str) -> bytes:
     """Return a directory's contribution to the digest of an image."""
     return f"d {path}\0".encode()
-
-
-def file_piece(path: str, file: FileImage) -> bytes:
-    """Return a file's contribution to the digest of an image."""
-    return f"f {path}\0".encode() + file.digest()
 
 
 def symlink_piece(path: str, text: str) -> bytes:

@@ -150,6 +150,17 @@ class Inode:
             return loaded.held
         return bytes(self.cache)
 
+    def visible_file(self, wall_start_ms: int) -> FileImage:
+        """Return the file of an image with the content that readers see."""
+        return self.file_with(self.content(), wall_start_ms)
+
+    def file_with(self, content: Content, wall_start_ms: int) -> FileImage:
+        """Return the file of an image with the given content. An unchanged file is shared with the loaded image."""
+        mtime_ms = self.mtime_ms(wall_start_ms)
+        if self.loaded is not None and content is self.loaded.held:
+            return self.loaded.touched(mtime_ms)
+        return FileImage(content, mtime_ms)
+
     def durable_bytes(self, size_bytes: int) -> Content:
         """Return the durable bytes, truncated or extended with zeros to size_bytes."""
         durable = self._durable if self.loaded is None else self.loaded.content

@@ -13,11 +13,13 @@ from .page_cache import Inode
 class SparseInode(Inode):
     """One file's content. Its memory cost is proportional to the number of written pages."""
 
-    __slots__ = ()
+    __slots__ = ("_visible",)
 
     def __init__(self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None) -> None:
         assert page_bytes == PAGE_BYTES, page_bytes
         super().__init__(identity, page_bytes, mtime_ns, loaded)
+        self._visible: FileImage | None = None
+        """The last result of `visible_file`, until the cache changes. A probe makes an image after every operation."""
         self._keep(SparseBytes(), SparseBytes())
 
     def _keep(self, cache: SparseBytes, durable: SparseBytes) -> None:
@@ -37,6 +39,15 @@ class SparseInode(Inode):
     def content(self) -> Content:
         return self._sparse_cache.copy() if self._frozen is None else self._frozen.held
 
+    def visible_file(self, wall_start_ms: int) -> FileImage:
+        if self._visible is None or self._visible.mtime_ms != self.mtime_ms(wall_start_ms):
+            self._visible = super().visible_file(wall_start_ms)
+        return self._visible
+
+    def revert(self, page: int) -> tuple[int, int]:
+        self._visible = None
+        return super().revert(page)
+
     def durable_bytes(self, size_bytes: int) -> Content:
         if self.loaded is not None and len(self.loaded.held) == size_bytes:
             return self.loaded.held
@@ -45,6 +56,7 @@ class SparseInode(Inode):
         return found
 
     def writable_cache(self, size_bytes: int) -> bytearray:
+        self._visible = None
         if self._frozen is not None:
             self._keep(SparseBytes.of(self._frozen.held), self._sparse_durable)
             self._frozen = None
@@ -65,7 +77,7 @@ class SparseInode(Inode):
                 self.pending.append((number, first, bytes(last - first)))
         self.mtime_ns = mtime_ns
 
-    def _beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> Inode:
+    def _durable_beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> Inode:
         rest = SparseInode(identity, self.page_bytes, mtime_ns)
         self.writable_cache(0)
         cache, durable = self._sparse_cache.copy(), SparseBytes.of(self.durable_bytes(self.size_bytes))

@@ -57,7 +57,7 @@ def story(record: ProgramRecord, upto: int) -> Iterator[str]:
 
 def described(record: ProgramRecord, step: Step) -> str:
     """Describe the action of a step, with paths as the program uses them."""
-    name = file_name(record, step.file)
+    name = file_names(record).get(step.file, f"file {step.file}")
     end = step.at + step.size
     match step.kind:
         case steps.WRITE | steps.STORE:
@@ -89,11 +89,6 @@ def described(record: ProgramRecord, step: Step) -> str:
         case steps.ACKNOWLEDGE:
             return f"acknowledge {step.path!r}"
     return f"{step.kind} {named(step.path)}"
-
-
-def file_name(record: ProgramRecord, file: int) -> str:
-    """Return the first name of a file, or its number if it never had a name."""
-    return file_names(record).get(file, f"file {file}")
 
 
 def file_names(record: ProgramRecord) -> dict[int, str]:

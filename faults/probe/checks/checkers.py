@@ -1,4 +1,4 @@
-"""Checkers: processes that run checks, with a fresh directory for each state.
+"""Checkers: processes that run checks, one state after the other.
 
 If a check hangs or kills its process, only this state is affected. Processes are forked, which is cheap, and safe
 because there is only one thread. A check that exceeds its time limit is repeated while no other check runs, because it
@@ -10,6 +10,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -17,15 +18,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 from types import FrameType, TracebackType
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from ....sim.interruption import present
 from ....sim.process import NoEndInSight, cpu_limit
-from ...disk.export import export
+from ...disk.difference import NOTHING, ImageDifference
 from ...disk.image import Image
 from ..endings import exit_text
 from .check import DIED, TIMED_OUT, Check, CheckOutcome, no_verdict
-from .reaper import end_others, fork_below_reaper
+from .reaper import end_others, fork_below_reaper, processes_below
+from .state_directory import StateDirectory
 
 Question = tuple[Image, list[str]]
 """A state, and the promises that it must keep."""
@@ -35,17 +37,12 @@ _SAID_BYTES_MAX = 64 << 10
 _GRACE_SECONDS = 5.0  # additional time, because a check without `runs_here` enforces the time limit itself
 
 
-def judge(check: Check, image: Image, acknowledged: list[str], seconds_max: float, scratch: Path) -> CheckOutcome:
-    """Export an image to a temporary directory in scratch, and return the check's verdict on it."""
-    with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as place:
-        root = Path(place)
-        export(image, "/", root)
-        return check.judge(root, acknowledged, seconds_max).uncoloured
-
-
-class _CheckWorker(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _CheckWorker:
     process: ForkProcess
     connection: Connection
+    shown: Image = NOTHING
+    """The last state that was sent. The next one is sent as its difference to this one."""
 
 
 class Checkers:
@@ -70,6 +67,8 @@ class Checkers:
         """Number of checks that were repeated because they exceeded the time limit."""
         self._said = Path(self._scratch.name, "said")
         self._said.touch()
+        self._here: StateDirectory | None = None
+        self._shown_here = NOTHING
 
     @property
     def jobs(self) -> int:
@@ -128,7 +127,9 @@ class Checkers:
     def _ask(self, number: int, question: Question) -> None:
         worker = self._idle.pop() if self._idle else self._started()
         assert worker.connection not in self._busy, number  # a worker judges one question at a time
-        worker.connection.send(question)
+        image, acknowledged = question
+        worker.connection.send((ImageDifference.between(worker.shown, image), acknowledged))
+        worker.shown = image
         seconds = self._seconds_max + (0.0 if self._check.runs_here else _GRACE_SECONDS)
         self._busy[worker.connection] = (number, worker, monotonic() + seconds)
 
@@ -165,14 +166,27 @@ class Checkers:
             _end(worker)
         self._idle.clear()
         self._busy.clear()
+        if self._here is not None:
+            self._here.discard()
         self._scratch.cleanup()
 
     def _judge_here(self, image: Image, acknowledged: list[str]) -> CheckOutcome:
+        if self._here is None:
+            self._here = StateDirectory(Path(self._scratch.name))
+        difference, self._shown_here = ImageDifference.between(self._shown_here, image), image
+        root = self._here.show(difference)
         try:
             with present().breakable(), cpu_limit(self._seconds_max):
-                return judge(self._check, image, acknowledged, self._seconds_max, Path(self._scratch.name))
+                verdict = self._check.judge(root, acknowledged, self._seconds_max).uncoloured
         except NoEndInSight:
-            return CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
+            verdict = CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
+        self._here.take_back(_users_of_files(os.getpid()))
+        return verdict
+
+
+def _users_of_files(process: int) -> Iterator[int]:
+    yield process
+    yield from processes_below(process)
 
 
 def _run_worker(
@@ -198,16 +212,18 @@ def _run_worker(
 
     if not check.runs_here:  # a Python check must not be interrupted by a signal handler; it ends with its process
         signal.signal(signal.SIGTERM, end)
+    directory = StateDirectory(scratch)
     while True:
         try:
-            image, acknowledged = connection.recv()
+            difference, acknowledged = connection.recv()
         except EOFError:
             check.close()
             os._exit(0)
-        verdict = judge(check, image, acknowledged, seconds_max, scratch)
+        verdict = check.judge(directory.show(difference), acknowledged, seconds_max).uncoloured
         if not (check.runs_here or check.keeps_processes):  # processes that do not serve the next state are ended
             end_others()
         connection.send(verdict)
+        directory.take_back(_users_of_files(os.getppid()))
 
 
 def _end(worker: _CheckWorker) -> None:

@@ -9,6 +9,7 @@ import ctypes
 import os
 import resource
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -65,11 +66,20 @@ def end_children(reaper: int, spared: int = 0) -> None:
                     pass
 
 
+def processes_below(process: int) -> Iterator[int]:
+    """Yield the children of a process, their children, and so on."""
+    for child in _children_of(process):
+        yield child
+        yield from processes_below(child)
+
+
 def _children_of(process: int) -> set[int]:
-    try:
-        return set(map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split()))
-    except OSError:
-        return set()
+    children: set[int] = set()
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{process}/task"):  # each thread has children of its own
+            with suppress(OSError):
+                children.update(map(int, Path(f"/proc/{process}/task/{task}/children").read_text().split()))
+    return children
 
 
 def _reap_until_end_of(child: int) -> NoReturn:

@@ -13,7 +13,7 @@ from ....faults.probe.probe import ViolationGroup
 from ....faults.probe.record import ProgramRecord, Step
 from ....faults.probe.recovery import Recoveries
 from ....faults.probe.reruns import Reruns
-from ....faults.probe.story import file_name, task_name
+from ....faults.probe.story import file_names, task_name
 from ....faults.simulation.failure_text import plain_text
 from ...quantities import counted
 from ...results.model import (
@@ -281,7 +281,8 @@ def _rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
 
 
 def _recorded(record: ProgramRecord) -> list[Group]:
-    files = Counter(file_name(record, step.file) for step in record.steps if step.file >= 0)
+    names = file_names(record)
+    files = Counter(names.get(step.file, f"file {step.file}") for step in record.steps if step.file >= 0)
     groups = [
         bar_group("steps", Counter(step.kind for step in record.steps)),
         _highest_bars("by thread", Counter(_thread_name(record, step) for step in record.steps)),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tornlog.faults.disk.content import PAGE_BYTES, Content, SparseBytes, first_difference, with_pages
+from tornlog.faults.disk.sparse_inode import SparseInode
 
 GIB = 1 << 30
 CHANGES = st.lists(
@@ -99,3 +100,14 @@ def test_first_difference_returns_the_lowest_differing_offset(
     expected = next(differing, shorter if len(left) != len(right) else None)
 
     assert first_difference(make(left), make(right)) == expected
+
+
+def test_truncating_a_long_file_keeps_it_sparse() -> None:
+    long = SparseInode(1, PAGE_BYTES, 0)
+    long.writable_cache(GIB)
+    long.write(1, 5, b"data", 0)
+    truncated = long.cut(2, GIB - 1, 0)
+    assert isinstance(truncated, SparseInode)
+    content = truncated.content()
+    assert isinstance(content, SparseBytes)
+    assert content.data_bytes == PAGE_BYTES

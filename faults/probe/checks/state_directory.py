@@ -1,0 +1,190 @@
+"""State directory: shows a check one crash state after the other.
+
+From one state to the next only those files are written that differ, or that the check has changed. inotify reports the
+latter. It reports no stores through a map, but it reports when a file that was opened for writing is closed, and a map
+keeps its file open. So the directory is made anew if a process still has one of its files open or mapped. It is also
+made anew if a directory or a hard link may hide changes, or if reports were lost. Not noticed: changes through a hard
+link that the check makes elsewhere, or removes again. The directory gets a new name for each state, because checks may
+remember paths.
+
+Sources: inotify(7); Linux, fs/file_table.c, __fput(), and include/linux/fsnotify.h, fsnotify_link().
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from inotify_simple import Event, INotify, flags
+
+from ...disk.difference import ImageDifference
+from ...disk.export import write_file
+from ...disk.image import FileImage
+
+_DIRECTORIES_MAX = 256  # the kernel limits the watches of a user
+_EVENTS = (
+    *(flags.OPEN, flags.MODIFY, flags.ATTRIB, flags.CLOSE_WRITE, flags.CREATE, flags.DELETE),
+    *(flags.MOVED_FROM, flags.MOVED_TO, flags.ONLYDIR),
+)
+_MASK = sum(_EVENTS)
+_CHANGES = flags.MODIFY | flags.ATTRIB | flags.CLOSE_WRITE | flags.CREATE | flags.DELETE
+_CHANGES |= flags.MOVED_FROM | flags.MOVED_TO
+
+
+class StateDirectory:
+    """A directory that has the files of one state at a time. parent: an existing directory.
+
+    Invariant: between `show` and `take_back` the directory has exactly the content of the state. `_changed` has the
+    paths that the check may have changed since.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        self._parent = parent
+        self._files: dict[str, FileImage] = {}
+        self._symlinks: dict[str, str] = {}
+        self._directories: tuple[str, ...] = ()
+        self._root: Path | None = None
+        self._number = 0
+        self._inotify: INotify | None = None
+        self._watched: dict[int, str] = {}
+        """Paths of the watched directories in the state, by watch descriptor."""
+        self._changed: set[str] = set()
+
+    def show(self, difference: ImageDifference) -> Path:
+        """Change the state by a difference, and return the directory that has it."""
+        for path in difference.removed:
+            self._files.pop(path, None)
+            self._symlinks.pop(path, None)
+        self._files.update(difference.files)
+        self._symlinks.update(difference.symlinks)
+        if difference.directories is not None:
+            self._directories = difference.directories
+        if difference.directories is not None or self._root is None:
+            return self._make_anew()
+        try:
+            return self._change_in_place(difference)
+        except OSError:  # the check has left something that cannot be removed
+            return self._make_anew()
+
+    def take_back(self, processes: Iterable[int]) -> None:
+        """Find out what a check has changed. processes: those that may still have files open.
+
+        Call this after the check's other processes have ended.
+        """
+        root, inotify = self._root, self._inotify
+        if root is None:
+            return
+        if inotify is None:
+            self.discard()
+            return
+        events = inotify.read(timeout=0)
+        changes = [event for event in events if event.mask & _CHANGES]
+        self._changed.update(f"{self._watched[event.wd]}/{event.name}" for event in changes)
+        if (
+            any(event.mask & (flags.Q_OVERFLOW | flags.IGNORED) for event in events)
+            or any(event.mask & flags.ISDIR and self._hides_changes(event) for event in changes)
+            or any(_is_hard_link(f"{root}{path}") for path in self._changed)
+            or (events and any(_uses(process, root) for process in processes))
+        ):
+            self.discard()
+
+    def _hides_changes(self, event: Event) -> bool:
+        """Return whether a directory of the state has changed, or a new one may have had links to its files."""
+        path = f"{self._watched[event.wd]}/{event.name}"
+        if not event.name or path in self._directories:
+            return True
+        links = (
+            _is_hard_link(f"{place}/{name}") for place, _, names in os.walk(f"{self._root}{path}") for name in names
+        )
+        return not os.path.isdir(f"{self._root}{path}") or any(links)
+
+    def discard(self) -> None:
+        """Remove the directory. The next state gets a new one."""
+        if self._root is not None:
+            shutil.rmtree(self._root, ignore_errors=True)
+        if self._inotify is not None:
+            self._inotify.close()
+        self._root = self._inotify = None
+        self._watched.clear()
+        self._changed.clear()
+
+    def _make_anew(self) -> Path:
+        self.discard()
+        self._root = root = self._next_root()
+        root.mkdir(mode=0o700)
+        for directory in self._directories:
+            os.makedirs(f"{root}{directory}", exist_ok=True)
+        self._write(self._files, self._symlinks)
+        if len(self._directories) < _DIRECTORIES_MAX:
+            self._watch()
+        return root
+
+    def _change_in_place(self, difference: ImageDifference) -> Path:
+        assert self._root is not None, "a state is shown"
+        assert self._inotify is not None, "kept only if watched"
+        before, root = self._root, self._next_root()
+        os.rename(before, root)
+        self._root, changed = root, self._changed
+        for path in {*difference.removed, *difference.files, *difference.symlinks, *changed}:
+            _remove(f"{root}{path}")
+        files = dict(difference.files)
+        files.update((path, self._files[path]) for path in changed if path in self._files)
+        symlinks = dict(difference.symlinks)
+        symlinks.update((path, self._symlinks[path]) for path in changed if path in self._symlinks)
+        self._write(files, symlinks)
+        changed.clear()
+        self._inotify.read(timeout=0)  # reports of our own changes
+        return root
+
+    def _write(self, files: dict[str, FileImage], symlinks: dict[str, str]) -> None:
+        for path, file in files.items():
+            write_file(f"{self._root}{path}", file)
+        for path, text in symlinks.items():  # links last, so that no file is written through a link
+            os.symlink(text, f"{self._root}{path}")
+
+    def _watch(self) -> None:
+        """Watch all directories, if the system allows it."""
+        inotify = None
+        try:
+            self._inotify = inotify = INotify()
+            for directory in ("", *self._directories):
+                self._watched[inotify.add_watch(f"{self._root}{directory}", _MASK)] = directory
+        except OSError:  # the user has no more watches: each state gets a new directory
+            if inotify is not None:
+                inotify.close()
+            self._inotify = None
+
+    def _next_root(self) -> Path:
+        self._number += 1
+        return self._parent / f"state-{os.getpid()}-{self._number}"
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except (IsADirectoryError, PermissionError):  # a directory that the check has made
+        shutil.rmtree(path)
+
+
+def _is_hard_link(path: str) -> bool:
+    with suppress(FileNotFoundError):
+        status = os.lstat(path)
+        return status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)
+    return False
+
+
+def _uses(process: int, root: Path) -> bool:
+    """Return whether a process works in root, or has a file there open or mapped. A process that has ended does not."""
+    files = f"/proc/{process}"
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for link in ("cwd", *(f"fd/{name}" for name in os.listdir(f"{files}/fd"))):
+            with suppress(FileNotFoundError):
+                if f"{os.readlink(f'{files}/{link}')}/".startswith(f"{root}/"):
+                    return True
+        with open(f"{files}/maps", "rb") as maps:
+            return f"{root}/".encode() in maps.read()
+    return False
