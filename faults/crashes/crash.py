@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import compress, count, repeat
+from operator import attrgetter, is_
 
 from ..disk.changes import Change, Lost, MetadataState, RenameDirectory, RenameExchange
 from ..disk.content import Content, with_pages
@@ -17,11 +19,17 @@ from ..kinds import FaultKind
 from .page_outcomes import DirtyPage, PageOutcome, apply_outcome, apply_version
 from .profiles import CrashProfile, Metadata
 
+_VISIBLE = attrgetter("visible")
+
 
 def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
     """Return the image of a crash that the page cache survives."""
-    files = {path: inode.visible_file(wall_start_ms) for path, inode in entries.contents()}
-    return Image(files, tuple(entries.directories - {"/"}), entries.symlink_texts())
+    paths, inodes = entries.paths_and_inodes()
+    # Written for speed: a probe of a large program makes an image after each operation, and few files change.
+    files = list(map(_VISIBLE, inodes))
+    for changed in list(compress(count(), map(is_, files, repeat(None)))):
+        files[changed] = inodes[changed].visible_file(wall_start_ms)
+    return Image(dict(zip(paths, files, strict=True)), tuple(entries.directories - {"/"}), entries.symlink_texts())
 
 
 def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:

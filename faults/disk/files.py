@@ -253,7 +253,7 @@ class SimFiles:
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the modification time of a file. The simulation makes all times durable at once."""
         self._injector.pause(self._machine, "set mtime")
-        self._names.find(path).mtime_ns = (mtime_ms - self._injector.kernel.wall_start_ms) * 1_000_000
+        self._names.find(path).set_mtime_ns((mtime_ms - self._injector.kernel.wall_start_ms) * 1_000_000)
 
     def space(self, path: str) -> SimulatedDiskSpace:
         """Return the used and free space of the disk. path: any path on the disk."""

@@ -18,6 +18,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import compress
+from operator import attrgetter, ne
 from typing import NamedTuple
 
 from ...sim.choices import Stream
@@ -26,18 +28,21 @@ from .content import Content, SparseBytes
 
 _SECTOR_BYTES, _PAGE_BYTES = 512, 4096
 _ANYWHERE_CHANCE = 0.25  # otherwise decay affects bytes that are not zero; unwritten zeros decay as well
+_PIECE, _PIECE_PATH = attrgetter("piece"), attrgetter("piece_path")
 
 
 class FileImage:
     """The content of a file, and its modification time in wall-clock ms. Immutable."""
 
-    __slots__ = ("_digest", "_piece", "held", "mtime_ms")
+    __slots__ = ("_digest", "held", "mtime_ms", "piece", "piece_path")
 
     def __init__(self, content: Content, mtime_ms: int) -> None:
         self.held = content
         self.mtime_ms = mtime_ms
         self._digest: bytes | None = None
-        self._piece: tuple[str, bytes] | None = None
+        self.piece = b""
+        """The contribution of this file at `piece_path` to the digest of an image."""
+        self.piece_path = ""
 
     @property
     def content(self) -> bytes:
@@ -56,9 +61,9 @@ class FileImage:
 
     def piece_at(self, path: str) -> bytes:
         """Return the contribution of the file at a path to the digest of an image. The last one is kept."""
-        if self._piece is None or self._piece[0] != path:
-            self._piece = path, f"f {path}\0".encode() + self.digest()
-        return self._piece[1]
+        if self.piece_path != path:
+            self.piece, self.piece_path = f"f {path}\0".encode() + self.digest(), path
+        return self.piece
 
     def touched(self, mtime_ms: int) -> "FileImage":
         """Return the same file with another modification time."""
@@ -86,7 +91,10 @@ class Image:
         self, files: Mapping[str, FileImage], directories: tuple[str, ...], symlinks: Mapping[str, str] | None = None
     ) -> None:
         # Sorted, so that digests and draws do not depend on the order of creation.
-        self.files: Mapping[str, FileImage] = {path: files[path] for path in sorted(files)}
+        paths = sorted(files)
+        self.files: Mapping[str, FileImage] = (
+            dict(files) if paths == list(files) else {path: files[path] for path in paths}
+        )
         self.directories = tuple(sorted(directories))
         self.symlinks: Mapping[str, str] = dict(sorted(symlinks.items())) if symlinks else {}
         self._digest: str | None = None
@@ -95,10 +103,22 @@ class Image:
         """Return a digest of names and contents, without times. Images with equal digests recover equally."""
         if self._digest is None:
             directories = map(directory_piece, self.directories)
-            files = (file.piece_at(path) for path, file in self.files.items())
+            files = self._file_pieces()
             symlinks = (symlink_piece(path, text) for path, text in self.symlinks.items())
             self._digest = digest_of_pieces([*directories, *files, *symlinks])
         return self._digest
+
+    def _file_pieces(self) -> Iterable[bytes]:
+        """Return the contributions of the files, sorted by path.
+
+        Written for speed: after each operation of a large program an image is made, and few files differ.
+        """
+        paths, files = self.files.keys(), self.files.values()
+        for path, file in compress(self.files.items(), map(ne, map(_PIECE_PATH, files), paths)):
+            file.piece_at(path)
+        if any(map(ne, map(_PIECE_PATH, files), paths)):  # a file has two names
+            return [file.piece_at(path) for path, file in self.files.items()]
+        return map(_PIECE, files)
 
     def __repr__(self) -> str:
         return f"Image({len(self.files)} files, {len(self.directories)} directories)"

@@ -40,7 +40,7 @@ class Inode:
 
     __slots__ = (
         *("_durable", "_frozen", "_wrote_at", "cache", "changed_at", "flaws", "identity", "in_drive", "loaded"),
-        *("mtime_ns", "page_bytes", "pending", "readable", "stale", "synced_upto"),
+        *("mtime_ns", "page_bytes", "pending", "readable", "stale", "synced_upto", "visible"),
     )
 
     def __init__(self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None) -> None:
@@ -65,6 +65,8 @@ class Inode:
         self.in_drive: tuple[Range, ...] = ()
         """Pending ranges in the drive's volatile cache, acknowledged by a lying sync."""
         self._durable = _NOTHING
+        self.visible: FileImage | None = None
+        """The last result of `visible_file`, until the cache or the time changes. Only a `SparseInode` keeps it."""
         self.flaws: Flaws | None = None
         """Unreadable sectors and holes. Very few files have any."""
 
@@ -149,6 +151,10 @@ class Inode:
         if loaded is not None and self.is_clean and self.size_bytes == len(loaded.held):
             return loaded.held
         return bytes(self.cache)
+
+    def set_mtime_ns(self, mtime_ns: int) -> None:
+        self.mtime_ns = mtime_ns
+        self.visible = None
 
     def visible_file(self, wall_start_ms: int) -> FileImage:
         """Return the file of an image with the content that readers see."""

@@ -13,13 +13,11 @@ from .page_cache import Inode
 class SparseInode(Inode):
     """One file's content. Its memory cost is proportional to the number of written pages."""
 
-    __slots__ = ("_visible",)
+    __slots__ = ()
 
     def __init__(self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None) -> None:
         assert page_bytes == PAGE_BYTES, page_bytes
         super().__init__(identity, page_bytes, mtime_ns, loaded)
-        self._visible: FileImage | None = None
-        """The last result of `visible_file`, until the cache changes. A probe makes an image after every operation."""
         self._keep(SparseBytes(), SparseBytes())
 
     def _keep(self, cache: SparseBytes, durable: SparseBytes) -> None:
@@ -40,12 +38,11 @@ class SparseInode(Inode):
         return self._sparse_cache.copy() if self._frozen is None else self._frozen.held
 
     def visible_file(self, wall_start_ms: int) -> FileImage:
-        if self._visible is None or self._visible.mtime_ms != self.mtime_ms(wall_start_ms):
-            self._visible = super().visible_file(wall_start_ms)
-        return self._visible
+        self.visible = super().visible_file(wall_start_ms)
+        return self.visible
 
     def revert(self, page: int) -> tuple[int, int]:
-        self._visible = None
+        self.visible = None
         return super().revert(page)
 
     def durable_bytes(self, size_bytes: int) -> Content:
@@ -56,7 +53,7 @@ class SparseInode(Inode):
         return found
 
     def writable_cache(self, size_bytes: int) -> bytearray:
-        self._visible = None
+        self.visible = None
         if self._frozen is not None:
             self._keep(SparseBytes.of(self._frozen.held), self._sparse_durable)
             self._frozen = None

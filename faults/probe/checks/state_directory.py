@@ -54,6 +54,9 @@ class StateDirectory:
 
     def show(self, difference: ImageDifference) -> Path:
         """Change the state by a difference, and return the directory that has it."""
+        outdated = {path for path in difference.files if path in self._files}
+        outdated.update(path for path in difference.symlinks if path in self._symlinks)
+        outdated.update(difference.removed)
         for path in difference.removed:
             self._files.pop(path, None)
             self._symlinks.pop(path, None)
@@ -64,7 +67,7 @@ class StateDirectory:
         if difference.directories is not None or self._root is None:
             return self._make_anew()
         try:
-            return self._change_in_place(difference)
+            return self._change_in_place(difference, outdated)
         except OSError:  # the check has left something that cannot be removed
             return self._make_anew()
 
@@ -121,13 +124,13 @@ class StateDirectory:
             self._watch()
         return root
 
-    def _change_in_place(self, difference: ImageDifference) -> Path:
+    def _change_in_place(self, difference: ImageDifference, outdated: set[str]) -> Path:
         assert self._root is not None, "a state is shown"
         assert self._inotify is not None, "kept only if watched"
         before, root = self._root, self._next_root()
         os.rename(before, root)
         self._root, changed = root, self._changed
-        for path in {*difference.removed, *difference.files, *difference.symlinks, *changed}:
+        for path in outdated | changed:
             _remove(f"{root}{path}")
         files = dict(difference.files)
         files.update((path, self._files[path]) for path in changed if path in self._files)
