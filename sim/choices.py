@@ -1,9 +1,9 @@
 """Choices: random draws from one recorded stream per component.
 
-A seed creates the record of a run; a replay reads the record instead of the seed. A draw is identified by its stream,
-its label and the occurrence of that label, so a record stays valid when code makes more or fewer draws elsewhere. By
-convention 0 is the plain outcome: no fault, or the smallest size. The record omits draws of 0, and a replay returns 0
-for missing entries. A draw with one possible outcome is not recorded.
+A seed creates the record of a run; a replay reads the record instead. A draw is identified by its stream, its label and
+the occurrence of that label, so a record stays valid when code makes more or fewer draws elsewhere. 0 is the plain
+outcome: no fault, or the smallest size. The record omits draws of 0, and a replay returns 0 for missing entries. A draw
+with one possible outcome is not recorded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,10 +14,7 @@ T = TypeVar("T")
 
 
 class Decision(NamedTuple):
-    """One recorded draw that is not 0, so 0 < value < options.
-
-    nth counts draws of this label in this stream, from 1.
-    """
+    """One recorded draw, 0 < value < options. nth counts draws of this label in this stream, from 1."""
 
     stream: str
     label: str
@@ -32,9 +29,8 @@ class Decision(NamedTuple):
 class Stream:
     """The draws of one component, in order.
 
-    `raw_random` draws a float in [0, 1) and does not record it. Its callers record the result in another way: the
-    kernel records the schedule that a policy chooses, and other callers use `record`. In a replay these floats are
-    meaningless.
+    `raw_random` draws a float in [0, 1) without recording it. Callers record the result in another way: as a schedule,
+    or with `record`. In a replay these floats are meaningless.
     """
 
     __slots__ = ("_draws", "_random", "_subject", "name", "raw_random")
@@ -51,11 +47,10 @@ class Stream:
 
     @property
     def drawn(self) -> int:
-        """Return the number of draws so far, including those of 0."""
         return len(self._draws)
 
     def below(self, options: int, label: str) -> int:
-        """Draw 0 <= x < options. options is at most 2**53."""
+        """Draw 0 <= x < options <= 2**53."""
         assert 0 < options <= 1 << 53, options  # a float in [0, 1) has no more steps
         if options == 1:
             return 0
@@ -68,7 +63,7 @@ class Stream:
         return low + self.below(high - low + 1, label)
 
     def chance(self, probability: float, label: str) -> bool:
-        """Draw True with the given probability. The plain outcome is False; 0 and 1 are not recorded."""
+        """Draw True with the given probability. The plain outcome is False."""
         if probability <= 0.0:
             return False
         if probability >= 1.0:
@@ -78,13 +73,13 @@ class Stream:
         return value
 
     def pick(self, options: Sequence[T], label: str) -> T:
-        """Draw one of options, which must not be empty. The plain outcome is the first."""
+        """Draw one of options, which are not empty. The plain outcome is the first."""
         return options[self.below(len(options), label)]
 
     def record(self, options: int, label: str, proposed: int) -> int:
-        """Record 0 <= proposed < options, drawn by the caller with `raw_random`. A replay returns the recorded value.
+        """Record 0 <= proposed < options, drawn with `raw_random`. A replay returns the recorded value.
 
-        Use this for decisions that depend on one another: each can then be changed alone in the record.
+        For decisions that depend on one another: each can then be changed alone in the record.
         """
         assert 0 <= proposed < options, (label, proposed, options)
         if options > 1:
@@ -94,8 +89,7 @@ class Stream:
     def within(self, subject: str) -> Self:
         """Return a view of this stream that puts the subject before each label.
 
-        Draws about one subject then do not shift draws about another subject. The view shares the source and the record
-        of this stream.
+        Draws about one subject then do not shift draws about another. The view shares source and record of this stream.
         """
         within = self.__class__.__new__(self.__class__)
         self._share(within)
@@ -103,16 +97,14 @@ class Stream:
         return within
 
     def _share(self, other: Self) -> None:
-        """Share the source and the record with another stream."""
         other.name, other.raw_random = self.name, self.raw_random
         other._random, other._draws = self._random, self._draws
 
     def decisions(self) -> list[Decision]:
-        """Return every draw so far that was not 0, in order."""
+        """Return the draws that were not 0, in order."""
         return list(self._numbered(plain=False))
 
     def draws(self) -> Iterator[Decision]:
-        """Yield every draw so far, including those of 0, in order."""
         return self._numbered(plain=True)
 
     def _numbered(self, *, plain: bool) -> Iterator[Decision]:
@@ -124,10 +116,7 @@ class Stream:
 
 
 class ReplayedStream(Stream):
-    """A stream that reads its draws from a record.
-
-    Invariant: `_left` has the decisions that no draw has used yet, by label and number.
-    """
+    """A stream that reads its draws from a record. Invariant: `_left` has the unused decisions, by label and number."""
 
     __slots__ = ("_left", "_times", "changed")
 
@@ -136,18 +125,16 @@ class ReplayedStream(Stream):
         self._left = {(decision.label, decision.nth): decision for decision in record}
         self._times: dict[str, int] = {}
         self.changed: list[tuple[Decision, int]] = []
-        """Decisions used by a draw with another number of options than recorded, with the new number."""
+        """Decisions used by a draw with another number of options, and that number."""
 
     def below(self, options: int, label: str) -> int:
-        """Return the recorded value; 0 if there is none or if it is not below options."""
+        """Return the recorded value; 0 if there is none or it is not below options."""
         return 0 if options == 1 else self._next(label, options)
 
     def chance(self, probability: float, label: str) -> bool:
-        """Return the recorded value; False if there is none."""
         return self._next(label, 2) == 1 if 0.0 < probability < 1.0 else probability >= 1.0
 
     def record(self, options: int, label: str, proposed: int) -> int:
-        """Ignore proposed and return the recorded value, 0 as in below()."""
         return 0 if options == 1 else self._next(label, options)
 
     def _share(self, other: Self) -> None:
@@ -155,7 +142,7 @@ class ReplayedStream(Stream):
         other._left, other._times, other.changed = self._left, self._times, self.changed
 
     def unmet(self) -> list[Decision]:
-        """Return the decisions that no draw has used: the draw did not happen, or it had too few options."""
+        """Return the unused decisions: the draw did not happen, or it had too few options."""
         return list(self._left.values())
 
     def _next(self, label: str, options: int) -> int:
@@ -182,7 +169,7 @@ class Choices:
 
     @classmethod
     def replaying(cls, decisions: Iterable[Decision]) -> "Choices":
-        """Make choices that replay these decisions. All other draws return the plain outcome."""
+        """Replay these decisions. All other draws return the plain outcome."""
         choices = cls("")
         choices._record = {}
         for decision in decisions:
@@ -190,7 +177,6 @@ class Choices:
         return choices
 
     def stream(self, name: str) -> Stream:
-        """Return the stream of that name: the same object each time."""
         stream = self._streams.get(name)
         if stream is None:
             if self._record is None:
@@ -201,16 +187,16 @@ class Choices:
         return stream
 
     def decisions(self) -> list[Decision]:
-        """Return every draw so far that was not 0, by stream in the order of names."""
+        """Return the draws so far that were not 0, by stream in the order of names."""
         return [decision for name in sorted(self._streams) for decision in self._streams[name].decisions()]
 
     def draws(self) -> Iterator[Decision]:
-        """Yield every draw so far, including those of 0, in the order of decisions()."""
+        """Yield every draw so far, also those of 0, by stream in the order of names."""
         for name in sorted(self._streams):
             yield from self._streams[name].draws()
 
     def unmet(self) -> list[Decision]:
-        """Return the decisions that no draw of the replay has used yet, in the order of decisions()."""
+        """Return the decisions that the replay has not used yet, in the order of decisions()."""
         found = []
         for name, record in sorted((self._record or {}).items()):
             stream = self._streams.get(name)
@@ -218,13 +204,13 @@ class Choices:
         return found
 
     def changed(self) -> list[tuple[Decision, int]]:
-        """Return decisions used by a draw with another number of options than recorded, with the new number."""
+        """Return decisions used by a draw with another number of options, and that number."""
         streams = (self._streams[name] for name in sorted(self._streams))
         replayed = [stream for stream in streams if isinstance(stream, ReplayedStream)]
         return [change for stream in replayed for change in stream.changed]
 
     def recorded(self) -> dict[str, list[list[Any]]]:
-        """Return decisions() for JSON: stream name -> [[label, nth, options, value], ...], without empty streams."""
+        """Return decisions() in the form of `recorded`."""
         return recorded(self.decisions())
 
 

@@ -11,12 +11,12 @@ from .trace import Trace, TraceEvent, TraceRecording
 
 T = TypeVar("T")
 Traced = Callable[[Trace | None], str]
-"""Makes a complete run and returns its digest. If a trace is passed, the run adds its events to the trace."""
+"""Makes a complete run and returns its digest. With a trace, the run adds its events to it."""
 _TRIES = 3
 
 
 def guarded(run: Callable[[], T]) -> T:
-    """Call run under the guard. Raises LeakError after any leak, also if the code under test caught the error."""
+    """Call run under the guard. Raises LeakError after a leak, even if the code under test caught the error."""
     with guard() as leaks:
         result = run()
     if leaks:
@@ -25,7 +25,7 @@ def guarded(run: Callable[[], T]) -> T:
 
 
 def check_determinism(run: Traced) -> str:
-    """Call run twice under the guard and return the digest, which is the same for both runs.
+    """Call run twice under the guard and return the digest of both runs.
 
     Raises NondeterminismError if the digests differ, and LeakError as `guarded` does.
     """
@@ -35,13 +35,12 @@ def check_determinism(run: Traced) -> str:
 
 
 def require_same_digest(first: str, second: str, again: Traced) -> None:
-    """Raise NondeterminismError if two digests of one seed differ, after more runs to find the first difference."""
+    """Raise NondeterminismError with the first difference if two digests of one seed differ."""
     if first != second:
         raise NondeterminismError(first, second, _find_difference(again))
 
 
 def _find_difference(run: Traced) -> str:
-    """Make runs until two successive ones differ, and describe the difference."""
     before = record(run)
     for _ in range(_TRIES):
         after = record(run)
@@ -61,7 +60,7 @@ def record(run: Traced) -> TraceRecording:
 def first_difference(first: TraceRecording, second: TraceRecording) -> str | None:
     """Describe the first difference of two recordings, or return None.
 
-    A difference in written bytes is in the digest words but in no event. It is located by the event before it."""
+    Written bytes are in the digest words but in no event. A difference there is located by the event before it."""
     event = _first_unlike(first.events, second.events)
     word = _first_unlike(first.words, second.words)
     if event is None and word is None:
@@ -98,6 +97,6 @@ def _event_text(events: Sequence[TraceEvent], index: int) -> str:
 
 
 def _pair(words: Sequence[int], index: int) -> str:
-    """Return the pair of digest words that contains the word at index; the second word is the checksum of the data."""
+    """Return the pair of digest words at index; the second word is the checksum of the data."""
     at = index - index % 2
     return f"({words[at]:#x}, {words[at + 1]:#x})" if at < len(words) else "nothing more"

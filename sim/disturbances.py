@@ -4,8 +4,8 @@
     paused machine   all tasks of all machines stop while time passes; due timers fire afterwards
     clock step       the wall clock of the running machine jumps forward or backward
 
-Disturbances are injected at scheduling points. For each window of WINDOW_POINTS points and each kind, one draw decides
-whether the window has a disturbance, and a second draw chooses its point.
+For each window of WINDOW_POINTS scheduling points and each kind, one draw decides whether the window has a disturbance,
+and a second draw chooses its point.
 
 Sources: Gunawi et al., "Why Does the Cloud Stop Computing?", SoCC 2016, and Lion et al., "Don't Get Caught in the Cold,
 Warm-up Your JVM", OSDI 2016, for pauses of runtimes and virtual machines; settimeofday(2) and RFC 5905 for clock steps.
@@ -31,15 +31,14 @@ _PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock 
 
 @dataclass(frozen=True, slots=True)
 class DisturbancePlan:
-    """Kinds and rates of disturbances, all off by default. Chances are per window; durations are ms of virtual time."""
+    """Kinds and rates of disturbances, all off by default. Chances are per window; durations are virtual time."""
 
     paused_task_chance: float = 0.0
     paused_task_ms_max: int = 2_000
     paused_machine_chance: float = 0.0
-    paused_machine_ms_max: int = 10_000  # stored plans contain this bound and the next, but no scenario changes them
+    paused_machine_ms_max: int = 10_000  # no scenario changes this and the next bound, but stored plans contain them
     clock_step_chance: float = 0.0
     clock_step_ms_max: int = 60_000
-    """Longest clock step, forward or backward."""
 
     @property
     def is_quiet(self) -> bool:
@@ -47,7 +46,7 @@ class DisturbancePlan:
 
 
 class Pause(NamedTuple):
-    """A pause of a task or a machine, in virtual time."""
+    """A pause in virtual time."""
 
     begin_ns: int
     end_ns: int
@@ -61,7 +60,7 @@ class SetBack(NamedTuple):
 
 
 class Disturbances:
-    """The disturbances of one kernel, from `start` to `stop`. injected counts them by kind.
+    """The disturbances of one kernel. injected counts them by kind.
 
     Invariant: `_remaining` has the remaining disturbances of the current window, the next disturbance last.
     """
@@ -70,7 +69,7 @@ class Disturbances:
         self.injected: Counter[str] = Counter()
         self.pauses: list[Pause] = []
         self.set_back: list[SetBack] = []
-        """Every backward clock step, in order."""
+        """Backward clock steps, in order."""
         self._kernel = kernel
         self._stream = stream
         self._plan = plan
@@ -80,7 +79,7 @@ class Disturbances:
         self._remaining: list[tuple[int, str]] = []
 
     def start(self) -> None:
-        """Start to inject, unless the plan is empty. A kernel has at most one active `Disturbances`."""
+        """Start to inject, unless the plan is empty. Only one `Disturbances` of a kernel is active."""
         if self._plan.is_quiet:
             return
         assert self._kernel.disturb is None, "the kernel is being disturbed already"
@@ -90,7 +89,7 @@ class Disturbances:
         self._open_window()
 
     def stop(self) -> None:
-        """Inject no further disturbances. Tasks that are paused now continue when their pause ends."""
+        """Inject no more. Tasks that are paused now continue when their pause ends."""
         if self._is_on:
             self._is_on = False
             self._kernel.disturb = None
@@ -99,15 +98,15 @@ class Disturbances:
 
     @property
     def paused_until_ns(self) -> int:
-        """Return the virtual time at which the last pause that has begun ends."""
+        """Return when the last pause that has begun ends."""
         return max((pause.end_ns for pause in self.pauses), default=0)
 
     def paused_ns(self, since_ns: int = 0) -> int:
-        """Return the total length of all pauses that have begun. Time before since_ns does not count."""
+        """Return the total length of pauses that have begun, from since_ns on."""
         return sum(pause.end_ns - max(pause.begin_ns, since_ns) for pause in self.pauses if pause.end_ns > since_ns)
 
     def _inject_due(self, step: int) -> bool:
-        """Inject all due disturbances; return whether the current task was paused. The kernel calls this method."""
+        """Inject all due disturbances; return whether the current task was paused."""
         due = []
         while self._remaining and self._remaining[-1][0] <= step:
             due.append(self._remaining.pop()[1])

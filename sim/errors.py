@@ -1,7 +1,7 @@
 """Errors that end a simulated run.
 
 MachineDied                   the machine is off; a BaseException, so that no service catches it by accident
-InjectedError                 a deliberate failure of one task; not a SimError, because it does not end the run
+InjectedError                 a deliberate failure of one task; does not end the run, so it is no SimError
 SimError                      an error of the run itself, reported by the kernel
   TaskFailedError             a task of a living machine ended with an exception
   LivenessError               the run makes no progress; lists every task and the reason for its wait
@@ -23,10 +23,7 @@ class MachineDied(BaseException):
 
 
 class InjectedError(Exception):
-    """A deliberate failure of one task.
-
-    It does not end the run; the code that injected the error checks the outcome.
-    """
+    """A deliberate failure of one task. The code that injected it checks the outcome."""
 
 
 class SimError(Exception):
@@ -58,7 +55,7 @@ class NoProgressError(LivenessError):
 
 
 class UnstoppableTaskError(SimError):
-    """A task caught MachineDied and continued, more often than any cleanup needs."""
+    """A task caught MachineDied and continued, more often than a clean-up needs."""
 
     def __init__(self, task: str, refusals: int) -> None:
         super().__init__(f"task {task} swallowed MachineDied {refusals} times and still makes world calls")
@@ -81,7 +78,7 @@ class ReplayDivergedError(SimError):
 
 
 class NondeterminismError(SimError):
-    """Two runs of one seed gave different digests. `difference` names the first difference, if one was found."""
+    """Two runs of one seed gave different digests. `difference` names the first difference found."""
 
     def __init__(self, first: str, second: str, difference: str) -> None:
         super().__init__(f"two runs of the same seed differ: digests {first} and {second}; {difference}")

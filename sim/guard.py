@@ -1,11 +1,11 @@
 """Guard: turns a banned call in a simulated task into an error.
 
 Banned are clocks, unseeded randomness, threads, blocking waits, processes, the file system, signals and the
-environment. The guard replaces these functions by wrappers. A wrapper raises LeakError inside a simulated task and
-calls the original elsewhere. In `time`, `os` and `select` all C functions are banned except the listed pure ones, so
-functions that a later Python adds are banned too. The guard also handles audit events of the interpreter. These events
-cover files, sockets, processes and foreign libraries, even if a function was imported by name or is called from C.
-LeakError names the innermost line outside the standard library.
+environment. A wrapper replaces each banned function; it raises LeakError inside a simulated task and calls the original
+elsewhere. In `time`, `os` and `select` all C functions are banned except the listed pure ones, so functions that a
+later Python adds are banned too. Audit events of the interpreter cover files, sockets, processes and foreign libraries,
+even if a function was imported by name or is called from C. LeakError names the innermost line outside the standard
+library.
 
 Not detected (the ban on imports and the determinism check cover them): clocks, randomness and `os.stat` imported by
 name before the guard started (`from time import time`), `datetime` imported by name at any time, generators in C other
@@ -39,7 +39,7 @@ _AUDITED = (
     *("_thread", "ctypes", "fcntl", "mmap", "open", "os", "pty", "shutil", "socket", "sqlite3", "subprocess"),
     *("syslog", "tempfile", "time"),
 )
-"""First words of banned audit events. An event has the same name under whatever name its function was imported."""
+"""First words of banned audit events. The name of an event does not depend on how its function was imported."""
 _EVENT_NAMES = {"socket.__new__": "socket.socket"}
 _PURE_OF_OS = (
     *("WCOREDUMP", "WEXITSTATUS", "WIFCONTINUED", "WIFEXITED", "WIFSIGNALED", "WIFSTOPPED", "WSTOPSIG"),
@@ -51,14 +51,14 @@ _READS_CLOCK_UNLESS_GIVEN = {"gmtime": 0, "asctime": 0, "strftime": 1}
 _OF_SIGNAL = ("alarm", "getitimer", "pause", "raise_signal", "setitimer", "signal", "sigtimedwait", "sigwait")
 _OF_UUID = ("getnode", "uuid1", "uuid4", "uuid6", "uuid7")
 _OF_THREAD = ("start_new_thread", "start_new", "start_joinable_thread")
-# These modules read source files, for imports and for tracebacks.
+# These modules read source files for imports and tracebacks.
 _EXEMPT_CALLERS = ("importlib", "linecache", "tokenize", "coverage", "_pytest")
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _INSTALLED_LIBRARIES = ("site-packages", "dist-packages")  # below the standard library, but not part of it
 _KEPT_MAX = 1024  # more than the number of replaced functions
-_active_leaks: list[list[LeakError]] = []  # the leaks found by each active guard, outermost guard first
+_active_leaks: list[list[LeakError]] = []  # by active guard, outermost first
 _replaced: list[tuple[Any, str, Any]] = []  # owner, name, original
-_hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # the audit hook after it was added: Python cannot remove it
+_hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # the audit hook once added: Python cannot remove it
 
 
 class BannedCall(NamedTuple):
@@ -67,16 +67,16 @@ class BannedCall(NamedTuple):
     owner: Any
     name: str
     shown: str
-    """The function's name in messages."""
+    """Name of the function in messages."""
     unless_given: int | None = None
-    """Position of an argument, such as a seed. A call with this argument is deterministic and allowed."""
+    """Position of an argument, such as a seed, that makes the call deterministic, so allowed."""
 
 
 @contextmanager
 def guard() -> Iterator[list[LeakError]]:
     """Guard the block. Yields the list of leaks found so far, because simulated code may catch LeakError.
 
-    Guards nest. Only the outermost guard installs and uninstalls the wrappers, so an inner guard is cheap."""
+    Guards nest. Only the outermost installs and removes the wrappers, so an inner guard is cheap."""
     leaks: list[LeakError] = []
     try:
         if not _active_leaks:
@@ -113,7 +113,7 @@ def _uninstall() -> None:
 
 @lru_cache(maxsize=_KEPT_MAX)
 def _guarded(original: Callable[..., Any], shown: str, unless_given: int | None = None) -> Callable[..., Any]:
-    """Return the wrapper of a function. Cached, because a campaign may enter a guard a million times."""
+    """Return the wrapper of a function. Cached: a campaign may enter a guard a million times."""
 
     @wraps(original, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -127,7 +127,6 @@ def _guarded(original: Callable[..., Any], shown: str, unless_given: int | None 
 
 
 def _on_audit_event(event: str, args: tuple[Any, ...]) -> None:
-    """Handle an audit event of the interpreter."""
     if not _active_leaks or not isinstance(getcurrent(), SimTask):
         return
     if event.partition(".")[0] in _AUDITED or event == "builtins.input":
@@ -157,7 +156,7 @@ def _is_standard_library(file: str) -> bool:
 
 
 def find_banned_calls() -> Iterator[BannedCall]:
-    """Yield every banned call. Calls of NumPy's global generator are included only if NumPy was imported before."""
+    """Yield every banned call. NumPy's global generator is included only if NumPy was imported before."""
     for name in _functions(time, _PURE_OF_TIME):
         yield BannedCall(time, name, f"time.{name}", _READS_CLOCK_UNLESS_GIVEN.get(name))
     for name in _functions(os, _PURE_OF_OS):
@@ -180,13 +179,13 @@ def find_banned_calls() -> Iterator[BannedCall]:
 
 
 def _functions(module: ModuleType, pure: tuple[str, ...]) -> list[str]:
-    """Return the names of a module's C functions. The module's Python functions call these."""
+    """Return the names of C functions. The Python functions of the module call these."""
     found = vars(module).items()
     return [name for name, value in found if isinstance(value, BuiltinFunctionType) and name not in pure]
 
 
 def _calls_of_random() -> Iterator[BannedCall]:
-    # In every version of Python, the functions of `random` are methods of one hidden generator.
+    # The functions of `random` are methods of one hidden generator.
     for name, value in list(vars(random).items()):
         if isinstance(getattr(value, "__self__", None), random.Random):
             yield BannedCall(random, name, f"random.{name}")
@@ -204,7 +203,7 @@ def _calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
 
 @lru_cache(maxsize=_KEPT_MAX)
 def _replacement_class(real: Any, names: tuple[str, ...]) -> Any:
-    """Make a class that replaces a date class. The methods of the original class, in C, cannot be replaced.
+    """Make a class that replaces a date class, whose methods in C cannot be replaced.
 
     The class makes objects of the original class, and `isinstance` accepts these."""
 

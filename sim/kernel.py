@@ -1,9 +1,8 @@
 """Kernel: runs tasks of simulated machines one at a time, on virtual time.
 
-A scheduling point is a place where another task may run first: before every operation that other tasks can observe. The
-policy grants a task a quantum of points; passing a point costs a decrement and a test of `fuel`. When fuel runs out or
-the task blocks, the kernel calls the policy again. Virtual time does not advance while any task can run. If no task can
-run, time jumps to the next timer.
+A scheduling point is before every operation that other tasks can observe: another task may run first. The policy grants
+a task a quantum of points; passing a point costs a decrement and a test of `fuel`. When fuel runs out or the task
+blocks, the kernel calls the policy again. Virtual time advances only if no task can run: it jumps to the next timer.
 
 The hub is the greenlet that called `run`. The kernel switches to the hub when a task ends, a machine was killed or no
 task can run. Only the hub unwinds tasks, in a fixed order, and raises the errors of a run.
@@ -43,26 +42,24 @@ _unstoppable: list[SimTask] = []
 class Timers:
     """A heap of timers: (due_ns, sequence, task, park number).
 
-    A timer is stale once its task is no longer in the park with that number. Invariant: at most one timer per task is
-    not stale.
+    A timer is stale once its task has left the park of that number. Invariant: at most one timer per task is not stale.
     """
 
-    __slots__ = ("_compact_at", "_heap", "_sequence")
+    __slots__ = ("_drop_stale_at", "_heap", "_sequence")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, SimTask, int]] = []
         self._sequence = 0
-        self._compact_at = _TIMERS_MIN
+        self._drop_stale_at = _TIMERS_MIN
 
     def push(self, due_ns: int, task: SimTask) -> None:
-        """Add a timer for the present park of a task."""
+        """Add a timer for the present park of the task."""
         self._sequence += 1
         heappush(self._heap, (due_ns, self._sequence, task, task.park_number))
-        if len(self._heap) > self._compact_at:
-            self._compact()
+        if len(self._heap) > self._drop_stale_at:
+            self._drop_stale()
 
     def next_due_ns(self) -> int | None:
-        """Return when the next timer is due; None without timers."""
         heap = self._heap
         while heap:
             due_ns, _, task, park_number = heap[0]
@@ -72,7 +69,7 @@ class Timers:
         return None
 
     def pop_due(self, now_ns: int) -> list[SimTask]:
-        """Remove all timers due by now_ns; return their tasks by due time, then in the order of `push`."""
+        """Remove all due timers; return their tasks by due time, then in the order of `push`."""
         due = []
         heap = self._heap
         while heap and heap[0][0] <= now_ns:
@@ -82,19 +79,17 @@ class Timers:
         return due
 
     def clear(self) -> None:
-        """Drop every timer."""
         self._heap.clear()
 
-    def _compact(self) -> None:
-        """Drop stale timers. Every wait that ends before its timeout leaves one."""
+    def _drop_stale(self) -> None:
         live = (entry for entry in self._heap if entry[2].waiting is not None)
         self._heap = [entry for entry in live if entry[2].park_number == entry[3]]
         heapify(self._heap)
-        self._compact_at = max(_TIMERS_MIN, 4 * len(self._heap))  # so a push costs O(log n) amortised
+        self._drop_stale_at = max(_TIMERS_MIN, 4 * len(self._heap))  # so a push costs O(log n) amortised
 
 
 class OneMoment:
-    """The block of `Kernel.at_one_moment`: suspends the quantum and restores it at the end."""
+    """Suspends the quantum inside a block of `Kernel.at_one_moment`."""
 
     __slots__ = ("_before", "_kernel")
 
@@ -116,7 +111,7 @@ class OneMoment:
 class Kernel:
     """The machines, time, schedule and digest of one run.
 
-    The kernel outlives its machines. Invariant: `_horizon - fuel` scheduling points have been passed so far.
+    Invariant: `_horizon - fuel` scheduling points have been passed so far.
     """
 
     __slots__ = (
@@ -137,16 +132,16 @@ class Kernel:
         self.now_ns = 0
         self.wall_start_ms = wall_start_ms
         self.landmarks_ms: Sequence[int] = ()
-        """Durations that the code under test compares with; draws of fault durations prefer these."""
+        """Durations that the code under test compares with; fault durations prefer these."""
         self.fuel = 0
         self._horizon = 0
         self._is_one_moment = False
         self._digest = RollingDigest()
         self._pending = self._digest.pending
         self.note = self._digest.note
-        """Adds two integers, 0 <= x < 2**64, to the digest. An attribute, because disks call it at every operation."""
+        """Adds two integers, 0 <= x < 2**64, to the digest. An attribute, because disks call it often."""
         self._policy = policy
-        # Looked up by name, because an isinstance check against a protocol takes longer than making a kernel.
+        # An isinstance check against a protocol would take longer than making a kernel.
         self._on_uncontested_point: Callable[[SimTask, str], None] | None = getattr(
             policy, WatchingPolicy.on_uncontested_point.__name__, None
         )
@@ -154,8 +149,8 @@ class Kernel:
         self._step_limit = step_limit
         self._disturb_step = step_limit  # no quantum reaches it
         self.disturb: Callable[[int], bool] | None = None
-        """Called at the step set by `disturb_at`; returns whether it parked the current task."""
-        self._ready: list[SimTask] = []  # in the order of becoming runnable, including the current task
+        """Called at the step of `disturb_at`; returns whether it parked the current task."""
+        self._ready: list[SimTask] = []  # in the order of becoming runnable, with the current task
         self._timers = Timers()
         self._deadline_ns = 0
         self._machines: dict[str, Machine] = {}
@@ -166,8 +161,7 @@ class Kernel:
         self._last_decision_step = 0
         self._hub: greenlet | None = None  # None between runs
         nowhere = Machine(self, "outside")
-        nowhere.alive = False  # so `point` outside of any task takes the slow path, which permits it
-        # The value of `current` outside of any task.
+        nowhere.alive = False  # so `point` outside of any task takes the slow path, which allows it
         self._outside = SimTask(nowhere, "outside", 0, lambda: None, self._run_current)
         self.current = self._outside
         self.trace = trace
@@ -183,7 +177,7 @@ class Kernel:
     # -- called by the driver -----------------------------------------------------------------------
 
     def machine(self, name: str) -> Machine:
-        """Make a machine and switch it on. Names are unique in a kernel, so each life needs a new name."""
+        """Switch on a new machine. Names are unique in a kernel, so each life needs a new one."""
         if name in self._machines:
             raise ValueError(f"machine {name}: a machine of that name exists already")
         machine = self._machines[name] = Machine(self, name)
@@ -223,9 +217,9 @@ class Kernel:
         return value
 
     def kill(self, machine: Machine) -> None:
-        """Switch a machine off now. The next world call of each of its tasks raises MachineDied.
+        """Switch a machine off now; no effect if it is off.
 
-        This includes a task that kills its own machine. Killing a dead machine has no effect."""
+        The next world call of each of its tasks raises MachineDied, also if a task kills its own machine."""
         if not machine.alive:
             return
         self.note((_KILL, self.steps))
@@ -234,55 +228,55 @@ class Kernel:
         self._switch_off(machine)
         if self._hub is None:
             self._unwind(machine)
-        else:  # a task cannot unwind itself, so the hub unwinds the machine at the next point
+        else:  # a task cannot unwind itself, so the hub does at the next point
             self._dying.append(machine)
             self._end_quantum()
 
     def close(self) -> None:
-        """Switch off every machine and unwind its tasks, in the order of their creation."""
+        """Switch off every machine and unwind its tasks, in the order of creation."""
         for machine in self._machines.values():
             self._unwind(machine)
         self._dying.clear()
-        # The garbage collector does not traverse suspended greenlets and untracks tuples that contain one. So it would
+        # The garbage collector does not traverse suspended greenlets, and untracks tuples that contain one. It would
         # not find the reference cycle from a timer's task to the kernel.
         self._timers.clear()
         assert not self._ready, "every task has ended"
 
     def digest(self) -> str:
-        """Return the digest of all words added so far, in hex."""
+        """Return the digest of all words so far, in hex."""
         return self._digest.hexdigest()
 
     @property
     def steps(self) -> int:
-        """Return how many scheduling points have been passed so far."""
+        """Return the number of scheduling points so far."""
         return self._horizon - self.fuel
 
     @property
     def schedule(self) -> list[list[Any]]:
         """Return every decision between several tasks, for JSON: [points since the last decision, label, task chosen].
 
-        A label that begins with ~ marks a forced switch: the previous task blocked (`~lock put`) or ended (`~end`), or
-        a machine was unwound (`~kill`).
+        A label with ~ marks a forced switch: the previous task blocked (`~lock put`) or ended (`~end`), or a machine
+        was unwound (`~kill`).
         """
         flat = self._switches
         return [flat[at : at + 3] for at in range(0, len(flat), 3)]
 
     def disturb_at(self, step: int) -> None:
-        """Set the step at which to call `disturb`. A forced switch at that step delays the call to the next point."""
+        """Call `disturb` at this step, or at the next point after a forced switch."""
         self._disturb_step = min(step, self._step_limit)
         self._end_quantum()
 
     def raise_step_limit(self, times: int) -> None:
-        """Multiply the step limit. For callers that add scheduling points to the code under test."""
+        """Multiply the limit, for callers that add scheduling points to the code under test."""
         was_undisturbed = self._disturb_step == self._step_limit
         self._step_limit *= times
         if was_undisturbed:
             self._disturb_step = self._step_limit
 
     def at_one_moment(self) -> OneMoment:
-        """Return a block without scheduling points, so that values read in the block are of one moment.
+        """Return a block without scheduling points: values read in it are of one moment.
 
-        The block must not wait, wake a task or spawn a task, because a policy could then end the suspended quantum."""
+        The block must not wait, wake or spawn a task, because a policy could then end the suspended quantum."""
         return OneMoment(self)
 
     def pass_time(self, ns: int) -> None:
@@ -294,13 +288,13 @@ class Kernel:
     # -- called by tasks -----------------------------------------------------------------------------
 
     def point(self, label: str) -> None:
-        """Pass a scheduling point, before the operation named by label."""
+        """Pass a scheduling point before the operation named by label."""
         self.fuel -= 1
         if self.fuel < 0:
             self.reschedule(label)
 
     def reschedule(self, label: str) -> None:
-        """Pass a scheduling point on the slow path: fuel has run out, or the machine is dead."""
+        """Pass a scheduling point when fuel has run out or the machine is dead."""
         current = self.current
         if not current.machine.alive:
             self.refuse(current.machine)
@@ -311,7 +305,7 @@ class Kernel:
             and not self._dying
             and self.disturb(self.steps)
         ):
-            return  # the disturbance paused the task, and the policy chose it again later
+            return  # the task was paused and chosen again
         chosen = None if self._dying else self._choose_next(label)
         if chosen is not current:
             self._switch_to(chosen)
@@ -338,21 +332,21 @@ class Kernel:
         return current.woken
 
     def wake(self, task: SimTask) -> None:
-        """Make a parked task runnable. No effect on a dead task or one that is not parked."""
+        """Make a parked task runnable. Other tasks do not change."""
         if task.waiting is None or not task.machine.alive:
             return
         self._make_ready(task, woken=True)
 
     def hasten(self, task: SimTask, due_ns: int) -> None:
-        """Shorten the wait of a parked task to due_ns. No effect on a dead task or one that is not parked."""
+        """Shorten the wait of a parked task to due_ns. Other tasks do not change."""
         if task.waiting is None or not task.machine.alive or (task.due_ns is not None and task.due_ns <= due_ns):
             return
         task.due_ns = due_ns
-        task.park_number += 1  # makes an earlier timer of the task stale
+        task.park_number += 1  # the earlier timer is now stale
         self._timers.push(due_ns, task)
 
     def spawn(self, machine: Machine, name: str, body: Callable[[], Any]) -> SimTask:
-        """Make a task, runnable at once, named `machine/name`, then `machine/name#2`, …"""
+        """Make a runnable task named `machine/name`, then `machine/name#2`, …"""
         assert machine.kernel is self, f"{machine.name} belongs to another kernel"
         assert not self._is_one_moment, f"{name} is spawned inside at_one_moment"
         if not machine.alive:
@@ -369,10 +363,10 @@ class Kernel:
         return task
 
     def refuse(self, machine: Machine) -> None:
-        """Raise MachineDied for a call to a dead machine. Return if the caller is outside of any task."""
+        """Raise MachineDied for a call to a dead machine, except outside of any task."""
         task = self.current
         if self.fuel < 0:
-            self.fuel = 0  # a refused point does not count as a step, and the next point takes the slow path again
+            self.fuel = 0  # not a step; the next point is refused too
         if task is self._outside:
             return
         task.refusals += 1
@@ -383,7 +377,7 @@ class Kernel:
     # -- scheduling ----------------------------------------------------------------------------------
 
     def _choose_next(self, label: str) -> SimTask | None:
-        """Choose the next task and grant it a quantum. Return None if the hub must handle the stop or failure."""
+        """Choose the next task and grant a quantum. None: the hub must handle the stop or failure."""
         ready = self._ready
         while not ready:
             if not self._jump_to_next_timer():
@@ -400,8 +394,7 @@ class Kernel:
             else:
                 ran = None if self.current is self._outside else self.current
                 chosen = ready[policy.choose(ready, ran, label, step)]
-                # Continuing the same task is no decision, so record and digest do not depend on how often the policy is
-                # called.
+                # Continuing the same task is no decision, so record and digest do not depend on the number of calls.
                 if chosen is not ran or label[0] == "~":
                     points = step - self._last_decision_step
                     self._last_decision_step = step
@@ -423,8 +416,8 @@ class Kernel:
     def _switch_to(self, chosen: SimTask | None) -> Any:
         """Switch to a task or to the hub. Returns when the current task is chosen again.
 
-        The hub starts new tasks. A greenlet inherits the call depth of the greenlet that starts it, so a chain of tasks
-        that start one another would reach the recursion limit.
+        The hub starts new tasks: a greenlet inherits the call depth of its starter, so a chain of tasks that start one
+        another would reach the recursion limit.
         """
         if chosen is not None:
             if self.trace is not None:
@@ -436,7 +429,7 @@ class Kernel:
         return self._hub.switch(chosen)
 
     def _run_current(self) -> None:
-        """Run the body of the current task. Each task's greenlet starts here."""
+        """Run the current task; the greenlet of each task starts here."""
         task = self.current
         if self.trace is not None:
             self.trace.add("start", task.name)
@@ -459,7 +452,6 @@ class Kernel:
             self._ready.remove(task)
         failure = task.failure
         if failure is not None and machine.alive and self._failed is None:
-            # Only the first failure is reported.
             self._failed = None if isinstance(failure, InjectedError) else task
         self.note((_TASK_END | task.number, self.steps))
         if self.trace is not None:
@@ -468,14 +460,11 @@ class Kernel:
             self.wake(joiner)
 
     def _jump_to_next_timer(self) -> bool:
-        """Advance time to the next timer and wake all tasks due then.
-
-        Return False if no timer is due before the limit.
-        """
+        """Advance time to the next timer and wake all tasks due then. False: no timer is due before the limit."""
         due_ns = self._timers.next_due_ns()
         if due_ns is None or due_ns > self._deadline_ns:
             return False
-        self.now_ns = max(self.now_ns, due_ns)  # `pass_time` may have advanced time past the timer
+        self.now_ns = max(self.now_ns, due_ns)  # `pass_time` may have passed it
         self.note((_TIME_JUMP, self.now_ns))
         if len(self._pending) >= FOLDED_AT_WORDS:
             self._digest.fold()
@@ -495,7 +484,7 @@ class Kernel:
             self._end_quantum()
 
     def _end_quantum(self) -> None:
-        """End the quantum of the current task, so that its next point takes the slow path."""
+        """Send the current task to `reschedule` at its next point."""
         self._horizon -= self.fuel
         self.fuel = 0
 
@@ -550,7 +539,7 @@ class Kernel:
             self._unwind(self._dying.pop(0))
 
     def _unwind(self, machine: Machine) -> None:
-        """End every task of a machine, in spawn order. Tasks that have not started never start."""
+        """End the tasks of a machine in spawn order. A task that has not started never starts."""
         self._switch_off(machine)
         before = self.current
         self._set_parents(getcurrent())
@@ -562,7 +551,7 @@ class Kernel:
             self.current = before
 
     def _end_task(self, task: SimTask) -> None:
-        """End a task of a dead machine: raise MachineDied in the task now and at every further world call."""
+        """Raise MachineDied in a task now and at each further world call."""
         task.waiting = None
         if task:  # started, and not ended by an exception such as KeyboardInterrupt
             self.current = task
@@ -576,7 +565,7 @@ class Kernel:
             raise UnstoppableTaskError(task.name, task.refusals)
 
     def _set_parents(self, parent: greenlet) -> None:
-        """Set the greenlet that gets control when a task ends."""
+        """Set the greenlet that runs after the end of a task."""
         for machine in self._machines.values():
             for task in machine.live_tasks.values():
                 task.parent = parent

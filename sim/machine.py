@@ -1,9 +1,9 @@
 """Machines as seen by their tasks: clocks, locks, signals, cells, processors.
 
-If a machine dies, its tasks, their memory and its wall clock are gone; its disks remain. A task is a greenlet that
-switches only at world calls. Every call with an effect on other tasks passes a scheduling point before the effect. The
-code here runs most often in a simulation. So points are inlined (decrement, test), and a label is built only when the
-policy is called.
+When a machine dies, its tasks, their memory and its wall clock are gone; its disks remain. A task is a greenlet that
+switches only at world calls. A call that affects other tasks passes a scheduling point before the effect. Points are
+inlined here (decrement, test), because this code runs most often in a simulation. A label is built only when the policy
+is called.
 """
 
 from collections.abc import Callable
@@ -15,48 +15,39 @@ from greenlet import greenlet
 
 
 class Scheduler(Protocol):
-    """The interface of the kernel to machines. The kernel's module imports this one."""
+    """The part of `Kernel` that machines use: `kernel` imports this module."""
 
     fuel: int
-    """Points that the current task may pass before `reschedule`; passing one subtracts 1."""
+    """Points that the current task may pass before `reschedule`."""
     now_ns: int
     wall_start_ms: int
 
     @property
     def current(self) -> "SimTask":
-        """Return the running task; outside of any task, a placeholder for the caller."""
+        """The running task; a placeholder outside of any task."""
 
     @property
-    def steps(self) -> int:
-        """See `Kernel.steps`."""
+    def steps(self) -> int: ...
 
-    def point(self, label: str) -> None:
-        """See `Kernel.point`."""
+    def point(self, label: str) -> None: ...
 
-    def reschedule(self, label: str) -> None:
-        """See `Kernel.reschedule`."""
+    def reschedule(self, label: str) -> None: ...
 
-    def at_one_moment(self) -> AbstractContextManager[None]:
-        """See `Kernel.at_one_moment`."""
+    def at_one_moment(self) -> AbstractContextManager[None]: ...
 
-    def park(self, why: "Waiting", due_ns: int | None) -> bool:
-        """See `Kernel.park`."""
+    def park(self, why: "Waiting", due_ns: int | None) -> bool: ...
 
-    def wake(self, task: "SimTask") -> None:
-        """See `Kernel.wake`."""
+    def wake(self, task: "SimTask") -> None: ...
 
-    def hasten(self, task: "SimTask", due_ns: int) -> None:
-        """See `Kernel.hasten`."""
+    def hasten(self, task: "SimTask", due_ns: int) -> None: ...
 
-    def refuse(self, machine: "Machine") -> None:
-        """See `Kernel.refuse`."""
+    def refuse(self, machine: "Machine") -> None: ...
 
-    def spawn(self, machine: "Machine", name: str, body: Callable[[], Any]) -> "SimTask":
-        """See `Kernel.spawn`."""
+    def spawn(self, machine: "Machine", name: str, body: Callable[[], Any]) -> "SimTask": ...
 
 
 class Waiting:
-    """The reason for which a task is parked. Locks and signals are subclasses."""
+    """Why a task is parked."""
 
     __slots__ = ("label",)
 
@@ -64,7 +55,6 @@ class Waiting:
         self.label = label
 
     def describe(self) -> str:
-        """Describe the reason for a reader."""
         return self.label
 
 
@@ -73,7 +63,7 @@ _COMPUTING = Waiting("processor")
 
 
 class SimTask(greenlet):
-    """One task of a machine. Tasks are compared by identity and ordered by `number`, which the kernel assigns."""
+    """A task, compared by identity. The kernel numbers the tasks of all machines."""
 
     __slots__ = (
         *("body", "due_ns", "ended", "failure", "joiners", "machine", "name", "number", "park_number"),
@@ -83,7 +73,7 @@ class SimTask(greenlet):
     def __init__(
         self, machine: "Machine", name: str, number: int, body: Callable[[], Any], run: Callable[[], None]
     ) -> None:
-        """Make a task whose greenlet starts with run; run must call body."""
+        """run: the function of the greenlet; it must call body."""
         super().__init__(run)
         self.machine = machine
         self.name = name
@@ -92,7 +82,7 @@ class SimTask(greenlet):
         self.ended = False  # also true if the task will never start
         self.value: Any = None
         self.failure: Exception | None = None
-        self.waiting: Waiting | None = None  # None while it runs or can run
+        self.waiting: Waiting | None = None  # None: it runs or can run
         self.due_ns: int | None = None  # when the current park times out
         self.park_number = 0  # timers of an earlier park are stale
         self.woken = False
@@ -100,7 +90,7 @@ class SimTask(greenlet):
         self.joiners: list[SimTask] = []
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Wait until the task ends (True) or for timeout_ms (False). None: no timeout."""
+        """Return whether the task ends within timeout_ms. None: no timeout."""
         kernel = self.machine.kernel
         why = Waiting(f"join {self.name}")
         kernel.point(why.label)
@@ -109,11 +99,10 @@ class SimTask(greenlet):
             joiner = kernel.current
             self.joiners.append(joiner)
             if not kernel.park(why, due_ns):
-                self.joiners.remove(joiner)  # or the end of the task would wake the joiner from a later wait
+                self.joiners.remove(joiner)  # else the end of the task would wake the joiner from a later wait
         return self.ended
 
     def describe_wait(self, now_ns: int) -> str:
-        """Describe why the task waits: the reason, the holder of a lock, and the timeout."""
         if self.waiting is None:
             return "runnable"
         wait = self.waiting.describe()
@@ -135,13 +124,12 @@ class SimLock(Waiting):
         self._waiters: list[SimTask] = []  # a few at most
 
     def __enter__(self) -> None:
-        # `Kernel.point` is inlined here and below, because this code runs most often in a simulation.
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
             kernel.reschedule(self.label)
         current = kernel.current
-        while self._holder is not None:  # not fair: the task that runs first gets the lock, and the others wait again
+        while self._holder is not None:  # not fair: the first task that runs gets the lock
             if self._holder is current:
                 raise RuntimeError(f"{self.label}: {current.name} holds it already, and it is not re-entrant")
             self._waiters.append(current)
@@ -163,7 +151,7 @@ class SimLock(Waiting):
 
 
 class WaitQueue(Waiting):
-    """Tasks that wait for the same event. A task leaves the queue when it is woken or its wait times out."""
+    """Tasks that wait for one event. A woken or timed-out task leaves the queue."""
 
     __slots__ = ("_kernel", "_waiters")
 
@@ -182,7 +170,7 @@ class WaitQueue(Waiting):
 
 
 class SimSignal(WaitQueue):
-    """A wake-up for one task. Without a waiting task, the signal stays set for the next wait.
+    """Wakes one waiting task, or the next task that waits.
 
     Invariant: tasks queue only while the signal is not set. `notify` sets it and wakes one task.
     """
@@ -194,7 +182,6 @@ class SimSignal(WaitQueue):
         self._is_set = False
 
     def notify(self) -> None:
-        """Wake one waiter, or let the next wait return at once."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -206,7 +193,7 @@ class SimSignal(WaitQueue):
             kernel.wake(self._waiters.pop(0))
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Wait for `notify` (True; clears the signal) or for timeout_ms (False). None: no timeout."""
+        """Return whether `notify` came within timeout_ms, and clear the signal. None: no timeout."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -221,7 +208,7 @@ class SimSignal(WaitQueue):
 
 
 class Gate(WaitQueue):
-    """A queue of tasks that wait for a change. `open` wakes all, and each task checks its condition again.
+    """Tasks that wait for a change. `open` wakes all, and each checks its condition again.
 
     Invariant: every waiter is parked in this queue, and is woken once.
     """
@@ -229,25 +216,25 @@ class Gate(WaitQueue):
     __slots__ = ()
 
     def wait(self, due_ns: int | None) -> None:
-        """Wait for `open` or until due_ns; None: no timeout."""
+        """Park until `open` or due_ns. None: no timeout."""
         self._park(due_ns)
 
     def open(self) -> None:
-        """Wake every waiter, in the order of arrival."""
-        # replaced before the wake-ups: a waiter whose condition is false waits for the next `open`
+        """Wake the waiters in the order of arrival."""
+        # replaced first: a waiter whose condition is false waits for the next `open`
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             self._kernel.wake(waiter)
 
     def open_at(self, due_ns: int) -> None:
-        """Wake every current waiter at due_ns at the latest."""
+        """Wake every current waiter by due_ns."""
         for waiter in self._waiters:
             self._kernel.hasten(waiter, due_ns)
 
 
 @dataclass(slots=True, eq=False)
 class SimCell:
-    """An integer shared by tasks."""
+    """An integer shared by tasks. Each call is atomic."""
 
     _kernel: Scheduler
     _name: str
@@ -268,7 +255,6 @@ class SimCell:
         self._value = value
 
     def add(self, delta: int) -> int:
-        """Add delta in one step and return the new value."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -277,7 +263,7 @@ class SimCell:
         return self._value
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace expected by value in one step. Return False, without a change, if the cell has another value."""
+        """Replace the value if it is the expected one; return whether it was."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -290,9 +276,9 @@ class SimCell:
 
 @dataclass(slots=True, eq=False)
 class Processor:
-    """One processor: one task computes at a time, in the order of requests.
+    """One processor: computes for one task at a time, in the order of requests.
 
-    Simulated code takes no virtual time by itself. Models that need CPU time call `work`.
+    Simulated code itself takes no virtual time. Models that need CPU time call `work`.
 
     Invariant: if `_free_at_ns` is in the future, the processor is busy until then.
     """
@@ -306,7 +292,6 @@ class Processor:
         if cost_ns <= 0:
             return
         kernel = self._kernel
-        # No queue is stored: the next request begins when all earlier work ends.
         self._free_at_ns = max(kernel.now_ns, self._free_at_ns) + cost_ns
         self.busy_ns += cost_ns
         assert self.busy_ns <= self._free_at_ns, "two tasks never compute at the same time"
@@ -314,7 +299,7 @@ class Processor:
 
 
 class SimClock:
-    """The two clocks of a machine. A read is no scheduling point, because time advances only with timers."""
+    """The two clocks of a machine. Reads are no scheduling points: time advances only with timers."""
 
     __slots__ = ("_kernel", "_machine")
 
@@ -323,7 +308,7 @@ class SimClock:
         self._kernel = machine.kernel
 
     def now_ms(self) -> int:
-        """Return the wall clock in ms since 1970: virtual time plus the machine's `wall_offset_ms`."""
+        """Return the wall clock in ms since 1970, including `wall_offset_ms`."""
         machine = self._machine
         kernel = self._kernel
         if not machine.alive:
@@ -337,12 +322,12 @@ class SimClock:
         return self._kernel.now_ns
 
     def utc_offset_ms(self) -> int:
-        """Return 0: simulated machines use UTC."""
+        """Simulated machines use UTC."""
         return 0
 
 
 class SimTasks:
-    """The tasks of one machine and their synchronisation."""
+    """Makes the tasks of one machine, and their locks, signals and cells."""
 
     __slots__ = ("_kernel", "_machine")
 
@@ -351,7 +336,7 @@ class SimTasks:
         self._kernel = machine.kernel
 
     def spawn(self, name: str, body: Callable[[], None]) -> SimTask:
-        """Start body as a task. The scheduling point is before the task exists."""
+        """Start a task. The scheduling point is before the task exists."""
         self._kernel.point("spawn")
         return self._kernel.spawn(self._machine, name, body)
 
@@ -374,7 +359,7 @@ class SimTasks:
 
 
 class Machine:
-    """One machine, from power-on to its death. `Kernel.machine` makes them."""
+    """One machine from power-on to death. Made by `Kernel.machine`."""
 
     __slots__ = (
         *("_names_used", "alive", "at_death", "clock", "kernel", "leftover_tasks", "live_tasks", "name"),
@@ -386,19 +371,19 @@ class Machine:
         self.name = name
         self.alive = True
         self.wall_offset_ms = 0
-        """Added to the wall clock; a fault may move it forward or backward."""
+        """ms between wall clock and virtual time; faults step it."""
         self.at_death: list[Callable[[], None]] = []
-        """Functions to call once when the machine is switched off, before its tasks end."""
+        """Functions called once when the machine is switched off, before its tasks end."""
         self.leftover_tasks: list[str] = []
-        """Tasks still running when the main task of `Kernel.run` ended."""
+        """Names of tasks that still ran when the main task of `Kernel.run` ended."""
         self.live_tasks: dict[int, SimTask] = {}
-        """Tasks by number, in the order of spawning, which is also the order of unwinding."""
+        """Tasks by number, the order of spawning and of unwinding."""
         self._names_used: dict[str, int] = {}
         self.clock = SimClock(self)
         self.tasks = SimTasks(self)
 
     def name_task(self, name: str) -> str:
-        """Return `machine/name`, unique in the kernel. The second task of that name is `machine/name#2`, and so on."""
+        """Return `machine/name`, then `machine/name#2`, …, unique in the kernel."""
         count = self._names_used.get(name, 0) + 1
         self._names_used[name] = count
         return f"{self.name}/{name}" if count == 1 else f"{self.name}/{name}#{count}"

@@ -1,8 +1,8 @@
 """Magnitudes: draws durations with all orders of magnitude equally likely.
 
-Code changes its behaviour at timeouts, margins and intervals, which range from a millisecond to hours. So a draw is
-log-uniform: each octave within its bounds is equally likely. One draw in four is a landmark instead: a duration that
-the code under test compares with, or one unit less or more, to find off-by-one mistakes.
+Code changes its behaviour at timeouts, margins and intervals, from a millisecond to hours. So a draw is log-uniform.
+One draw in four is a landmark instead: a duration that the code under test compares with, or one unit less or more, to
+find off-by-one mistakes.
 
 The record contains the position on a logarithmic scale. So a replay needs no landmarks, and when shrinking halves a
 position, the magnitude becomes its square root.
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from .choices import Stream
 
 _FRACTION_BITS = 46
-"""Bits of a position within an octave: as many as of a magnitude, so that each magnitude has its own position."""
+"""Bits of a position within an octave: as many as of a magnitude, so each magnitude has its own position."""
 _OCTAVE = 1 << _FRACTION_BITS
 _LANDMARK_CHANCE = 0.25
 _AROUND = (-1, 0, 1)
@@ -25,35 +25,35 @@ def draw_magnitude(
 ) -> int:
     """Draw least <= x <= most, for 0 < least and most < 2**46. The plain outcome is least.
 
-    landmarks: multiples of unit that are drawn more often, with their neighbours. Landmarks out of bounds are ignored.
+    landmarks: multiples of unit that are drawn more often, as are their neighbours. Those out of bounds are ignored.
     """
     assert 0 < least <= most < _OCTAVE, (least, most)
     if least == most:
         return least
-    lowest = _place_of(least)
-    places = _place_of(most + 1) - lowest
+    lowest = _log_position(least)
+    places = _log_position(most + 1) - lowest
     proposed = int(stream.raw_random() * places)
     if landmarks and stream.raw_random() < _LANDMARK_CHANCE:
         near = [(landmark + by) * unit for landmark in landmarks for by in _AROUND]
         near = [magnitude for magnitude in near if least <= magnitude <= most]
         if near:
-            proposed = _place_of(near[int(stream.raw_random() * len(near))]) - lowest
-    return _magnitude_at(lowest + stream.record(places, label, proposed))
+            proposed = _log_position(near[int(stream.raw_random() * len(near))]) - lowest
+    return _magnitude_at_position(lowest + stream.record(places, label, proposed))
 
 
 def draw_duration_ns(stream: Stream, least_ns: int, most_ms: int, label: str, landmarks_ms: Sequence[int]) -> int:
-    """Draw a duration from least_ns to most_ms, or least_ns if that is longer. The plain outcome is least_ns."""
+    """Draw from least_ns, the plain outcome, to most_ms or least_ns, the longer of these."""
     most_ns = max(least_ns, most_ms * _NS_PER_MS)
     return draw_magnitude(stream, least_ns, most_ns, label, landmarks_ms, unit=_NS_PER_MS)
 
 
-def _place_of(magnitude: int) -> int:
-    """Return the position of a magnitude: the octave in the high bits, then linear within the octave."""
+def _log_position(magnitude: int) -> int:
+    """Return the octave in the high bits, and the linear position within the octave."""
     octave = magnitude.bit_length() - 1
     return (octave << _FRACTION_BITS) + (magnitude << (_FRACTION_BITS - octave)) - _OCTAVE
 
 
-def _magnitude_at(place: int) -> int:
-    """Return the magnitude at a position, rounded down. Integers only, because floats may differ between machines."""
+def _magnitude_at_position(place: int) -> int:
+    """Round down. Integers only, because floats may differ between machines."""
     octave, fraction = divmod(place, _OCTAVE)
     return (_OCTAVE + fraction) >> (_FRACTION_BITS - octave)

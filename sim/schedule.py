@@ -6,8 +6,8 @@ first. An entry describes one deviation:
     life-0/producer-1 @ store #3 -> life-0/flush
 
 Before producer-1 executes its third `store`, flush runs. A label that begins with ~ is the reason for which the task
-blocked, so another task had to run. The number counts every time the task was at this label, also when no other task
-could run. Empty lines and lines that begin with # are ignored.
+blocked. The number also counts the times at which no other task could run. Empty lines and lines that begin with # are
+ignored.
 """
 
 import re
@@ -32,7 +32,6 @@ class Switch(NamedTuple):
 
     @property
     def is_preemption(self) -> bool:
-        """Return whether the task could have continued."""
         return not self.label.startswith(FORCED)
 
     def __str__(self) -> str:
@@ -40,7 +39,7 @@ class Switch(NamedTuple):
 
 
 def parse_switch(line: str) -> Switch:
-    """Parse one entry. Raises ScheduleError if it is invalid."""
+    """Raises ScheduleError if the entry is invalid."""
     found = _LINE.fullmatch(line.strip())
     if found is None:
         raise ScheduleError(f"expected TASK @ LABEL #N -> TASK, found {line.strip()[:80]}")
@@ -48,7 +47,7 @@ def parse_switch(line: str) -> Switch:
 
 
 def parse_schedule(text: str) -> list[Switch]:
-    """Parse one entry per line. Raises ScheduleError naming a line that is invalid or a duplicate."""
+    """Parse one entry per line. Raises ScheduleError naming an invalid or duplicate line."""
     schedule: list[Switch] = []
     places = set()
     for number, line in enumerate(text.splitlines(), 1):

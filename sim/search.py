@@ -1,22 +1,21 @@
 """Search: runs a program under every schedule within a bound, each exactly once.
 
-The default schedule lets each task run until it blocks; the next task is then the one that became runnable first. A
-`Bounded` policy follows the default schedule with given deviations and records other possible deviations. A deviation
-is printed as its place and its choice:
+The default schedule lets each task run until it blocks; the next task is then the one that became runnable first.
+`Bounded` follows it with given deviations and records other possible deviations. A deviation is printed as its place
+and its choice:
 
     118:1       at point 118, the first of the tasks that could run instead of the running one
     204~1:2     at the first forced switch after point 204, the second of the tasks after the default one
 
-The search stores only the decisions of the last run. The next schedule repeats these decisions up to the last one with
-an untried option, takes that option, and then follows the default. Cheap schedules run first, so that a failure is
-found with the fewest deviations.
+The search stores only the decisions of the last run. The next schedule repeats these up to the last one with an untried
+option, chooses that option, and then follows the default. Cheap schedules run first, so a failure is found with the
+fewest deviations.
 
     kind         cost of a schedule
     preemptions  1 for each switch away from a task that could continue; a switch is free if the task blocks or ends
     delays       at each decision, the number of tasks before the chosen one in the order of the default schedule
 
-If tasks block often, the choices at forced switches cost no preemption, so there are too many schedules. Then use
-delays.
+Choices at forced switches cost no preemption. If tasks block often, there are too many schedules: use delays.
 
 Sources: Musuvathi, Qadeer, Iterative Context Bounding for Systematic Testing of Multithreaded Programs, PLDI 2007;
 Emmi, Qadeer, Rakamaric, Delay-Bounded Scheduling, POPL 2011, with a queue in which a delayed task keeps its place.
@@ -39,14 +38,14 @@ _ENTRY = re.compile(r"(\d+)(?:~([1-9]\d*))?:([1-9]\d*)")
 
 
 class ScheduleDeviation(NamedTuple):
-    """A choice other than the default at one decision."""
+    """One choice other than the default."""
 
     step: int
-    """Scheduling points passed, including the point of the decision."""
+    """Scheduling points passed, including this one."""
     forced: int
-    """0: the running task could continue; 1, 2, …: the number of a forced switch since that point."""
+    """0: the running task could continue. n: this is the nth forced switch since that point."""
     option: int
-    """1, 2, …: the number of the task among the others, in the order of becoming runnable."""
+    """From 1: the number of the task among the others, in the order of becoming runnable."""
 
     def __str__(self) -> str:
         place = f"{self.step}~{self.forced}" if self.forced else f"{self.step}"
@@ -54,7 +53,7 @@ class ScheduleDeviation(NamedTuple):
 
 
 def parse_deviations(text: str) -> tuple[ScheduleDeviation, ...]:
-    """Parse deviations separated by spaces. ValueError names an invalid entry."""
+    """Deviations are separated by spaces. ValueError names an invalid one."""
     deviations = []
     for entry in text.split():
         found = _ENTRY.fullmatch(entry)
@@ -65,7 +64,7 @@ def parse_deviations(text: str) -> tuple[ScheduleDeviation, ...]:
 
 
 class SwitchPoint(NamedTuple):
-    """One decision between several tasks, and later points of its quantum at which a preemption was possible."""
+    """One decision between several tasks, and its quantum."""
 
     step: int
     forced: int
@@ -73,7 +72,7 @@ class SwitchPoint(NamedTuple):
     option: int
     """The choice: 0 for the default, else as in a deviation."""
     silent_to: int
-    """Last point of the quantum: at each point from step + 1 to here another task could have been chosen."""
+    """Last point of the quantum; each of its points after step allowed a preemption."""
 
 
 class Bounded:
@@ -83,8 +82,8 @@ class Bounded:
     """
 
     name = "bounded"
-    # With interrupts, no task becomes runnable within a quantum, so the options stay the same between two decisions. A
-    # quantum is recorded as one decision, and points without a deviation cost no time.
+    # With interrupts, no task becomes runnable within a quantum, so the options stay the same. A quantum is recorded as
+    # one decision, and points without a deviation cost no time.
     interrupts_on_wake = True
 
     def __init__(self, deviations: Sequence[ScheduleDeviation] = ()) -> None:
@@ -103,16 +102,13 @@ class Bounded:
         return self._deviations[self._taken :]
 
     def decisions(self) -> list[SwitchPoint]:
-        """Return every decision of a finished run."""
+        """Return the decisions of a finished run."""
         if self._granted is not None:
             self._end_quantum(self._granted, self._granted.machine.kernel.steps)
         return self._decisions
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the default, or the choice of a deviation.
-
-        Raises ReplayDivergedError if too few tasks are runnable.
-        """
+        """Raises ReplayDivergedError if too few tasks are runnable."""
         if self._granted is not None:
             self._end_quantum(self._granted, step)
         forced = 0
@@ -129,7 +125,6 @@ class Bounded:
         return option - 1 if option <= default else option
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant all points up to the next deviation."""
         if not self._is_contested and self._granted is not None:
             self._end_quantum(self._granted, step)
         self._is_contested = False
@@ -141,7 +136,7 @@ class Bounded:
         return ENDLESS
 
     def _option(self, step: int, forced: int, options: int) -> int:
-        """Return the option to choose here. Raises if the run has passed a deviation."""
+        """Return the option here. Raises ReplayDivergedError if the run has passed a deviation."""
         if self._taken == len(self._deviations):
             return 0
         deviation = self._deviations[self._taken]
@@ -154,7 +149,7 @@ class Bounded:
         return deviation.option
 
     def _end_quantum(self, granted: SimTask, step: int) -> None:
-        """Record the last point of the last decision's quantum; step points have been passed so far."""
+        """Record the last point of the quantum; step points have been passed so far."""
         if self._last_decision is None:
             return
         stands_there = not granted.ended and granted.park_number == self._granted_parks
@@ -169,13 +164,13 @@ class ScheduleRun(Generic[T]):
     """One schedule and the result of its run."""
 
     schedule: str
-    """Its deviations, for `parse_deviations`; empty for the default schedule."""
+    """Deviations, for `parse_deviations`; empty for the default schedule."""
     cost: int
     result: T
 
 
 class ScheduleSearch(Generic[T]):
-    """An iterator for one pass over all schedules. Its counts are final at the end."""
+    """One pass over all schedules. The counts are final at its end."""
 
     def __init__(self, run: Callable[[Policy], T], bound: int, kind: str, limit: int | None, after: str | None) -> None:
         if kind not in KINDS:
@@ -187,9 +182,9 @@ class ScheduleSearch(Generic[T]):
         self.by_cost: list[int] = []
         """Number of schedules explored, by cost."""
         self.is_complete = False
-        """Whether every schedule within the bound has been explored, by this or an earlier search up to `after`."""
+        """Whether every schedule within the bound was explored, here or in the search up to `after`."""
         self.runs = 0
-        """Number of runs. Includes repeated runs of cheaper schedules, which lead to more expensive ones."""
+        """Includes repeated runs of cheaper schedules, which lead to more expensive ones."""
         self._run = run
         self._limit = limit
         self._after = None if after is None else parse_deviations(after)
@@ -199,7 +194,6 @@ class ScheduleSearch(Generic[T]):
         return sum(self.by_cost)
 
     def __str__(self) -> str:
-        """Describe which schedules were explored, and whether these are all."""
         count = f"{self.explored:,}".replace(",", " ")
         extent = f"schedules with ≤ {self.bound} {self.kind}"
         if not self.is_complete:
@@ -207,7 +201,7 @@ class ScheduleSearch(Generic[T]):
         return f"all {count} {extent}" if self._after is None else f"last {count} {extent}"
 
     def __iter__(self) -> Iterator[ScheduleRun[T]]:
-        """Yield every schedule within the bound, up to the limit. An exception in a run ends the search."""
+        """Yield the schedules up to the limit. An exception in a run ends the search."""
         first, level = self._first()
         self.by_cost = [0] * level
         for cost in range(level, self.bound + 1):
@@ -226,7 +220,7 @@ class ScheduleSearch(Generic[T]):
         self.is_complete = True
 
     def _first(self) -> tuple[tuple[ScheduleDeviation, ...] | None, int]:
-        """Return the first schedule, and the cost with which the search begins."""
+        """Return the first schedule and its cost."""
         if self._after is None:
             return (), 0
         _, decisions = self._execute(self._after)
@@ -245,9 +239,9 @@ class ScheduleSearch(Generic[T]):
         return result, policy.decisions()
 
     def _next_schedule(self, decisions: list[SwitchPoint], bound: int) -> tuple[ScheduleDeviation, ...] | None:
-        """Return the next schedule after a run: another option at the last decision that has one within the bound.
+        """Return the next schedule: another option at the last decision that has one within the bound.
 
-        The last point of a quantum is tried first, and the decision that began the quantum is tried last.
+        The points of a quantum are tried from the last one back, then the decision that began it.
         """
         total = self._total(decisions)
         for index in range(len(decisions) - 1, -1, -1):
@@ -278,11 +272,11 @@ def explore_schedules(
 ) -> ScheduleSearch[T]:
     """Return a search that runs a program under every schedule within a bound and yields the results.
 
-    run makes a new kernel with the given policy and must be deterministic for a given schedule. kind: the unit of
-    bound, see the module. limit: maximum number of schedules. after: continue after this schedule of an earlier search
-    of the same kind.
+    run makes a new kernel with the given policy; the schedule alone determines the run. kind: the unit of bound, see
+    the module. limit: maximum number of schedules. after: continue after this schedule of an earlier search of the same
+    kind.
 
-    Raises ValueError for invalid arguments. The iteration raises any exception of run, and ReplayDivergedError if the
+    Raises ValueError for invalid arguments. The iteration raises exceptions of run, and ReplayDivergedError if the
     program changed between runs or since the search that returned `after`.
     """
     return ScheduleSearch(run, bound, kind, limit, after)

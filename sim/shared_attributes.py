@@ -1,10 +1,9 @@
 """Shared attributes: finds attributes in source code that tasks can race on.
 
-Tasks can race on an attribute that changes while several tasks have its object. Either a method other than a
-constructor assigns the attribute, or its value is a container, which can change in place. The analysis does not know
-the class of an object other than `self`. So an assignment to `x.size` counts for every class with an attribute `size`:
-the result has too many attributes rather than too few. The result is the same in every process, whatever was imported
-and run before.
+Either a method other than a constructor assigns the attribute, or its value is a container, which can change in place.
+The class of an object other than `self` is unknown, so an assignment to `x.size` counts for every class with an
+attribute `size`: too many attributes are found rather than too few. The result does not depend on what the process
+imported or ran before.
 """
 
 import ast
@@ -16,43 +15,43 @@ from types import ModuleType
 from typing import NamedTuple
 
 _CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
-"""No other task has the object yet while these functions assign its attributes."""
+"""No other task has the object while these functions assign its attributes."""
 _CONTAINERS = frozenset({"bytearray", "Counter", "defaultdict", "deque", "dict", "list", "OrderedDict", "set"})
 _DISPLAYS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Set, ast.SetComp)
 _UNCHANGING = (tuple, Enum, BaseException)
 _PARTS = ("body", "orelse", "finalbody", "handlers", "cases")
-"""Fields of a statement that hold other statements."""
+"""Fields of a statement that contain other statements."""
 Source = type | ModuleType
 
 
 class SharedAttribute(NamedTuple):
-    """One attribute of a class and of all its subclasses."""
+    """An attribute of a class and its subclasses."""
 
     owner: type
     name: str
     is_container: bool
-    """Whether the value is a container: a task that reads the attribute may change the container next."""
+    """A task that reads a container may change it next."""
 
 
 class _ClassFacts(NamedTuple):
     owner: type
     attributes: dict[str, bool]
-    """Attributes of its objects by name, and whether the value of each is a container."""
+    """For each attribute of its objects, whether the value is a container."""
     assigned_later: set[str]
-    """Attributes that its own functions other than constructors assign."""
+    """Attributes assigned by its own functions other than constructors."""
 
 
 class _ModuleFacts(NamedTuple):
     assigned_of_others: set[str]
-    """Attributes of objects other than `self` that the module's functions assign."""
+    """Assigned attributes of objects other than `self`."""
     classes: list[_ClassFacts]
 
 
 @cache
 def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
-    """Return the attributes on which tasks can race, of the given classes and of all classes in the given modules.
+    """Return the attributes that tasks can race on, of the given classes and of all classes in the given modules.
 
-    Raises ValueError, naming the source, if a source cannot be read."""
+    Raises ValueError naming a source that cannot be read."""
     facts = {module: _facts_of(module) for module in dict.fromkeys(_module_of(source) for source in sources)}
     by_others = {name for each in facts.values() for name in each.assigned_of_others}
     classes = {
@@ -99,7 +98,7 @@ def _facts_of(module: ModuleType) -> _ModuleFacts:
 
 
 def _owner_of(node: ast.ClassDef, module: ModuleType) -> type | None:
-    """Return the class of that definition. None if the module has no such class or its objects do not change."""
+    """Return the class; None if the module has no such class or its objects do not change."""
     owner = vars(module).get(node.name)
     if not isinstance(owner, type):
         return None
@@ -110,7 +109,7 @@ def _owner_of(node: ast.ClassDef, module: ModuleType) -> type | None:
 
 
 def _assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
-    """Yield the attributes that functions other than constructors assign, and whether each belongs to `self`."""
+    """Yield attributes assigned outside of constructors, and whether each belongs to `self`."""
     for each in _statements_in(statement, constructors=False):
         for target in _targets_of(each):
             for node in ast.walk(target):
@@ -119,7 +118,6 @@ def _assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
 
 
 def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
-    """Return the attributes of a class's objects by name, and whether the value of each is a container."""
     found: dict[str, bool] = {}
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):  # of a dataclass
@@ -134,7 +132,7 @@ def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
 
 
 def _statements_in(statement: ast.stmt, *, constructors: bool) -> Iterator[ast.AST]:
-    """Yield a statement and all statements in it. Expressions are skipped, because they assign nothing."""
+    """Yield a statement and all statements in it. Expressions assign nothing."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
@@ -146,7 +144,6 @@ def _statements_in(statement: ast.stmt, *, constructors: bool) -> Iterator[ast.A
 
 
 def _targets_of(statement: ast.AST) -> list[ast.expr]:
-    """Return the targets that a statement assigns or deletes."""
     if isinstance(statement, ast.Assign | ast.Delete):
         return statement.targets
     if isinstance(statement, ast.AugAssign | ast.AnnAssign | ast.For):
@@ -161,7 +158,7 @@ def _is_self(node: ast.expr) -> bool:
 
 
 def _is_container(node: ast.Assign | ast.AnnAssign) -> bool:
-    """Return whether the assigned value is a container, by its constructor or its annotation."""
+    """Judge by the constructor or the annotation of the value."""
     if isinstance(node.value, _DISPLAYS):
         return True
     kinds = [node.value.func] if isinstance(node.value, ast.Call) else []

@@ -1,22 +1,21 @@
 """Shrinking: reduces a failing run to a local minimum that fails in the same way.
 
-A run is a function of its decisions: draws that are not plain, and deviations from the default schedule. Shrinking
-edits these decisions and runs the program again. Any subset of them is valid, because a replay returns the plain
-outcome for a missing draw and follows the default schedule at a missing deviation. An edit of the program's inputs or
-of its trace could be invalid.
+A run is a function of its decisions. Shrinking edits these and runs the program again. Any subset is valid: a replay
+returns the plain outcome for a missing draw and follows the default schedule at a missing deviation. An edit of the
+program's inputs or of its trace could be invalid.
 
-The test of a candidate makes one run. If the run fails in the same way, the test returns the decisions that the run
-used, and the search continues from these. So decisions without effect disappear. The test defines "the same way". A
-test that is too strict stops early; a test that is too loose may end at another bug.
+The test of a candidate makes one run. If it fails in the same way, the test returns the decisions that the run used, so
+decisions without effect disappear. The test defines "the same way": one that is too strict stops early, one that is too
+loose may end at another bug.
 
 Three steps repeat until none of them makes the run smaller:
 
-    1. drop switches of the schedule, preemptions first, because they are the hardest part to understand 2. drop whole
-    streams of draws, then single draws (delta debugging: large chunks first, then smaller ones) 3. lower the values of
-    the remaining draws by bisection
+    1. drop switches of the schedule, preemptions first, because they are the hardest part to understand
+    2. drop whole streams of draws, then single draws (delta debugging: large chunks first, then smaller ones)
+    3. lower the values of the remaining draws by bisection
 
-In the result no single part can be dropped. Two parts that can only be dropped together remain. The number of tries
-bounds the cost. The search is deterministic unless `stop` reads a clock.
+In the result no single part can be dropped, but two parts together may be. The number of tries bounds the cost. The
+search is deterministic unless `stop` reads a clock.
 
 Source: Zeller, Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002.
 """
@@ -28,13 +27,13 @@ from typing import Generic, TypeVar
 from .choices import Decision
 from .schedule import Switch
 
-_VALUE_STEPS_MAX = 6  # runs per bisection: a result within 1/64 of the range is close enough
+_VALUE_STEPS_MAX = 6  # runs per bisection: 1/64 of the range is close enough
 _COARSE_PARTS = 8  # the smallest chunk of a coarse search is 1/8 of the parts
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The decisions of a run: draws that are not plain, and deviations from the default schedule."""
+    """The decisions of a run: draws that are not plain, deviations from the default schedule."""
 
     decisions: tuple[Decision, ...]
     schedule: tuple[Switch, ...]
@@ -46,7 +45,7 @@ P = TypeVar("P")
 
 
 class Search(Generic[C]):
-    """A search for a smaller candidate. `best` is the smallest so far, `tries` the number of tests.
+    """A search for a smaller candidate; `best` is the smallest so far.
 
     still_fails returns the record of the candidate's run, or None if the run does not fail in the same way. stop is
     called before each try; True ends the search. on_try is called after each try with the candidate and whether it
@@ -75,13 +74,12 @@ class Search(Generic[C]):
 
     @property
     def is_over(self) -> bool:
-        """Return whether the search must end: all tries are used, or `stop` returned True."""
         if not self._has_stopped:
             self._has_stopped = self.tries >= self._tries_max or self._stop()
         return self._has_stopped
 
     def attempt(self, candidate: C) -> bool:
-        """Test a candidate unless it was tested before. If the candidate still fails, it becomes the best."""
+        """Test a new candidate. If it still fails, it becomes the best."""
         if candidate in self._seen or self.is_over:
             return False
         self._seen.add(candidate)
@@ -94,14 +92,14 @@ class Search(Generic[C]):
         return followed is not None
 
     def try_otherwise(self, still_fails: Callable[[C], C | None], shrink_on: Callable[["Search[C]"], None]) -> None:
-        """Continue from the best candidate with another test. Tries count on; candidates may be tested again."""
+        """Continue from the best candidate with another test; tries count on."""
         others = Search(self.best, still_fails, tries_max=self._tries_max, stop=self._stop, on_try=self._on_try)
         others.tries = self.tries
         shrink_on(others)
         self.best, self.tries = others.best, others.tries
 
     def drop_parts(self, parts: Callable[[C], Sequence[P]], keeping: Callable[[C, Sequence[P]], C]) -> None:
-        """Drop as many parts of the best candidate as possible. Afterwards no part can be dropped alone.
+        """Drop parts of the best candidate until no part can be dropped alone.
 
         keeping(candidate, some) returns the candidate with only the parts in some.
         """
@@ -124,7 +122,7 @@ class Search(Generic[C]):
             chunk = max(min(chunk // 2, len(left)), 0 if self.is_coarse else 1)
 
     def lower(self, value: int, least: int, with_value: Callable[[C, int], C], *, steps_max: int = 64) -> None:
-        """Lower a number of the best candidate to least. If that does not fail, use bisection."""
+        """Lower a number of the best candidate to least, else by bisection."""
         if value <= least or self.attempt(with_value(self.best, least)):
             return
         refused = least
@@ -139,7 +137,7 @@ class Search(Generic[C]):
 
 
 def shrink(search: Search[D]) -> D:
-    """Shrink schedule and decisions until neither gets smaller or the search must end. Returns the best candidate."""
+    """Shrink schedule and decisions until neither gets smaller. Return the best candidate."""
     before = None
     while before != search.best and not search.is_over:
         before = search.best
@@ -149,7 +147,6 @@ def shrink(search: Search[D]) -> D:
 
 
 def shrink_schedule(search: Search[D]) -> None:
-    """Drop deviations from the default schedule: first preemptions, then all kinds."""
 
     def keep_preemptions(candidate: D, kept: Sequence[Switch]) -> D:
         some = set(kept)
@@ -167,7 +164,7 @@ def shrink_schedule(search: Search[D]) -> None:
 
 
 def shrink_decisions(search: Search[D]) -> None:
-    """Make draws plain: first whole streams, then single draws. Then lower the remaining values."""
+    """Drop whole streams, then single draws. Then lower the remaining values."""
 
     def streams(candidate: D) -> list[str]:
         return sorted({decision.stream for decision in candidate.decisions})
@@ -185,7 +182,7 @@ def shrink_decisions(search: Search[D]) -> None:
 
 
 def _with_value(decision: Decision) -> Callable[[D, int], D]:
-    """Return a function that changes the value of one decision in a candidate; 0 drops the decision."""
+    """Return a function that changes the value of one decision; 0 drops it."""
 
     def edit(candidate: D, value: int) -> D:
         decisions = [

@@ -1,7 +1,6 @@
 """Digest and trace: the hash of a run, and an optional list of its events.
 
-Two runs with the same digest made the same decisions and the same file operations. The digest is always computed. A
-trace is optional and does not change the digest. A trace made with `to_compare` also keeps the words of the digest.
+Runs with the same digest made the same decisions and file operations. A trace does not change the digest.
 """
 
 import hashlib
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from .machine import Scheduler, SimTask, Waiting
 
 FOLDED_AT_WORDS = 8192
-"""Number of pending words from which to call `fold`: large enough that the cost of a call is negligible per word."""
+"""Pending words from which to call `fold`: enough to make the cost of a call per word negligible."""
 
 
 class RollingDigest:
@@ -27,10 +26,10 @@ class RollingDigest:
         self._kept: array[int] | None = None
         # A C method, because a Python call would be slower.
         self.note: Callable[[tuple[int, int]], None] = self.pending.extend
-        """Adds two integers, 0 <= x < 2**64. Larger integers raise OverflowError at the next fold."""
+        """Adds two integers, 0 <= x < 2**64; larger ones raise OverflowError at the next fold."""
 
     def fold(self) -> None:
-        """Move the pending words into the hash. Call it once FOLDED_AT_WORDS are pending."""
+        """Move the pending words into the hash."""
         words = self.pending
         assert len(words) % 2 == 0, "notes are pairs"
         self._hash.update(_little_endian(words))
@@ -39,29 +38,29 @@ class RollingDigest:
         words.clear()
 
     def hexdigest(self) -> str:
-        """Return the digest of all words added so far."""
+        """Return the digest of all words so far."""
         so_far = self._hash.copy()
         so_far.update(_little_endian(self.pending))
         return so_far.hexdigest()
 
     def keep_words(self) -> None:
-        """Keep every word, to compare runs with different digests. Must be called before the first `note`."""
+        """Keep every word, to compare runs. Call this before the first `note`."""
         assert not self.pending, "the first words are gone"
         self._kept = array("Q")
 
     def kept_words(self) -> "array[int]":
-        """Return all words added so far. Requires `keep_words`."""
+        """Return all words so far. Requires `keep_words`."""
         assert self._kept is not None, "words were not kept"
         return self._kept + array("Q", self.pending)
 
     def count_words(self) -> int:
-        """Return the number of words added so far. Requires `keep_words`."""
+        """Requires `keep_words`."""
         assert self._kept is not None, "words were not kept"
         return len(self._kept) + len(self.pending)
 
 
 class TraceEvent(NamedTuple):
-    """One event of a run. step counts scheduling points; task is the running task."""
+    """One event. step counts scheduling points; task is the running one."""
 
     now_ns: int
     step: int
@@ -74,11 +73,11 @@ class TraceEvent(NamedTuple):
 
 
 class TraceRecording(NamedTuple):
-    """The events and digest words of a run, for a comparison with another run. It can be pickled."""
+    """The data to compare two runs. It can be pickled."""
 
     events: list[TraceEvent]
     words_before: "array[int]"
-    """For each event, the number of digest words before it."""
+    """Number of digest words before each event."""
     words: "array[int]"
 
 
@@ -90,7 +89,7 @@ class Trace:
     """
 
     def __init__(self, *, to_compare: bool = False) -> None:
-        """Make an empty trace. to_compare: also keep the words of the digest, for `recording`."""
+        """Make an empty trace. to_compare: keep the words of the digest for `recording`."""
         self._events: list[TraceEvent] = []
         self._words_before: array[int] | None = array("Q") if to_compare else None
         self._kernel: Scheduler | None = None
@@ -102,7 +101,7 @@ class Trace:
             digest.keep_words()
 
     def add(self, kind: str, text: str) -> None:
-        """Record one event at the present time and step."""
+        """Add an event at the present time and step."""
         kernel = self._kernel
         assert kernel is not None, "a trace belongs to a kernel"
         self._events.append(TraceEvent(kernel.now_ns, kernel.steps, kernel.current.name, kind, text))
@@ -111,13 +110,13 @@ class Trace:
             self._words_before.append(self._digest.count_words())
 
     def parked(self, why: Waiting) -> None:
-        """Called when the current task blocks. No-op here."""
+        """Called when the current task blocks."""
 
     def made_ready(self, task: SimTask) -> None:
-        """Called when a blocked task can run again. No-op here."""
+        """Called when a blocked task can run again."""
 
     def emit(self, fact: object) -> None:
-        """Called by the driver of the kernel with a fact about the run. No-op here."""
+        """Called by the driver of the kernel with a fact about the run."""
 
     def recording(self) -> TraceRecording:
         """Return the data for a comparison. Requires to_compare and a finished run."""
@@ -126,7 +125,6 @@ class Trace:
         return TraceRecording(self._events, self._words_before, self._digest.kept_words())
 
     def last(self, count: int) -> list[TraceEvent]:
-        """Return the newest count events, oldest first."""
         return self._events[-count:] if count > 0 else []
 
     def __iter__(self) -> Iterator[TraceEvent]:
@@ -137,7 +135,7 @@ class Trace:
 
 
 def _little_endian(words: list[int]) -> bytes:
-    packed = array("Q", words)  # in the machine's byte order, which the digest must not depend on
+    packed = array("Q", words)  # in the machine's byte order
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()

@@ -1,7 +1,7 @@
 """Connections: two ends and one wire per direction; each byte has an arrival time.
 
-A sender adds bytes to the wire with their arrival time, and the receiver waits for that time. No task transports bytes,
-so only arrival times order the deliveries of different connections.
+No task transports bytes: the receiver waits for the arrival time. So only arrival times order the deliveries of
+different connections.
 """
 
 import errno
@@ -12,32 +12,32 @@ from ..machine import Gate, Machine
 from .medium import Medium, Mishap, earliest
 
 _RESET_AFTER_NS = 924 * 1_000_000_000
-"""Time after which TCP resets a connection with unacknowledged data (tcp(7), tcp_retries2)."""
+"""TCP resets a connection with unacknowledged data after this time (tcp(7), tcp_retries2)."""
 
 
 @dataclass(slots=True, eq=False)
 class Wire:
-    """One direction of a connection: pieces of bytes in order, each with its arrival time.
+    """One direction of a connection.
 
     Invariant: pieces arrive in the order of sending, and the end of the stream arrives last.
 
-    size_bytes counts bytes in flight or unread. The sender waits while size_bytes is too large.
+    size_bytes counts bytes in flight or unread; the sender waits while it is too large.
     """
 
     _pieces: deque[tuple[int, bytes]] = field(default_factory=deque)  # (arrives_ns, data)
-    _read_bytes: int = 0  # how much of the first piece was received
+    _read_bytes: int = 0  # of the first piece
     size_bytes: int = 0
     ended_ns: int | None = None
-    """When the end of the stream arrives; None before the sender ends the stream."""
+    """When the end of the stream arrives; None before it is sent."""
 
     @property
     def last_ns(self) -> int:
-        """Return when the last piece arrives, 0 without pieces."""
+        """Return when the last piece arrives; 0 without pieces."""
         return self._pieces[-1][0] if self._pieces else 0
 
     def send(self, data: bytes, arrives_ns: int) -> None:
-        """Add a piece. It arrives after all earlier pieces."""
-        # An empty piece would be received as b"", which means the end of the stream.
+        """Add a piece that arrives after all earlier pieces."""
+        # b"" would mean the end of the stream.
         assert data, "a piece has at least one byte"
         assert self.ended_ns is None, self.ended_ns
         self._pieces.append((max(arrives_ns, self.last_ns), data))
@@ -53,7 +53,7 @@ class Wire:
         self.size_bytes += size_bytes
 
     def receive(self, bytes_max: int, until_ns: int) -> bytes:
-        """Return the bytes that arrived by until_ns, at most bytes_max; b"" if there are none."""
+        """Return at most bytes_max that arrived by until_ns; b"" if there are none."""
         found: list[bytes] = []
         wanted = bytes_max
         pieces = self._pieces
@@ -78,15 +78,15 @@ class Wire:
         return self.ended_ns is not None and self.ended_ns <= until_ns
 
     def next_ns(self) -> int | None:
-        """Return the arrival time of the next piece or of the end of the stream; None if there is neither."""
+        """Return the arrival time of the next piece or of the end of the stream; None without both."""
         return self._pieces[0][0] if self._pieces else self.ended_ns
 
     def count_under_way(self, now_ns: int) -> int:
-        """Return how many pieces are still in flight."""
+        """Return the number of pieces in flight."""
         return sum(arrives_ns > now_ns for arrives_ns, _ in self._pieces)
 
     def drop_last(self, pieces: int) -> None:
-        """Lose the last pieces and the end of the stream. The lost bytes still count as unread."""
+        """Lose the last pieces and the end of the stream. Lost bytes still count as unread."""
         assert 0 <= pieces <= len(self._pieces), (pieces, len(self._pieces))
         for _ in range(pieces):
             self._pieces.pop()
@@ -99,7 +99,7 @@ class Wire:
 
 
 class SimConnection:
-    """One end of a connection. Calls by tasks of its machine are scheduling points.
+    """One end of a connection. Calls by its machine are scheduling points.
 
     Invariant: the other end and the network change only `incoming`, `broken_ns` and `is_lost` of this end.
     """
@@ -121,16 +121,16 @@ class SimConnection:
         self.incoming = Wire()
         self.closed = False
         self.is_lost = False
-        """Whether bytes sent from here are lost without an error."""
+        """Bytes sent from here are lost without an error."""
         self.broken_ns: int | None = None
-        """When this end learns that the connection is broken."""
+        """Time at which this end gets the reset."""
         self.gate = Gate(medium.kernel, f"network {self.label}")
         self.watchers: list[Gate] = []
 
     # -- called by its machine ----------------------------------------------------------------------
 
     def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
-        """Return received bytes, at least one; b"" after the end of the peer's stream."""
+        """Return at least one byte; b"" after the end of the stream."""
         if bytes_max < 1:
             raise ValueError(f"bytes_max: expected at least 1, found {bytes_max}")
         medium, incoming = self._medium, self.incoming
@@ -157,7 +157,7 @@ class SimConnection:
             self.wait(due_ns, (incoming.next_ns(), self.broken_ns))
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Send bytes, as many as the buffer has room for. Return how many were sent, at least one."""
+        """Send as many bytes as the buffer has room for, at least one. Return their number."""
         if not len(data):
             raise ValueError("data: expected at least a byte, found none")
         medium = self._medium
@@ -178,7 +178,7 @@ class SimConnection:
         return len(taken)
 
     def close(self) -> None:
-        """Close this end. Sent bytes are still delivered, and waiting tasks wake up. Later calls have no effect."""
+        """Close this end. Sent bytes are still delivered, and waiting tasks wake up."""
         self._medium.pass_point(self._machine, f"close {self.label}")
         if not self.closed:
             self._medium.note("close", self.label, b"")
@@ -188,35 +188,35 @@ class SimConnection:
 
     @property
     def receives(self) -> bool:
-        """Return whether receive would return or raise at once."""
+        """Return whether `receive` would return or raise at once."""
         now_ns = self._medium.kernel.now_ns
         return self._has_ended(now_ns) or self.incoming.has_arrived(now_ns)
 
     @property
     def sends(self) -> bool:
-        """Return whether send would return or raise at once."""
+        """Return whether `send` would return or raise at once."""
         room_bytes = self._medium.buffer_bytes - self.peer.incoming.size_bytes
         return room_bytes > 0 or self._has_ended(self._medium.kernel.now_ns)
 
     def next_ns(self, *, receives: bool) -> int | None:
-        """Return the next time, possibly past, at which `sends` may change without a call; also `receives` if asked.
+        """Return when `sends`, or `receives` if asked, may change without a call, possibly a past time.
 
-        Arrivals do not make room to send. Reads by the other end do, and these call `changed`."""
+        Only reads by the other end make room to send, and these call `changed`."""
         return earliest((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
 
     @property
     def is_forgotten(self) -> bool:
-        """Return whether a new machine has the host name, which does not know this connection of the dead machine."""
+        """Return whether the host has a new machine, which does not know this connection."""
         return not self._machine.alive and self._medium.is_on(self.host)
 
     def changed(self) -> None:
-        """Wake every task that waits for this end."""
+        """Wake the tasks that wait for this end."""
         self.gate.open()
         for watcher in self.watchers:
             watcher.open()
 
     def expect(self, arrives_ns: int) -> None:
-        """Wake every task that waits for this end at the arrival time."""
+        """Wake the tasks that wait for this end, at the arrival time."""
         if arrives_ns <= self._medium.kernel.now_ns:
             self.changed()
             return
@@ -225,7 +225,7 @@ class SimConnection:
             watcher.open_at(arrives_ns)
 
     def end(self) -> None:
-        """End the stream from this end, as the operating system does at a close or at the end of the process."""
+        """End the stream as the operating system does after a close or the end of a process."""
         self.closed = True
         if not self.is_lost:
             self.peer.incoming.end(self._arrival_ns(0))
@@ -233,11 +233,11 @@ class SimConnection:
         self.peer.changed()
 
     def vanish(self) -> None:
-        """Close this end without a message to the peer. The last pieces in flight from this end may be lost."""
+        """Close this end without a message to the peer, and lose some of its last pieces in flight."""
         self.closed = True
         under_way = self.peer.incoming.count_under_way(self._medium.kernel.now_ns)
         if under_way:
-            # Only pieces in flight can be lost, because the peer may have read pieces that arrived.
+            # The peer may have read pieces that arrived.
             lost = self._medium.conditions.pieces_lost(self.host, under_way)
             assert 0 <= lost <= under_way, (lost, under_way)
             self.peer.incoming.drop_last(lost)
@@ -245,7 +245,7 @@ class SimConnection:
         self.peer.is_lost = True
 
     def break_off(self) -> None:
-        """Reset the connection at this end now, and at the other end after the delay unless the link is lost."""
+        """Reset this end now, and the other end after the delay unless the link is lost."""
         now_ns = self._medium.kernel.now_ns
         self.learn(now_ns)
         if not self.is_lost:
@@ -256,7 +256,7 @@ class SimConnection:
         self.changed()
 
     def wait(self, due_ns: int | None, moments_ns: tuple[int | None, ...]) -> None:
-        """Wait for a change or for one of the given times. Raises TimeoutError at due_ns."""
+        """Wait for a change or one of the times. Raises TimeoutError at due_ns."""
         if due_ns is not None and due_ns <= self._medium.kernel.now_ns:
             raise TimeoutError(errno.ETIMEDOUT, f"{self.label}: no data in time")
         self.gate.wait(earliest((due_ns, *moments_ns)))

@@ -1,8 +1,8 @@
 """The simulated network: hosts by name, each with at most one running machine.
 
-A host name remains when its machine dies, as an address remains after a reboot. A dead machine's listeners are gone.
-Its connections end, are reset or stop without an answer: the link conditions decide, or the caller that kills the
-machine. Host names that appear in RocketMQ messages must be IPv4 addresses.
+A host name survives its machine, as an address survives a reboot. A dead machine's listeners are gone. Its connections
+end, are reset or stop without an answer: the link conditions decide, or the caller that kills the machine. Host names
+in RocketMQ messages must be IPv4 addresses.
 
 Not modelled: corrupt bytes, hosts with several addresses, delayed TCP acknowledgements.
 """
@@ -24,7 +24,7 @@ _BUFFER_BYTES = 1 << 16
 
 
 class SimNetwork:
-    """All hosts of one kernel, and the connections between them.
+    """All hosts of one kernel.
 
     buffer_bytes: bytes of a stream that may be in flight or unread before its sender waits.
     """
@@ -34,11 +34,11 @@ class SimNetwork:
     ) -> None:
         self._medium = Medium(kernel, conditions or LinkConditions(), buffer_bytes)
         self.next_ports: dict[str, int] = {}
-        """Next free port by host. A host does not reuse a port at once, not even after a reboot."""
+        """Next free port by host. A port is not reused at once, not even after a reboot."""
         self._newest: dict[str, HostNetwork] = {}
 
     def join(self, machine: Machine, host: str) -> "HostNetwork":
-        """Connect a machine to the network under a host name. The previous machine must be off."""
+        """Connect a machine under a host name, whose previous machine must be off."""
         if self._medium.is_on(host):
             raise ValueError(f"host {host}: machine {self._medium.machines[host].name} is on")
         before = self._newest.get(host)
@@ -56,20 +56,20 @@ class SimNetwork:
             self._newest[host].heal()
 
     def newest(self, host: str) -> "HostNetwork | None":
-        """Return the endpoint of the host's latest machine; None without a machine."""
+        """Return the endpoint of the latest machine of the host."""
         return self._newest.get(host)
 
 
 class HostNetwork:
     """The network endpoint of one machine. Every call is a scheduling point.
 
-    Invariant: `_ends` has all connections of this machine. Connections closed on both sides may be missing.
+    Invariant: `_ends` has all connections of this machine, except some that are closed on both sides.
     """
 
     def __init__(self, network: SimNetwork, medium: Medium, machine: Machine, host: str) -> None:
         self.host = host
         self.dies_silently: bool | None = None
-        """Whether the machine loses power when it dies, so no peer gets a message; None: the link conditions decide."""
+        """Whether the machine loses power at its death, so no peer gets a message. None: the link conditions decide."""
         self.is_off = False
         """Whether the machine has lost power: connection attempts get no answer, not even a refusal."""
         self._network = network
@@ -82,9 +82,9 @@ class HostNetwork:
     # -- called by its machine ----------------------------------------------------------------------
 
     def listen(self, address: str) -> SimListener:
-        """Listen at `host:port`.
+        """Listen at `host:port`. host: name of this host, a loopback name or 0.0.0.0.
 
-        host: this host's name, a loopback name or 0.0.0.0. OSError: EADDRINUSE, EADDRNOTAVAIL.
+        OSError: EADDRINUSE, EADDRNOTAVAIL.
         """
         self._medium.pass_point(self._machine, f"listen {address}")
         name, port = _host_and_port(address)
@@ -102,7 +102,7 @@ class HostNetwork:
         return listener
 
     def connect(self, address: str, timeout_ms: int) -> SimConnection:
-        """Connect. Raises TimeoutError if there is no answer in time, ConnectionRefusedError or another OSError."""
+        """Connect. Raises TimeoutError without an answer in time, ConnectionRefusedError or another OSError."""
         medium = self._medium
         medium.pass_point(self._machine, f"connect {address}")
         name, port = _host_and_port(address)
@@ -113,7 +113,7 @@ class HostNetwork:
         due_ns = medium.kernel.now_ns + timeout_ms * 1_000_000
         ask = Waiting(f"connect {address}")
         self._sleep_until(ask, medium.conditions.delay_ns(self.host, target, 0), due_ns)
-        peer = self._network.newest(target)  # looked up again, because the host may have a new machine now
+        peer = self._network.newest(target)  # the host may have a new machine now
         assert peer is not None, target
         listener = peer.listener(port, is_local=target == self.host)
         if peer.is_off or (listener is not None and not listener.has_room):
@@ -146,12 +146,12 @@ class HostNetwork:
     # -- called by the network -----------------------------------------------------------------------
 
     def listener(self, port: int, *, is_local: bool) -> SimListener | None:
-        """Return the listener of a port. is_local: the caller is on this host, so loopback listeners count."""
+        """Return the listener of a port. is_local: loopback listeners count."""
         found = self._listeners.get(port)
         return found if found is None or is_local or not found.is_loopback else None
 
     def end(self) -> None:
-        """Close listeners and connections after the death of the machine."""
+        """Close listeners and connections of the dead machine."""
         conditions = self._medium.conditions
         self.is_off = conditions.is_silent_death(self.host, self.dies_silently)
         for listener in list(self._listeners.values()):  # a copy, because `end` removes the listener
@@ -172,9 +172,9 @@ class HostNetwork:
                 end.end()
 
     def on_peer_reboot(self) -> None:
-        """Reset lost connections after a reboot: the new machine does not know them.
+        """Reset lost connections, which the new machine does not know.
 
-        A peer that has sent bytes since the power loss gets the reset soon. Other peers get it when they send."""
+        A peer that has sent bytes since the power loss gets the reset soon, other peers when they send."""
         for end in self._ends:
             if end.peer.is_lost and not end.peer.closed and end.incoming.size_bytes:
                 # A retransmission and the reset that answers it.
@@ -195,12 +195,11 @@ class HostNetwork:
         return self._medium.conditions.delay_ns(end.peer.host, end.host, 0)
 
     def _add_end(self, end: SimConnection) -> None:
-        # Closed connections are dropped at each new connection, so that their number stays small.
         self._ends = [known for known in self._ends if not (known.closed and known.peer.closed)]
         self._ends.append(end)
 
     def _sleep_until(self, why: Waiting, delay_ns: int, due_ns: int) -> None:
-        """Sleep for delay_ns. Raises TimeoutError at due_ns if due_ns is earlier."""
+        """Sleep. Raises TimeoutError at due_ns if the delay is longer."""
         kernel = self._medium.kernel
         moment_ns = kernel.now_ns + delay_ns
         if moment_ns > kernel.now_ns:

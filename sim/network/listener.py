@@ -13,7 +13,7 @@ BACKLOG = 128  # SOMAXCONN of Linux before 5.4; listen(2) silently caps the back
 
 
 class SimListener:
-    """A listening port of a machine, and its connections before `accept`. give_back frees the port."""
+    """A listening port, and its connections before `accept`. give_back frees the port."""
 
     __slots__ = (
         *("_give_back", "_machine", "_medium", "_waiting", "address", "closed", "gate", "is_loopback"),
@@ -35,7 +35,7 @@ class SimListener:
         self._waiting: deque[SimConnection] = deque()
 
     def accept(self, timeout_ms: int | None) -> SimConnection:
-        """Return the next connection. TimeoutError after timeout_ms, ConnectionError after a close."""
+        """Return the next connection. Raises TimeoutError after timeout_ms, ConnectionError after a close."""
         medium = self._medium
         medium.pass_point(self._machine, self.gate.label)
         due_ns = medium.due_ns(timeout_ms)
@@ -50,7 +50,7 @@ class SimListener:
         return connection
 
     def close(self) -> None:
-        """Stop listening and wake waiting tasks. Later calls have no effect."""
+        """Stop listening and wake waiting tasks."""
         self._medium.pass_point(self._machine, f"close {self.address}")
         if not self.closed:
             self._medium.note("close", self.address, b"")
@@ -58,12 +58,12 @@ class SimListener:
 
     @property
     def has_room(self) -> bool:
-        """Return whether another connection may wait for accept."""
+        """Return whether another connection may wait for `accept`."""
         return len(self._waiting) < BACKLOG
 
     @property
     def receives(self) -> bool:
-        """Return whether accept would return or raise at once."""
+        """Return whether `accept` would return or raise at once."""
         return self.closed or bool(self._waiting)
 
     @property
@@ -72,17 +72,16 @@ class SimListener:
         return self.closed
 
     def next_ns(self, *, receives: bool) -> None:
-        """Return None: a listener changes only by calls of tasks."""
+        """A listener changes only by calls of tasks."""
 
     def offer(self, connection: SimConnection) -> None:
-        """Queue a connection for accept."""
         assert not self.closed, self.address
         assert self.has_room, len(self._waiting)
         self._waiting.append(connection)
         self._changed()
 
     def end(self) -> None:
-        """Stop listening; connections that were not accepted are reset."""
+        """Stop listening, and reset connections that were not accepted."""
         self.closed = True
         self._give_back()
         for connection in self._waiting:
@@ -98,7 +97,7 @@ class SimListener:
 
 
 class Ready(NamedTuple):
-    """One connection or listener that is ready, and for which operations."""
+    """A connection or listener, ready for these operations."""
 
     what: SimConnection | SimListener
     receives: bool
@@ -121,7 +120,7 @@ class SimPoller:
         self._is_woken = False
 
     def watch(self, what: object, *, receives: bool, sends: bool) -> None:
-        """Watch an object, or change which operations to wait for. With neither, it keeps its place in the order."""
+        """Watch an object, or change its operations; its place in the order stays, even without any."""
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_point(self._machine, f"watch {self._gate.label}")
         if what not in self._watched:
@@ -131,13 +130,13 @@ class SimPoller:
         self._gate.open()
 
     def forget(self, what: object) -> None:
-        """Stop watching an object. No effect if it is not watched."""
+        """Stop watching an object, if it is watched."""
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_point(self._machine, f"forget {self._gate.label}")
         self._drop(what)
 
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
-        """Return the ready objects in the order of first watching; none after timeout_ms or `wake`.
+        """Return ready objects in the order of first watching; none after timeout_ms or `wake`.
 
         Raises OSError (EBADF) if the link conditions make the poll fail."""
         medium = self._medium
@@ -151,7 +150,6 @@ class SimPoller:
             if ready or self._is_woken or is_over:
                 self._is_woken = False
                 return ready
-            # When objects may become ready without a call: in the future, because none is ready now.
             watched = [(what, receives) for what, (receives, sends) in self._watched.items() if receives or sends]
             self._gate.wait(earliest((due_ns, *(what.next_ns(receives=one) for what, one in watched))))
 

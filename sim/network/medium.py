@@ -13,19 +13,17 @@ _NOTE = 12 << 56  # tag of digest words, distinct from those of the kernel, of d
 
 
 class Mishap(Enum):
-    """The fault of a connection during a send."""
+    """The fault of a connection at a send."""
 
     NONE = "none"
     BROKEN = "broken"
     """Both ends get a reset."""
     LOST = "lost"
-    """All further bytes are lost, and neither end gets an error soon."""
+    """Further bytes are lost, and neither end gets an error soon."""
 
 
 class LinkConditions:
-    """Delays and faults of all links. Each call may draw. Hosts are given by name.
-
-    This class has no faults and a constant delay. Subclasses override methods."""
+    """Delays and faults of all links, here none and a constant delay. Each call may draw. Hosts are given by name."""
 
     def __init__(self, latency_ns: int = 50_000) -> None:
         self._latency_ns = latency_ns
@@ -35,14 +33,13 @@ class LinkConditions:
         return self._latency_ns
 
     def note_arrival(self, source: str, target: str, sent_ns: int, arrives_ns: int) -> None:
-        """Called with the arrival time of sent bytes, which is after that of all earlier bytes. No-op here."""
+        """Called after each send with the arrival time, which is after that of all earlier bytes."""
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
-        """Return how many bytes arrive before the rest; size_bytes: all arrive together. size_bytes is at least 2."""
+        """Return how many of at least two bytes arrive before the rest; size_bytes: all arrive together."""
         return size_bytes
 
     def mishap(self, source: str, target: str) -> Mishap:
-        """Return the fault of a connection at this send."""
         return Mishap.NONE
 
     def refuses(self, source: str, target: str) -> bool:
@@ -55,15 +52,15 @@ class LinkConditions:
     def is_silent_death(self, host: str, forced: bool | None) -> bool:
         """Return whether a dying machine loses power. If not, its operating system ends its connections.
 
-        forced: the decision of the caller that kills the machine; None: no decision."""
+        forced: decision of the caller that kills the machine; None: no decision."""
         return forced is True
 
     def is_reset_at_death(self, host: str) -> bool:
-        """Return whether a connection of a dying process is reset instead of ended."""
+        """Return whether a dying process resets a connection instead of ending it."""
         return False
 
     def pieces_lost(self, host: str, under_way: int) -> int:
-        """Return how many pieces in flight are lost when their machine loses power."""
+        """Return how many pieces in flight are lost at a power loss."""
         return 0
 
     def heal(self) -> None:
@@ -71,13 +68,12 @@ class LinkConditions:
 
 
 def earliest(moments_ns: Iterable[int | None]) -> int | None:
-    """Return the earliest time, None if there is none."""
     return min((moment for moment in moments_ns if moment is not None), default=None)
 
 
 @dataclass(slots=True, eq=False)
 class Medium:
-    """The kernel, link conditions and hosts of one network. A sender waits while buffer_bytes bytes are unread."""
+    """The parts shared by the hosts of a network. A sender waits while buffer_bytes bytes are unread."""
 
     kernel: Kernel
     conditions: LinkConditions
@@ -99,12 +95,11 @@ class Medium:
         return None if timeout_ms is None else self.kernel.now_ns + timeout_ms * 1_000_000
 
     def is_on(self, host: str) -> bool:
-        """Return whether a machine runs under that host name."""
         machine = self.machines.get(host)
         return machine is not None and machine.alive
 
     def note(self, kind: str, label: str, data: bytes) -> None:
-        """Add an event to the digest and the trace."""
+        """Add an event to digest and trace."""
         kernel = self.kernel
         kernel.note((_NOTE | crc32(f"{kind} {label}".encode()), crc32(data) << 32 | len(data)))
         if kernel.trace is not None:

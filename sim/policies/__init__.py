@@ -9,10 +9,7 @@ ENDLESS = 1 << 40  # a quantum that never ends: more points than any run passes
 
 
 class Policy(Protocol):
-    """Decides which task runs after a scheduling point.
-
-    Decisions depend only on the arguments and the policy's draws.
-    """
+    """Decides which task runs. Only the arguments and the draws of the policy may influence it."""
 
     name: str
     interrupts_on_wake: bool
@@ -27,16 +24,13 @@ class Policy(Protocol):
         """
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Return how many more points chosen may pass before the kernel calls the policy again.
+        """Return how many more points chosen may pass before the next call of the policy.
 
-        The kernel calls this for every quantum, also if only one task can run."""
+        Called for every quantum, also if only one task can run."""
 
 
 class WatchingPolicy(Policy, Protocol):
-    """A policy that is also called at points where only one task can run."""
+    """A policy that is also called where only one task can run."""
 
     def on_uncontested_point(self, current: SimTask, label: str) -> None:
-        """Handle a point where only one task can run; arguments as in `choose`.
-
-        current may be the kernel's placeholder.
-        """
+        """Handle a point; arguments as in `choose`. current may be the placeholder of the kernel."""

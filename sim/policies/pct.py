@@ -1,9 +1,9 @@
 """PCT: finds a bug of a given depth with a known minimum probability.
 
-Each task gets a random priority when it is first seen, and the runnable task of highest priority runs. At depth - 1
-random steps within the horizon, the running task drops below all others. One run finds a bug of that depth with a
+Each task gets a random priority when it first runs or could run; the runnable task of highest priority runs. At depth -
+1 random steps within the horizon, the running task drops below all others. One run finds a bug of that depth with a
 probability of at least 1 / (tasks * horizon ** (depth - 1)). A task that spins instead of waiting starves the others
-until the step limit ends the run.
+until the step limit.
 
 Source: Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010.
 """
@@ -16,7 +16,7 @@ from . import ENDLESS
 
 
 class PCT:
-    """The PCT policy. Invariant: `_change_steps` has the remaining change steps in descending order."""
+    """Invariant: `_change_steps` has the remaining change steps in descending order."""
 
     name = "pct"
     interrupts_on_wake = True
@@ -31,14 +31,13 @@ class PCT:
         self._priorities: dict[int, float] = {}  # by task number: from 1 to 2 at first, negative after a drop
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Apply drops that are due, then return the runnable task of highest priority."""
         if current is not None:
             self._drop_if_due(current, step)
         priorities = [self._priority(task) for task in runnable]
         return priorities.index(max(priorities))
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant all points up to the next change step."""
+        """Grant the points before the next change step."""
         self._drop_if_due(chosen, step)
         if not self._change_steps:
             return ENDLESS

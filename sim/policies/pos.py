@@ -1,9 +1,9 @@
 """POS (partial order sampling): runs the operation of highest priority.
 
-After each operation, the priorities of the pending operations that race with it are drawn anew. The order of operations
-that do not race does not matter here, so orders of racing operations are sampled far more evenly than by a random walk.
-The next operation of a task that starts or was woken is not known yet, so its last wait is used instead. Two operations
-race if they use one object and at least one changes it. The policy knows only labels:
+After each operation, the priorities of the pending operations that race with it are drawn anew. So orders of racing
+operations are sampled far more evenly than by a random walk. A task that starts or was woken has no known next
+operation, so its last wait is used. Two operations race if they use one object and at least one changes it. The policy
+knows only labels:
 
     label                              object          changes it
     lock L, unlock L                   lock L          yes
@@ -15,12 +15,12 @@ race if they use one object and at least one changes it. The policy knows only l
     sleep, spawn, join T               none
     any other: write, msync, …         the outside     yes
 
-Approximations: objects with the same name count as one object, also across machines. So do the objects of one class.
-Files and everything else outside the kernel count as one object, because a crash can follow any of their operations.
-Plain memory is ignored, except for attribute points.
+Approximations: objects with the same name, also on different machines, count as one object. So do the objects of one
+class. Files and everything else outside the kernel count as one object, because a crash can follow any operation. Plain
+memory is ignored, except for attribute points.
 
-The kernel calls POS at every point while more than one task can run. A whole store run, in which one task mostly runs
-alone, takes about 6 % longer than with a random walk of mean quantum 4.
+The kernel calls POS at every point while more than one task can run. A store run, in which one task mostly runs alone,
+takes about 6 % longer than with a random walk of mean quantum 4.
 
 Source: Yuan, Yang, Gu, Partial Order Aware Concurrency Sampling, CAV 2018, section 3.
 """
@@ -41,20 +41,20 @@ _OUTSIDE = "outside"
 
 
 class OperationTarget(NamedTuple):
-    """The object of an operation."""
+    """The object of an operation, and whether the operation changes it."""
 
     target: str
     """Name of the object; empty if no operation can race with this one."""
     changes: bool
 
     def races_with(self, other: "OperationTarget") -> bool:
-        """Return whether the order of the two operations may matter."""
+        """Return whether the order of the operations may matter."""
         return self.target == other.target and (self.changes or other.changes) and self.target != ""
 
 
 @lru_cache(maxsize=_LABELS_MAX)
 def operation_of(label: str) -> OperationTarget:
-    """Return the target named by a label. A leading ~, which marks a blocked task, is ignored."""
+    """Parse a label. A leading ~, the mark of a blocked task, is ignored."""
     label = label.removeprefix("~").removeprefix("notify ")
     kind, _, name = label.removeprefix("un").partition(" ")
     if kind in _MEETING_KINDS:
@@ -71,20 +71,19 @@ _START = operation_of("start")
 
 
 class POS:
-    """The POS policy. Invariant: `_granted` is the operation of the last chosen task, which has no priority yet."""
+    """Invariant: `_granted` is the operation of the last chosen task, which has no priority yet."""
 
     name = "pos"
     interrupts_on_wake = True
 
     def __init__(self, stream: Stream) -> None:
         self._draw = stream.raw_random
-        self._pending: dict[int, OperationTarget] = {}  # by task number: the next operation of the task
-        self._priorities: dict[int, float] = {}  # by task number: the priority of that operation
+        self._pending: dict[int, OperationTarget] = {}  # by task number
+        self._priorities: dict[int, float] = {}  # by task number, of that operation
         self._granted: OperationTarget = _START
         self._contested = False
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the task with the pending operation of highest priority."""
         pending, priorities, draw = self._pending, self._priorities, self._draw
         if current is not None:
             pending[current.number] = operation_of(label)
@@ -105,10 +104,7 @@ class POS:
         return best
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points after a choice.
-
-        A task that runs alone may pass any number of points until another task wakes.
-        """
+        """Grant 0 points after a choice. A task that runs alone needs no choice until another task wakes."""
         if self._contested:
             self._contested = False
             return 0

@@ -10,7 +10,7 @@ from . import Policy
 from .pct import PCT
 from .pos import POS
 
-_QUANTILES = 4096  # size of a table, because a logarithm for each quantum would be slower
+_QUANTILES = 4096  # of a table: a logarithm per quantum would be slower
 _AROUND = 1 << 60  # more than the number of tasks of any run
 _MEAN_QUANTA = (1, 3, 10, 40)
 _DEPTHS = (2, 3, 4)
@@ -18,7 +18,7 @@ _HORIZON_DIGITS = (1.5, 4.0)  # log10 of 30 to 10,000 points, because the length
 
 
 class RandomWalk:
-    """A uniform choice at the end of each quantum. Quanta are geometric with a mean of mean_quantum points."""
+    """Chooses uniformly after each quantum. Quanta are geometric with a mean of mean_quantum points."""
 
     name = "random-walk"
     interrupts_on_wake = False
@@ -33,7 +33,7 @@ class RandomWalk:
         return int(self._draw() * len(runnable))
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Draw a geometric number, 0 or more, mean_quantum - 1 on average."""
+        """Draw 0 or more, mean_quantum - 1 on average."""
         return self._quanta[int(self._draw() * _QUANTILES)]
 
 
@@ -41,7 +41,7 @@ class RandomWalk:
 def _quanta(mean: int) -> tuple[int, ...]:
     """Return quantiles of a geometric distribution, by inverse transform, at the middle of equal parts.
 
-    Their mean is mean - 1, because the last point of a quantum calls the policy and does not count.
+    Their mean is mean - 1: the last point of a quantum calls the policy and does not count.
     """
     if mean == 1:
         return (0,) * _QUANTILES  # log(0) would fail below
@@ -51,9 +51,9 @@ def _quanta(mean: int) -> tuple[int, ...]:
 
 
 class RoundRobin:
-    """Tasks take turns of `quantum` points in the order of their creation. No draws.
+    """Tasks take turns of `quantum` points in the order of creation. No draws.
 
-    This is the simplest schedule with preemption. It is the same for every seed, so a failure occurs with every seed.
+    The simplest schedule with preemption. A failure here occurs with every seed.
     """
 
     name = "round-robin"
@@ -67,16 +67,16 @@ class RoundRobin:
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return the next task after current, by number."""
         after = 0 if current is None else current.number + 1
-        # Tasks with lower numbers than current come last, because the modulus exceeds every task number.
+        # Numbers lower than current come last: the modulus exceeds every task number.
         return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _AROUND)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant the rest of a turn. Its first point has been passed already."""
+        """Grant the rest of a turn; its first point has passed already."""
         return self._free_points
 
 
 def draw_policy(stream: Stream) -> Policy:
-    """Draw a random walk, POS or PCT, with parameters. No single policy finds every order of events."""
+    """Draw a policy with parameters. No single policy finds every order of events."""
     kind = int(stream.raw_random() * 4)  # raw_random, because the record contains the schedule instead
     if kind == 0:
         return POS(stream)

@@ -17,16 +17,16 @@ from . import ENDLESS
 
 _NOBODY = "outside"
 Deviation = tuple[int, int]
-"""Number of contested points to pass since the last deviation; then the number of the other task to run."""
+"""Contested points to pass since the last deviation; the number of the other task to run."""
 
 
 def default_choice(runnable: Sequence[SimTask], current: SimTask | None, label: str) -> int:
-    """Return the next task of the default schedule: current if it can continue, else the first in runnable."""
+    """Return current if it can continue, else the first in runnable."""
     return 0 if current is None or label.startswith(FORCED) else runnable.index(current)
 
 
 class PointCounter:
-    """Names each point by task, label and occurrence. These names survive changes of the code."""
+    """Names each point by task, label and occurrence. Such names survive changes of the code."""
 
     __slots__ = ("_times",)
 
@@ -34,17 +34,14 @@ class PointCounter:
         self._times: dict[tuple[str, str], int] = {}
 
     def pass_point(self, current: SimTask | None, label: str) -> tuple[str, str, int]:
-        """Count one point and return its name: task, label, and the occurrence from 1."""
+        """Count a point; return task, label and occurrence from 1."""
         key = (_NOBODY if current is None else current.name, label)
         nth = self._times[key] = self._times.get(key, 0) + 1
         return (*key, nth)
 
 
 class Replay:
-    """Follows a labelled schedule and keeps the entries that no longer fit the code.
-
-    Invariant: `_left` has the entries that have not happened, by place.
-    """
+    """Follows a labelled schedule. Invariant: `_left` has the entries that have not happened, by place."""
 
     name = "replay"
     interrupts_on_wake = False
@@ -56,11 +53,10 @@ class Replay:
 
     @property
     def unmet(self) -> list[Switch]:
-        """Return the entries that have not happened: the point was not reached, or the chosen task could not run."""
+        """Return the entries that have not happened: point not reached, or chosen task not runnable."""
         return list(self._left.values())
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the task of the schedule's entry for this point, else the default."""
         place = self._points.pass_point(current, label)
         entry = self._left.get(place)
         if entry is not None:
@@ -75,18 +71,15 @@ class Replay:
         self._points.pass_point(current, label)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points while an entry is left, so that the kernel calls `choose` at every point.
-
-        Then grant all points.
-        """
+        """Grant 0 points while an entry is left: `choose` must count every point."""
         return 0 if self._left else ENDLESS
 
 
 class Labelling:
     """Follows a record of `Kernel.schedule` and writes it in labels.
 
-    The kernel calls this policy at every point, unlike the policy that made the record. Invariant: the first
-    `_followed` entries of the record have happened, the last of these at step `_last_step`.
+    Unlike the policy of the record, this one is called at every point. Invariant: the first `_followed` entries of the
+    record have happened, the last of these at step `_last_step`.
     """
 
     name = "labelling"
@@ -106,10 +99,7 @@ class Labelling:
         return len(self._record) - self._followed
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the task that ran next in the record.
-
-        Raises ReplayDivergedError if this run differs from the record.
-        """
+        """Raises ReplayDivergedError if this run differs from the record."""
         place = self._points.pass_point(current, label)
         default = default_choice(runnable, current, label)
         chosen = self._recorded(runnable, label, step)
@@ -123,11 +113,11 @@ class Labelling:
         self._points.pass_point(current, label)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points, because each occurrence of a label is counted."""
+        """Grant 0 points: each occurrence of a label is counted."""
         return 0
 
     def _recorded(self, runnable: Sequence[SimTask], label: str, step: int) -> int | None:
-        """Return the recorded choice for this point; None if the record has no entry for it."""
+        """Return the recorded choice; None if the record has no entry for this point."""
         is_forced = label.startswith(FORCED)
         points = step - self._last_step
         assert points >= 0, (step, self._last_step)
@@ -137,7 +127,7 @@ class Labelling:
             return None
         entry = self._record[self._followed]
         may_come_yet = points < entry[0] or (points == entry[0] and label != entry[1])
-        if may_come_yet and not is_forced:  # forced: a task that blocks has passed a point at the same step
+        if may_come_yet and not is_forced:  # a task that blocks has passed a point at this step
             return None
         names = [task.name for task in runnable]
         if (points, label) != tuple(entry[:2]) or entry[2] not in names:
@@ -150,8 +140,7 @@ class Labelling:
 class Deviating:
     """Follows deviations (points, other): after that many contested points, one of the other tasks runs.
 
-    Any part of such a list, also with smaller numbers, is a valid schedule for any code. The empty list is the default
-    schedule.
+    Any part of such a list, also with smaller numbers, is valid for any code. An empty list is the default schedule.
 
     Invariant: the first `_taken` deviations have happened, and `_wait` points remain before the next one.
     """
@@ -170,7 +159,6 @@ class Deviating:
         return f"Deviating({list(self._deviations)})"
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the default, or another task if a deviation is due."""
         assert len(runnable) > 1, len(runnable)
         default = default_choice(runnable, current, label)
         if self._taken == len(self._deviations):
@@ -178,7 +166,7 @@ class Deviating:
         if self._wait:
             self._wait -= 1
             return default
-        # `other` counts the tasks except the default, because choosing the default would be no deviation.
+        # `other` counts the tasks except the default, which would be no deviation.
         other = self._deviations[self._taken][1]
         self._taken += 1
         if self._taken < len(self._deviations):
@@ -186,8 +174,5 @@ class Deviating:
         return (default + 1 + other % (len(runnable) - 1)) % len(runnable)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points while a deviation is left, so that the kernel calls `choose` at every point.
-
-        Then grant all points.
-        """
+        """Grant 0 points while a deviation is left: `choose` must count every point."""
         return 0 if self._taken < len(self._deviations) else ENDLESS

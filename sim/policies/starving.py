@@ -1,7 +1,7 @@
 """Starving: wraps a policy and does not run one chosen task for a while.
 
-Unfair schedulers do this, and busy machines do it to tasks of low priority. The record of the schedule has the choices,
-so a replay does not use this policy. The draws are not recorded.
+Unfair schedulers do this, and busy machines do it to tasks of low priority. The draws are not recorded: a replay uses
+the recorded schedule instead of this policy.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ STARVED_TASK = "starved task"
 
 
 class Starving:
-    """A policy that starves a task.
+    """Starves one task at a time.
 
     Invariant: from step `_begin` to `_end`, `_victim` is not chosen once it is drawn. The inner policy chooses among
     the other tasks. Its argument `current` may be the victim.
@@ -38,12 +38,11 @@ class Starving:
         self._draw_next_period(0)
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the choice of the inner policy among all tasks except the victim."""
         self._draw_next_period(step)
         if step < self._begin:
             return self._policy.choose(runnable, current, label, step)
         if self._victim is None or self._victim.ended:
-            # Drawn among the tasks that can run now, because a task drawn earlier might not be runnable in this period.
+            # Drawn now, because a task drawn earlier might not be runnable in this period.
             self._victim = runnable[int(self._draw() * len(runnable))]
             self._is_counted = False
         others = [index for index, task in enumerate(runnable) if task is not self._victim]
@@ -55,7 +54,7 @@ class Starving:
         return others[self._policy.choose([runnable[index] for index in others], current, label, step)]
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Return the inner policy's quantum, limited to the start of the next period. The victim gets 0."""
+        """Return the inner policy's quantum up to the next period. The victim gets 0."""
         granted = self._policy.quantum(chosen, step)
         self._draw_next_period(step)
         if step < self._begin:
@@ -63,7 +62,7 @@ class Starving:
         return 0 if chosen is self._victim else granted
 
     def _draw_next_period(self, step: int) -> None:
-        """After the end of a starving period, draw the start and the length of the next one."""
+        """After a starving period, draw start and length of the next one."""
         if step < self._end:
             return
         self._victim = None
