@@ -1,8 +1,8 @@
 """Fault kinds: the table of all faults with cause, model, source and plan field.
 
 `plan.healed`, `plan.enabled_kinds`, the allowances of an oracle and the odds in a mix of faults follow from this table.
-Counters also have `crash <profile>` for each life that crashed, and `crash <moment> <operation>` for the operation at
-which it crashed.
+Counters also have `crash <profile>` for each crashed life, and `crash <moment> <operation>` for the operation of a
+crash.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _TCP = "RFC 9293"
 
 
 class Excuse(Flag):
-    """Effects of an injected fault that are no bug of the program. An oracle maps each value to its allowances."""
+    """Effects of a fault that are no bug of the program. An oracle maps each value to its allowances."""
 
     NOTHING = 0
     SYNC_ERROR = auto()
@@ -33,15 +33,15 @@ class Excuse(Flag):
     NO_SPACE = auto()
     DELAY = auto()
     PAUSE = auto()
-    """A delay that is not recorded where it happens, so it excuses every operation while its fault is enabled."""
+    """A delay that leaves no record, so it excuses every operation while its fault is enabled."""
     LASTING = auto()
-    """Combined with another value: the program cannot recover without a restart."""
+    """With another value: the program cannot recover without a restart."""
     REVERTED = auto()
-    """Combined with another value: data that readers saw in the page cache is gone."""
+    """With another value: data that readers saw in the page cache is gone."""
 
 
 class FaultRow(NamedTuple):
-    """One kind of fault: a row of the table."""
+    """One row of the table."""
 
     group: str
     name: str
@@ -53,16 +53,16 @@ class FaultRow(NamedTuple):
     model: str
     source: str
     knob: str = ""
-    """The field that enables this kind: of a plan in this package or in `sim`, or of a program's own plan."""
+    """The field that enables this kind, in a plan of this package, of `sim` or of a program."""
     follows: str = ""
-    """If this kind happens only after another kind: the knob of the other kind."""
+    """Knob of the kind after which this kind happens."""
     passes: bool = False
-    """Whether it is transient: it affects one operation, and a healed plan no longer has it."""
+    """Whether it affects only one operation; a healed plan no longer has it."""
     excuses: Excuse = Excuse.NOTHING
     odds: Sequence[float] = ()
     """Values of the knob in a mix of many faults. Empty: a mix includes the kind only by name."""
     by_scenarios: bool = False
-    """Whether only scenarios inject it, at an operation that they select."""
+    """Whether only scenarios inject it, at operations that they select."""
     by_probes: bool = False
     """Whether only probes inject it, into programs on a real system."""
 
@@ -72,12 +72,11 @@ _network = partial(FaultRow, GROUPS[-1], passes=True)  # all network kinds pass,
 
 
 class FaultKind(StrEnum):
-    """One kind of fault. Its text is the name in its row of the table."""
+    """One kind of fault. Its text is the name in its row."""
 
     row: FaultRow
 
     def __new__(cls, *columns: Any) -> "FaultKind":
-        """Turn a row of the table into a member."""
         found = FaultRow(*columns)
         kind = str.__new__(cls, found.name)
         kind._value_, kind.row = found.name, found

@@ -7,8 +7,7 @@
     late delivery    one transmission takes much longer than usual, and delays the rest of its stream
     failed poll      a wait for many connections fails
 
-`sim.network` applies faults of connections, such as resets and half-open ones. Transmissions of a
-host to itself have no faults.
+`sim.network` applies faults of connections, such as resets and half-open ones. A host has no faults to itself.
 
 Sources: Alquraan et al., "An Analysis of Network-Partitioning Failures in Cloud Systems", OSDI 2018; RFC 6298 section
 5.5, for retry intervals that double; RFC 9293 section 3.5.1, for half-open connections.
@@ -30,7 +29,7 @@ _PARTITION_NS_MIN = 100 * _MS
 
 
 class NetworkFaults(LinkConditions):
-    """The links of a network with faults. injected: counts of the faults."""
+    """The links of a network. injected: counts of faults."""
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: NetworkPlan) -> None:
         self.injected: Counter[str] = Counter()
@@ -40,16 +39,15 @@ class NetworkFaults(LinkConditions):
         self._latencies_ns = (plan.latency_us_min * _US, plan.latency_us_max * _US)
         self._blocked_until_ns: dict[tuple[str, str], int] = {}
         self._slow_until_ns: dict[tuple[str, str], int] = {}
-        self._sent_until_ns: dict[tuple[str, str], int] = {}  # end of the last transfer over a slow link
+        self._sent_until_ns: dict[tuple[str, str], int] = {}  # last transfer over a slow link
         self._late_until_ns: dict[tuple[str, str], int] = {}
-        """Arrival time of the last delivery that was delayed by a fault."""
+        """Arrival of the last late delivery."""
 
     def use(self, plan: NetworkPlan) -> None:
         self._plan = plan
-        self._chances = chances_of(plan)  # a dict, because every transmission reads a chance from it
+        self._chances = chances_of(plan)  # a dict: every transmission reads a chance
 
     def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
-        """Return the delivery delay of a transmission that is sent now."""
         if source == target:
             return _LOOPBACK_NS
         link = f"{source}>{target}"
@@ -67,18 +65,16 @@ class NetworkFaults(LinkConditions):
             self._late_until_ns[link] = max(arrives_ns, self._late_until_ns.get(link, 0))
 
     def late_until_ns(self, host: str) -> int:
-        """Return the virtual time at which all late deliveries from and to a host have arrived."""
+        """Return when all late deliveries from and to a host have arrived."""
         return max((until_ns for link, until_ns in self._late_until_ns.items() if host in link), default=0)
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
-        """Return the size of the first piece of a delivery, or size_bytes (at least 2) if it is not split."""
         link = f"{source}>{target}"
         if source == target or not self._inject_if(FaultKind.SPLIT_DELIVERY, link):
             return size_bytes
         return self._stream.between(1, size_bytes - 1, f"first piece {link}")
 
     def mishap(self, source: str, target: str) -> Mishap:
-        """Return the fault of a connection at this transmission."""
         if source == target:
             return Mishap.NONE
         link = f"{source}>{target}"
@@ -92,11 +88,9 @@ class NetworkFaults(LinkConditions):
         return source != target and self._inject_if(FaultKind.REFUSED_CONNECTION, f"{source}>{target}")
 
     def fails_poll(self, machine: str) -> bool:
-        """Draw whether a wait for many connections fails."""
         return self._inject_if(FaultKind.FAILED_POLL, machine)
 
     def is_silent_death(self, host: str, forced: bool | None) -> bool:
-        """Return whether a machine dies without sending a message to its peers."""
         return self._inject_if(FaultKind.SILENT_DEATH, host, None if forced is None else float(forced))
 
     def is_reset_at_death(self, host: str) -> bool:
@@ -112,15 +106,14 @@ class NetworkFaults(LinkConditions):
         self._sent_until_ns.clear()
 
     def _outage_ns(self, source: str, target: str, link: str) -> int:
-        """Return the remaining time of an outage plus the wait for the next retry; 0 without an outage."""
+        """Return the rest of an outage plus the wait for the next retry; 0 without an outage."""
         now_ns = self._kernel.now_ns
         left_ns = self._blocked_until_ns.get((source, target), 0) - now_ns
         if left_ns <= 0:
             left_ns = self._begin_outage(source, target, link)
         if left_ns <= 0:
             return 0
-        # A sender doubles its retry interval, so the first retry after an outage may be as late again as the outage was
-        # long.
+        # A sender doubles its retry interval, so its first retry may wait as long again as the outage.
         return left_ns + self._stream.below(min(left_ns, _TRY_AGAIN_NS_MAX), f"next try {link}")
 
     def _begin_outage(self, source: str, target: str, link: str) -> int:
@@ -133,12 +126,12 @@ class NetworkFaults(LinkConditions):
             return 0
         lasts_ns = self._draw_ns(_PARTITION_NS_MIN, plan.partition_ms_max, f"partition {link}")
         for direction in directions:
-            until_ns = self._blocked_until_ns.get(direction, 0)  # an outage of only this direction may last longer
+            until_ns = self._blocked_until_ns.get(direction, 0)  # an outage of this direction may last longer
             self._blocked_until_ns[direction] = max(until_ns, now_ns + lasts_ns)
         return lasts_ns
 
     def _queue_ns(self, source: str, target: str, link: str, size_bytes: int) -> int:
-        """Return the queueing and transfer time of bytes on a slow link; 0 on a normal link."""
+        """Return the queueing and transfer time on a slow link; 0 on other links."""
         plan, now_ns, direction = self._plan, self._kernel.now_ns, (source, target)
         if self._slow_until_ns.get(direction, 0) <= now_ns:
             if not size_bytes or not self._inject_if(FaultKind.SLOW_LINK, link):
@@ -155,7 +148,7 @@ class NetworkFaults(LinkConditions):
         return draw_duration_ns(self._stream, least_ns, most_ms, f"ns of a {label}", self._kernel.landmarks_ms)
 
     def _inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw whether to inject a fault, and count it. chance: replaces the plan's. 0 and 1 need no draw."""
+        """Draw and count a fault. chance: replaces that of the plan. 0 and 1 need no draw."""
         if chance is None:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):

@@ -1,8 +1,8 @@
 """Fault plans: chances of faults on one disk or one network, by default none.
 
-`kinds` explains each fault. On a disk, a chance is per operation to which the fault applies; the row in `kinds` lists
-these. On a network, it is per transmission over a link: bytes sent at once, or one direction of opening or closing a
-connection. Times are virtual.
+`kinds` explains each fault. On a disk, a chance is per operation to which the fault applies, see `kinds`. On a network,
+it is per transmission over a link: bytes sent at once, or one direction of opening or closing a connection. Times are
+virtual.
 
 Maximum durations are fields although few shipped scenarios vary them: stored plans contain them, and tests and users'
 scenarios need stalls shorter and longer than a timeout.
@@ -27,7 +27,7 @@ class FaultPlan:
     failing_sync: str = "ext4-ordered"
     """The file system that determines the state after a failed sync: one of FAILING_SYNCS, see `disk.syncs`."""
     failed_write_back_chance: float = 0.0
-    """Per sync of a file: it reports that an earlier background write-back of a page failed."""
+    """Per sync of a file, which then reports a failed background write-back of a page."""
     failed_directory_sync_chance: float = 0.0
     stopped_file_system_chance: float = 0.0
     lying_sync_chance: float = 0.0
@@ -39,20 +39,20 @@ class FaultPlan:
     failed_map_chance: float = 0.0
     failed_lookup_chance: float = 0.0
     failed_page_in_chance: float = 0.0
-    """Per view of clean pages through a map, in tasks that `limit_page_ins_to` or `with_page_ins` selects."""
+    """Per view of clean mapped pages, in tasks selected by `limit_page_ins_to` or `with_page_ins`."""
     failed_removal_chance: float = 0.0
     failed_rename_chance: float = 0.0
     refused_lock_chance: float = 0.0
     failed_creation_chance: float = 0.0
     failed_extend_chance: float = 0.0
     sparse: bool = False
-    """Whether a growing file gets its blocks only at the first write to them."""
+    """Whether a growing file gets a block only at the first write to it."""
     slow_io_chance: float = 0.0
     slow_io_ms_max: int = 1000
     slow_page_in_chance: float = 0.0
     """As failed_page_in_chance; the delay is at most slow_io_ms_max."""
     stall_chance: float = 0.0
-    """Per sync, and per operation that can be slowed by slow_io_chance."""
+    """Per sync, and per operation that slow_io_chance can slow."""
     stall_ms_max: int = 5000
     lost_write_chance: float = 0.0
     misdirected_write_chance: float = 0.0
@@ -67,7 +67,7 @@ class FaultPlan:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """The latency and the faults of a network's links."""
+    """Latency and faults of the links of a network."""
 
     latency_us_min: int = 50
     latency_us_max: int = 50
@@ -87,7 +87,7 @@ class NetworkPlan:
     refused_chance: float = 0.0
     failed_poll_chance: float = 0.0
     silent_death_chance: float = 0.0
-    """Per machine that dies, unless the kind of death is given."""
+    """Per death of a machine, unless its kind is given."""
     reset_at_death_chance: float = 0.0
 
     def __post_init__(self) -> None:
@@ -113,5 +113,5 @@ def chances_of(plan: FaultPlan | NetworkPlan) -> dict[FaultKind, float]:
 
 
 def enabled_kinds(plan: FaultPlan | NetworkPlan) -> Iterator[str]:
-    """Yield the names of the kinds that the plan enables, without those that only follow another kind."""
+    """Yield the enabled kinds, without those that only follow another kind."""
     yield from (kind.value for kind in chances_of(plan))

@@ -89,7 +89,7 @@ class Timers:
 
 
 class OneMoment:
-    """Suspends the quantum inside a block of `Kernel.at_one_moment`."""
+    """Suspends the quantum in a block of `Kernel.at_one_moment` and restores it at the end."""
 
     __slots__ = ("_before", "_kernel")
 

@@ -170,7 +170,7 @@ class WaitQueue(Waiting):
 
 
 class SimSignal(WaitQueue):
-    """Wakes one waiting task, or the next task that waits.
+    """Wakes one task that waits now or later.
 
     Invariant: tasks queue only while the signal is not set. `notify` sets it and wakes one task.
     """
@@ -371,7 +371,7 @@ class Machine:
         self.name = name
         self.alive = True
         self.wall_offset_ms = 0
-        """ms between wall clock and virtual time; faults step it."""
+        """Added to the wall clock; a fault may step it forward or backward."""
         self.at_death: list[Callable[[], None]] = []
         """Functions called once when the machine is switched off, before its tasks end."""
         self.leftover_tasks: list[str] = []

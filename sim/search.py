@@ -184,7 +184,7 @@ class ScheduleSearch(Generic[T]):
         self.is_complete = False
         """Whether every schedule within the bound was explored, here or in the search up to `after`."""
         self.runs = 0
-        """Includes repeated runs of cheaper schedules, which lead to more expensive ones."""
+        """Number of runs, including repeated runs of cheaper schedules, which lead to more expensive ones."""
         self._run = run
         self._limit = limit
         self._after = None if after is None else parse_deviations(after)

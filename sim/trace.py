@@ -54,7 +54,7 @@ class RollingDigest:
         return self._kept + array("Q", self.pending)
 
     def count_words(self) -> int:
-        """Requires `keep_words`."""
+        """Count the words so far. Requires `keep_words`."""
         assert self._kept is not None, "words were not kept"
         return len(self._kept) + len(self.pending)
 

@@ -1,6 +1,6 @@
 """Crash images: the page cache, the durable state, or a mix of both after a power cut.
 
-This module applies losses that are already drawn. `sampling` draws them.
+`sampling` draws the losses that this module applies.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
 
 
 def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
-    """Return the image after all dirty pages are written back. Data that failed syncs dropped is missing."""
+    """Return the image after write-back of all dirty pages. Data that failed syncs dropped is missing."""
     contents = {}
     for path, inode in entries.contents():
         inode.make_durable(upto, 0, inode.size_bytes)
@@ -43,23 +43,24 @@ def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Imag
 
 @dataclass(slots=True, eq=False)
 class PowerCut:
-    """One loss of the page cache: metadata first, then dirty pages by path. The disk itself does not change."""
+    """One loss of the page cache: metadata, then dirty pages by path. The disk does not change."""
 
     _profile: CrashProfile
     _names: Namespace
     page_bytes: int
     _sector_bytes: int
     damage: list[DamagedRange] = field(default_factory=list)
-    """Sectors that this cut filled with garbage, with durable bytes among them."""
+    """Sectors that this cut filled with garbage, durable bytes among them."""
 
     @property
     def page_sectors(self) -> int:
-        """Return how many sectors a page has if it can be torn, else 0."""
+        """Number of sectors of a page if it can be torn, else 0."""
         return 0 if self._profile.whole_pages else self.page_bytes // self._sector_bytes
 
     def unsure_changes(self) -> list[Change]:
-        """Return the metadata changes that a crash may lose, in order. Changes for which Metadata.is_in_order holds
-        survive as a prefix.
+        """Return the metadata changes that a crash may lose, in order.
+
+        Changes for which Metadata.is_in_order holds survive as a prefix.
         """
         metadata, names = self._profile.metadata, self._names
         unsynced = [change for change in names.journal if not change.synced]
@@ -76,7 +77,7 @@ class PowerCut:
         """Return names and sizes without the lost changes, and count each loss in injected."""
         assert lost.keys() <= {change.number for change in self._names.journal}, lost
         entries = self._names.durable.copy()
-        undone: list[Change] = []  # lost renames of directories, which the paths of later changes must undo
+        undone: list[Change] = []  # lost renames of directories, undone in the paths of later changes
         for recorded in self._names.journal:
             change = recorded
             for one in reversed(undone):
@@ -95,7 +96,7 @@ class PowerCut:
         return entries
 
     def dirty_pages(self, entries: MetadataState) -> list[DirtyPage]:
-        """Return the pages with several possible versions within the surviving sizes, under each file's first name."""
+        """Return the surviving pages with several possible versions, under the first name of each file."""
         files = entries.contents()
         # Reversed, so that the first name wins. Under two names, one page could be torn in two ways.
         first_name = {inode.identity: path for path, inode in reversed(files)}
@@ -111,7 +112,7 @@ class PowerCut:
         written = entries.written.get(inode.identity, -1) if self._profile.data_before_size else -1
         for page, writes in inode.dirty_pages(size_bytes):
             least = 0
-            # If data is written before the size, a surviving size implies the data that was appended before it.
+            # A surviving size implies the data that was appended before it.
             while least < len(writes) and writes[least][0] <= written:
                 least += 1
             if inode.in_drive and self._profile.drive_cache_survives:
@@ -127,7 +128,7 @@ class PowerCut:
         injected: Counter[str],
         wall_start_ms: int,
     ) -> Image:
-        """Return the durable files, with each dirty page as its outcome says. Count the outcomes in injected."""
+        """Return the durable files with the outcome of each dirty page. Count the outcomes in injected."""
         outcomes: dict[str, list[tuple[DirtyPage, PageOutcome]]] = {}
         for page, page_outcome in zip(dirty, page_outcomes, strict=True):
             outcomes.setdefault(page.path, []).append((page, page_outcome))
@@ -161,7 +162,7 @@ class PowerCut:
                     injected[FaultKind.GARBAGE_SECTOR] += tears.garbage
                     self.damage += self._garbage(page, page_outcome)
             else:
-                if version == len(page.writes):  # the visible version of the page
+                if version == len(page.writes):
                     content[:] = inode.readable[start : start + len(content)]
                 else:
                     apply_version(content, start, page.writes[:version])

@@ -1,7 +1,7 @@
 """Crash enumeration: lists every state that a crash may leave, or a selection.
 
-If the number of combinations (versions of pages, sectors, changes) is within a limit, all are tried. Otherwise these
-states are tried, up to the limit:
+All combinations (versions of pages, sectors, changes) are tried if the limit allows. Otherwise these states are tried,
+up to the limit:
 
     no loss, and every loss; all changes after some operation lost
     only one page lost, or only one page kept; each version in between; one page torn at each sector boundary
@@ -9,8 +9,8 @@ states are tried, up to the limit:
     some states drawn in the same way as a power cut of a run
 
 A partly lost growth is tried with two lengths: one byte of it survives, or all but one. Tears inside sectors and
-garbage are only sampled. If they are the main fault of the kind of crash, they are tried first. Most states equal
-others, so the digest of a state is computed before its image, and the image only on demand.
+garbage are only sampled, and first if they are the main fault of the kind of crash. Most states equal others, so the
+digest of a state is computed first, and the image only on demand.
 
 Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (ALICE: prefixes, and single operations left
 out); Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018.
@@ -34,13 +34,13 @@ from .profiles import CrashProfile
 from .sampling import decide_lost_changes, draw_lost_changes, draw_page_outcomes, record_page_outcome
 
 DRAWN_STATES = 16
-"""Number of drawn states if there are too many states to try all."""
+"""Number of drawn states if there are too many to try all."""
 Chosen = tuple[int, ...]
-"""For each dirty page, in order, the number of the selected outcome."""
+"""For each dirty page, in order, the number of its outcome."""
 
 
 class CrashLosses(NamedTuple):
-    """Losses of one state: changes with the surviving bytes of a growth, and the outcome of each dirty page."""
+    """Lost changes with the surviving bytes of a growth, and the outcome of each dirty page."""
 
     changes: tuple[tuple[Change, int], ...]
     pages: tuple[tuple[DirtyPage, PageOutcome], ...]
@@ -48,12 +48,12 @@ class CrashLosses(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CrashState:
-    """One crash state: the lost metadata changes, and the outcomes of the dirty pages."""
+    """One crash state: lost metadata changes, and outcomes of dirty pages."""
 
     _variant: "MetadataVariant | SurvivingCache"
     _chosen: Chosen
     digest: str
-    """Digest of the state's image. It is computed before the image, because most states equal others."""
+    """Digest of the image, computed before the image."""
 
     def __post_init__(self) -> None:
         assert len(self._chosen) == len(self._variant.pages), (self._chosen, len(self._variant.pages))
@@ -69,12 +69,12 @@ class CrashState:
 
     @property
     def dirty_pages(self) -> list[DirtyPage]:
-        """Return the dirty pages with several versions, in the order of `Chosen`."""
+        """Dirty pages with several versions, in the order of `Chosen`."""
         return [page.page for page in self._variant.pages]
 
     @property
     def losses(self) -> int:
-        """Return the number of lost changes plus the number of pages that are not at their latest version."""
+        """Number of lost changes, plus pages that are not at their latest version."""
         pages = zip(self._variant.pages, self._chosen, strict=True)
         return len(self.lost) + sum(number != page.latest for page, number in pages)
 
@@ -96,14 +96,14 @@ class SurvivingCache:
 
 
 class DurableFiles:
-    """The durable files and their digest contributions, by content and length. All variants share them."""
+    """The durable files and their digest contributions, shared by all variants."""
 
     def __init__(self, wall_ms: int) -> None:
         self._wall_ms = wall_ms
         self._files: dict[tuple[str, int, int], tuple[FileImage, bytes]] = {}
 
     def file(self, path: str, inode: Inode, entries: MetadataState) -> tuple[FileImage, bytes]:
-        """Return a file at its surviving length, and its contribution to a digest."""
+        """Return the file at its surviving length, and its digest contribution."""
         size_bytes = entries.sizes.get(inode.identity, 0)
         key = (path, inode.identity, size_bytes)
         known = self._files.get(key)
@@ -114,7 +114,7 @@ class DurableFiles:
 
 
 class MetadataVariant:
-    """The names and sizes after some changes are lost, and all states of the pages with these names and sizes."""
+    """The names and sizes after some changes are lost, and all states of their pages."""
 
     def __init__(self, cut: PowerCut, lost: Lost, sector_faults: SectorFaults, durable_files: DurableFiles) -> None:
         page_bytes = cut.page_bytes
@@ -123,8 +123,8 @@ class MetadataVariant:
         self._directories = tuple(sorted(entries.directories - {"/"}))
         self._durable: dict[str, FileImage] = {}
         self._pieces = {path: directory_piece(path) for path in self._directories}
-        """Digest contributions of the durable state, by path, directories first."""
-        self._twins: dict[str, list[str]] = {}  # for the first name of a file, its other names
+        """Digest contributions by path, directories first."""
+        self._twins: dict[str, list[str]] = {}  # the other names of a file by its first name
         first: dict[int, str] = {}
         for path, file in sorted(entries.names.items()):
             if file in entries.symlinks:
@@ -146,7 +146,7 @@ class MetadataVariant:
         self._tried: set[Chosen] = set()
 
     def states(self, wanted: Iterable[Chosen]) -> Iterator[CrashState]:
-        """Yield the state of each given choice, without repeats."""
+        """Yield the states of choices that were not tried before."""
         for chosen in wanted:
             if chosen not in self._tried:
                 self._tried.add(chosen)
@@ -156,7 +156,7 @@ class MetadataVariant:
         return CrashState(self, chosen, self._digest(chosen))
 
     def drawn(self, page_outcomes: Iterable[PageOutcome]) -> Chosen:
-        """Return the choice with these page outcomes."""
+        """Return the choice with these outcomes."""
         return tuple(page.number(one) for page, one in zip(self.pages, page_outcomes, strict=True))
 
     def before_operation(self, operation: int) -> Chosen:
@@ -165,23 +165,22 @@ class MetadataVariant:
 
     @property
     def extremes(self) -> tuple[Chosen, Chosen]:
-        """Return the choice in which all writes survive, and the one in which only durable writes survive."""
+        """The choice in which all writes survive, and the one in which only durable writes survive."""
         return tuple(page.latest for page in self.pages), tuple(page.least for page in self.pages)
 
     def every(self) -> Iterator[Chosen]:
-        """Yield every combination of the outcomes found for the pages."""
         return product(*[range(len(page.contents)) for page in self.pages])
 
     def single(self) -> Iterator[Chosen]:
-        """Yield the choices in which one page is torn, or has another version than all other pages."""
+        """Yield choices in which one page is torn, or has another version than all other pages."""
         return self._one_page_at(lambda page: chain(page.versions, page.tears()))
 
     def with_sector_faults(self) -> Iterator[Chosen]:
-        """Yield the choices in which one page is torn inside a sector, or contains garbage."""
+        """Yield choices in which one page is torn inside a sector, or contains garbage."""
         return self._one_page_at(PageOutcomes.with_sector_faults)
 
     def _one_page_at(self, numbers: Callable[[PageOutcomes], Iterable[int]]) -> Iterator[Chosen]:
-        """Yield choices in which one page has each of its numbers, and all other pages are kept or all are lost."""
+        """Yield choices in which one page has each of these numbers; all other pages are kept, or all are lost."""
         everything, nothing = self.extremes
         for index, page in enumerate(self.pages):
             for number in numbers(page):
@@ -218,17 +217,17 @@ class MetadataVariant:
         content = with_pages(
             durable.held, {self.pages[index].start: self.pages[index].contents[chosen[index]] for index in indexes}
         )
-        # Return the same object if unchanged, because its digest is already computed.
+        # The digest of the same object is already computed.
         return durable if content is durable.held else FileImage(content, durable.mtime_ms)
 
 
 class CrashStates:
-    """The states of one crash, built on first use. whole: the image if the page cache survives, else None."""
+    """The states of one crash, built on first use. whole: the image if the page cache survives."""
 
     is_exhaustive: bool
     """Whether all states are included, except faults inside sectors and some lengths of partial growth."""
     was_cut: bool
-    """Whether the limit has left out states. Valid after the iteration has ended."""
+    """Whether the limit has left out states. Valid after the iteration."""
 
     def __init__(
         self,
@@ -268,12 +267,12 @@ class CrashStates:
         states = self._representatives() if self._product is None else self._everything(self._product)
         made = list(islice(states, self._limit))
         self.was_cut = next(states, None) is not None
-        # `_find_all_variants` counts the states up to the limit, without those that have faults inside sectors.
+        # `_find_all_variants` counts only states without faults inside sectors.
         assert not (self.was_cut and self._product is not None) or self._sector_faults.is_possible, self._limit
         return made
 
     def decisions(self, state: CrashState, stream_name: str) -> list[Decision]:
-        """Return the decisions that lead a replay to a state: draws from the stream of the given name."""
+        """Return the draws of the named stream that lead a replay to the state."""
         if self._whole is not None:
             return []
         stream = Choices("").stream(stream_name)
@@ -285,7 +284,7 @@ class CrashStates:
         return stream.decisions()
 
     def drawn(self, stream: Stream) -> CrashState:
-        """Return the state that the draws of a stream select. `decisions` is the inverse."""
+        """Return the state that the stream selects. `decisions` is the inverse."""
         if self._whole is not None:
             return CrashState(SurvivingCache(self._whole), (), self._whole.digest())
         variant, chosen = self._draw_state(stream)
@@ -308,15 +307,15 @@ class CrashStates:
     # -- all of them -------------------------------------------------------------------------------
 
     def _find_all_variants(self) -> list[MetadataVariant] | None:
-        """Return every variant with all outcomes of its pages, or None if there are more states than the limit."""
-        if (len(self._ordered) + 1) << len(self._single) > self._limit:  # checked before any state is built
+        """Return all variants with all outcomes of their pages. None: there are more states than the limit."""
+        if (len(self._ordered) + 1) << len(self._single) > self._limit:
             return None
         variants = []
         states = 0
         for lost in self._all_losses():
             variant = self._variant(lost)
             if variant in variants:
-                continue  # another set of lost changes has already led to this variant
+                continue  # other lost changes have led to this variant
             left = self._limit - states
             if 1 << len(variant.pages) > left or not all(page.find_all(left) for page in variant.pages):
                 return None
@@ -333,7 +332,7 @@ class CrashStates:
                 yield from self._with_partial_growths(single.union(self._ordered[kept:]))
 
     def _with_partial_growths(self, numbers: Iterable[int]) -> Iterator[Lost]:
-        """Yield the loss of the given changes: complete, and with each partial growth."""
+        """Yield the complete loss of these changes, and the loss with each partial growth."""
         whole = dict.fromkeys(sorted(numbers), 0)
         growths = self._profile.partial_growths(self._unsure, whole)
         for parts in product(*(sorted({0, 1, growth.grown_bytes - 1}) for growth in growths)):
@@ -354,9 +353,7 @@ class CrashStates:
     def _representatives(self) -> Iterator[CrashState]:
         kept = self._variant({})
         yield from kept.states(kept.extremes)
-        if (
-            self._tears_sectors
-        ):  # the main fault of this kind of crash comes first, because the limit drops the last states
+        if self._tears_sectors:  # the main fault of this kind of crash, first because the limit drops the last states
             yield from kept.states(kept.with_sector_faults())
         yield from self._states_before_operations(kept)
         for lost in self._few_losses():
@@ -370,7 +367,7 @@ class CrashStates:
             yield from kept.states(kept.with_sector_faults())
 
     def _states_before_operations(self, kept: MetadataVariant) -> Iterator[CrashState]:
-        """Yield the states without any unsure change or write after some operation."""
+        """Yield states in which all unsure changes and writes after some operation are lost."""
         numbers = {number for page in kept.pages for number, _, _ in page.page.writes}
         unsure = [*self._ordered, *self._single]
         for operation in sorted(numbers.union(unsure), reverse=True):
@@ -378,9 +375,8 @@ class CrashStates:
             yield from variant.states([variant.before_operation(operation)])
 
     def _few_losses(self) -> Iterator[Lost]:
-        """Yield losses: only one unordered change lost, or only one kept; each prefix of the ordered changes; all
-        changes lost.
-        """
+        """Yield the loss of all changes, of one unordered change, of all but one, and of ordered changes after a
+        prefix."""
         unsure = dict.fromkeys([*self._ordered, *self._single], 0)
         yield unsure
         for number in self._single:
@@ -390,7 +386,7 @@ class CrashStates:
             yield from self._with_partial_growths(self._ordered[kept:])
 
     def _draw_state(self, stream: Stream) -> tuple[MetadataVariant, Chosen]:
-        """Draw a state in the same way as a power cut of a run."""
+        """Draw a state as for a power cut of a run."""
         variant = self._variant(draw_lost_changes(stream, self._profile, self._unsure))
         dirty = [page.page for page in variant.pages]
         outcomes = draw_page_outcomes(stream, dirty, self._cut.page_sectors, self._sector_faults)

@@ -1,9 +1,9 @@
 """Page outcomes: the possible contents of one dirty page after a power cut.
 
 Version k of a page is its durable state plus the first k of its pending writes. Each sector of a torn page is from one
-of two versions, because a disk writes whole sectors and may stop between two of them. Worse disks stop inside a sector,
-so that the sector begins with bytes of the newer version. Other disks leave garbage in sectors in flight (those in
-which the two versions differ). The garbage is determined by a number:
+of two versions: a disk writes whole sectors and may stop between two of them. Worse disks stop inside a sector, which
+then begins with bytes of the newer version. Other disks leave garbage in sectors in flight (those in which the two
+versions differ). A number determines the garbage:
 
     1      zeros, as after an erase before programming
     2      0xFF, as in an erased flash block
@@ -24,7 +24,7 @@ from ..disk.content import Content
 from ..disk.page_cache import Write
 
 FILLINGS = 1 << 16
-"""Count of garbage numbers. Number 0 means no garbage."""
+"""Count of garbage numbers. 0 means no garbage."""
 _ZEROS, _ONES = 1, 2
 _TRIED_FILLINGS = (1, 2, 3, 4)  # one of each kind: zeros, ones, another sector's bytes, random bytes
 
@@ -36,17 +36,15 @@ class PageOutcome(NamedTuple):
     other: int = 0
     sectors: int = 0
     torn_at: int = 0
-    """Offset in the page of a tear inside a sector: bytes before it are newer, the rest older. 0 and sector boundaries:
-    no tear.
-    """
+    """Offset in the page of a tear inside a sector: newer bytes, then older ones. 0 and sector boundaries: no tear."""
     garbage: int = 0
-    """Bit s is set: sector s contains garbage if its two versions differ."""
+    """Bit s: sector s contains garbage if its two versions differ."""
     filling: int = 0
-    """Number of the garbage (see the function `garbage`). 0: none."""
+    """Garbage number (see `garbage`). 0: none."""
 
 
 class DirtyPage(NamedTuple):
-    """A page with unsynced writes. least: the earliest version that a crash can leave."""
+    """A page with unsynced writes. A crash leaves version least or a later one."""
 
     path: str
     page: int
@@ -55,12 +53,12 @@ class DirtyPage(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the label of draws about this page."""
+        """Label of draws about this page."""
         return f"page {self.path}#{self.page}"
 
 
 class SectorFaults(NamedTuple):
-    """Faults of single sectors of torn pages. Fields as in FaultPlan; torn_page_chance as in CrashProfile."""
+    """Faults of single sectors. Fields as in FaultPlan; torn_page_chance as in CrashProfile."""
 
     sector_bytes: int = 512
     torn_bytes_chance: float = 0.0
@@ -85,9 +83,9 @@ _WHOLE = Tears()
 
 
 class PageOutcomes:
-    """The possible contents of one page, numbered in the order found. Outcomes with equal contents share a number.
+    """The possible contents of one page, numbered in the order found. Equal contents share a number.
 
-    durable_bytes: the whole durable file, at its length after the power cut. page_sectors 0: no tears.
+    durable_bytes: the durable file at its length after the power cut. page_sectors 0: no tears.
     """
 
     def __init__(
@@ -118,27 +116,27 @@ class PageOutcomes:
 
     @property
     def latest(self) -> int:
-        """Return the number of the visible version."""
+        """Number of the visible version."""
         return self.number(PageOutcome(len(self.page.writes)))
 
     @property
     def least(self) -> int:
-        """Return the number of the page with only its durable writes."""
+        """Number of the page with only its durable writes."""
         return self.number(PageOutcome(self.page.least))
 
     @property
     def versions(self) -> list[int]:
-        """Return the numbers of all its versions, oldest first."""
+        """Numbers of all versions, oldest first."""
         latest = len(self.page.writes)
         return [self.number(PageOutcome(version)) for version in range(self.page.least, latest + 1)]
 
     def before_operation(self, operation: int) -> int:
-        """Return the number of the page with only its durable writes and those before an operation."""
+        """Return the number of the page with its durable writes and those before an operation."""
         earlier = bisect_left(self.page.writes, operation, key=lambda write: write[0])
         return self.number(PageOutcome(max(self.page.least, earlier)))
 
     def find_all(self, limit: int) -> bool:
-        """Find every version and every tear between two versions. Return False as soon as there are more than limit."""
+        """Find every version and every tear between two versions. False: there are more than limit."""
         versions = range(self.page.least, len(self.page.writes) + 1)
         for version in versions:
             self.number(PageOutcome(version))
@@ -156,7 +154,7 @@ class PageOutcomes:
         return True
 
     def tears(self) -> Iterator[int]:
-        """Yield tears at each sector boundary, of the last write alone and of all unsynced writes together."""
+        """Yield tears at each sector boundary, of the last write and of all unsynced writes together."""
         latest = len(self.page.writes)
         for older in sorted({self.page.least, max(self.page.least, latest - 1)}):
             flying = self._sectors_in_flight(older, latest)
@@ -165,7 +163,7 @@ class PageOutcomes:
                     yield self.number(PageOutcome(older, latest, sum(1 << sector for sector in newer)))
 
     def with_sector_faults(self) -> Iterator[int]:
-        """Yield a sample of tears inside sectors and of garbage, for the last write."""
+        """Yield some tears inside sectors and some garbage, for the last write."""
         latest = len(self.page.writes)
         older = latest - 1
         if older < self.page.least:
@@ -181,7 +179,7 @@ class PageOutcomes:
                     yield self.number(PageOutcome(older, latest, before, 0, 1 << sector, filling))
 
     def _sectors_in_flight(self, older: int, newer: int) -> list[int]:
-        """Return the sectors in which two versions differ. Empty if the page cannot be torn."""
+        """Return the sectors in which two versions differ; none if the page cannot be torn."""
         if not self._page_sectors:
             return []
         one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
@@ -190,7 +188,7 @@ class PageOutcomes:
         return [sector for sector, at in enumerate(starts) if one[at : at + size] != other[at : at + size]]
 
     def _tear_offsets(self, older: int, newer: int, sector: int) -> list[int]:
-        """Return three offsets inside a sector: after the first differing byte, in the middle, before the last one."""
+        """Return up to three offsets: after the first differing byte, in the middle, before the last one."""
         one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
         first = sector * self._sector_faults.sector_bytes
         last = min(first + self._sector_faults.sector_bytes, len(one))
@@ -207,7 +205,7 @@ class PageOutcomes:
 
 
 def apply_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
-    """Apply writes to a page, within the length of the page. start: the file offset of the page."""
+    """Apply writes within the length of the page. start: file offset of the page."""
     end = start + len(page)
     for _, at, data in writes:
         stop = at + len(data)
@@ -215,7 +213,7 @@ def apply_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
             page[at - start : stop - start] = data
         else:
             first, last = max(at, start), min(stop, end)
-            if first < last:  # a write may be after the surviving end of the file
+            if first < last:  # else the write is after the surviving end of the file
                 page[first - start : last - start] = data[first - at : last - at]
 
 
@@ -227,16 +225,15 @@ def apply_outcome(
     sector_bytes: int,
     durable: Content = b"",
 ) -> Tears:
-    """Apply an outcome to a durable page at file offset start, and return its damage. durable: the whole file, for
-    garbage.
+    """Apply an outcome to a durable page at file offset start. Return the damage.
 
-    The page is not torn if all sectors in flight have the same version.
+    The page is not torn if all sectors in flight have the same version. durable: the file, for garbage.
     """
     is_torn = page_outcome.sectors or page_outcome.torn_at or page_outcome.filling
     if page_outcome.version == page_outcome.other or not is_torn:
         apply_version(page, start, writes[: page_outcome.version])
         return _WHOLE
-    other = page[:]  # built from the durable page, because the other version may have fewer writes than this one
+    other = page[:]  # from the durable page: the other version may have fewer writes
     apply_version(other, start, writes[: page_outcome.other])
     apply_version(page, start, writes[: page_outcome.version])
     chosen = page[:]
@@ -254,7 +251,7 @@ def apply_outcome(
 
 
 def _tear_sector(page: bytearray, older: bytearray, newer: bytearray, torn_at: int, sector_bytes: int) -> int:
-    """Make the bytes of a sector newer before torn_at, older after it. Return 1 if it then mixes versions."""
+    """Make a sector newer before torn_at and older after it. Return 1 if it then mixes versions."""
     first = torn_at - torn_at % sector_bytes
     assert first < torn_at, "a tear at a sector's first byte tears nothing"
     last = min(first + sector_bytes, len(older))
@@ -272,7 +269,7 @@ def _apply_garbage(
     sector_bytes: int,
     durable: Content,
 ) -> int:
-    """Fill the selected sectors in flight with garbage. Return how many sectors then equal neither version."""
+    """Fill the selected sectors in flight with garbage. Return how many then equal neither version."""
     harmed = 0
     for sector, first in enumerate(range(0, len(one), sector_bytes)):
         last = min(first + sector_bytes, len(one))
@@ -284,7 +281,7 @@ def _apply_garbage(
 
 
 def garbage(filling: int, file: Content, start: int, end: int, sector_bytes: int) -> bytes:
-    """Return garbage for [start, end), one sector of a file. file: its durable content."""
+    """Return garbage for the sector [start, end) of a durable file."""
     assert 0 < filling < FILLINGS, filling
     size_bytes = end - start
     if filling == _ZEROS:

@@ -13,32 +13,32 @@
     torn-sectors  lost        any combination                   in any order    torn    keeps its content
 
 Lost page cache: each unsynced page has some version since its last sync, independent of other pages. In a torn page,
-some sectors have one version and the rest another. With torn-sectors every unsynced page is torn, and a sector may be
-torn as well: its bytes are newer up to some offset. This models media that write smaller units (persistent memory: 8
-bytes) and drives without atomic sectors. After an os-crash the drive still has power. It finishes accepted writes, so
-no page is torn, and its cache survives (`lying sync`).
+some sectors have one version and the rest another. With torn-sectors every unsynced page is torn, and sectors may be
+torn too: the bytes up to some offset are newer. This models media that write smaller units (persistent memory: 8 bytes)
+and drives without atomic sectors. After an os-crash the drive still has power. It finishes accepted writes, so no page
+is torn, and its cache survives (`lying sync`).
 
-In order: a prefix of the changes survives, because the whole file system has one journal. A sync commits all changes up
-to its own file's last change. For fdatasync and msync only changes of length, blocks or names count (`Namespace`).
+In order: a prefix of the changes survives, because the file system has one journal. A sync commits all changes up to
+the last one of its file. For fdatasync and msync only changes of length, blocks or names count (`Namespace`).
 
-Grown lengths (xfs and ext4, delayed allocation): blocks are assigned and the length is logged at write-back. So the
-length of a file that grew by `write` may be lost independently of other changes. A length set by fallocate is logged in
-order. ext4 has one order for all changes, so a surviving length implies the changes logged before the file grew. ext4
-allocates at once, and so logs the length in order, in two cases (auto_da_alloc): when a file is renamed over another,
-and when an emptied file is closed after writes. The simulation does not see this close. ext4 has default mount options;
+Grown lengths (xfs and ext4, delayed allocation): write-back assigns blocks and logs the length. So the length of a file
+that grew by `write` may be lost independently of other changes. A length set by fallocate is logged in order. ext4 has
+one order for all changes, so a surviving length implies the changes logged before the file grew. ext4 allocates at
+once, and so logs the length in order, in two cases (auto_da_alloc): when a file is renamed over another, and when an
+emptied file is closed after writes. The simulation does not see this close. ext4 has default mount options;
 ext4-ordered has nodelalloc.
 
-Logged (btrfs): a transaction of the whole file system survives as a whole or not at all. Before it is committed, a sync
-logs either one file with its name and the new directories above it, or one directory. Other names, even older ones, may
-be lost.
+Logged (btrfs): a transaction of the whole file system survives completely or not at all. Before its commit, a sync logs
+either one file with its name and the new directories above it, or one directory. Other names, even older ones, may be
+lost.
 
 Before length: data appended by `write` is durable before its length, so no zeros or old blocks appear. Stores through a
 map into fallocated space have no such guarantee.
 
 In steps: for fallocate, ext4 and btrfs log the length with each extent, so a crash may leave any length in between. xfs
-sets the length once, at the end. If a file system does not support fallocate, the C library writes block by block, so
-even a process kill may leave a length in between. Files of a run may be smaller than a block, so these lengths are in
-bytes. Of the growths lost in order, the first may be partial.
+sets the length once, at the end. Without fallocate in the file system, the C library writes block by block, so even a
+process kill may leave a length in between. Files of a run may be smaller than a block, so these lengths are in bytes.
+Of the growths lost in order, the first may be partial.
 
 strict-posix means POSIX on a drive with atomic sectors. It allows every image of the other profiles except
 torn-sectors. Not modelled, because they lose less: btrfs flushes a new file before it replaces another by rename, xfs
@@ -75,7 +75,7 @@ from ..kinds import FaultKind
 
 
 class Metadata(Enum):
-    """Rules by which unsynced metadata changes survive: creations, sizes, renames and removals."""
+    """Which unsynced metadata changes survive: creations, sizes, renames and removals."""
 
     KEPT = "all of them"
     PREFIX = "the first ones, in order"
@@ -85,7 +85,7 @@ class Metadata(Enum):
     ANY = "any of them"
 
     def is_in_order(self, change: Change) -> bool:
-        """Return whether a change survives whenever a later ordered one does. Unordered changes are independent."""
+        """Whether a change survives whenever a later ordered one does. Unordered changes are independent."""
         if self is Metadata.PREFIX_BUT_GROWTH:
             return not (isinstance(change, Extend) and change.by_write)
         if self is Metadata.PREFIX_BUT_DELAYED:
@@ -93,7 +93,6 @@ class Metadata(Enum):
         return self is not Metadata.ANY
 
     def split(self, changes: Sequence[Change]) -> tuple[Sequence[Change], Sequence[Change]]:
-        """Return the ordered and the unordered changes."""
         if self is Metadata.ANY:
             return (), changes
         if self not in (Metadata.PREFIX_BUT_GROWTH, Metadata.PREFIX_BUT_DELAYED):
@@ -102,7 +101,7 @@ class Metadata(Enum):
         return ordered, [change for change in changes if not self.is_in_order(change)]
 
     def is_lost_with_ordered(self, change: Change, first_lost: int | None) -> bool:
-        """Return whether an unordered change is lost because it was logged after the first lost ordered change."""
+        """Whether an unordered change is lost because it was logged after the first lost ordered change."""
         return self is Metadata.PREFIX_BUT_DELAYED and first_lost is not None and change.number > first_lost
 
 
@@ -116,11 +115,11 @@ class CrashProfile:
     data_before_size: bool = False
     whole_pages: bool = False
     drive_cache_survives: bool = False
-    """Whether synced data in the drive's volatile cache survives."""
+    """Whether synced data in the volatile cache of the drive survives."""
     torn_bytes_chance: float = 0.0
-    """Chance that a torn page is torn inside a sector. It is added to the chance of the disk's plan."""
+    """Chance that a torn page is torn inside a sector. It is added to the chance of the plan of the disk."""
     torn_page_chance: float = 0.0
-    """Chance that an unsynced page is torn. 0: as in any other power cut."""
+    """Chance that an unsynced page is torn. 0: as in other power cuts."""
     grows_in_steps: bool = False
     """Whether a growth by allocation may leave any length in between."""
 
@@ -130,7 +129,6 @@ class CrashProfile:
 
     @property
     def summary(self) -> str:
-        """Describe the possible losses."""
         if self.page_cache_survives:
             # After a process kill `DiskLifecycle` mounts the same disk, so a power cut can still lose cached data.
             later = "a later power cut may lose them" if self.name == "process-kill" else "all are durable"
@@ -147,11 +145,11 @@ class CrashProfile:
         return {**dict.fromkeys(taken, 0), **lost}
 
     def partial_growths(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
-        """Return the lost growths of which a part may survive. unsure: all changes that may be lost."""
+        """Return lost growths that may survive in part. unsure: all changes that may be lost."""
         if not self.grows_in_steps:
             return []
         ordered, others = self.metadata.split(unsure)
-        # The first lost growth is the end of the journal, so only this one can be partial.
+        # Only the first lost growth, the end of the journal, can be partial.
         first = [change for change in ordered if change.number in lost][:1]
         gone = first + [change for change in others if change.number in lost]
         growths = [change for change in gone if isinstance(change, Extend)]
@@ -182,7 +180,7 @@ _WRITES = ("store", "pwrite", "write", "zero range")
 
 
 def crash_kinds(operations: Collection[str], profiles: Collection[CrashProfile]) -> Iterator[str]:
-    """Yield the kinds of loss possible after these operations and crashes of these profiles. A kind may repeat."""
+    """Yield the losses possible after these operations and crashes. Kinds may repeat."""
     cuts = [profile for profile in profiles if not profile.page_cache_survives]
     if not cuts:
         return

@@ -1,7 +1,7 @@
 """Crash sampling: draws the losses of a power cut, first metadata, then dirty pages.
 
-Each power cut first draws a strategy, which is not recorded. The recorded outcome of everything that survives is 0. So
-a record lists the losses, and shrinking can undo each loss separately.
+Each power cut draws a strategy, unrecorded. Survival is recorded as 0, so a record lists the losses, and shrinking can
+undo each loss separately.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,26 +11,25 @@ from ..disk.changes import Change, Lost
 from .page_outcomes import FILLINGS, DirtyPage, PageOutcome, SectorFaults
 from .profiles import CrashProfile
 
-# With one independent draw per page, a power cut would almost never lose everything or only one change, although
-# bugs are likely there. So each cut draws a strategy.
+# With one independent draw per page, a power cut would almost never lose everything or only one change, where bugs are
+# likely. So each cut draws a strategy.
 _CHANGE_STRATEGIES = ("none", "all", "each on its own", "one missing", "one alone")
 _PAGE_STRATEGIES = ("none", "all", "any version", "any version", "torn", "torn", "one missing", "one alone")
 _TEAR_CHANCES = (0.1, 0.5, 1.0)
 
 
 def draw_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
-    """Draw which of the unsure changes a power cut loses."""
     if not unsure:
         return {}
     return decide_lost_changes(stream, profile, unsure, _propose_lost_changes(stream.raw_random, profile, unsure))
 
 
 def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change], proposed: Lost) -> Lost:
-    """Record the lost changes: the count of ordered ones, which unordered ones, and which growths are partial."""
+    """Record the count of lost ordered changes, the lost unordered ones and the partial growths."""
     ordered, others = profile.metadata.split(unsure)
     from_end = sum(change.number in proposed for change in ordered)
     count = stream.record(len(ordered) + 1, "changes lost from the end", from_end)
-    # Always from the end: a journal that commits in order can lose only its last changes.
+    # A journal that commits in order can lose only its last changes.
     lost = {change.number: 0 for change in ordered[len(ordered) - count :]}
     first_lost = min(lost, default=None)
     for change in others:
@@ -63,8 +62,7 @@ def draw_page_outcomes(
 def record_page_outcome(
     stream: Stream, page: DirtyPage, proposed: PageOutcome, page_sectors: int, sector_faults: SectorFaults | None
 ) -> PageOutcome:
-    """Record the outcome of one page: how many of its newest writes are lost, and for a torn page the sectors with
-    another version.
+    """Record how many of the newest writes of a page are lost, and the sectors of a torn page with another version.
 
     A later draw depends on recorded values, never on the proposal, so a replay makes the same draws.
     """
@@ -89,7 +87,7 @@ def record_page_outcome(
 
 
 def _propose_lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
-    """Propose which changes are lost, and for half of the lost growths a number of surviving bytes."""
+    """Propose lost changes, and for half of the lost growths a number of surviving bytes."""
     ordered, others = profile.metadata.split(unsure)
     kept = _propose_version(chance, len(ordered))
     lost = {change.number: 0 for change in ordered[kept:]}
@@ -144,7 +142,7 @@ def _propose_tear(
     page_sectors: int,
     sector_faults: SectorFaults | None,
 ) -> PageOutcome:
-    """Propose a version, possibly a second version with its sectors, and other damage."""
+    """Propose a version, possibly a second one with its sectors, and other damage."""
     whole = _at_any_version(chance, page)
     versions = len(page.writes) - page.least + 1
     if versions == 1 or chance() >= torn_chance:
@@ -154,7 +152,7 @@ def _propose_tear(
     torn = PageOutcome(whole.version, other, int(chance() * (1 << page_sectors)))
     if sector_faults is None:
         return torn
-    # Tears inside sectors and garbage affect only sectors in flight.
+    # These faults affect only sectors in flight.
     sector_bytes = sector_faults.sector_bytes
     page_bytes = page_sectors * sector_bytes
     first, last = sorted((torn.version, torn.other))
@@ -176,7 +174,7 @@ def _propose_tear(
 
 
 def _propose_version(chance: Callable[[], float], last: int) -> int:
-    """Propose a version from 0 to last: with chance 1/2 any version, else the first or the last one."""
+    """Propose any version from 0 to last with chance 1/2, else the first or the last one."""
     if last == 0:
         return 0
     drawn = int(chance() * 2 * (last + 1))

@@ -1,12 +1,12 @@
 """Cached reads: model the page cache, its misses, and read-ahead.
 
-Each reader of a file has its own read-ahead state. Linux has one state per opened file, but recognises a second reader
-by the cached pages before its position, so the effect is the same.
+Each reader of a file has its own read-ahead state. Linux has one per opened file, but recognises a second reader by the
+cached pages before its position, with the same effect.
 
 A first read, or a miss right after the last page, reads a window of a few pages, and the reader waits for the first
-page. When the reader reaches the first page beyond its own request, the next window is read in the background, twice as
-large. A miss elsewhere reads only the requested pages and resets the window. A map with read-around instead reads a
-full window, half of it before the page.
+page. When the reader reaches the first page beyond its own request, the next window, twice as large, is read in the
+background. A miss elsewhere reads only the requested pages and resets the window. A map with read-around instead reads
+a full window, half of it before the page.
 
 Sources: Linux, mm/readahead.c (ondemand_readahead): 4 pages at first, 128 KiB at most; mm/filemap.c
 (do_sync_mmap_readahead) for read-around.
@@ -20,15 +20,13 @@ from .pages import FilePages, Memory
 from .storage import BLOCK_BYTES, Run, append_block
 
 Page = tuple[str, int]
-"""A file's path and a page number."""
+"""Path and page number."""
 _PAGES_FIRST = 4
 PAGES_MOST = 32  # 128 KiB, Linux's read_ahead_kb
 
 
 class ReadAhead:
-    """One reader of one file. Invariant: the last window ends at `_end`; a hit at or after `_marker` starts
-    the next.
-    """
+    """One reader of one file. Invariant: the last window ends at `_end`; a hit from `_marker` on starts the next."""
 
     __slots__ = ("_around", "_end", "_last", "_marker", "_most", "window")
 
@@ -39,10 +37,10 @@ class ReadAhead:
         self._end = 0
         self._marker = -1
         self.window = 0
-        """Number of pages in the last window; 0 after a random miss."""
+        """Pages in the last window; 0 after a random miss."""
 
     def pages_after_miss(self, page: int, wanted: int) -> range:
-        """Return the pages to read after a miss. page: the first missing page. wanted: number of requested pages."""
+        """Return the pages to read. page: the first missing one. wanted: number of requested pages."""
         if page - self._last not in (0, 1):
             self.window, self._marker = 0, -1
             if self._around:
@@ -55,7 +53,7 @@ class ReadAhead:
         return range(page, self._end)
 
     def pages_after_hit(self, page: int) -> range:
-        """Return the pages to read ahead after a hit, usually none."""
+        """Return the pages to read ahead, usually none."""
         if not 0 <= self._marker <= page < self._end:
             return range(0)
         begin = self._marker = self._end
@@ -65,34 +63,31 @@ class ReadAhead:
         return range(begin, self._end)
 
     def record_position(self, page: int) -> None:
-        """Record the reader's position."""
         self._last = page
 
 
 class CachedReads:
-    """The clean pages of one machine with the requests that read them, least recently used first."""
+    """The clean pages of one machine and the requests that read them, least recently used first."""
 
     def __init__(
         self, elevator: Elevator, memory: Memory, read_ahead: Callable[[str], ReadAhead] | None = None
     ) -> None:
-        """Create an empty cache. read_ahead: returns the read-ahead for a reader of the file at a path."""
+        """read_ahead: returns the read-ahead for a reader of the file at a path."""
         self._elevator = elevator
         self._most = memory.cache_bytes // BLOCK_BYTES
         self._read_ahead = read_ahead or (lambda path: ReadAhead())
         self._pages: OrderedDict[Page, IoRequest] = OrderedDict()
         self._states: dict[tuple[str, str], ReadAhead] = {}
         self.misses = 0
-        """How often a reader has waited for the device."""
+        """Times that a reader waited for the device."""
 
     def drop(self) -> None:
-        """Drop all cached pages and read positions, as after a power-off."""
+        """Forget all pages and read positions, as after a power-off."""
         self._pages.clear()
         self._states.clear()
 
     def read(self, reader: str, file: FilePages, first: int, last: int) -> None:
-        """Wait in the current task until pages [first, last] of a file are cached. reader: identifies the read
-        position.
-        """
+        """Wait until pages [first, last] of a file are cached. reader: identifies the read position."""
         state = self._states.get((reader, file.path))
         if state is None:
             state = self._states[reader, file.path] = self._read_ahead(file.path)
@@ -110,7 +105,7 @@ class CachedReads:
             state.record_position(page)
 
     def _start_reads(self, file: FilePages, pages: Iterable[int]) -> None:
-        """Start to read the given pages, except cached pages and holes."""
+        """Start to read the pages, except cached pages and holes."""
         runs: list[Run] = []
         of_runs: list[list[int]] = []
         for page in pages:
@@ -124,6 +119,5 @@ class CachedReads:
             request = self._elevator.read([run])
             for page in pages_of_run:
                 self._pages[file.path, page] = request
-        # `move_to_end` puts a used page at the end, so the first pages are the least recently used.
         while len(self._pages) > self._most:
             self._pages.popitem(last=False)

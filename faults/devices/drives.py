@@ -1,13 +1,13 @@
 """Drives: model durations of writes, reads and flushes on hard disks and flash.
 
-Hard disk: seek, rotation, transfer. The platter's angle depends only on the time, so a sequential write that misses its
-sector waits for a whole turn, as small syncs on real disks do. A finished write is on the medium, so a flush takes no
-time. The disk accepts a request while it executes another (command queueing). After a read the disk continues to read
+Hard disk: seek, rotation, transfer. The angle of the platter depends only on the time, so a sequential write that
+misses its sector waits for a whole turn, as small syncs on real disks do. A finished write is on the medium, so a flush
+takes no time. The disk accepts a request while it executes another (command queueing). After a read the disk reads on
 into its buffer until the head must move, so the next sequential read is fast.
 
-Flash drive: a write is finished when its data is in the drive's cache. A flush of a drive without capacitors waits
-until the data is programmed into the flash, sometimes much longer because of garbage collection. With capacitors ("data
-centre" models) a flush returns at once.
+Flash drive: a write is finished when its data is in the drive's cache. Without capacitors a flush waits until the data
+is programmed into the flash, sometimes much longer because of garbage collection. With capacitors ("data centre"
+models) a flush returns at once.
 
 Hard disk figures: 7,200 turns a minute, 0.6 ms from track to track, 8.5 ms for a third of the stroke, 200 MB/s (10^6
 bytes), from data sheets of 3.5-inch drives of about 4 TB. Seek times grow as the root of the distance, as in Ruemmler
@@ -39,7 +39,7 @@ class Spread:
 
     @classmethod
     def from_points(cls, points: Sequence[tuple[float, int]]) -> "Spread":
-        """Interpolate linearly between points (share of all durations, ns). The shares go from 0 to 1."""
+        """Interpolate between points (share of all durations, ns), with shares from 0 to 1."""
         shares = [share for share, _ in points]
         if shares[0] != 0 or shares[-1] != 1 or shares != sorted(set(shares)):
             raise ValueError(f"shares: expected 0 to 1, ascending, found {shares}")
@@ -68,7 +68,7 @@ _BYTES_PER_SECOND = 200_000_000
 _TRACK_BLOCKS = _BYTES_PER_SECOND * _TURN_NS // 1_000_000_000 // BLOCK_BYTES
 _BLOCK_NS = _TURN_NS // _TRACK_BLOCKS
 _TRACK_TO_TRACK_NS = 600_000
-_THIRD_OF_STROKE_NS = 8_500_000  # the average seek in data sheets, for the mean distance of two random tracks
+_THIRD_OF_STROKE_NS = 8_500_000  # the average seek in data sheets: mean distance of two random tracks
 _COMMAND_NS = 50_000
 
 
@@ -83,7 +83,7 @@ class HardDisk:
         self._reads_on = False
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a write of runs that begins at now_ns is on the medium."""
+        """Return when a write that begins at now_ns is on the medium."""
         self._reads_on = False
         for run in runs:
             now_ns = self._serve(now_ns, run)
@@ -96,11 +96,11 @@ class HardDisk:
             self._reads_on = True
             return self._serve(now_ns, run)
         self._head += count
-        self._idle_ns += count * _BLOCK_NS  # the time at which the last block has passed the head, possibly in the past
+        self._idle_ns += count * _BLOCK_NS  # when the last block passes the head, possibly in the past
         return max(now_ns + _COMMAND_NS, self._idle_ns)
 
     def flush(self, now_ns: int) -> int:
-        """Return now_ns, because all finished writes are on the medium."""
+        """Return now_ns: finished writes are on the medium."""
         return max(now_ns, self._idle_ns)
 
     def _serve(self, now_ns: int, run: Run) -> int:
@@ -108,17 +108,14 @@ class HardDisk:
         assert 0 <= first <= self.blocks - count, (run, self.blocks)
         at_ns = max(now_ns + _COMMAND_NS, self._idle_ns) + self._seek_ns(first)
         angle_ns = first % _TRACK_BLOCKS * _BLOCK_NS
-        at_ns += (angle_ns - at_ns) % (
-            _TRACK_BLOCKS * _BLOCK_NS
-        )  # time until the sector is below the head; never negative
+        at_ns += (angle_ns - at_ns) % (_TRACK_BLOCKS * _BLOCK_NS)  # until the sector is below the head; never negative
         self._head = first + count
         self._idle_ns = at_ns + count * _BLOCK_NS
         assert self._idle_ns > now_ns, (now_ns, self._idle_ns)
         return self._idle_ns
 
     def _seek_ns(self, block: int) -> int:
-        # Proportional to the root of the distance: the arm accelerates for one half of the way and brakes for the
-        # other.
+        # Proportional to the root of the distance: the arm accelerates for half of the way, then brakes.
         distance = abs(block // _TRACK_BLOCKS - self._head // _TRACK_BLOCKS)
         if not distance:
             return 0
@@ -139,7 +136,7 @@ class FlashDrive:
         blocks: int = 1 << 30,
         depth: int = 1,
     ) -> None:
-        """Create an idle drive. depth: number of commands that overlap, except for their transfers."""
+        """depth: number of commands that overlap, except for their transfers."""
         assert depth > 0, depth
         self.blocks = blocks
         self._stream = stream
@@ -151,7 +148,7 @@ class FlashDrive:
         self._dirty = False
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a write of runs that begins at now_ns is in the drive's cache."""
+        """Return when a write that begins at now_ns is in the drive's cache."""
         self._idle_ns = max(now_ns, self._idle_ns)
         if runs:
             self._dirty = True
@@ -163,13 +160,12 @@ class FlashDrive:
         """Return when a read of a run that begins at now_ns is finished."""
         begun_ns = max(now_ns, self._idle_ns)
         transfer_ns = run[1] * self._block_ns
-        # The link is busy for the transfer plus a share of the command, because the drive executes `depth` commands at
-        # once.
+        # The link is busy for the transfer and a share of the command: the drive executes `depth` commands at once.
         self._idle_ns = begun_ns + self._overlapped_ns + transfer_ns
         return begun_ns + self._command_ns + transfer_ns
 
     def flush(self, now_ns: int) -> int:
-        """Return when a flush that begins at now_ns has programmed the cache into the flash."""
+        """Return when a flush has programmed the cache into the flash."""
         self._idle_ns = max(now_ns, self._idle_ns)
         if self._dirty:
             self._dirty = False
@@ -178,14 +174,14 @@ class FlashDrive:
 
 
 def sata_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
-    """Create a consumer SATA drive without capacitors."""
+    """A consumer SATA drive without capacitors."""
     points = [(0.0, 300 * _US), (0.5, 600 * _US), (0.9, 1_200 * _US), (0.99, 6 * _MS), (1.0, 25 * _MS)]
     flush = Spread.from_points(points)
     return FlashDrive(stream, command_ns=60 * _US, bytes_per_second=500_000_000, flush=flush, depth=depth)
 
 
 def nvme_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
-    """Create an NVMe server drive with capacitors."""
+    """An NVMe server drive with capacitors."""
     points = [(0.0, 8 * _US), (0.5, 12 * _US), (0.9, 25 * _US), (0.99, 150 * _US), (1.0, 2 * _MS)]
     flush = Spread.from_points(points)
     return FlashDrive(stream, command_ns=12 * _US, bytes_per_second=2_500_000_000, flush=flush, depth=depth)

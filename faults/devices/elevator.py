@@ -1,9 +1,9 @@
 """Elevator: the queue of a device, which sorts and merges waiting requests.
 
 Writes are issued in ascending order of blocks from the head's position, then from the lowest block again; adjacent ones
-are merged. Tasks wait for reads, so reads are issued before writes, but at most twice in a row. These are the rules of
-mq-deadline (Linux, Documentation/block/deadline-iosched.rst: sorted batches of fifo_batch = 16, writes_starved = 2).
-Deadlines are not modelled, because batches are short and each round issues every waiting request.
+are merged. Tasks wait for reads, so reads are issued before writes, at most twice in a row. So does mq-deadline (Linux,
+Documentation/block/deadline-iosched.rst: sorted batches of fifo_batch = 16, writes_starved = 2). Deadlines are not
+modelled: batches are short, and each round issues every waiting request.
 """
 
 from bisect import bisect_left, insort
@@ -37,7 +37,7 @@ Queued = tuple[int, int, int, IoRequest]
 
 
 class Elevator:
-    """The queue of one device, and the task that serves it."""
+    """The queue of a device, and the task that serves it."""
 
     def __init__(self, machine: Machine, device: BlockDevice) -> None:
         self._kernel = machine.kernel
@@ -62,14 +62,13 @@ class Elevator:
         return self._queue(self._writes, runs)
 
     def flush(self) -> IoRequest:
-        """Queue a flush of the device's cache. It covers writes that are already finished."""
+        """Queue a flush of the device's cache, for writes that are already finished."""
         request = self._new_request(1)
         self._flushes.append(request)
         self._wake()
         return request
 
     def wait(self, request: IoRequest) -> None:
-        """Wait in the current task until a request is finished."""
         while request.done_ns is None:
             request.waiters.wait(None)
         if request.done_ns > self._kernel.now_ns:
@@ -106,7 +105,7 @@ class Elevator:
                 kernel.park(_SERVING, done_ns)
 
     def _issue_next_batch(self, now_ns: int) -> int | None:
-        """Issue the next requests. Return the time at which they are finished, or None if the queue is empty."""
+        """Issue the next requests. Return when these are finished; None: the queue is empty."""
         starved = self._reads_in_a_row >= _READS_IN_A_ROW and (self._writes or self._flushes)
         if self._reads and not starved:
             self._reads_in_a_row += 1
@@ -126,7 +125,7 @@ class Elevator:
     def _issue_reads(self) -> int:
         done_ns = 0
         for first, _, blocks, request in self._dequeue_batch(self._reads):
-            # A drive accepts a command while it is busy, so the read begins when it was queued.
+            # A busy drive accepts commands, so the read begins when it was queued.
             done_ns = self._device.read(request.begun_ns, (first, blocks))
             self.commands += 1
             self.blocks_read += blocks
@@ -145,7 +144,7 @@ class Elevator:
         return done_ns
 
     def _dequeue_batch(self, queue: list[Queued]) -> list[Queued]:
-        """Remove the next runs from the queue in block order. The number of commands and blocks is limited."""
+        """Remove the next runs in block order, within the limits of commands and blocks."""
         at = bisect_left(queue, (self._head,))
         ordered = queue[at:] + queue[:at]
         commands, first, end = 0, 0, -1
@@ -160,7 +159,7 @@ class Elevator:
             blocks += queued[2]
             taken += 1
         assert taken > 0, "a queue that is not empty gives at least one run"
-        wrapped = max(0, at + taken - len(queue))  # runs before the head, which are at the start of the queue
+        wrapped = max(0, at + taken - len(queue))  # runs before the head
         del queue[at : at + taken]
         del queue[:wrapped]
         self._head = end
@@ -168,7 +167,7 @@ class Elevator:
 
 
 def merged(runs: Iterable[Run]) -> list[Run]:
-    """Return the runs with adjacent and overlapping runs merged. The input is sorted, but may wrap around once."""
+    """Merge adjacent and overlapping runs. The runs are sorted, but may wrap around once."""
     found: list[Run] = []
     for first, blocks in runs:
         if found and found[-1][0] <= first <= sum(found[-1]):
@@ -180,7 +179,7 @@ def merged(runs: Iterable[Run]) -> list[Run]:
 
 
 def _finish_run(request: IoRequest, done_ns: int) -> None:
-    """Record the end of one run of a request. After the last run, wake the tasks that wait for the request."""
+    """End one run of a request. After the last run, wake the tasks that wait for the request."""
     assert request.queued > 0, "a run of the request ended twice"
     assert request.begun_ns <= done_ns, (request.begun_ns, done_ns)
     request.queued -= 1

@@ -1,9 +1,9 @@
 """Page placement: dirty pages of files, their blocks on the device, and limits of the page cache.
 
 A file that is allocated ahead (fallocate) has adjacent blocks from the start. An appended file gets blocks at
-write-back (delayed allocation). The pages written in one pass get adjacent blocks after those of the previous file, as
-in ext4 for small files. With room_blocks a growing file reserves blocks after its last one, so it has few fragments,
-far from other growing files (ext4's inode preallocation, up to 8 MiB; XFS's speculative preallocation, up to more).
+write-back (delayed allocation): the pages of one pass get adjacent blocks after those of the previous file, as in ext4
+for small files. With room_blocks a growing file reserves blocks after its last one, so it has few fragments, far from
+other growing files (ext4's inode preallocation, up to 8 MiB; XFS's speculative preallocation, up to more).
 
 Sources: Linux, Documentation/filesystems/ext4/allocators.rst; fs/ext4/mballoc.c (ext4_mb_normalize_request,
 mb_stream_req); fs/xfs/xfs_iomap.c (xfs_iomap_prealloc_size).
@@ -16,20 +16,20 @@ from ...sim.machine import Gate
 from .storage import FreeBlocks, Run, append_block
 
 ROOM_BLOCKS = 2048
-"""8 MiB: the reservation of a growing file, ext4's largest preallocation."""
+"""8 MiB, the largest preallocation of ext4."""
 _MIB = 1 << 20
 
 
 @dataclass(slots=True)
 class FileBlocks:
-    """Block numbers of one file: adjacent from `ahead` on if allocated ahead, else one number per page."""
+    """The blocks of a file: adjacent from `ahead` on if allocated ahead, else one number per page."""
 
     ahead: int | None = None
     placed: dict[int, int] = field(default_factory=dict)
     kept: int = 0
-    """The next reserved block."""
+    """Next reserved block."""
     kept_blocks: int = 0
-    """Number of reserved blocks from `kept` on."""
+    """Reserved blocks from `kept` on."""
 
     def block_of(self, page: int) -> int | None:
         return self.placed.get(page) if self.ahead is None else self.ahead + page
@@ -39,12 +39,12 @@ class Placement(FreeBlocks):
     """Assigns blocks to the pages of files."""
 
     def __init__(self, blocks: int, *, room_blocks: int = 0) -> None:
-        """Create an empty device. room_blocks: number of blocks that a growing file reserves at a time."""
+        """room_blocks: blocks that a growing file reserves at a time."""
         super().__init__(blocks)
         self._room_blocks = max(room_blocks, 1)
 
     def place(self, file: FileBlocks, pages: Iterable[int]) -> list[Run]:
-        """Return the block runs of the given pages, which are ascending. Pages without a block get one."""
+        """Return the block runs of ascending pages. Pages without a block get one."""
         runs: list[Run] = []
         for page in pages:
             block = file.block_of(page)
@@ -65,7 +65,7 @@ class Placement(FreeBlocks):
 
 @dataclass(slots=True, eq=False)
 class FilePages:
-    """The pages of one file. Invariant: a page is dirty until its write is queued at the device."""
+    """The pages of a file. Invariant: a page is dirty until its write is queued at the device."""
 
     path: str
     written: Gate
@@ -73,10 +73,10 @@ class FilePages:
     blocks: FileBlocks = field(default_factory=FileBlocks)
     dirty: set[int] = field(default_factory=set)
     dirty_since_ns: int = 0
-    """Time at which the first of the dirty pages became dirty."""
+    """When the first of the dirty pages became dirty."""
     in_flight: int = 0
     commit_number: int = 0
-    """Number of the journal commit that covers the file's last write-back."""
+    """Number of the journal commit that covers the last write-back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +87,15 @@ class Memory:
     """
 
     dirty_bytes_max: int = 32 * _MIB
-    """Tasks that write wait while more than this is dirty."""
+    """Writing tasks wait while more than this is dirty."""
     cache_bytes: int = 64 * _MIB
     """Limit for clean pages."""
     expire_ns: int = 30_000_000_000
     """Age at which a dirty page is written back."""
     wake_ms: int = 5_000
-    """Interval between two runs of the flusher, and between two journal commits."""
+    """Interval of the flusher, and of journal commits."""
 
     @property
     def background_bytes(self) -> int:
-        """Return the amount of dirty data above which background write-back begins."""
+        """Amount of dirty data above which background write-back begins."""
         return self.dirty_bytes_max // 2

@@ -1,7 +1,7 @@
 """Storage models: durations of syncs, modelled on a device or taken from measurements.
 
-A sync writes the file's dirty blocks, then the inode to the journal (its time has changed at least). It ends when the
-journal's commit block is on the medium. This is the order of ext4 with data=ordered (Linux,
+A sync writes the file's dirty blocks, then the inode to the journal: at least its time has changed. It ends when the
+commit block of the journal is on the medium, as in ext4 with data=ordered (Linux,
 Documentation/filesystems/ext4/journal.rst). The journal is a ring of blocks on the device. Blocks have 4096 bytes.
 """
 
@@ -14,7 +14,7 @@ from ..disk.page_cache import Inode
 from ..disk.syncs import SyncTiming
 
 Run = tuple[int, int]
-"""Adjacent blocks: number of the first, and count."""
+"""Adjacent blocks: first, count."""
 BLOCK_BYTES = 4096
 JOURNAL_BLOCKS = 32_768  # 128 MiB
 DESCRIPTION_BLOCKS = 2  # the descriptor block, and one block of the inode table
@@ -28,27 +28,27 @@ class BlockDevice(Protocol):
     def blocks(self) -> int: ...
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a write that begins at now_ns is in the cache or on the medium. runs: in ascending order."""
+        """Return when a write that begins at now_ns is in the cache or on the medium. runs: ascending."""
 
     def read(self, now_ns: int, run: Run) -> int:
         """Return when a read that begins at now_ns is finished."""
 
     def flush(self, now_ns: int) -> int:
-        """Return when a flush that begins at now_ns has made all earlier writes durable."""
+        """Return when a flush that begins at now_ns has made earlier writes durable."""
 
 
 class Storage(Protocol):
     """A model of sync durations and of block placement."""
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a sync of these dirty blocks ends, if it begins at now_ns."""
+        """Return when a sync of these dirty blocks that begins at now_ns ends."""
 
     def place(self, blocks: int) -> int:
         """Reserve adjacent free blocks, and return the first."""
 
 
 def append_block(runs: list[Run], block: int) -> bool:
-    """Append a block to the last run if adjacent, else as a new run. Return whether a new run began."""
+    """Append a block. Return whether a new run began."""
     if runs and sum(runs[-1]) == block:
         runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         return False
@@ -57,7 +57,7 @@ def append_block(runs: list[Run], block: int) -> bool:
 
 
 class FreeBlocks:
-    """The free blocks of one device: all from `_free` on. Reservations are adjacent, in order of creation."""
+    """The free blocks of a device: all from `_free` on."""
 
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
@@ -80,7 +80,7 @@ class JournalRing:
         self._at = 0
 
     def next(self, blocks: int) -> Run:
-        """Return the next blocks of the ring. A run never crosses the end; it starts at block 0 instead."""
+        """Return the next blocks. A run never crosses the end of the ring; it starts at block 0 instead."""
         assert 0 < blocks <= JOURNAL_BLOCKS, blocks
         if self._at + blocks > JOURNAL_BLOCKS:
             self._at = 0
@@ -90,7 +90,7 @@ class JournalRing:
 
 
 class JournalledStorage:
-    """A file system with a journal on a device of its own."""
+    """A file system with a journal."""
 
     def __init__(self, device: BlockDevice) -> None:
         self._device = device
@@ -99,13 +99,13 @@ class JournalledStorage:
         self._idle_ns = 0
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a sync of these dirty blocks ends. Syncs run one after another, because there is one journal."""
+        """Return when a sync ends. Syncs run one after another, because there is one journal."""
         device = self._device
         done_ns = max(now_ns, self._idle_ns)
         if runs:
             done_ns = device.write(done_ns, runs)
         done_ns = device.write(done_ns, [self._journal.next(DESCRIPTION_BLOCKS)])
-        done_ns = device.flush(done_ns)  # the commit block must not become durable before the blocks that it commits
+        done_ns = device.flush(done_ns)  # the commit block must not be durable before the blocks that it commits
         done_ns = device.write(done_ns, [self._journal.next(COMMIT_BLOCKS)])
         self._idle_ns = device.flush(done_ns)
         assert self._idle_ns >= done_ns >= now_ns, (now_ns, done_ns, self._idle_ns)
@@ -117,10 +117,10 @@ class JournalledStorage:
 
 
 class MeasuredStorage:
-    """Storage with measured sync durations in their order, because slow syncs cluster. Syncs do not overlap."""
+    """Measured sync durations in their order, because slow syncs cluster. Syncs do not overlap."""
 
     def __init__(self, syncs_ns: Sequence[int]) -> None:
-        """Store the measured durations. syncs_ns: in their original order, at least one."""
+        """syncs_ns: in their original order, at least one."""
         if not syncs_ns:
             raise ValueError("expected the times of syncs, at least one")
         self._syncs_ns = cycle(syncs_ns)
@@ -129,11 +129,11 @@ class MeasuredStorage:
         self._idle_ns = 0
 
     def begin(self) -> None:
-        """Use the measured sequence from the next sync on. Earlier syncs take the median."""
+        """Use the measured sequence from now on. Earlier syncs take the median."""
         self._usual_ns = None
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a sync that begins at now_ns ends. Its duration does not depend on the amount of data."""
+        """Return when a sync ends. Its duration does not depend on the amount of data."""
         took_ns = next(self._syncs_ns) if self._usual_ns is None else self._usual_ns
         self._idle_ns = max(now_ns, self._idle_ns) + took_ns
         return self._idle_ns
@@ -149,12 +149,12 @@ class StorageTiming:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._first_blocks: dict[int, int] = {}  # first block of each file, by its inode's number
+        self._first_blocks: dict[int, int] = {}  # by Inode.identity
         self._faults = SyncTiming(base_ns_min=0, base_ns_max=0)
         self.syncs = 0
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return the duration of one sync in ns."""
+        """Return the duration of one sync."""
         now_ns = injector.kernel.now_ns
         runs: list[Run] = []
         if inode is not None:
@@ -173,7 +173,7 @@ class StorageTiming:
 
 
 def _runs(first_block: int, inode: Inode, start: int, end: int) -> list[Run]:
-    """Return the dirty blocks of a file's range [start, end) as runs, ascending."""
+    """Return the dirty blocks of [start, end) as ascending runs."""
     dirty: set[int] = set()
     for _, at, data in inode.pending:
         if data and at < end and start < at + len(data):

@@ -1,8 +1,8 @@
 """Storage system of one machine: page cache, file system and elevator on one device.
 
-It models only time: which pages are dirty, and where their blocks are. The simulated disk (`faults.disk`) models bytes
-and crashes, and in this case its own syncs take no time. A view of a map does not reveal which bytes are read, so
-readers must report their reads (`StorageSystem.read`).
+It models only time: dirty pages and the places of their blocks. The simulated disk (`faults.disk`) models bytes and
+crashes; its own syncs take no time here. A view of a map does not reveal which bytes are read, so readers must report
+their reads (`StorageSystem.read`).
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _WHOLE_FILE = 1 << 60  # longer than any file
 
 
 class StorageSystem:
-    """The storage of one machine. The tasks of its elevator and its flusher run on `machine`."""
+    """The storage of one machine. Its elevator and its flusher are tasks of `machine`."""
 
     def __init__(
         self,
@@ -31,9 +31,8 @@ class StorageSystem:
         room_blocks: int = 0,
         read_ahead: Callable[[str], ReadAhead] | None = None,
     ) -> None:
-        """Build the storage. room_blocks: blocks that a growing file reserves at a time; 0: none. read_ahead: returns
-        the read-ahead for a path; None: Linux's.
-        """
+        """room_blocks: blocks that a growing file reserves at a time; 0: none. read_ahead: returns the read-ahead for a
+        path; None: as in Linux."""
         self._kernel = machine.kernel
         self._placement = Placement(device.blocks, room_blocks=room_blocks)
         self.elevator = Elevator(machine, device)
@@ -49,19 +48,19 @@ class StorageSystem:
         return found
 
     def allocate_ahead(self, path: str, size_bytes: int) -> None:
-        """Reserve adjacent blocks for a file of this size, unless the file already has blocks."""
+        """Reserve adjacent blocks for a file of this size, unless it has blocks."""
         blocks = self.file(path).blocks
         if blocks.ahead is None and not blocks.placed:
             blocks.ahead = self._placement.reserve(-(-size_bytes // BLOCK_BYTES))
 
     def read(self, reader: str, path: str, start: int, end: int) -> None:
-        """Wait in the current task until bytes [start, end) of a file are in the page cache."""
+        """Wait until bytes [start, end) are in the page cache."""
         if end > start:
             self.reads.read(reader, self.file(path), start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES)
 
 
 class TimedFiles:
-    """The files of one machine, with modelled latency. Other attributes are those of SimFiles."""
+    """The files of a machine with modelled latency. Other attributes are those of SimFiles."""
 
     def __init__(
         self,
@@ -69,12 +68,12 @@ class TimedFiles:
         system: StorageSystem,
         room: Callable[[str, int], int | None] = lambda path, size_bytes: size_bytes,
     ) -> None:
-        """Wrap files. room: bytes to allocate ahead for a mapped file of this path and size; None: at write-back."""
+        """room: bytes to allocate ahead for a mapped file of this path and size; None: at write-back."""
         self._files = files
         self._system = system
         self._room = room
         self.is_timed = True
-        """If False, no task waits; written pages still become dirty."""
+        """If False, written pages become dirty, but no task waits."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
@@ -123,13 +122,13 @@ class TimedPages:
             note(self._file, at // BLOCK_BYTES, (at + size_bytes - 1) // BLOCK_BYTES)
 
     def synced(self, start: int, end: int) -> None:
-        """Wait in the current task for as long as a sync of bytes [start, end) takes."""
+        """Wait as long as a sync of [start, end) takes."""
         if self._files.is_timed and end > start:
             self._write_back.sync(self._file, start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES)
 
 
 class TimedMappedFile:
-    """A mapped file with modelled latency. Other attributes are those of the wrapped map."""
+    """A map with modelled latency. Other attributes are those of the wrapped map."""
 
     def __init__(self, mapped: SimMappedFile, pages: TimedPages) -> None:
         self._mapped = mapped
@@ -170,12 +169,12 @@ class TimedDescriptor:
         return self._descriptor.size_bytes
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at an offset. The file grows if needed. Return the number of written bytes."""
+        """Write; the file may grow. Return the number of written bytes."""
         written = self._descriptor.write(at, data)
         self._pages.dirtied(at, written)
         return written
 
     def sync(self) -> None:
-        """Make all earlier writes and the size durable."""
+        """Make earlier writes and the size durable."""
         self._descriptor.sync()
         self._pages.synced(0, _WHOLE_FILE)

@@ -1,13 +1,13 @@
 """Write-back: dirty pages, the flusher that writes them, and the journal.
 
 The flusher runs every few seconds and writes files whose oldest dirty page is too old. If dirty data exceeds the
-background limit, it writes files, those that have been dirty longest first, until the amount is below the limit. Above
-the hard limit, a task that dirties pages waits. Linux already slows such tasks below that limit; here they run at full
-speed, then wait.
+background limit, it writes the files that have been dirty longest until the amount is below the limit. Above the hard
+limit, a task that dirties pages waits. Linux already slows such tasks below that limit; here they run at full speed,
+then wait.
 
 One commit covers all syncs that were requested during the previous commit. As in jbd2, a commit writes a description,
-flushes, writes a commit block and flushes again. If one task syncs several files in turn, each needs its own commit. If
-several tasks sync files at once, they share one commit.
+flushes, writes a commit block and flushes again. If one task syncs several files in turn, each needs its own commit;
+syncs of several tasks at once share one.
 
 Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c; mm/page-writeback.c (balance_dirty_pages);
 Documentation/filesystems/ext4/journal.rst.
@@ -24,11 +24,11 @@ _FILES_AT_ONCE = 256  # Linux's limit for queued requests (nr_requests)
 _PAGES_AT_ONCE = 4096  # 16 MiB
 _PAGES_OF_REQUEST = 256  # 1 MiB, about Linux's limit for one request (max_sectors_kb)
 Batch = tuple[FilePages, list[int]]
-"""Pages of one file, ascending."""
+"""Ascending pages of one file."""
 
 
 class Journal:
-    """The commits of one journal. Invariant: new changes belong to commit `open_number`, which has not begun."""
+    """The commits of a journal. Invariant: new changes belong to commit `open_number`, which has not begun."""
 
     def __init__(self, kernel: Scheduler, elevator: Elevator, ring: JournalRing) -> None:
         self._elevator = elevator
@@ -44,17 +44,17 @@ class Journal:
         return self._committed
 
     def record_change(self) -> int:
-        """Record a change, and return the number of its commit."""
+        """Record a change and return the number of its commit."""
         self._is_due = True
         return self.open_number
 
     def commit_if_due(self) -> None:
-        """Wait in the current task until all recorded changes are committed."""
+        """Wait until all recorded changes are committed."""
         if self._is_due:
             self.wait_for(self.open_number)
 
     def wait_for(self, number: int) -> None:
-        """Wait until a commit has ended. If no other task runs it, run it here."""
+        """Wait for a commit. If no other task runs it, run it here."""
         while self._committed < number:
             if self._is_committing:
                 self._waiters.wait(None)
@@ -65,7 +65,7 @@ class Journal:
         assert not self._is_committing, "two commits would interleave in the ring"
         self._is_committing = True
         self._is_due = False
-        # Incremented before the first write: changes recorded during this commit belong to the next one.
+        # Changes recorded during this commit belong to the next one.
         number, self.open_number = self.open_number, self.open_number + 1
         self._write(DESCRIPTION_BLOCKS)
         self._write(COMMIT_BLOCKS)
@@ -75,14 +75,14 @@ class Journal:
         self._waiters.open()
 
     def _write(self, blocks: int) -> None:
-        """Write the next blocks of the ring, and flush the device."""
+        """Write the next blocks of the ring, then flush the device."""
         elevator = self._elevator
         elevator.wait(elevator.write([self._ring.next(blocks)]))
         elevator.wait(elevator.flush())
 
 
 class WriteBack:
-    """The dirty pages of one machine. Invariant: `_files` has the files with dirty pages, longest dirty first."""
+    """The dirty pages of a machine. Invariant: `_files` has the files with dirty pages, longest dirty first."""
 
     def __init__(
         self, machine: Machine, elevator: Elevator, journal: Journal, placement: Placement, memory: Memory
@@ -106,11 +106,11 @@ class WriteBack:
 
     @property
     def dirty_bytes(self) -> int:
-        """Return the number of bytes that are not on the device yet, including those in flight."""
+        """Bytes that are not on the device yet, including those in flight."""
         return (self._dirty + self._in_flight) * BLOCK_BYTES
 
     def dirtied(self, file: FilePages, first: int, last: int) -> None:
-        """Record writes to pages [first, last] of a file. If too many pages are dirty, wait for write-back."""
+        """Record writes to pages [first, last]. If too many pages are dirty, wait for write-back."""
         dirty = file.dirty
         before = len(dirty)
         if first == last:
@@ -121,20 +121,17 @@ class WriteBack:
             return
         if not before:
             file.dirty_since_ns = self._kernel.now_ns
-            # A dict keeps the insertion order. `_next_batch` relies on it: the file that became dirty first is listed
-            # first.
+            # `_next_batch` relies on the insertion order of the dict: the first file became dirty first.
             assert file.path not in self._files, file.path
             self._files[file.path] = file
         self._dirty += len(dirty) - before
-        if (
-            self._dirty > self._background and not self._is_writing
-        ):  # a flusher that is writing checks the limit again by itself
+        if self._dirty > self._background and not self._is_writing:  # a writing flusher checks the limit itself
             self._signal.notify()
         if self._dirty + self._in_flight > self._limit:
             self._wait_for_room()
 
     def sync(self, file: FilePages, first: int, last: int) -> None:
-        """Wait in the current task until the current content of pages [first, last] of a file is durable."""
+        """Wait until the present content of pages [first, last] is durable."""
         pages = sorted(page for page in file.dirty if first <= page <= last)
         if pages:
             self._write([(file, pages)])
@@ -143,16 +140,16 @@ class WriteBack:
         self._journal.wait_for(file.commit_number)
 
     def sync_names(self) -> None:
-        """Wait in the current task until changes of names are durable."""
+        """Wait until changes of names are durable."""
         self._journal.wait_for(self._journal.open_number)
 
     def prepare(self, file: FilePages, first: int, last: int) -> None:
-        """Record writes without waiting, before a measurement. The caller then calls `forget`."""
+        """Record writes without waiting, before a measurement; then `forget`."""
         file.dirty.update(range(first, last + 1))
         self._files[file.path] = file
 
     def forget(self) -> None:
-        """Assign blocks to all dirty pages and mark them clean, so that a measurement starts without dirty pages."""
+        """Assign blocks to all dirty pages and mark them clean, to start a measurement."""
         for file in self._files.values():
             self._placement.place(file.blocks, sorted(file.dirty))
             file.dirty.clear()
@@ -179,27 +176,27 @@ class WriteBack:
                 self._journal.commit_if_due()
 
     def _next_batch(self) -> list[Batch]:
-        """Return the pages to write back now. The file that became dirty first is listed first."""
+        """Return the pages to write back now, those of the longest dirty file first."""
         expired_ns = self._kernel.now_ns - self._memory.expire_ns
         found: list[Batch] = []
         count = 0
         for file in self._files.values():
             is_wanted = self._dirty - count > self._background or file.dirty_since_ns <= expired_ns
             if not is_wanted or len(found) >= _FILES_AT_ONCE or count >= _PAGES_AT_ONCE:
-                break  # files are ordered by the time at which they became dirty, so all later ones are younger
+                break  # later files became dirty later
             pages = sorted(file.dirty)[: _PAGES_AT_ONCE - count]
             found.append((file, pages))
             count += len(pages)
         return found
 
     def _write(self, batch: Sequence[Batch]) -> None:
-        """Write the pages of several files at once, and wait until all are written."""
+        """Write pages of several files at once, and wait for all."""
         pieces = [
             (file, pages[at : at + _PAGES_OF_REQUEST])
             for file, pages in batch
             for at in range(0, len(pages), _PAGES_OF_REQUEST)
         ]
-        # All pieces are queued before the first wait, so that the elevator can sort them.
+        # The elevator sorts pieces that are queued before the first wait.
         requests = [self._queue_write(file, pages) for file, pages in pieces]
         for (file, pages), request in zip(pieces, requests, strict=True):
             self._elevator.wait(request)
@@ -210,7 +207,7 @@ class WriteBack:
             self._room.open()
 
     def _queue_write(self, file: FilePages, pages: list[int]) -> IoRequest:
-        """Queue a write of pages of one file. Queued pages count as clean."""
+        """Queue pages of one file. Queued pages count as clean."""
         runs = self._placement.place(file.blocks, pages)
         file.in_flight += len(pages)
         file.dirty.difference_update(pages)

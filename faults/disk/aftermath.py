@@ -1,4 +1,4 @@
-"""Snapshot of a disk for traces: the files at one moment, and the effects of a crash."""
+"""Disk snapshot for traces: the files at one moment, and the effects of a crash."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -22,7 +22,7 @@ class PageEnding(StrEnum):
 
 
 class FileState(NamedTuple):
-    """One file of a disk at some moment."""
+    """A file at some moment."""
 
     path: str
     cache: Content
@@ -31,13 +31,13 @@ class FileState(NamedTuple):
     dirty: tuple[tuple[int, int], ...]
     """Ranges [start, end) with writes that may not be durable."""
     stale: frozenset[int]
-    """Pages with data that a failed sync dropped."""
+    """Pages whose data a failed sync dropped."""
     name_is_durable: bool
     """Whether the name survives every crash under strict POSIX."""
 
 
 class DiskState(NamedTuple):
-    """All files of a disk at one moment, by path, and the sizes of a page and a sector."""
+    """All files of a disk at one moment, by path."""
 
     page_bytes: int
     sector_bytes: int
@@ -53,7 +53,7 @@ class CrashedPage(NamedTuple):
 
 
 class Aftermath(NamedTuple):
-    """The state after a crash. lost: labels of the names, sizes and removals that the crash undid."""
+    """The state after a crash. lost: labels of undone names, sizes and removals."""
 
     profile: str
     lost: tuple[str, ...]
@@ -66,11 +66,11 @@ def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskStat
     files = {}
     for path, file in sorted(names.current.names.items()):
         inode = names.current.files[file]
-        cache = _kept(inode.content())
+        cache = _snapshot(inode.content())
         files[path] = FileState(
             path,
             cache,
-            _kept(inode.durable_bytes(len(cache))),
+            _snapshot(inode.durable_bytes(len(cache))),
             tuple((at, at + len(data)) for _, at, data in inode.pending),
             inode.stale,
             not any(path == name or path.startswith(f"{name}/") for name in unsure),
@@ -78,8 +78,7 @@ def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskStat
     return DiskState(page_bytes, sector_bytes, files)
 
 
-def _kept(content: Content) -> Content:
-    """Return a copy that later writes to the file do not change."""
+def _snapshot(content: Content) -> Content:
     return content.copy() if isinstance(content, SparseBytes) else bytes(content)
 
 
@@ -91,7 +90,7 @@ def aftermath_of(
     image: Image,
     page_bytes: int,
 ) -> Aftermath:
-    """Return the effects of a power cut. entries: surviving names; lost: changes, and the bytes left of a growth."""
+    """Return the effects of a power cut. entries: surviving names. lost: changes, and the bytes left of a growth."""
     return Aftermath(
         profile,
         tuple(f"{change.lost_as(kept_bytes)}: {change.label}" for change, kept_bytes in lost),

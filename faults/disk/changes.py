@@ -13,9 +13,9 @@
     make directory     the directory above is synced                 directory lost
     remove directory   the directory above is synced                 removal undone
 
-A crash state is the durable state plus the surviving changes, applied in order. If the creation of a name is lost,
-later changes of that name have no effect. The exception is a rename: the file still gets the new name. If the rename of
-a directory is lost, later changes inside the directory apply under the old path (`moved`).
+A crash state is the durable state plus the surviving changes, in order. If the creation of a name is lost, later
+changes of that name have no effect, except a rename: the file still gets the new name. If the rename of a directory is
+lost, later changes inside the directory apply under the old path (`moved`).
 """
 
 from abc import ABC, abstractmethod
@@ -30,15 +30,15 @@ from .page_cache import Inode
 
 WORKING_DIRECTORY = "."
 Lost = Mapping[int, int]
-"""The changes that a crash loses, by number. The value is how many bytes of a file's growth survive (0: none)."""
+"""The lost changes by number. The value is how many bytes of a growth survive."""
 
 
 @dataclass(slots=True)
 class MetadataState:
-    """Names, directories and sizes at one moment. A name maps to a file number, and the file number to an Inode.
+    """Names, directories and sizes at one moment. A name maps to a file number, a file number to an Inode.
 
-    Emptying or truncating a file makes a new Inode, because a crash may restore the old bytes. sizes and written
-    (number of the last `write` that grew the file) have Inode.identity as their key.
+    Emptying or truncating a file makes a new Inode, because a crash may restore the old bytes. The keys of sizes and
+    written (number of the last `write` that grew the file) are Inode.identity.
     """
 
     names: dict[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class MetadataState:
     """The sorted paths of all files, as of the last use."""
 
     def copy(self) -> "MetadataState":
-        """Return an independent copy that shares the inodes."""
+        """Return a copy that shares the inodes."""
         names, files, directories = dict(self.names), dict(self.files), set(self.directories)
         return MetadataState(names, files, directories, dict(self.sizes), dict(self.written), dict(self.symlinks))
 
@@ -85,12 +85,11 @@ class MetadataState:
 
     @property
     def used_bytes(self) -> int:
-        """Return the total size of all named files, including space that is allocated but not written."""
+        """Total size of all named files, including allocated but unwritten space."""
         files = self.names.values()
         return sum(self.files[file].allocated_bytes for file in dict.fromkeys(files))
 
     def prune(self) -> None:
-        """Remove all entries whose directory is missing."""
         for directory in sorted(self.directories - {"/"}):
             if parent_of(directory) not in self.directories:
                 self.directories.discard(directory)
@@ -106,13 +105,13 @@ def parent_of(path: str) -> str:
 
 
 def below(path: str, source: str, target: str) -> str:
-    """Return a path with the prefix source replaced by target, or unchanged if it is not at or below source."""
+    """Replace the prefix source of the path by target, if the path is at or below source."""
     return f"{target}{path[len(source) :]}" if f"{path}/".startswith(f"{source}/") else path
 
 
 @dataclass(slots=True, eq=False)
 class Change(ABC):
-    """One change of a name or size. number: the number of the operation that made it."""
+    """One change of a name or size. number: the operation that made it."""
 
     kind: ClassVar[str]
     lost: ClassVar[FaultKind]
@@ -121,36 +120,35 @@ class Change(ABC):
     synced: bool = field(default=False, init=False)
     """Whether the sync that makes this change durable has completed."""
     acknowledged: bool = field(default=False, init=False)
-    """Whether that sync has reported success. A lying drive can report success too early."""
+    """Whether that sync has reported success. A lying drive reports success too early."""
 
     @property
     def directory(self) -> str | None:
-        """Return the directory whose sync makes the change durable. None: the sync of the file itself does."""
+        """The directory whose sync makes the change durable. None: the sync of the file does."""
         return parent_of(self.path)
 
     @property
     def label(self) -> str:
-        """Return the label of the draw that decides whether this change is lost."""
+        """Label of the draw that decides whether this change is lost."""
         return f"{self.kind} {self.path}"
 
     @abstractmethod
-    def apply(self, entries: MetadataState) -> None:
-        """Apply the change to entries."""
+    def apply(self, entries: MetadataState) -> None: ...
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing
-        """Apply what remains of a lost change. kept_bytes: surviving bytes of a file's growth."""
+        """Apply the rest of a lost change. kept_bytes: surviving bytes of a growth."""
 
     def lost_as(self, kept_bytes: int = 0) -> FaultKind:
         return self.lost
 
     def moved(self, where: Callable[[str], str]) -> Self:
-        """Return the change with its paths from before later renames of directories. where: maps new to old paths."""
+        """Return the change with its paths before later renames of directories. where: maps new to old paths."""
         twin = copy(self)
         twin.path = where(self.path)
         return twin
 
     def before(self, path: str) -> str:
-        """Map a path used after this change to its path if the change is lost."""
+        """Map a path after this change to the path if the change is lost."""
         return path
 
 
@@ -159,7 +157,7 @@ class _FileChange(Change):
 
     @property
     def directory(self) -> None:
-        """Return None: a sync of the file itself makes the change durable."""
+        """A sync of the file itself makes the change durable."""
 
 
 @dataclass(slots=True, eq=False)
@@ -183,13 +181,13 @@ class Create(Link):
     inode: Inode
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        """Keep the file without a name, because a surviving rename may still give it one."""
+        """Keep the file without a name: a surviving rename may still name it."""
         entries.files[self.file] = self.inode
 
 
 @dataclass(slots=True, eq=False)
 class Extend(_FileChange):
-    """A file grows: by_write of data, or in_steps by allocating zeros. is_allocated: its blocks are assigned."""
+    """A file grows by_write, or in_steps by allocating zeros. is_allocated: its blocks are assigned."""
 
     kind = "extend"
     lost = FaultKind.SIZE_LOST
@@ -205,14 +203,12 @@ class Extend(_FileChange):
         return self.size_bytes - self.before_bytes
 
     def allocated(self) -> "Extend":
-        """Return the same growth with assigned blocks."""
         twin = copy(self)
         twin.is_allocated = True
         return twin
 
     def apply(self, entries: MetadataState) -> None:
-        """Set the size, unless the file is already longer."""
-        # The file may already be longer if an earlier change was lost.
+        """Set the size, unless the file is already longer because an earlier change was lost."""
         if self.size_bytes > entries.sizes.get(self.identity, 0):
             entries.sizes[self.identity] = self.size_bytes
         if self.by_write:
@@ -225,7 +221,6 @@ class Extend(_FileChange):
             entries.sizes[self.identity] = max(grown, entries.sizes.get(self.identity, 0))
 
     def lost_as(self, kept_bytes: int = 0) -> FaultKind:
-        """Return the fault kind of the loss. Partial and total loss are different kinds."""
         return FaultKind.PARTIAL_EXTEND if kept_bytes else self.lost
 
 
@@ -244,7 +239,7 @@ class Empty(_FileChange):
 
 @dataclass(slots=True, eq=False)
 class Truncate(_FileChange):
-    """A file is truncated to a new Inode. If this is lost, the old Inode returns without later writes."""
+    """A file is truncated to a new Inode. If lost, the old Inode returns without later writes."""
 
     kind = "truncate"
     lost = FaultKind.EMPTYING_UNDONE
@@ -253,7 +248,7 @@ class Truncate(_FileChange):
     size_bytes: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Switch the file to the new Inode, not longer than the file was in these entries."""
+        """Switch to the new Inode, not longer than the file was in these entries."""
         assert self.file in entries.files, self.file
         before, after = entries.files[self.file].identity, self.inode.identity
         entries.files[self.file] = self.inode
@@ -271,14 +266,13 @@ class Unlink(Change):
     file: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Remove the name if it still belongs to this file."""
         if entries.names.get(self.path) == self.file:
             del entries.names[self.path]
 
 
 @dataclass(slots=True, eq=False)
 class _Renaming(Change):
-    """A change of a path to `target`. A sync of the target's directory makes it durable."""
+    """A change of a path to `target`. A sync of the directory of target makes it durable."""
 
     lost = FaultKind.RENAME_UNDONE
     target: str
@@ -301,7 +295,7 @@ class Rename(_Renaming):
     file: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Move the name. The file gets the new name even if a crash removed the old one."""
+        """The file gets the new name even if a crash removed the old one."""
         if entries.names.get(self.path) == self.file:
             del entries.names[self.path]
         entries.names[self.target] = self.file
@@ -314,12 +308,11 @@ class RenameDirectory(_Renaming):
     kind = "rename"
 
     def apply(self, entries: MetadataState) -> None:
-        """Move the directory. It gets the new name even if its creation was lost."""
+        """The directory gets the new name even if its creation was lost."""
         entries.replace_paths(self.after)
         entries.directories.add(self.target)
 
     def after(self, path: str) -> str:
-        """Map a path from before the change to the path after it."""
         return below(path, self.path, self.target)
 
     def before(self, path: str) -> str:
@@ -333,28 +326,26 @@ class RenameExchange(_Renaming):
     kind = "exchange"
 
     def apply(self, entries: MetadataState) -> None:
-        """Exchange the two paths. If a crash removed one of the files, the other still moves."""
+        """If a crash removed one of the files, the other still moves."""
         entries.replace_paths(self.after)
 
     def after(self, path: str) -> str:
-        """Map a path from before the change to the path after it."""
         moved = below(path, self.path, self.target)
         return moved if moved != path else below(path, self.target, self.path)
 
     def before(self, path: str) -> str:
-        """Map a path from after the change to the path before it. An exchange is its own inverse."""
+        """An exchange is its own inverse."""
         return self.after(path)
 
 
 @dataclass(slots=True, eq=False)
 class Symlink(Create):
-    """A new symbolic link. The target text survives with the name."""
+    """A new symbolic link. The target survives with the name."""
 
     kind = "symlink"
     text: str
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        """Keep the link without a name, as Create does."""
         Create.lose(self, entries)
         entries.symlinks[self.file] = self.text
 

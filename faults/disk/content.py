@@ -1,8 +1,8 @@
 """Content of a file: plain bytes, or sparse pages that leave out zeros.
 
-A segment of 1 GiB with a hundred records must cost no more memory than the records, so long files are `SparseBytes`. A
-store in a simulation run has small files and reads them through views, so these files are plain bytes. Both classes
-have a length and slices.
+A segment of 1 GiB with a hundred records must cost no more memory than the records, so long files are `SparseBytes`.
+Simulation runs have small files and read them through views, so these are plain bytes. Both classes have a length and
+slices.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 PAGE_BYTES = 4096
 _NOTHING = bytes(PAGE_BYTES)
-_FLAT_BYTES_MAX = 1 << 20  # up to this length, sparse and plain content have the same digest
+_FLAT_BYTES_MAX = 1 << 20  # up to here, sparse and plain content have the same digest
 _SUM_BITS = 128
 
 
@@ -23,7 +23,7 @@ class SparseBytes:
         self._size_bytes = size_bytes
         self._pages = dict(pages or {})
         self._sum: int | None = None
-        """Sum of the page digests; None until it is needed. Replacing a page updates it."""
+        """Sum of the page digests; None until it is needed."""
 
     @classmethod
     def of(cls, content: "Content") -> "SparseBytes":
@@ -36,7 +36,7 @@ class SparseBytes:
     def copy(self) -> "SparseBytes":
         twin = SparseBytes(self._size_bytes, self._pages)
         if self._size_bytes > _FLAT_BYTES_MAX:
-            twin._sum = self._summed()  # computed before copying, so that the copies need not compute it
+            twin._sum = self._summed()  # before copying, so that the copies need not compute it
         return twin
 
     def __len__(self) -> int:
@@ -66,7 +66,6 @@ class SparseBytes:
             self._put(page, piece)
 
     def resize(self, size_bytes: int) -> None:
-        """Truncate the content, or extend it with zeros."""
         if size_bytes < self._size_bytes:
             kept = -(-size_bytes // PAGE_BYTES)
             for page in [page for page in self._pages if page >= kept]:
@@ -92,9 +91,7 @@ class SparseBytes:
         return iter(sorted(self._pages))
 
     def extents(self) -> Iterator[tuple[int, bytes]]:
-        """Yield runs of adjacent stored pages with their offsets, ascending. The last run is cut at the end of the
-        file.
-        """
+        """Yield runs of adjacent stored pages with their offsets. The last run ends with the file."""
         start, run = 0, list[bytes]()
         for page in self.pages():
             at = page * PAGE_BYTES
@@ -108,7 +105,7 @@ class SparseBytes:
 
     @property
     def data_bytes(self) -> int:
-        """Return the total size of the stored pages."""
+        """Size of the stored pages."""
         return len(self._pages) * PAGE_BYTES
 
     def digest(self) -> bytes:
@@ -142,7 +139,7 @@ Content = bytes | SparseBytes
 
 
 def _page_digest(page: int, content: bytes) -> int:
-    """Return the contribution of a page to the digest sum. A page of zeros contributes 0."""
+    """Return the contribution of a page to the digest sum; 0 for zeros."""
     if content == _NOTHING:
         return 0
     digest = blake2b(content, digest_size=_SUM_BITS // 8, salt=page.to_bytes(8, "little"))
@@ -150,7 +147,7 @@ def _page_digest(page: int, content: bytes) -> int:
 
 
 def with_pages(content: Content, pages: Mapping[int, bytes | bytearray]) -> Content:
-    """Return the content with the given bytes written at their offsets, or the same object if nothing changes."""
+    """Return the content with these bytes at their offsets, or the same object if nothing changes."""
     if isinstance(content, SparseBytes):
         sparse = content.copy()
         for start, page in pages.items():
@@ -163,7 +160,7 @@ def with_pages(content: Content, pages: Mapping[int, bytes | bytearray]) -> Cont
 
 
 def first_difference(one: Content, other: Content) -> int | None:
-    """Return the first offset at which two contents differ, or None. If one is a prefix, this is its length."""
+    """Return the first different offset, or None. If one is a prefix, this is its length."""
     shorter = min(len(one), len(other))
     if isinstance(one, SparseBytes) and isinstance(other, SparseBytes):
         starts = [page * PAGE_BYTES for page in sorted({*one.pages(), *other.pages()})]

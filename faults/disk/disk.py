@@ -31,9 +31,8 @@ from .volume import Volume
 
 
 class Disk:
-    """One disk. After a process kill the next machine mounts the same disk. is_sparse: long files are cheap, but cannot
-    be mapped.
-    """
+    """One disk. After a process kill the next machine mounts it again. is_sparse: long files are cheap but not
+    mappable."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class Disk:
         self.stream_name = stream.name
         self.injected: Counter[str] = self._injector.injected
         self.damage: list[DamagedRange] = self._injector.damage
-        """Ranges of acknowledged or visible data that the disk lost later, in order."""
+        """Ranges of acknowledged or visible data that the disk lost later."""
         if image is None:
             self._names = Namespace(page_bytes, is_sparse=is_sparse)
         else:
@@ -75,17 +74,17 @@ class Disk:
 
     @property
     def operations(self) -> int:
-        """Return the number of operations so far. The next operation has this number."""
+        """Number of operations so far. The next operation has this number."""
         return self._injector.operations
 
     @property
     def crash_site(self) -> CrashSite | None:
-        """Return the last operation at which a machine crashed, or None."""
+        """The last operation at which a machine crashed."""
         return self._injector.crash_site
 
     @property
     def bad_sectors(self) -> list[DamagedRange]:
-        """Return the unreadable sectors. The disk of the next life has the same ones."""
+        """The unreadable sectors, which the disk of the next life has too."""
         return self._names.bad_sectors()
 
     def mount(self, machine: Machine) -> SimFiles:
@@ -96,17 +95,17 @@ class Disk:
 
     @property
     def slow_until_ns(self) -> int:
-        """Return the virtual time at which the slow operations in progress end."""
+        """Virtual time at which the slow operations in progress end."""
         return self._injector.slow_until_ns
 
     @property
     def is_stopped(self) -> bool:
-        """Return whether the file system has stopped. A stopped file system refuses all changes until a power-off."""
+        """Whether the file system has stopped. It then refuses all changes until a power-off."""
         return self._injector.stopped != 0
 
     @property
     def capacity_bytes(self) -> int | None:
-        """Return the capacity, or None if unlimited. It may be less than the used space."""
+        """Capacity; None: unlimited. It may be less than the used space."""
         return self._volume.limit_bytes
 
     @capacity_bytes.setter
@@ -118,7 +117,7 @@ class Disk:
         return self._volume.space().used_bytes
 
     def take_used_extremes(self) -> tuple[int, int]:
-        """Return the lowest and the highest used space reported since the last call, including the current value."""
+        """Return the lowest and the highest used space since the last call, including the current value."""
         return self._volume.take_used_extremes()
 
     @property
@@ -127,15 +126,15 @@ class Disk:
 
     @property
     def paths(self) -> list[str]:
-        """Return the paths of all files, sorted. For judges, not for stores."""
+        """All files, sorted. For judges, not for stores."""
         return sorted(self._names.current.names)
 
     def crash_at(self, operation: int, moment: str) -> CrashTrigger:
         """Arrange a crash at an operation: before, during or after its effect.
 
         A crash during a store, pwrite or write leaves a prefix of the data, of drawn length, in the page cache. A crash
-        during a sync happens after half of the sync's time. Other operations are atomic: a draw decides whether their
-        effect remains.
+        during a sync happens after half of its time. Other operations are atomic: a draw decides whether their effect
+        remains.
         """
         if operation < self.operations:
             raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
@@ -144,20 +143,20 @@ class Disk:
         return trigger
 
     def arm(self, trigger: CrashTrigger, moment: str) -> None:
-        """Arrange a crash at the operation that a trigger selects."""
+        """Crash at the operation that the trigger selects."""
         if moment not in MOMENTS:
             raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
-        self._injector.crash_at = self.operations  # the trigger is queried from the next operation on
+        self._injector.crash_at = self.operations  # query the trigger from the next operation on
         self._injector.moment = moment
         self._injector.aim = trigger
 
     def limit_page_ins_to(self, names: Collection[str]) -> None:
-        """Limit slow and failed page-ins to tasks whose name after the last `/` is in names."""
+        """Limit slow and failed page-ins to tasks with these names after the last `/`."""
         self._injector.page_in_fault_names = names
 
     @contextmanager
     def with_page_ins(self) -> Iterator[None]:
-        """Return a context manager that allows slow and failed page-ins for the current task."""
+        """Allow slow and failed page-ins for the current task in a block."""
         injector, task = self._injector, self.kernel.current
         injector.struck.add(task)
         try:
@@ -167,7 +166,7 @@ class Disk:
 
     @contextmanager
     def with_faults(self, **faults: Any) -> Iterator[None]:
-        """Return a context manager that changes fault settings. The keywords are fields of FaultPlan."""
+        """Change fields of FaultPlan in a block."""
         injector = self._injector
         before = injector.faults
         injector.use(replace(before, **faults))
@@ -177,31 +176,30 @@ class Disk:
             injector.use(before)
 
     def heal(self) -> None:
-        """Stop injecting transient faults. Earlier damage remains."""
+        """Stop transient faults. Earlier damage remains."""
         self._injector.use(healed(self._injector.faults))
 
     def disarm(self) -> None:
-        """Remove a crash trigger that was not reached."""
         self._injector.crash_at = -1
         self._injector.crash_site = None
         self._injector.aim = None
 
     def is_durable(self, path: str, start: int, end: int) -> bool:
-        """Return whether bytes [start, end) of a file survive a crash on every file system. For judges."""
+        """Whether bytes [start, end) survive a crash on every file system. For judges."""
         inode = self._names.current.inode(path)
         return inode is not None and inode.has_durable(start, end)
 
     def is_name_durable(self, path: str) -> bool:
-        """Return whether a file's name survives a crash on every file system. For judges."""
+        """Whether the name survives a crash on every file system. For judges."""
         return self._names.current.inode(path) is not None and self._names.is_name_durable(path)
 
     def is_dirty(self, path: str, start: int, end: int) -> bool:
-        """Return whether bytes [start, end) of a file are not written back yet. For judges."""
+        """Whether bytes [start, end) are not written back yet. For judges."""
         inode = self._names.current.inode(path)
         return inode is not None and inode.is_dirty(start, end)
 
     def content(self, path: str) -> bytes:
-        """Return a file's bytes as readers see them, empty if the file is missing. For judges."""
+        """Return the bytes that readers see; none if the file is missing. For judges."""
         inode = self._names.current.inode(path)
         return b"" if inode is None else bytes(inode.content())
 
@@ -209,15 +207,15 @@ class Disk:
         return disk_state(self._names, self._page_bytes, self._sector_bytes)
 
     def crash(self, profile: CrashProfile) -> Image:
-        """Finish the disk: return an image as the profile's kind of crash can leave it. Draws select the losses."""
+        """Finish the disk: return an image that the kind of crash can leave. Draws select the losses."""
         if any(machine.alive for machine in self._mounted):
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
-        if not self._was_killed:  # a process kill has already been counted as this crash
+        if not self._was_killed:  # else counted as a kill
             self._count_crash(profile)
         return self._left_by(profile)
 
     def power_cut_after_stop(self, profile: CrashProfile) -> Image:
-        """Return an image after a clean stop followed by a power cut."""
+        """Return the image of a power cut after a clean stop."""
         self.injected[FaultKind.POWER_CUT_AFTER_STOP] += 1
         return self._left_by(profile)
 
@@ -230,7 +228,7 @@ class Disk:
                 trace.emit(Aftermath(profile.name, (), (), image))
             return image
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
-        # Metadata first: the pages that can be lost depend on the surviving names and lengths.
+        # The pages that can be lost depend on the surviving names and lengths.
         lost = draw_lost_changes(self._stream, profile, cut.unsure_changes())
         entries = cut.entries_without(lost, self.injected)
         dirty = cut.dirty_pages(entries)
@@ -254,13 +252,11 @@ class Disk:
         self.injected[f"crash {profile.name}"] += 1
 
     def fingerprint(self) -> str:
-        """Return a digest that is equal at two moments of a run if the same crash states are possible."""
+        """Return a digest. Equal digests at two moments of a run imply the same possible crash states."""
         return fingerprint_of(self._names)
 
     def crash_states(self, profile: CrashProfile, limit: int, stream: Stream) -> CrashStates:
-        """Return up to `limit` states that a crash could leave now; stream draws some. This does not change
-        the disk.
-        """
+        """Return up to `limit` states that a crash could leave now; stream draws some. The disk does not change."""
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         wall_ms = self.kernel.wall_start_ms
         whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None

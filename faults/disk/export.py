@@ -1,4 +1,4 @@
-"""Export of images to real directories, where a real store or RocketMQ can open them."""
+"""Export: copies images to and from real directories, for real stores and RocketMQ."""
 
 import errno
 import os
@@ -55,10 +55,10 @@ def load(directory: Path, root: str) -> Image:
 
 
 def _read(file: Path) -> Content:
-    """Return the content of a file: plain bytes, or sparse if it has holes."""
+    """Return plain bytes, or sparse ones if the file has holes."""
     with file.open("rb") as opened:
         size_bytes = os.fstat(opened.fileno()).st_size
-        extents = list(_data(opened.fileno(), size_bytes))
+        extents = list(_data_ranges(opened.fileno(), size_bytes))
         if extents == [(0, size_bytes)] or not size_bytes:
             return os.pread(opened.fileno(), size_bytes, 0)
         content = SparseBytes(size_bytes)
@@ -69,8 +69,7 @@ def _read(file: Path) -> Content:
         return content
 
 
-def _data(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges [start, end) of a file that are not holes."""
+def _data_ranges(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
     at = 0
     while at < size_bytes:
         try:

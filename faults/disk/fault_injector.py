@@ -1,11 +1,10 @@
 """Fault injector of one disk: numbers operations, draws faults, triggers the crash.
 
-An operation number counts all operations of the disk, so a change of the tested code shifts it. A `CrashPoint` counts
-operations of one kind on one path since its trigger was armed, so it stays valid after such changes: `msync
-/store/log/0 #4`.
+A change of the tested code shifts the numbers of operations. A `CrashPoint` counts operations of one kind on one path
+since its trigger was armed, so it stays valid after such changes: `msync /store/log/0 #4`.
 
-A stall begins with the operation that draws it; later operations wait for its end. Stores and views through a map use
-only the page cache and never wait.
+A stall begins with the operation that draws it; later operations wait for its end. Stores and views through a map never
+wait, because they use only the page cache.
 
 Sources: Hao et al., "The Tail at Store", FAST 2016, for latencies of tens of times the usual; Gunawi et al., "Fail-Slow
 at Scale", FAST 2018, for devices and firmware that stop for seconds and resume.
@@ -31,7 +30,7 @@ from .image import DamagedRange
 
 T = TypeVar("T")
 _NOTE_OPERATION = 3 << 56  # digest words of maps have tags 1 and 2, of syncs 4 to 6, of descriptors 7 and 8
-# A path with a leading slash may contain spaces. So the number of the occurrence is the last word.
+# The number comes last, because a path with a leading slash may contain spaces.
 _POINT = re.compile(r"(?P<kind>[a-z ]+) (?P<path>/.*|\S+) #(?P<nth>[1-9]\d*)")
 _ERROR_TEXTS = {
     errno.EBADF: "Bad file descriptor",
@@ -49,11 +48,11 @@ _ERROR_TEXTS = {
     errno.EWOULDBLOCK: "Resource temporarily unavailable",
 }
 _SLOW_NS_MIN = 1_000_000
-_STALL_NS_MIN = 100_000_000  # longer than a slow operation, because a stall delays every operation
+_STALL_NS_MIN = 100_000_000  # longer than a slow operation
 
 
 class CrashPhase(StrEnum):
-    """The moment of a crash: before, during or after the effect of an operation."""
+    """Crash before, during or after the effect of an operation."""
 
     BEFORE = "before"
     DURING = "during"
@@ -66,7 +65,7 @@ MOMENTS = tuple(CrashPhase)
 
 
 class CrashSite(NamedTuple):
-    """The operation at which a machine crashed. at: the file offset of a write."""
+    """Where a machine crashed. at: the file offset of a write."""
 
     kind: str
     path: str
@@ -74,7 +73,7 @@ class CrashSite(NamedTuple):
 
 
 class CrashPoint(NamedTuple):
-    """The nth operation of one kind on one path, counted from 1."""
+    """The nth operation of one kind on one path, from 1."""
 
     kind: str
     path: str
@@ -93,18 +92,18 @@ class CrashPoint(NamedTuple):
 
 
 class CrashTrigger:
-    """Counts operations and selects the one to crash at. Invariant: none is counted after `selected` is set."""
+    """Selects the operation to crash at. Invariant: none is counted after `selected` is set."""
 
     def __init__(self, *, operation: int | None = None, point: CrashPoint | None = None) -> None:
         self.selected: CrashPoint | None = None
-        """The selected operation, once it has begun."""
+        """The selected operation, set once it has begun."""
         self.times: dict[tuple[str, str], int] = {}
         """Number of operations by kind and path, ordered by first occurrence."""
         self._operation = operation
         self._point = point
 
     def selects(self, number: int, kind: str, path: str) -> bool:
-        """Count the next operation, and return whether to crash at it."""
+        """Count an operation. Return whether to crash at it."""
         assert self.selected is None, "an operation was counted after the crash"
         place = kind, path
         nth = self.times[place] = self.times.get(place, 0) + 1
@@ -114,14 +113,14 @@ class CrashTrigger:
         return True
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        """Return whether to crash at this operation, the nth of its kind on its path."""
+        """Whether to crash at this operation, the nth of its kind on its path."""
         return number == self._operation or (self._point is not None and self._point == (kind, path, nth))
 
 
 class FaultInjector:
-    """Numbers the operations of a disk and injects faults. injected: number of faults by kind.
+    """Numbers the operations of a disk and injects faults. injected: counts by kind.
 
-    crash_at: number of the operation to crash at, or of the next one to query the trigger about; -1: none.
+    crash_at: the operation to crash at, or the next one to query the trigger about; -1: none.
     """
 
     __slots__ = (
@@ -136,41 +135,41 @@ class FaultInjector:
         self.damage: list[DamagedRange] = []
         self._stalled_until_ns = 0
         self.slow_until_ns = 0
-        """End of the last slow operation."""
+        """When the last slow operation ends."""
         self.operations = 0
         self.stopped = 0
-        """errno of all changes after the file system has stopped; 0 while it works."""
+        """errno of all changes once the file system has stopped; else 0."""
         self.crash_at = -1
         self.aim: CrashTrigger | None = None
         self.use(faults)
         self.page_in_fault_names: Collection[str] = ()
-        """Task names (after the last `/`) for which page-in faults are possible all the time."""
+        """Task names (after the last `/`) for which page-in faults are always possible."""
         self.struck: set[SimTask] = set()
-        """Tasks for which page-in faults are possible now."""
+        """Tasks with possible page-in faults now."""
         self.moment: str = CrashPhase.BEFORE
         self.crash_site: CrashSite | None = None
         """The operation of the last or current crash."""
 
     def use(self, faults: FaultPlan) -> None:
-        """Inject the faults of a plan from now on."""
+        """Inject the faults of this plan from now on."""
         self.faults = faults
-        self._chances = chances_of(faults)  # a dict, because most operations read a chance from it
+        self._chances = chances_of(faults)  # a dict: most operations read a chance
 
     def pause(self, machine: Machine, kind: str) -> None:
-        """Run a scheduling point, then raise MachineDied if the machine is dead."""
+        """Pass a scheduling point; MachineDied if the machine is dead."""
         kernel = self.kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
             self.pause_slowly(machine, kind)
 
     def pause_slowly(self, machine: Machine, kind: str) -> None:
-        """Run a scheduling point when no fuel is left. Hot paths inline the fuel test."""
+        """Pass a scheduling point without fuel. Hot paths inline the fuel test of `pause`."""
         self.kernel.reschedule(kind)
         if not machine.alive:
             raise MachineDied(machine.name)
 
     def inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw whether to inject a fault, and count it. chance: replaces the plan's. 0 and 1 need no draw."""
+        """Draw and count a fault. chance: replaces that of the plan. 0 and 1 need no draw."""
         if chance is None:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
@@ -179,22 +178,21 @@ class FaultInjector:
         return True
 
     def writable_bytes(self, path: str, size_bytes: int) -> int:
-        """Return how many bytes a write through a descriptor writes, at least 1. OSError(EIO): the write fails."""
+        """Return how many bytes a descriptor write writes, at least 1. OSError(EIO): it fails."""
         if self.inject_if(FaultKind.FAILED_WRITE, path):
             raise os_error(errno.EIO, path)
         if size_bytes > 1 and self.inject_if(FaultKind.SHORT_WRITE, path):
-            # The draw is the number of missing bytes, so the default 1 is the smallest deviation.
+            # The default is one missing byte, the smallest deviation.
             missing = f"bytes missing in a short write {path}"
             return size_bytes - self.stream.between(1, size_bytes - 1, missing)
         return size_bytes
 
     def fail_by_chance(self, fault: FaultKind, path: str) -> None:
-        """Raise OSError(EIO), with the chance that the plan has for this fault."""
+        """Raise OSError(EIO) with the chance of the plan."""
         if fault in self._chances and self.inject_if(fault, path):
             raise os_error(errno.EIO, path)
 
     def wait_for_device(self, kind: str, path: str) -> None:
-        """Delay the current task if the device is slow."""
         faults = self.faults
         if faults.slow_io_chance > 0.0 or faults.stall_chance > 0.0:
             label = f"{kind} {path}"
@@ -206,7 +204,7 @@ class FaultInjector:
 
     @property
     def may_have_page_in_faults(self) -> bool:
-        """Return whether page-in faults are possible for the current task."""
+        """Whether the current task can have page-in faults."""
         task = self.kernel.current
         return task in self.struck or task.name.rpartition("/")[2] in self.page_in_fault_names
 
@@ -215,12 +213,10 @@ class FaultInjector:
         self.kernel.park(Waiting(f"page-in {path}"), self.kernel.now_ns + delay_ns)
 
     def pause_for_device(self, machine: Machine, kind: str, path: str) -> None:
-        """Run a scheduling point, then delay the task if the device is slow."""
         self.pause(machine, kind)
         self.wait_for_device(kind, path)
 
     def stalled_ns(self, label: str) -> int:
-        """Return the time until the end of a stall."""
         faults, now_ns = self.faults, self.kernel.now_ns
         if now_ns >= self._stalled_until_ns and self.inject_if(FaultKind.STALLED_DEVICE, label):
             lasts_ns = self.draw_ns(_STALL_NS_MIN, faults.stall_ms_max, f"stall {label}")
@@ -229,7 +225,7 @@ class FaultInjector:
         return max(0, self._stalled_until_ns - now_ns)
 
     def draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
-        """Draw a duration from least_ns (the default) to most_ms, after the end of other slow operations."""
+        """Draw from least_ns, the default, to most_ms, beginning after a stall."""
         lasts_ns = draw_duration_ns(self.stream, least_ns, most_ms, label, self.kernel.landmarks_ms)
         begins_ns = max(self.kernel.now_ns, self._stalled_until_ns)
         self.slow_until_ns = max(self.slow_until_ns, begins_ns + lasts_ns)
@@ -251,13 +247,12 @@ class FaultInjector:
             kernel.trace.add(kind, path)
         number = self.operations
         self.operations = number + 1
-        # The trigger counts calls, so it is queried once per operation.
         if number == self.crash_at and self.is_crash_due(number, kind, path) and self.moment == CrashPhase.BEFORE:
             self.crash_now(machine, kind)
         return number
 
     def is_crash_due(self, number: int, kind: str, path: str, at: int = 0) -> bool:
-        """Return whether to crash at operation crash_at. If not, advance crash_at by one."""
+        """Whether to crash at operation crash_at. If not, advance crash_at by one."""
         if self.aim is not None and not self.aim.selects(number, kind, path):
             self.crash_at = number + 1  # without a trigger, operations only compare numbers
             return False
@@ -266,17 +261,17 @@ class FaultInjector:
         return True
 
     def check_readable(self, path: str) -> None:
-        """Raise EIO if the file system has shut down. A read-only file system stays readable."""
+        """Raise EIO after a shutdown. A read-only file system stays readable."""
         if self.stopped == errno.EIO:
             raise os_error(self.stopped, path)
 
     def check_look_up(self, path: str) -> None:
-        """Raise OSError if the path look-up fails, by chance or because the file system has shut down."""
+        """Raise OSError if the path look-up fails, by chance or after a shutdown."""
         self.check_readable(path)
         self.fail_by_chance(FaultKind.FAILED_LOOK_UP, path)
 
     def begin_atomic(self, machine: Machine, kind: str, path: str) -> int:
-        """Begin an atomic operation. For a crash during it, a draw decides between before and after its effect."""
+        """Begin an atomic operation. For a crash during it, draw between before and after its effect."""
         number = self.begin(machine, kind, path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and self.stream.chance(0.5, f"{kind} {path} had no effect"):
@@ -284,16 +279,14 @@ class FaultInjector:
         return number
 
     def carry_out(self, machine: Machine, kind: str, path: str, change: Callable[..., T], *arguments: object) -> T:
-        """Execute an atomic operation. change: a function called with the operation's number and the arguments."""
+        """Execute an atomic operation. change: called with its number and the arguments."""
         number = self.begin_atomic(machine, kind, path)
         result = change(number, *arguments)
         self.end(machine, kind, number)
         return result
 
     def begin_growth(self, machine: Machine, path: str, before_bytes: int, after_bytes: int) -> tuple[int, int]:
-        """Begin to allocate space for a file. Return the operation number and the new length. A crash may shorten the
-        length.
-        """
+        """Begin to allocate space. Return the operation number and the new length, which a crash may shorten."""
         number = self.begin_atomic(machine, "extend", path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and after_bytes - before_bytes > 1 and self.inject_if(FaultKind.PARTIAL_EXTEND, path, 0.5):
@@ -309,19 +302,19 @@ class FaultInjector:
             self.crash_now(machine, kind)
 
     def crash_now(self, machine: Machine, kind: str) -> NoReturn:
-        """Crash the machine in the middle of an operation. Always raises MachineDied."""
+        """Crash the machine during an operation. Always raises MachineDied."""
         self.injected[f"crash {self.moment} {kind}"] += 1
         self.crash_at = -1  # the next machine may mount the same disk
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 
     def signal_bus_error(self, machine: Machine, fault: FaultKind) -> NoReturn:
-        """Kill the process by SIGBUS because a page is unavailable. Always raises MachineDied."""
+        """Kill the process by SIGBUS: a page is unavailable. Always raises MachineDied."""
         self.injected[fault] += 1
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 
 
 def os_error(code: int, path: str) -> OSError:
-    """Return the OSError of a POSIX system for an errno and a path."""
+    """Return the error of a POSIX system."""
     return OSError(code, _ERROR_TEXTS[code], path)

@@ -31,7 +31,7 @@ class SimulatedFileStatus(NamedTuple):
 
 
 class SimDescriptor:
-    """An opened file of a simulated disk. Every call is a scheduling point."""
+    """An opened file. Every call is a scheduling point."""
 
     __slots__ = ("_file", "_injector", "_is_closed", "_machine", "_names", "_syncs", "_volume", "path")
 
@@ -47,7 +47,7 @@ class SimDescriptor:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size. Not a scheduling point."""
+        """Return the size. No scheduling point."""
         return self._inode.size_bytes
 
     @property
@@ -57,7 +57,7 @@ class SimDescriptor:
         return self._names.current.files[self._file]
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Read size_bytes from an offset, or fewer at the end of the file. OSError(EIO): by chance."""
+        """Read size_bytes at an offset, or fewer at the end of the file. OSError(EIO): by chance."""
         injector = self._injector
         injector.pause_for_device(self._machine, "read", self.path)
         injector.check_readable(self.path)
@@ -71,10 +71,10 @@ class SimDescriptor:
         return bytes(inode.readable[at:end])
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at an offset and return the number of written bytes. A gap after the old end is filled with zeros.
+        """Write and return the number of written bytes. A gap after the old end is filled with zeros.
 
-        OSError(ENOSPC): no space to grow or to fill a hole. OSError(EIO): the write covers only part of an unreadable
-        sector.
+        OSError(ENOSPC): no space to grow or to fill a hole. OSError(EIO): an unreadable sector would be written in
+        part.
         """
         injector = self._injector
         injector.pause_for_device(self._machine, "write", self.path)
@@ -86,7 +86,7 @@ class SimDescriptor:
         return len(data)
 
     def allocate(self, size_bytes: int) -> None:
-        """Extend the file with zeros to at least this length. OSError(ENOSPC) if there is no space."""
+        """Extend the file with zeros to at least this length. OSError(ENOSPC): no space."""
         self._injector.pause(self._machine, "extend")
         more_bytes = size_bytes - self.size_bytes
         if more_bytes > 0:
@@ -94,7 +94,7 @@ class SimDescriptor:
             grow(self._machine, self._volume, self.path, self._inode, size_bytes, in_steps=True)
 
     def truncate(self, size_bytes: int) -> None:
-        """Truncate the file, or extend it with zeros. A lying drive drops acknowledged data of the removed part."""
+        """Truncate the file or extend it with zeros. A lying drive drops acknowledged data of the removed part."""
         injector = self._injector
         injector.pause(self._machine, "truncate")
         if size_bytes > self.size_bytes:
@@ -116,7 +116,7 @@ class SimDescriptor:
         injector.end(self._machine, "store", number)
 
     def zero(self, at: int, size_bytes: int) -> None:
-        """Zero the bytes [at, at + size_bytes) inside the file. A crash can restore the old pages."""
+        """Zero bytes inside the file. A crash can restore the old pages."""
         injector, inode = self._injector, self._inode
         injector.pause(self._machine, "zero range")
         number = injector.begin_atomic(self._machine, "zero range", self.path)
@@ -127,7 +127,7 @@ class SimDescriptor:
         injector.end(self._machine, "zero range", number)
 
     def sync(self, start: int = 0, end: int | None = None, *, data_only: bool = False) -> None:
-        """Make pages of [start, end) and the size durable. On OSError(EIO) they are lost. data_only: as fdatasync."""
+        """Make the pages of [start, end) and the size durable. OSError(EIO): they are lost. data_only: as fdatasync."""
         self._injector.pause(self._machine, "sync")
         size_bytes = self.size_bytes
         end = size_bytes if end is None else min(end, size_bytes)
@@ -135,27 +135,27 @@ class SimDescriptor:
         self._syncs.file(self._machine, why, self._inode, min(start, end), end)
 
     def link(self, new: str) -> None:
-        """Give the file a name, in addition to any existing ones. FileExistsError: the name exists."""
+        """Add a name. FileExistsError: the name exists."""
         self._injector.pause(self._machine, "link")
         self._names.check_new(new)
         self._injector.carry_out(self._machine, "link", new, self._names.link, new, self._file)
 
     def close(self) -> None:
-        """Close the descriptor. Not a scheduling point. Closing twice is allowed; other later uses raise EBADF."""
+        """Close the descriptor, also twice. Later uses raise EBADF. No scheduling point."""
         self._is_closed = True
 
 
 def grow(
     machine: Machine, volume: Volume, path: str, inode: Inode, size_bytes: int, *, in_steps: bool, sparse: bool = False
 ) -> None:
-    """Extend a file as one operation. in_steps: by allocation, which a crash may leave incomplete. sparse: by holes."""
+    """Extend a file. in_steps: by allocation, which a crash may leave incomplete. sparse: by holes."""
     injector = volume.injector
     if in_steps:
         number, size_bytes = injector.begin_growth(machine, path, inode.size_bytes, size_bytes)
     else:
         number = injector.begin_atomic(machine, "extend", path)
     if sparse:
-        # Only after the operation began: after an earlier crash a hole would lie beyond the file's end.
+        # After an earlier crash a hole would be after the end of the file.
         inode.with_flaws(volume.sector_bytes).grow(inode.size_bytes, size_bytes)
     inode.writable_cache(size_bytes)
     volume.names.extend(number, path, inode, size_bytes, in_steps=in_steps)
@@ -165,7 +165,7 @@ def grow(
 def write_through(
     injector: FaultInjector, machine: Machine, names: Namespace, path: str, inode: Inode, at: int, data: bytes
 ) -> None:
-    """Write data to the page cache as one operation; the file may grow. A crash can leave a prefix of the data."""
+    """Write to the page cache; the file may grow. A crash can leave a prefix of the data."""
     number = injector.begin(machine, "write", path)
     if number == injector.crash_at and injector.moment == CrashPhase.DURING:
         data = data[: len(data) - injector.stream.below(len(data) + 1, f"bytes not written {path}")]
@@ -184,8 +184,8 @@ def write_through(
 class SimFiles:
     """A disk as one machine mounts it. Every call is a scheduling point, and raises MachineDied after a crash.
 
-    Errors are those of a POSIX system. They are raised before the operation is counted, except errors of failed syncs
-    and of writes to a full disk.
+    Errors are those of a POSIX system, raised before the operation is counted, except errors of failed syncs and of
+    writes to a full disk.
     """
 
     __slots__ = ("_injector", "_machine", "_names", "_syncs", "_volume")
@@ -212,7 +212,7 @@ class SimFiles:
         return self._names.children(path)
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and its missing parents, each as an operation."""
+        """Create a directory and its missing parents, one operation each."""
         self._injector.pause(self._machine, "make directory")
         missing: list[str] = []
         while path not in self._names.current.directories:
@@ -222,23 +222,21 @@ class SimFiles:
             path = parent_of(path)
         for directory in reversed(missing):
             self._injector.pause(self._machine, "make directory")
-            if directory in self._names.current.directories:  # another task has created the directory in the meantime
+            if directory in self._names.current.directories:  # created by another task meanwhile
                 continue
             self._names.check_parent(directory)
             change = self._names.make_directory
             self._injector.carry_out(self._machine, "make directory", directory, change, directory)
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
-        """Map a file's first size_bytes. A missing file is created, and a shorter file is extended with zeros."""
+        """Map the first size_bytes. A missing file is created, and a shorter one is extended with zeros."""
         injector = self._injector
         injector.pause_for_device(self._machine, "map", path)
         injector.fail_by_chance(FaultKind.FAILED_MAP, path)
         inode = self._open(path)
         if inode.size_bytes < size_bytes:
             injector.pause(self._machine, "extend")
-        if (
-            inode.size_bytes < size_bytes
-        ):  # checked again: during the scheduling point another task may have extended the file
+        if inode.size_bytes < size_bytes:  # checked again, because another task may have extended the file
             self._volume.check_allocation(path, size_bytes - inode.size_bytes)
             sparse = injector.faults.sparse
             grow(self._machine, self._volume, path, inode, size_bytes, in_steps=not sparse, sparse=sparse)
@@ -251,12 +249,12 @@ class SimFiles:
         return kind(path, size_bytes, inode, self._machine, self._volume, self._syncs)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Set the modification time of a file. The simulation makes all times durable at once."""
+        """Set the modification time, which is durable at once."""
         self._injector.pause(self._machine, "set mtime")
         self._names.find(path).set_mtime_ns((mtime_ms - self._injector.kernel.wall_start_ms) * 1_000_000)
 
     def space(self, path: str) -> SimulatedDiskSpace:
-        """Return the used and free space of the disk. path: any path on the disk."""
+        """Return used and free space. path: any path on the disk."""
         self._injector.pause(self._machine, "space")
         current = self._names.current
         if path not in current.directories and path not in current.names:
@@ -264,11 +262,11 @@ class SimFiles:
         return self._volume.space()
 
     def buffer(self, size_bytes: int) -> memoryview:
-        """Return zeroed memory of the machine. It is lost when the machine dies."""
+        """Return zeroed memory, which is lost when the machine dies."""
         return memoryview(bytearray(size_bytes))
 
     def read(self, path: str) -> bytes:
-        """Return a small file's whole content."""
+        """Return the whole content of a file."""
         injector = self._injector
         self._injector.pause_for_device(self._machine, "read", path)
         injector.check_readable(path)
@@ -280,7 +278,7 @@ class SimFiles:
         return bytes(inode.content())
 
     def write(self, path: str, data: bytes) -> None:
-        """Create or empty a small file, then write data to it. This is two operations, or one if data is empty.
+        """Create or empty a small file, then write data to it: two operations, or one if data is empty.
 
         A crash during the second operation, a full disk (ENOSPC) and a failed write leave a prefix of the data. After a
         short write, a third operation writes the rest.
@@ -299,25 +297,24 @@ class SimFiles:
             inode = self._names.current.files[file]
             write_through(injector, self._machine, self._names, path, inode, at, chunk)
             at += len(chunk)
-            # after a short write the loop continues with the rest
             if at < len(data) and len(chunk) == len(fitting):
                 raise self._volume.disk_full_error(path)
 
     def open(self, path: str) -> SimDescriptor:
-        """Open a file to write, truncate and sync it. A missing file is created."""
+        """Open a file, created if missing."""
         self._injector.pause_for_device(self._machine, "open", path)
         self._open(path)
         file = self._names.current.names[path]
         return SimDescriptor(path, file, self._machine, self._volume, self._syncs)
 
     def sync(self, path: str) -> None:
-        """Make a file's content and size durable. Its name may still be lost."""
+        """Make content and size durable. The name may still be lost."""
         self._injector.pause(self._machine, "sync")
         inode = self._names.find(path)
         self._syncs.file(self._machine, SyncWait("sync", path), inode, 0, inode.size_bytes)
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in one directory durable, without those in its subdirectories."""
+        """Make the names in one directory durable, not those in its subdirectories."""
         self._injector.pause(self._machine, "sync directory")
         self._names.check_directory(path)
         self._syncs.directory(self._machine, SyncWait("sync directory", path))
@@ -330,7 +327,7 @@ class SimFiles:
         return SimDescriptor(f"/#{file}", file, self._machine, self._volume, self._syncs)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or directory. It may replace a file by a file, and an empty directory by a directory."""
+        """Rename a file or directory. A file may replace a file; a directory may replace an empty directory."""
         self._injector.pause(self._machine, "rename")
         if old in self._names.current.directories:
             self._rename_directory(old, new)
@@ -344,7 +341,7 @@ class SimFiles:
         injector.fail_by_chance(FaultKind.FAILED_RENAME, old)
         number = injector.begin_atomic(self._machine, "rename", old)
         self._names.rename(number, old, new)
-        if injector.damage:  # damage is recorded for both names, because a crash may undo the rename
+        if injector.damage:  # recorded for both names, because a crash may undo the rename
             injector.damage += [damage._replace(path=new) for damage in injector.damage if damage.path == old]
         injector.end(self._machine, "rename", number)
 
@@ -373,7 +370,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "exchange", one, names.exchange, one, other)
 
     def link(self, path: str, new: str) -> None:
-        """Give a file another name. FileExistsError: the name exists."""
+        """Add another name. FileExistsError: the name exists."""
         self._injector.pause(self._machine, "link")
         self._names.find(path)
         self._names.check_new(new)
@@ -381,7 +378,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "link", new, self._names.link, new, file)
 
     def symlink(self, path: str, text: str) -> None:
-        """Create a symbolic link at a free path. The simulated disk never follows links."""
+        """Create a symbolic link, which the simulated disk never follows."""
         injector = self._injector
         injector.pause(self._machine, "symlink")
         self._names.check_new(path)
@@ -389,7 +386,7 @@ class SimFiles:
         injector.carry_out(self._machine, "symlink", path, self._names.symlink, path, text, wall_ns)
 
     def unlink(self, path: str) -> None:
-        """Remove a name. Existing maps of the file stay usable."""
+        """Remove a name. Maps of the file stay usable."""
         self._injector.pause(self._machine, "unlink")
         self._names.find(path)
         injector = self._injector
@@ -405,7 +402,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "remove directory", path, self._names.remove_directory, path)
 
     def lock(self, path: str) -> SimFileLock:
-        """Lock the file (not the name), created if missing. BlockingIOError: a living machine has locked it."""
+        """Lock the file (not the name), created if missing. BlockingIOError: a living machine holds it."""
         self._injector.pause(self._machine, "lock")
         self._open(path)
         return self._volume.lock(path, self._machine)

@@ -1,6 +1,6 @@
 """Disk image: the immutable tree of files that a machine mounts, and its decay.
 
-Images share the contents of unchanged files. Between two lives stored data may decay (`rot`). Each kind of decay
+Images share the contents of unchanged files. Stored data may decay between two lives (`rot`). Each kind of decay
 happens at most once per file and call:
 
     bit rot              a bit of a sector is flipped
@@ -8,7 +8,7 @@ happens at most once per file and call:
     swapped pages        two pages of a file are exchanged
     latent sector error  a sector is unreadable; the image keeps the bytes for the judge
 
-A running machine would notice decay only when it next reads a page from the disk, so decay is modelled between lives.
+Decay is modelled between lives, because a running machine notices it only when it next reads the page from the disk.
 
 Sources: Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, and "An Analysis of
 Latent Sector Errors in Disk Drives", SIGMETRICS 2007; Prabhakaran et al., "IRON File Systems", SOSP 2005.
@@ -32,7 +32,7 @@ _PIECE, _PIECE_PATH = attrgetter("piece"), attrgetter("piece_path")
 
 
 class FileImage:
-    """The content of a file, and its modification time in wall-clock ms. Immutable."""
+    """Content and modification time of a file. Immutable."""
 
     __slots__ = ("_digest", "held", "mtime_ms", "piece", "piece_path")
 
@@ -46,7 +46,7 @@ class FileImage:
 
     @property
     def content(self) -> bytes:
-        """Return the content as plain bytes, including the zeros of a sparse file."""
+        """Plain bytes, with the zeros of a sparse file."""
         return bytes(self.held)
 
     def digest(self) -> bytes:
@@ -66,7 +66,6 @@ class FileImage:
         return self.piece
 
     def touched(self, mtime_ms: int) -> "FileImage":
-        """Return the same file with another modification time."""
         if mtime_ms == self.mtime_ms:
             return self
         twin = FileImage(self.held, mtime_ms)
@@ -100,7 +99,7 @@ class Image:
         self._digest: str | None = None
 
     def digest(self) -> str:
-        """Return a digest of names and contents, without times. Images with equal digests recover equally."""
+        """Return a digest of names and contents, not of times. Images with equal digests recover equally."""
         if self._digest is None:
             directories = map(directory_piece, self.directories)
             files = self._file_pieces()
@@ -125,12 +124,10 @@ class Image:
 
 
 def directory_piece(path: str) -> bytes:
-    """Return a directory's contribution to the digest of an image."""
     return f"d {path}\0".encode()
 
 
 def symlink_piece(path: str, text: str) -> bytes:
-    """Return a symbolic link's contribution to the digest of an image."""
     return f"l {path}\0{text}\0".encode()
 
 
@@ -140,7 +137,7 @@ def digest_of_pieces(pieces: Iterable[bytes]) -> str:
 
 
 class DamagedRange(NamedTuple):
-    """Bytes [start, end) of a file that differ from the bytes that clients have seen, and the fault that caused it."""
+    """Bytes [start, end) of a file that a fault made different from those that clients saw."""
 
     path: str
     start: int
@@ -150,7 +147,7 @@ class DamagedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RotPlan:
-    """Kinds of decay and their chances per file, all off by default."""
+    """Chances of decay per file, all off by default."""
 
     bit_rot_chance: float = 0.0
     zeroed_sector_chance: float = 0.0
@@ -163,9 +160,9 @@ class RotPlan:
 
 
 def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> tuple[Image, list[DamagedRange]]:
-    """Return a decayed image and its damaged ranges. If nothing decays, return the same object.
+    """Return a decayed image and its damaged ranges; the same object if nothing decays.
 
-    injected counts only changed bytes here. Unreadable sectors (bad_sectors of `Disk`) are counted when a read fails.
+    injected counts only changed bytes. Unreadable sectors (bad_sectors of `Disk`) are counted when a read fails.
     """
     if not plan.is_possible:
         return image, []
@@ -191,7 +188,6 @@ class _Rotting:
     damage: list[DamagedRange] = field(default_factory=list)
 
     def decay(self, plan: RotPlan) -> None:
-        """Draw the kinds of decay and apply them."""
         if not self.content:
             return
         chance = self._stream.chance
@@ -232,7 +228,7 @@ class _Rotting:
         self._injected[FaultKind.SWAPPED_PAGES] += 1
 
     def _draw_range(self, unit_bytes: int, label: str, upto: int | None = None) -> tuple[int, int]:
-        """Draw an aligned range of unit_bytes, usually one with data."""
+        """Draw an aligned range, usually one with data."""
         size_bytes = len(self.content) if upto is None else upto
         starts = list(range(0, size_bytes, unit_bytes))
         filled = [at for at in starts if any(self.content[at : at + unit_bytes])]

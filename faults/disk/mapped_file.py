@@ -1,6 +1,6 @@
 """Mapped file of a simulated disk: stores and views through the map, pwrite, syncs.
 
-Files with unreadable sectors or holes have a map class of their own, which raises SIGBUS. Other maps need no check.
+Maps of files with unreadable sectors or holes have their own class, which raises SIGBUS. Other maps need no check.
 """
 
 import errno
@@ -16,11 +16,11 @@ from .volume import Volume
 
 Buffer = bytes | bytearray | memoryview
 _NOTE_STORE, _NOTE_PWRITE = 1 << 56, 2 << 56
-_IDENTITY_MAX = 0xFFFF  # 16 bits of a digest word; all files with higher numbers share this number
+_IDENTITY_MAX = 0xFFFF  # 16 bits of a digest word, shared by all higher numbers
 
 
 class SimMappedFile:
-    """A map of a file's first size_bytes. Positions are file offsets. A position outside the map raises ValueError."""
+    """A map of the first size_bytes of a file. ValueError: an offset is outside the map."""
 
     __slots__ = (
         *("_injector", "_inode", "_kernel", "_limit", "_machine", "_msync", "_pwrite_word", "_store_word"),
@@ -46,14 +46,14 @@ class SimMappedFile:
         self._pwrite_word = _NOTE_PWRITE | file
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes [start, end) as a read-only view without copying. Not a scheduling point."""
+        """Return a read-only view without copying. No scheduling point."""
         if not 0 <= start <= end <= self._limit:
             raise self._out_of_bounds(start, end)
         return self._inode.readable[start:end]
 
     def store(self, at: int, data: Buffer) -> None:
         """Write through the map. Readers see the bytes at once; they become durable later."""
-        # `pause` and `begin` of the injector and `Inode.write` are inlined, because the calls would dominate the cost.
+        # `pause` and `begin` of the injector and `Inode.write` are inlined: the calls would dominate the cost.
         injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -62,7 +62,7 @@ class SimMappedFile:
         if at < 0 or end > self._limit:
             raise self._out_of_bounds(at, end)
         if type(data) is not bytes:
-            data = bytes(data)  # copied, because the caller may change its buffer later
+            data = bytes(data)  # the caller may change its buffer later
         number = injector.operations
         injector.operations = number + 1
         if number == injector.crash_at and injector.is_crash_due(number, "store", self.path, at):
@@ -107,7 +107,7 @@ class SimMappedFile:
         return len(data)
 
     def msync(self, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable. OSError(EIO): the data of these pages is lost."""
+        """Make the pages of [start, end) and the size durable. OSError(EIO): their data is lost."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -117,13 +117,13 @@ class SimMappedFile:
         self._syncs.file(self._machine, self._msync, self._inode, start, end)
 
     def fdatasync(self) -> None:
-        """Make all earlier writes and the size durable. OSError(EIO): as for msync."""
+        """Make earlier writes and the size durable. OSError(EIO): as for msync."""
         self._pause_open("fdatasync")
         why = SyncWait("fdatasync", self.path, data_only=True)
         self._syncs.file(self._machine, why, self._inode, 0, self._inode.size_bytes)
 
     def mlock(self) -> None:
-        """Lock the map's pages in memory. OSError(ENOMEM): injected by a fault."""
+        """Lock the pages in memory. OSError(ENOMEM): by chance."""
         injector = self._injector
         self._pause_open("mlock")
         if injector.inject_if(FaultKind.REFUSED_MLOCK, self.path):
@@ -133,17 +133,16 @@ class SimMappedFile:
         self._pause_open("munlock")
 
     def advise_will_need(self) -> None:
-        """No-op: hints have no effect in the simulation."""
+        """Hints have no effect in the simulation."""
         self._pause_open("madvise")
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """No-op: hints have no effect in the simulation."""
         self._injector.pause(self._machine, "madvise")
         if not 0 <= start <= end <= self._limit:
             raise self._out_of_bounds(start, end)
 
     def close(self) -> None:
-        """Close the map and its descriptor. Earlier views stay readable. Closing twice is allowed."""
+        """Close map and descriptor, also twice. Earlier views stay readable."""
         self._injector.pause(self._machine, "close")
         self._limit = -1
 
@@ -153,7 +152,7 @@ class SimMappedFile:
             raise self._out_of_bounds(0, self.size_bytes)
 
     def _crash_in_write(self, kind: str, number: int, at: int, data: bytes) -> None:
-        """Crash before, during or after a write. A crash during the write loses its last bytes, by a drawn number."""
+        """A crash during the write loses a drawn number of its last bytes."""
         injector = self._injector
         reached = 0
         if injector.moment == CrashPhase.AFTER:
@@ -171,12 +170,12 @@ class SimMappedFile:
 
 
 class ReclaimedMappedFile(SimMappedFile):
-    """A mapped file with evicted clean pages. A view waits until they are read from the disk, or raises an error."""
+    """A map with evicted clean pages. A view reads them from the disk, or raises an error."""
 
     __slots__ = ()
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return a view of the bytes after reading their pages from the disk. OSError(EIO): by chance."""
+        """Return a view after a page-in. OSError(EIO): by chance."""
         injector = self._injector
         if injector.may_have_page_in_faults and self._inode.is_reclaimable(start, end):
             if injector.inject_if(FaultKind.SLOW_PAGE_IN, self.path):
@@ -186,7 +185,7 @@ class ReclaimedMappedFile(SimMappedFile):
 
 
 class FlawedMappedFile(SimMappedFile):
-    """A mapped file with bad sectors or holes. A store to such a page is an additional scheduling point."""
+    """A map with bad sectors or holes. A store to such a page is an additional scheduling point."""
 
     __slots__ = ()
 
@@ -197,7 +196,7 @@ class FlawedMappedFile(SimMappedFile):
         return flaws
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return a view of the bytes. A bad sector kills the process (SIGBUS)."""
+        """Return a view. A bad sector kills the process (SIGBUS)."""
         readable = super().view(start, end)
         if self._flaws.has_bad_page(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)
@@ -211,9 +210,7 @@ class FlawedMappedFile(SimMappedFile):
         super().store(at, data)
 
     def pwrite(self, at: int, data: Buffer) -> int:
-        """Write through the descriptor. OSError(EIO): part of a bad sector would be written. ENOSPC: the disk
-        is full.
-        """
+        """Write through the descriptor. OSError(EIO): a bad sector would be written in part. ENOSPC: the disk is full."""
         end = at + len(data)
         if at >= 0 and end <= self._limit:
             self._injector.pause(self._machine, "pwrite")
@@ -223,7 +220,7 @@ class FlawedMappedFile(SimMappedFile):
         return written
 
     def _load_pages(self, start: int, end: int) -> None:
-        """Load the pages of [start, end), or kill the process if one is unavailable."""
+        """Load the pages of [start, end). An unavailable page kills the process."""
         self._injector.pause(self._machine, "page fault")
         if self._flaws.has_bad_page(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)

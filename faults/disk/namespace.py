@@ -1,8 +1,8 @@
 """Namespace of one disk: names, sizes, and the journal of changes that a crash can undo.
 
-A sync has different effects on different file systems, and the file system is chosen only at the crash. So the journal
-records both: under strict POSIX a change is durable if `synced`, that is, after a sync of its own file or directory. On
-ext4 and XFS a journal commits in order, so all changes up to operation `committed` are durable.
+The effect of a sync depends on the file system, which is chosen only at the crash. So the journal records both: under
+strict POSIX a change is durable if `synced`, that is, after a sync of its own file or directory. On ext4 and XFS a
+journal commits in order, so all changes up to operation `committed` are durable.
 
 A journal may have committed early, so a sync only guarantees the changes up to the last one of its own file or
 directory. fdatasync, msync and O_DSYNC do not commit changed times, only a new length, block or name of the file
@@ -41,7 +41,7 @@ K = TypeVar("K", int, str)
 
 
 class Namespace:
-    """One file system's names. Every mutating method takes the number of its operation.
+    """The names of one file system. Mutating methods take the number of the operation.
 
     Invariant: applying the journal to `durable` gives `current`. The journal is in the order of operations, and its
     first change is not synced. Each name and directory is listed in the children of its parent.
@@ -57,15 +57,15 @@ class Namespace:
         self._inodes = 0
         self._children: dict[str, set[str]] = {"/": set()}
         self._unsynced: dict[int, list[Change]] = {}
-        """Unsynced changes of each file's size and content. Key: `Inode.identity`."""
-        self._in_directory: dict[str, list[Change]] = {}  # unsynced changes of the names in each directory
+        """Unsynced changes of size and content, by Inode.identity."""
+        self._in_directory: dict[str, list[Change]] = {}  # unsynced changes of names, by directory
         self._changed_at: dict[str, int] = {}
-        """The last operation that changed each directory and is part of the journal's order."""
-        self._emptied: set[int] = set()  # contents that files had before they were emptied, by `Inode.identity`
+        """By directory, the last operation that changed it in the order of the journal."""
+        self._emptied: set[int] = set()  # new contents of emptied files, by Inode.identity
 
     @classmethod
     def load(cls, image: Image, page_bytes: int, wall_start_ms: int, *, is_sparse: bool = False) -> "Namespace":
-        """Return the names of an image, all durable. The contents are shared with the image until a write."""
+        """Return the names of an image, all durable. Contents are shared with the image until a write."""
         namespace = cls(page_bytes, is_sparse=is_sparse)
         current = namespace.current
         children = namespace._children
@@ -88,7 +88,7 @@ class Namespace:
         return namespace
 
     def find(self, path: str) -> Inode:
-        """Return the content of the file at path. FileNotFoundError or IsADirectoryError: there is no file."""
+        """Return the file at path. Raises FileNotFoundError or IsADirectoryError."""
         inode = self.current.inode(path)
         if inode is not None:
             return inode
@@ -97,7 +97,7 @@ class Namespace:
         raise self.nothing_at(path)
 
     def nothing_at(self, path: str) -> OSError:
-        """Return the error for a missing path: ENOTDIR if a parent is a file."""
+        """Return the error for a missing path; ENOTDIR if a parent is a file."""
         above = parent_of(path)
         while above != "/" and above not in self.current.directories:
             if above in self.current.names:
@@ -110,12 +110,11 @@ class Namespace:
         return sorted(self._children[path])
 
     def check_directory(self, path: str) -> None:
-        """Raise the OSError of path if it is not a directory."""
         if path not in self.current.directories:
             raise os_error(errno.ENOTDIR, path) if path in self.current.names else self.nothing_at(path)
 
     def check_parent(self, path: str) -> None:
-        """Raise an OSError if a file cannot be created at path: its parent is missing, or path is a directory."""
+        """Raise OSError if no file can be at path: its parent is missing, or it is a directory."""
         if path in self.current.directories:
             raise os_error(errno.EISDIR, path)
         above = parent_of(path)
@@ -123,7 +122,7 @@ class Namespace:
             raise self.nothing_at(path)
 
     def check_new(self, path: str) -> None:
-        """Raise an OSError if path is not free for a new name."""
+        """Raise OSError if path is not free for a new name."""
         if path in self.current.names or path in self.current.directories:
             raise os_error(errno.EEXIST, path)
         self.check_parent(path)
@@ -137,10 +136,10 @@ class Namespace:
         return inode
 
     def create_unnamed(self, mtime_ns: int) -> int:
-        """Create an empty file without a name, and return its number."""
+        """Create a file without a name. Return its number."""
         inode = self._new_inode(mtime_ns)
-        # Not recorded as a change, because a crash cannot lose a file without a name. If `link` names the file later,
-        # both states need its content.
+        # A crash cannot lose a file without a name, so no change is recorded. If `link` names the file later, both
+        # states need its content.
         for entries in (self.current, self.durable):
             entries.files[inode.identity] = inode
         return inode.identity
@@ -149,7 +148,7 @@ class Namespace:
         """Empty a file. Its maps keep the old bytes."""
         inode = self._new_inode(mtime_ns)
         file = self.current.names[path]
-        # `logged` reads the time of the file's last sync from the current Inode, so it is copied.
+        # `logged` reads it from the current Inode.
         inode.synced_upto = self.current.files[file].synced_upto
         inode.changed_at = number
         change = Empty(number, path, file, inode)
@@ -159,7 +158,7 @@ class Namespace:
         return inode
 
     def extend(self, number: int, path: str, inode: Inode, size_bytes: int, **how: bool) -> None:
-        """Record a new file size; the caller extends the page cache. how: flags of Extend, `by_write` or `in_steps`."""
+        """Record a new size; the caller extends the page cache. how: `by_write` or `in_steps` of Extend."""
         before_bytes = self.current.sizes.get(inode.identity, 0)
         assert before_bytes < size_bytes, (path, before_bytes, size_bytes)
         is_allocated = inode.identity in self._emptied
@@ -169,37 +168,36 @@ class Namespace:
         self._unsynced.setdefault(inode.identity, []).append(change)
 
     def truncate(self, number: int, path: str, file: int, size_bytes: int, mtime_ns: int) -> None:
-        """Truncate a file to size_bytes. The file is given by number, because it may have no name."""
+        """Truncate a file, given by number because it may have no name."""
         before = self.current.files[file]
         inode = before.cut(self._inodes, size_bytes, mtime_ns)
         inode.changed_at = number
         self._inodes += 1
         change = Truncate(number, path, file, inode, size_bytes)
         self._record(change)
-        # A sync of the file covers all its earlier changes.
+        # A sync covers all earlier changes of the file.
         self._unsynced[inode.identity] = [*self._unsynced.pop(before.identity, ()), change]
 
     def unlink(self, number: int, path: str) -> None:
-        """Remove a name that exists."""
         file = self.current.names[path]
         self.current.files[file].changed_at = number
         self._record(Unlink(number, path, file))
         self._remove_child(path)
 
     def rename(self, number: int, path: str, target: str) -> None:
-        """Rename a file. The parent of target must exist."""
+        """Rename a file. The directory of target must exist."""
         file = self.current.names[path]
         inode = self.current.files[file]
         if target in self.current.names:
             self._allocate(inode.identity)
         inode.changed_at = number
         self._record(Rename(number, path, target, file))
-        self._changed_at[parent_of(path)] = number  # `_record` records the directory of the new name only
+        self._changed_at[parent_of(path)] = number  # `_record` changes only the directory of the new name
         self._remove_child(path)
         self._add_child(target)
 
     def rename_directory(self, number: int, path: str, target: str) -> None:
-        """Move a directory to target, which must be free or an empty directory."""
+        """Move a directory. target must be free or an empty directory."""
         self._children.pop(target, None)
         self._in_directory.pop(target, None)
         self._relocate(RenameDirectory(number, path, target))
@@ -225,7 +223,7 @@ class Namespace:
                     self._changed_at[directory] = change.number
 
     def link(self, number: int, target: str, file: int) -> None:
-        """Give a file another name, in an existing directory."""
+        """Give a file another name in an existing directory."""
         assert target not in self.current.names, target
         self.current.files[file].changed_at = number
         self._record(Link(number, target, file))
@@ -253,10 +251,10 @@ class Namespace:
         self._remove_child(path)
 
     def sync_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool = False) -> None:
-        """Make a file's size durable as of operation upto. Call this before its writes become durable.
+        """Make the size as of operation upto durable. Call this before writes of the file become durable.
 
-        The journal commits up to the file's last change or write. With data_only it commits up to the last write in
-        [start, end) that needed a block.
+        The journal commits up to the last change or write of the file. With data_only it commits up to the last write
+        in [start, end) that needed a block.
         """
         inode.synced_upto = max(inode.synced_upto, upto)
         if self.journal:
@@ -265,13 +263,12 @@ class Namespace:
         self._mark_synced(self._unsynced, inode.identity, upto)
 
     def sync_directory(self, path: str, upto: int) -> None:
-        """Make changes of the names in one directory durable if made up to operation upto."""
+        """Make changes of names in the directory durable, up to operation upto."""
         self._commit(self._changed_at.get(path, -1), upto)
         self._mark_synced(self._in_directory, path, upto)
 
     def _commit(self, changed_at: int, upto: int) -> None:
-        # A journal commits in order. If the directory changed again after upto, its position before that is unknown, so
-        # the
+        # A journal commits in order. If a directory changed again after upto, its earlier position is unknown, so the
         # journal counts as committed up to upto. A crash may lose later changes, but never has to.
         self.committed = max(self.committed, min(changed_at, upto))
 
@@ -286,19 +283,19 @@ class Namespace:
             self._retire_synced()
 
     def is_name_durable(self, path: str) -> bool:
-        """Return whether syncs of its directory cover all changes of a name."""
+        """Whether syncs of the directory cover all changes of a name."""
         return all(change.path != path for change in self._in_directory.get(parent_of(path), ()))
 
     def acknowledge_file(self, inode: Inode, upto: int) -> bool:
-        """Mark what sync_file would make durable as acknowledged. Return whether any of it is unsynced."""
+        """Acknowledge the changes that sync_file would make durable. Return whether any is unsynced."""
         return _mark_acknowledged(self._unsynced.get(inode.identity, ()), upto)
 
     def acknowledge_directory(self, path: str, upto: int) -> bool:
-        """Mark what sync_directory would make durable as acknowledged. Return whether any of it is unsynced."""
+        """Acknowledge the changes that sync_directory would make durable. Return whether any is unsynced."""
         return _mark_acknowledged((change for change in self.journal if change.directory == path), upto)
 
     def mark_bad_sectors(self, bad_sectors: Iterable[DamagedRange], sector_bytes: int) -> None:
-        """Mark the sectors of damaged ranges as unreadable, in existing files."""
+        """Make the sectors of these ranges unreadable, in existing files."""
         for damage in bad_sectors:
             inode = self.current.inode(damage.path)
             if inode is None:
@@ -309,7 +306,7 @@ class Namespace:
                 inode.with_flaws(sector_bytes).bad_sectors.update(sectors)
 
     def mark_holes(self, sector_bytes: int) -> None:
-        """Turn every page of zeros into a hole, in all files, because an image does not record holes."""
+        """Turn every page of zeros into a hole: an image does not record holes."""
         page_bytes = self._page_bytes
         nothing = bytes(page_bytes)
         for _, inode in self.current.contents():
@@ -320,12 +317,12 @@ class Namespace:
                 inode.with_flaws(sector_bytes).holes = holes
 
     def bad_sectors(self) -> list[DamagedRange]:
-        """Return the unreadable sectors of named files, ordered by path and offset."""
+        """Return the unreadable sectors of named files, by path and offset."""
         flawed = [(path, inode.flaws, inode) for path, inode in self.current.contents() if inode.flaws is not None]
         return [one for path, flaws, inode in flawed for one in flaws.ranges(path, inode.size_bytes)]
 
     def logged(self) -> set[int]:
-        """Return the changes that file syncs have logged: the files' names, and new directories above them."""
+        """Return the changes that file syncs logged: names of files, and new directories above them."""
         numbers: set[int] = set()
         above: set[str] = set()
         for change in self.journal:
@@ -343,16 +340,16 @@ class Namespace:
         return numbers
 
     def _retire_synced(self) -> None:
-        """Move the synced changes at the start of the journal to the durable entries. Their order no longer matters."""
+        """Move synced changes from the start of the journal to the durable entries."""
         done = 0
         for change in self.journal:
             if not change.synced:
-                break  # later changes may be synced, but must be applied in order
+                break  # later changes must be applied in order
             change.apply(self.durable)
             done += 1
         del self.journal[:done]
         assert not self.journal or not self.journal[0].synced, self.journal[0].label
-        if done and not self.journal:  # the invariant is checked only here, where it is one comparison
+        if done and not self.journal:  # here the check of the invariant is one comparison
             assert self.durable.names == self.current.names, (self.durable.names, self.current.names)
             assert self.durable.directories == self.current.directories
 
@@ -367,7 +364,7 @@ class Namespace:
             self._in_directory.setdefault(directory, []).append(change)
 
     def _allocate(self, identity: int) -> None:
-        """Mark a file's growth as allocated. The changes are replaced, because crash states still use the old ones."""
+        """Replace the growths of a file by allocated ones. Crash states still use the old objects."""
         grown = self._unsynced.get(identity, [])
         others: dict[int, Change] = {one.number: one.allocated() for one in grown if isinstance(one, Extend)}
         if others:
@@ -387,7 +384,7 @@ class Namespace:
 
 
 def _mark_acknowledged(changes: Iterable[Change], upto: int) -> bool:
-    """Mark changes up to a number as acknowledged. Return whether any of them is unsynced."""
+    """Acknowledge changes up to a number. Return whether any of these is unsynced."""
     found = False
     for change in changes:
         if change.number <= upto and not change.synced:

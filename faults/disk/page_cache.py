@@ -1,14 +1,12 @@
 """Page cache of one file: visible bytes, durable bytes, and the writes between them.
 
 The kernel may write a dirty page back at any moment. So after a power cut each dirty page contains its first k writes,
-and k differs between pages. A sync makes the page's writes durable and so raises the lowest possible k. A failed sync
-makes its pages clean and stale: readers see the data, but the data reaches the disk only if a later write dirties the
-page again.
+with another k for each page. A sync makes the writes durable and so raises the lowest k. A failed sync makes its pages
+clean and stale: readers see the data, but it reaches the disk only if a later write dirties the page again.
 
 Flaws are unreadable sectors, and holes without a block. A map loads whole pages, so an access to a page with a bad
 sector raises SIGBUS. A write through a descriptor reads only sectors that it covers in part. A completely overwritten
-bad sector is remapped and readable from then on, even before a sync. A hole reads as zeros, and the first write to it
-allocates a block.
+bad sector is remapped and readable at once. A hole reads as zeros, and the first write to it allocates a block.
 
 Sources: Bairavasundaram et al., "An Analysis of Latent Sector Errors in Disk Drives", SIGMETRICS 2007; mmap(2), SIGBUS;
 posix_fallocate(3) for extended files without data.
@@ -26,13 +24,13 @@ Write = tuple[int, int, bytes]
 """A write that may not be durable: operation number, offset, data."""
 Range = tuple[int, int, int]
 """Pages of [start, end) as operations up to a number wrote them: number, start, end."""
-_NOTHING = bytearray()  # shared by all empty inodes and never changed, because growing makes a new buffer
+_NOTHING = bytearray()  # shared by all empty inodes: growing makes a new buffer
 _NOTHING_READABLE = memoryview(b"")
 _NO_PAGES: frozenset[int] = frozenset()
 
 
 class Inode:
-    """One file's content in plain bytes, independent of its names. `SparseInode` is for long files.
+    """Content of a file in plain bytes. `SparseInode` is for long files.
 
     Invariant: durable bytes, extended with zeros and overwritten by all pending writes in order, equal the cache,
     except in stale pages. pending is ordered by operation number.
@@ -48,56 +46,56 @@ class Inode:
         self.identity = identity
         self.page_bytes = page_bytes
         self.mtime_ns = mtime_ns
-        """Time of the last write: virtual time plus the offset of the wall clock."""
+        """Virtual time of the last write plus the offset of the wall clock."""
         self.loaded = loaded
-        """The file in the image, until newer bytes become durable."""
+        """File in the image, until newer bytes are durable."""
         self._frozen = loaded
-        """The same file until it is mapped or written. Most files never are, and need no page cache."""
+        """The same file until it is mapped or written. Most files need no page cache."""
         self.cache = _NOTHING
         self.readable = _NOTHING_READABLE
         self.pending: list[Write] = []
         self.stale: frozenset[int] = _NO_PAGES
         self.synced_upto = -1
-        """The last operation that a sync of this file covers."""
+        """The last operation that a sync covers."""
         self.changed_at = -1
-        """The last operation that changed the file's names or length."""
+        """The last operation that changed names or length."""
         self._wrote_at = -1  # the last operation whose write is no longer pending
         self.in_drive: tuple[Range, ...] = ()
-        """Pending ranges in the drive's volatile cache, acknowledged by a lying sync."""
+        """Pending ranges in the volatile cache of the drive, acknowledged by a lying sync."""
         self._durable = _NOTHING
         self.visible: FileImage | None = None
         """The last result of `visible_file`, until the cache or the time changes. Only a `SparseInode` keeps it."""
         self.flaws: Flaws | None = None
-        """Unreadable sectors and holes. Very few files have any."""
+        """Unreadable sectors and holes. Few files have any."""
 
     @property
     def size_bytes(self) -> int:
-        """Return the size as readers see it."""
+        """Size as readers see it."""
         return len(self.cache) if self._frozen is None else len(self._frozen.held)
 
     @property
     def allocated_bytes(self) -> int:
-        """Return the size without holes."""
+        """Size without holes."""
         holes_bytes = 0 if self.flaws is None else self.flaws.hole_bytes(self.size_bytes)
         return self.size_bytes - holes_bytes
 
     def with_flaws(self, sector_bytes: int) -> "Flaws":
-        """Return the flaws of this file, created if missing."""
+        """Return the flaws, created if missing."""
         if self.flaws is None:
             self.flaws = Flaws(self.page_bytes, sector_bytes)
         return self.flaws
 
     def mtime_ms(self, wall_start_ms: int) -> int:
-        """Return the wall-clock time of the last write in ms, for a wall clock that started at wall_start_ms."""
+        """Time of the last write for a wall clock that started at wall_start_ms."""
         return wall_start_ms + self.mtime_ns // 1_000_000
 
     @property
     def written_at(self) -> int:
-        """Return the last operation that wrote to the file, or -1."""
+        """Last operation that wrote to the file, or -1."""
         return self.pending[-1][0] if self.pending else self._wrote_at
 
     def allocating_at(self, upto: int, start: int, end: int) -> int:
-        """Return the last operation up to upto that wrote to a page of [start, end) without a block, or -1."""
+        """Last operation up to upto that wrote to a page of [start, end) without a block, or -1."""
         page_bytes = self.page_bytes
         durable = self._durable if self.loaded is None else self.loaded.held
         covered = _pages(start, end - start, page_bytes)
@@ -119,7 +117,7 @@ class Inode:
         return not self.pending and not self.stale
 
     def has_durable(self, start: int, end: int) -> bool:
-        """Return whether the visible bytes [start, end) equal the durable ones. Writes of equal bytes do not count."""
+        """Whether visible bytes equal durable ones. Writes of equal bytes do not count."""
         if self.is_clean:
             return True
         pending = [write for write in self.pending if write[1] < end and start < write[1] + len(write[2])]
@@ -133,11 +131,11 @@ class Inode:
         return durable_bytes[start:end] == self.content()[start:end]
 
     def is_dirty(self, start: int, end: int) -> bool:
-        """Return whether a write to [start, end) is not written back yet."""
+        """Whether a write to [start, end) is not written back yet."""
         return any(at < end and start < at + len(data) for _, at, data in self.pending)
 
     def is_reclaimable(self, start: int, end: int) -> bool:
-        """Return whether the system may evict pages of [start, end): they are not dirty, not stale and not zeros."""
+        """Whether the system may evict these pages: not dirty, not stale, not zeros."""
         touched = _pages(start, end - start, self.page_bytes)
         if not self.stale.isdisjoint(touched):
             return False
@@ -168,14 +166,14 @@ class Inode:
         return FileImage(content, mtime_ms)
 
     def durable_bytes(self, size_bytes: int) -> Content:
-        """Return the durable bytes, truncated or extended with zeros to size_bytes."""
+        """Return durable bytes, truncated or extended with zeros to size_bytes."""
         durable = self._durable if self.loaded is None else self.loaded.content
         if len(durable) == size_bytes:
-            return bytes(durable)  # bytes(durable) is the same object for bytes, so images share unchanged files
+            return bytes(durable)  # the same object for bytes, so images share unchanged files
         return bytes(durable[:size_bytes].ljust(size_bytes, b"\0"))
 
     def writable_cache(self, size_bytes: int) -> bytearray:
-        """Return the writable page cache, extended with zeros to size_bytes. Earlier views keep the old bytes."""
+        """Return the page cache, extended with zeros to size_bytes. Earlier views keep the old bytes."""
         if self._frozen is not None:
             self.cache = bytearray(self._frozen.content)
             self.readable = memoryview(self.cache).toreadonly()
@@ -186,7 +184,7 @@ class Inode:
 
     def _grow(self, size_bytes: int) -> None:
         if self.cache:
-            try:  # extended in place if possible, because files grow write by write
+            try:  # in place, because files grow write by write
                 self.readable.release()
                 self.cache.extend(bytes(size_bytes - len(self.cache)))
             except BufferError:  # a view exists
@@ -197,7 +195,7 @@ class Inode:
         assert len(self.cache) == len(self.readable) == size_bytes, (len(self.cache), size_bytes)
 
     def write(self, number: int, at: int, data: bytes, mtime_ns: int) -> None:
-        """Write data to the page cache, inside the file. `SimMappedFile.store` inlines this."""
+        """Write to the page cache. `SimMappedFile.store` inlines this."""
         assert not self.pending or self.pending[-1][0] < number, (self.pending[-1][0], number)
         cache = self.writable_cache(at + len(data))
         cache[at : at + len(data)] = data
@@ -207,11 +205,10 @@ class Inode:
         self.pending.append((number, at, data))
 
     def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
-        """Write zeros to the page cache, inside the file."""
         self.write(number, start, bytes(end - start), mtime_ns)
 
     def cut(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
-        """Return a new Inode with the first size_bytes of this file, including pending writes."""
+        """Return a new Inode for the first size_bytes, with pending writes."""
         assert 0 <= size_bytes < self.size_bytes, (size_bytes, self.size_bytes)
         rest = self._durable_beginning(identity, size_bytes, mtime_ns)
         left = [write for write in self.pending if write[1] < size_bytes]
@@ -223,7 +220,6 @@ class Inode:
         return rest
 
     def _durable_beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
-        """Return a new Inode whose visible and durable bytes are the first size_bytes of this file."""
         rest = Inode(identity, self.page_bytes, mtime_ns)
         rest.cache = bytearray(self.writable_cache(0)[:size_bytes])
         rest.readable = memoryview(rest.cache).toreadonly()
@@ -232,7 +228,7 @@ class Inode:
         return rest
 
     def redirtied(self, at: int, data: bytes) -> tuple[int, bytes]:
-        """Return a write that is already in the cache. If it touches a stale page, it is extended to whole pages."""
+        """Return a write, extended to whole pages of the cache if it touches a stale page."""
         touched = _pages(at, len(data), self.page_bytes)
         if self.stale.isdisjoint(touched):
             return at, data
@@ -241,7 +237,7 @@ class Inode:
         return start, bytes(self.cache[start : touched.stop * self.page_bytes])
 
     def make_durable(self, upto: int, start: int, end: int) -> None:
-        """Make pages of [start, end) durable, as operations up to number upto wrote them."""
+        """Make pages durable as operations up to number upto wrote them."""
         pending = self.pending
         if not pending:
             return
@@ -268,7 +264,7 @@ class Inode:
         self.pending = rest
 
     def acknowledged_writes(self, page: int, writes: Sequence[Write]) -> int:
-        """Return how many of a page's oldest pending writes the drive acknowledged without making them durable."""
+        """Count a page's oldest pending writes that the drive acknowledged without making them durable."""
         start, end = page * self.page_bytes, (page + 1) * self.page_bytes
         held = (number for number, first, last in self.in_drive if first < end and start < last)
         upto = max(held, default=-1)
@@ -283,7 +279,7 @@ class Inode:
         return sorted(found.intersection(_pages(start, end - start, self.page_bytes)))
 
     def take_back(self, number: int, at: int, data: bytes) -> bool:
-        """Restore a page's durable bytes from before an operation, as dirty or stale. Return whether they differ."""
+        """Restore the durable bytes before an operation, as dirty or stale. Return whether anything changed."""
         assert at % self.page_bytes == 0, (at, self.page_bytes)
         assert len(data) <= self.page_bytes, (at, len(data))
         durable = self._grown_durable()
@@ -293,8 +289,7 @@ class Inode:
             return False
         durable[at:end] = data
         if any(first < end and at < first + len(late) for _, first, late in self.pending):
-            # The durable bytes count as a write of the whole page by that operation, so a later sync makes them
-            # durable.
+            # These bytes count as a write of the page by that operation, so a later sync makes them durable.
             first_later = bisect_left(self.pending, number, key=lambda write: write[0])
             self.pending.insert(first_later, (number, at, now))
         else:
@@ -302,7 +297,7 @@ class Inode:
         return True
 
     def drop(self, upto: int, start: int, end: int) -> set[int]:
-        """Fail a write-back: pages become clean and stale, and are returned. A page written after upto stays dirty."""
+        """Fail a write-back. Return the lost pages, now clean and stale. Pages written after upto stay dirty."""
         self._wrote_at = self.written_at
         early: set[int] = set()
         late: set[int] = set()
@@ -323,7 +318,7 @@ class Inode:
         return lost
 
     def revert(self, page: int) -> tuple[int, int]:
-        """Replace a stale page in the cache by its durable bytes, and return its range."""
+        """Replace a stale page by its durable bytes. Return its range."""
         assert page in self.stale, page
         durable_bytes = self.durable_bytes(self.size_bytes)
         start = page * self.page_bytes
@@ -333,13 +328,13 @@ class Inode:
         return start, end
 
     def dirty_pages(self, size_bytes: int) -> list[tuple[int, list[Write]]]:
-        """Return the dirty pages that begin before size_bytes, each with its pending writes, oldest first."""
+        """Return dirty pages that begin before size_bytes, each with its pending writes, oldest first."""
         page_bytes = self.page_bytes
         pages: dict[int, list[Write]] = defaultdict(list)
         for write in self.pending:
             _, at, data = write
             page = at // page_bytes
-            pages[page].append(write)  # no range object here, because most writes touch one page
+            pages[page].append(write)  # most writes touch one page
             rest_bytes = at % page_bytes + len(data) - page_bytes
             while rest_bytes > 0:
                 page += 1
@@ -358,7 +353,7 @@ class Inode:
 
 
 class Flaws:
-    """The bad sectors and holes of one file, by sector and page number. Invariant: each hole begins within the file."""
+    """Bad sectors and holes of a file, by number. Invariant: each hole begins within the file."""
 
     __slots__ = ("_page_bytes", "_sector_bytes", "bad_sectors", "holes")
 
@@ -388,7 +383,7 @@ class Flaws:
         self.holes.update(range(-(-before_bytes // self._page_bytes), -(-after_bytes // self._page_bytes)))
 
     def has_bad_page(self, start: int, end: int) -> bool:
-        """Return whether a page that overlaps [start, end) has a bad sector."""
+        """Whether a page that overlaps [start, end) has a bad sector."""
         if not self.bad_sectors or start >= end:
             return False
         page_bytes = self._page_bytes
@@ -397,19 +392,19 @@ class Flaws:
         return not self.bad_sectors.isdisjoint(range(first, last))
 
     def read_hits_bad_sector(self, start: int, end: int) -> bool:
-        """Return whether reading [start, end) through a descriptor reads a bad sector."""
+        """Whether reading through a descriptor reads a bad sector."""
         sector_bytes = self._sector_bytes
         sectors = range(start // sector_bytes, -(-end // sector_bytes))
         return start < end and not self.bad_sectors.isdisjoint(sectors)
 
     def write_hits_bad_sector(self, start: int, end: int) -> bool:
-        """Return whether writing [start, end) through a descriptor reads a bad sector."""
+        """Whether writing through a descriptor reads a bad sector."""
         sector_bytes = self._sector_bytes
         edges = {at // sector_bytes for at in (start, end) if at % sector_bytes}
         return start < end and not self.bad_sectors.isdisjoint(edges)
 
     def overwrite(self, start: int, end: int) -> None:
-        """Record that [start, end) was overwritten. Completely overwritten bad sectors become readable."""
+        """Record an overwrite. Completely overwritten bad sectors become readable."""
         if self.bad_sectors:
             sector_bytes = self._sector_bytes
             self.bad_sectors.difference_update(range(-(-start // sector_bytes), end // sector_bytes))
@@ -442,7 +437,7 @@ def _outside(write: Write, start: int, end: int) -> Iterator[Write]:
 
 
 def _split_by_page(write: Write, page_bytes: int) -> Iterator[tuple[int, Write]]:
-    """Split a write into pieces of one page each, and yield each with its page number."""
+    """Yield pieces of one page each, with the page numbers."""
     number, at, data = write
     for page in _pages(at, len(data), page_bytes):
         first = max(page * page_bytes, at)

@@ -1,6 +1,6 @@
 """Sparse page cache: an `Inode` of `SparseBytes` for long files, without views.
 
-Both classes of content have slices, so only methods that make, grow or copy whole contents are overridden.
+Content has slices in both classes, so only methods that make, grow or copy whole contents are overridden.
 """
 
 from typing import cast
@@ -11,7 +11,7 @@ from .page_cache import Inode
 
 
 class SparseInode(Inode):
-    """One file's content. Its memory cost is proportional to the number of written pages."""
+    """Content of a file. Its memory is proportional to the number of written pages."""
 
     __slots__ = ()
 
@@ -21,7 +21,7 @@ class SparseInode(Inode):
         self._keep(SparseBytes(), SparseBytes())
 
     def _keep(self, cache: SparseBytes, durable: SparseBytes) -> None:
-        # Inherited methods use only the length and slices of the content.
+        # Inherited methods use only length and slices.
         self.cache = cast(bytearray, cache)
         self.readable = cast("memoryview[int]", cache)
         self._durable = cast(bytearray, durable)
@@ -62,7 +62,7 @@ class SparseInode(Inode):
         return self.cache
 
     def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
-        """Write zeros to the page cache, inside the file. Skips pages that are zero in the cache and on the disk."""
+        """Write zeros, except to pages that are zero in the cache and on the disk."""
         self.writable_cache(0)
         held = {*self._sparse_cache.pages(), *SparseBytes.of(self.durable_bytes(self.size_bytes)).pages()}
         for _, at, data in self.pending:

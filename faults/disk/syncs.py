@@ -9,17 +9,17 @@ succeeds:
     ext4-data     success, because the journal has the data. The later copy to the file fails, and the data is lost when
                   the journal's space is reused. The file's next sync raises EIO; then as with ext4-ordered
 
-After a failed sync of a directory its names are still not durable. A failed journal write
-(`stopped_file_system_chance`) stops the file system until the disk has been off.
+After a failed directory sync the names are not durable. A failed journal write (`stopped_file_system_chance`) stops the
+file system until the disk has been off.
 
-Background write-back may fail as well. The next sync of any part of the file, by any process, then raises EIO. One page
-is lost, unless it was written again.
+If background write-back fails, the next sync of any part of the file, by any process, raises EIO. One page is lost,
+unless it was written again.
 
 A lying sync succeeds when its data is in the drive's volatile cache. This cache survives a process kill and a system
-crash, but a power cut loses it. A failed sync also drops its pages from this cache.
+crash, but not a power cut. A failed sync also drops its pages from this cache.
 
-A lost or misdirected write affects one page of a successful sync. Readers see the new bytes until a power-off. Then the
-page has its previous durable content, as after a failed sync.
+A lost or misdirected write affects one page of a successful sync. Readers see the new bytes until a power-off, then the
+previous durable content, as after a failed sync.
 
 Sources: Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020; "Improved block-layer error
 handling", LWN 724307, and "PostgreSQL's fsync() surprise", LWN 752063, for the report of a failed write-back; Rajimwale
@@ -45,15 +45,13 @@ from .page_cache import Inode
 
 _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
 _BEFORE_ALL = -1  # a number before that of every operation
-# ext4 and btrfs become read-only. xfs shuts down and refuses reads as well.
+# ext4 and btrfs become read-only. xfs shuts down and refuses reads too.
 _STOPPED_WITH = {name: errno.EIO if name == "xfs" else errno.EROFS for name in FAILING_SYNCS}
-_Saved = tuple[
-    int, int, bytes
-]  # durable bytes of a page before a sync overwrote them: number of the sync, offset, data
+_Saved = tuple[int, int, bytes]  # durable bytes of a page before a sync: number of the sync, offset, data
 
 
 class SyncWait(Waiting):
-    """A wait for an msync, fdatasync, sync or sync directory of one path. data_only: without timestamps."""
+    """A wait for a sync of one path. data_only: without timestamps."""
 
     __slots__ = ("data_only", "kind", "path")
 
@@ -65,19 +63,16 @@ class SyncWait(Waiting):
 
 
 class Timing(Protocol):
-    """A model of the durations of syncs."""
+    """Models the durations of syncs."""
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return the duration in ns of a sync that begins now. inode: None for a directory; else the sync covers bytes
-        [start, end).
-        """
+        """Return the duration in ns of a sync that begins now. inode: None for a directory; else [start, end) is
+        synced."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncTiming:
-    """Draws the duration of a sync from base_ns_min to base_ns_max. A slow sync takes much longer, as with garbage
-    collection.
-    """
+    """Draws durations from base_ns_min to base_ns_max. A slow sync takes much longer, as during garbage collection."""
 
     base_ns_min: int = 100_000
     base_ns_max: int = 2_000_000
@@ -86,11 +81,11 @@ class SyncTiming:
         assert 0 <= self.base_ns_min <= self.base_ns_max, self
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return the duration of a sync in ns. It does not depend on the amount of data."""
+        """Return a duration, which does not depend on the amount of data."""
         return self.draw(injector, label)
 
     def draw(self, injector: FaultInjector, label: str) -> int:
-        """Draw the duration of a sync in ns, including the rest of a stall. A fixed duration needs no draw."""
+        """Draw a duration, including the rest of a stall. A fixed one needs no draw."""
         stream, faults = injector.stream, injector.faults
         stalled_ns = injector.stalled_ns(label) if faults.stall_chance > 0.0 else 0
         if injector.inject_if(FaultKind.SLOW_SYNC, label):
@@ -102,13 +97,13 @@ class SyncTiming:
 
 @dataclass(slots=True, eq=False)
 class DriveCache:
-    """Data that lying syncs left in a drive's volatile cache. Invariant: ordered by acknowledgement."""
+    """Data of lying syncs in the volatile cache of a drive. Invariant: ordered by acknowledgement."""
 
     _names: Namespace
     _held: list[Callable[[], None]] = field(default_factory=list)
 
     def add_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool) -> bool:
-        """Add the data of a lying file sync. Return whether the sync covers any data."""
+        """Add the data of a lying file sync. Return whether there is any."""
         grown = self._names.acknowledge_file(inode, upto)
         if not inode.covered_pages(upto, start, end) and not grown:
             return False
@@ -123,23 +118,23 @@ class DriveCache:
         return True
 
     def add_directory(self, path: str, upto: int) -> bool:
-        """Add the names of a lying directory sync. Return whether the sync covers any names."""
+        """Add the names of a lying directory sync. Return whether there are any."""
         if not self._names.acknowledge_directory(path, upto):
             return False
         self._held.append(lambda: self._names.sync_directory(path, upto))
         return True
 
     def flush(self) -> None:
-        """Make everything in the cache durable."""
+        """Make the cached data durable."""
         if self._held:
-            held, self._held = self._held, []  # in order, because a later sync has newer bytes of the same page
+            held, self._held = self._held, []  # in order: a later sync has newer bytes of a page
             for secure in held:
                 secure()
             assert not self._held, "a flush put something into the drive's cache"
 
 
 class Syncs:
-    """The syncs of one disk. The calling task must have passed a scheduling point. It sleeps until the sync completes.
+    """The syncs of one disk. The calling task has passed a scheduling point. It sleeps until the sync completes.
 
     Invariant: `_journalled` contains the durable bytes from before syncs that succeeded under ext4-data.
     """
@@ -152,14 +147,14 @@ class Syncs:
         self._names = names
         self._timing = timing
         self._drive = DriveCache(names)
-        self._journalled: dict[int, list[_Saved]] = {}  # pages that are only in the journal, by Inode.identity
+        self._journalled: dict[int, list[_Saved]] = {}  # pages only in the journal, by Inode.identity
 
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable. OSError(EIO): their data is dropped."""
         assert 0 <= start <= end, (start, end)
         injector = self._injector
         number = self._pass_time(machine, why, inode, start, end)
-        faults = injector.faults  # read after the wait, because the faults may have ended meanwhile
+        faults = injector.faults  # the faults may have ended during the wait
         self._kernel.note((_NOTE_RANGE | start, end))
         if (self._journalled and self._journal_fails(why.path, inode)) or (
             (faults.failed_sync_chance > 0.0 and self._write_back_fails(why, inode, number, start, end))
@@ -170,7 +165,7 @@ class Syncs:
         if lies and self._drive.add_file(inode, number, start, end, data_only=why.data_only):
             self._note_lie(number)
         else:
-            self._drive.flush()  # a true sync sends a cache flush command, which makes all data in the drive durable
+            self._drive.flush()  # a true sync makes all data in the drive durable
             self._names.sync_file(inode, number, start, end, data_only=why.data_only)
             if faults.lost_write_chance > 0.0 or faults.misdirected_write_chance > 0.0:
                 self._write_astray(why.path, inode, number, start, end)
@@ -180,9 +175,7 @@ class Syncs:
             injector.crash_now(machine, why.kind)
 
     def directory(self, machine: Machine, why: SyncWait) -> None:
-        """Make the names in the directory at why.path durable. OSError(EIO): the sync failed and the names can still be
-        lost.
-        """
+        """Make the names in why.path durable. OSError(EIO): the sync failed, and names can still be lost."""
         injector = self._injector
         number = self._pass_time(machine, why, None, 0, 0)
         if injector.inject_if(FaultKind.FAILED_DIRECTORY_SYNC, why.label):
@@ -196,14 +189,14 @@ class Syncs:
         injector.end(machine, why.kind, number)
 
     def _pass_time(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
-        """Start a sync and sleep until it completes. Return its number: it covers all operations with lower numbers."""
+        """Begin a sync and sleep until it completes. Return its number: it covers all operations with lower numbers."""
         injector = self._injector
         kernel = self._kernel
         number = injector.begin(machine, why.kind, why.path)
         latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
         assert latency_ns >= 0, (why.label, latency_ns)
         dying = number == injector.crash_at and injector.moment == CrashPhase.DURING
-        if dying:  # after half of the time other tasks have run, and no byte is durable yet
+        if dying:  # other tasks have run, and no byte is durable yet
             latency_ns //= 2
         if latency_ns:
             kernel.park(why, kernel.now_ns + latency_ns)
@@ -223,9 +216,7 @@ class Syncs:
     # -- syncs that fail ---------------------------------------------------------------------------
 
     def _write_back_fails(self, why: SyncWait, inode: Inode, number: int, start: int, end: int) -> bool:
-        """Draw whether a file's sync fails, and drop its pages if so. Return whether to raise an error now, not at the
-        next sync.
-        """
+        """Draw whether a sync fails, and drop its pages. Return whether to raise the error now, not at the next sync."""
         injector = self._injector
         faults = injector.faults
         if not injector.stream.chance(faults.failed_sync_chance, f"failed sync {why.label}"):
@@ -238,28 +229,28 @@ class Syncs:
         return True
 
     def _write_back_has_failed(self, why: SyncWait, inode: Inode) -> bool:
-        """Draw whether an earlier background write-back of one page failed. If so, drop the page and return True.
+        """Draw whether an earlier background write-back of one page failed. If so, drop the page.
 
-        Drawing only now is equivalent: until this sync, only a crash could have revealed whether the page is durable.
+        Drawing only now is equivalent: until this sync, only a crash could reveal whether the page is durable.
         """
         injector, written = self._injector, self._injector.operations
         dirty = inode.covered_pages(written, 0, inode.size_bytes)
         if not dirty or not injector.inject_if(FaultKind.FAILED_WRITE_BACK, why.label):
             return False
         chosen = injector.stream.below(len(dirty) + 1, f"page of a failed write-back {why.path}")
-        if chosen:  # if not, the page has been written again
+        if chosen:  # 0: the page was written again
             first = dirty[chosen - 1] * inode.page_bytes
             self._drop_pages(FaultKind.FAILED_WRITE_BACK, why.path, inode, written, first, first + inode.page_bytes)
         return True
 
     def _drop_pages(self, kind: FaultKind, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
-        """Mark the dirty pages of [start, end) as clean after their write-back has failed."""
+        """Make dirty pages clean after their write-back failed."""
         lost = inode.drop(upto, start, end)
         if self._injector.faults.failing_sync == "btrfs":
             self._injector.damage += [DamagedRange(path, *inode.revert(page), kind) for page in sorted(lost)]
 
     def _save_journalled(self, inode: Inode, number: int, start: int, end: int) -> None:
-        """Save the durable bytes of the pages that a sync writes only to the journal."""
+        """Save the durable bytes of pages that a sync writes only to the journal."""
         page_bytes = inode.page_bytes
         durable_bytes = inode.durable_bytes(inode.size_bytes)
         saved = [
@@ -271,11 +262,11 @@ class Syncs:
             self._journalled.setdefault(inode.identity, []).extend(saved)
 
     def _journal_fails(self, path: str, inode: Inode) -> bool:
-        """Undo pages that an earlier sync of this file wrote only to the journal. Return whether to raise an error."""
+        """Undo earlier syncs that only wrote to the journal. Return whether to raise an error."""
         saved = self._journalled.pop(inode.identity, None)
         if saved is None:
             return False
-        # Newest first: each entry restores the bytes that the older entry replaced.
+        # Newest first, because an entry restores the bytes before its sync.
         lost = [
             DamagedRange(path, at, at + len(data), FaultKind.LATE_SYNC_ERROR)
             for number, at, data in reversed(saved)
@@ -292,7 +283,7 @@ class Syncs:
     # -- syncs that lie ----------------------------------------------------------------------------
 
     def _draw_lie(self, why: SyncWait) -> bool:
-        """Draw whether the drive acknowledges a sync before the data is durable."""
+        """Draw whether the drive acknowledges the sync too early."""
         injector = self._injector
         return injector.stream.chance(injector.faults.lying_sync_chance, f"lying sync {why.label}")
 
@@ -328,14 +319,14 @@ class Syncs:
                 self._note_damage(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
 
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
-        """Write a page's data to a drawn page of some file. If that is another page, the right page is unchanged."""
+        """Write a page to a drawn page of some file. If that is another page, the right one is unchanged."""
         label = f"misdirected write {path}#{page}"
         stream, current = self._injector.stream, self._names.current
         sizes = {name: current.files[current.names[name]].size_bytes for name in sorted(current.names)}
         filled = [name for name, size_bytes in sizes.items() if size_bytes]
         target = stream.pick(filled or [path], f"file of a {label}")
         victim = current.inode(target)
-        if victim is None:  # no file has both a name and data
+        if victim is None:  # no named file has data
             return
         page_bytes = inode.page_bytes
         other = stream.below(-(-victim.size_bytes // page_bytes), f"page of a {label}")
@@ -343,7 +334,7 @@ class Syncs:
             return
         first, at = page * page_bytes, other * page_bytes
         end = min(at + page_bytes, victim.size_bytes)
-        victim.writable_cache(0)  # readers must see the page cache from now on, not the image
+        victim.writable_cache(0)  # readers must no longer see the image
         damage = []
         if inode.take_back(_BEFORE_ALL, first, before):
             damage.append(DamagedRange(path, first, first + len(before), FaultKind.MISDIRECTED_WRITE))

@@ -1,4 +1,4 @@
-"""Volume: the names, space, locks and faults that all machines mounting a disk share."""
+"""Volume: the names, space, locks and faults of a disk, shared by all its machines."""
 
 import errno
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from .fault_injector import FaultInjector, os_error
 from .namespace import Namespace
 from .page_cache import Inode
 
-_UNLIMITED_BYTES = 1 << 40  # capacity that an unlimited disk reports
+_UNLIMITED_BYTES = 1 << 40  # reported by an unlimited disk
 
 
 class SimulatedDiskSpace(NamedTuple):
-    """Used and free space of a disk."""
+    """Used and free space."""
 
     used_bytes: int
     usable_bytes: int
@@ -22,7 +22,7 @@ class SimulatedDiskSpace(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Volume:
-    """The state that all machines mounting one disk share. limit_bytes: its capacity; None: unlimited.
+    """The state of a disk, shared by its machines. limit_bytes: capacity; None: unlimited.
 
     A file uses its size minus holes. Directories and files without a name use no space. As with flock(2), a lock
     belongs to the file and ends with the process. Invariant: at most one living machine holds a lock.
@@ -32,13 +32,11 @@ class Volume:
     injector: FaultInjector
     sector_bytes: int
     limit_bytes: int | None
-    _reported_bytes: tuple[int, int] | None = None  # lowest and highest used space reported since `take_used_extremes`
-    _holders: dict[int, Machine] = field(
-        default_factory=dict
-    )  # the machine that holds each file's lock, by file number
+    _reported_bytes: tuple[int, int] | None = None  # lowest and highest used space since `take_used_extremes`
+    _holders: dict[int, Machine] = field(default_factory=dict)  # holder of the lock by file number
 
     def space(self) -> SimulatedDiskSpace:
-        """Return the used and free bytes. Used space exceeds the capacity if the capacity was reduced."""
+        """Return used and free space. Used space exceeds a capacity that was reduced."""
         used_bytes = self.names.current.used_bytes
         assert used_bytes >= 0, used_bytes
         least, most = self._reported_bytes or (used_bytes, used_bytes)
@@ -47,7 +45,7 @@ class Volume:
         return SimulatedDiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
 
     def take_used_extremes(self) -> tuple[int, int]:
-        """Return the lowest and the highest used space reported since the last call, including the current value."""
+        """Return the lowest and the highest used space since the last call, including the current value."""
         self.space()
         assert self._reported_bytes is not None
         extremes, self._reported_bytes = self._reported_bytes, None
@@ -55,14 +53,14 @@ class Volume:
 
     @property
     def usable_bytes(self) -> int:
-        # An unlimited disk skips the sum of the file sizes, because every write calls this.
+        # Every write calls this, so an unlimited disk skips the sum of the file sizes.
         return _UNLIMITED_BYTES if self.limit_bytes is None else self.space().usable_bytes
 
     def has_room(self, more_bytes: int) -> bool:
         return self.usable_bytes >= more_bytes
 
     def check_creation(self, path: str) -> None:
-        """Raise OSError(ENOSPC) if the disk is full, or by chance. A new file is empty."""
+        """Raise OSError(ENOSPC) if the disk is full, or by chance."""
         if self.usable_bytes == 0:
             raise self.disk_full_error(path)
         if self.injector.inject_if(FaultKind.FAILED_CREATION, path):
@@ -74,14 +72,14 @@ class Volume:
             raise self.disk_full_error(path)
 
     def check_allocation(self, path: str, more_bytes: int) -> None:
-        """Raise OSError(ENOSPC) if more_bytes do not fit, or by the plan's chance for allocations."""
+        """Raise OSError(ENOSPC) if more_bytes do not fit, or by chance."""
         if self.injector.inject_if(FaultKind.FAILED_EXTEND, path):
             raise os_error(errno.ENOSPC, path)
         if not self.injector.faults.sparse:
             self.check_growth(path, more_bytes)
 
     def check_write(self, path: str, inode: Inode, start: int, end: int) -> None:
-        """Raise the OSError of a write to [start, end). EIO: part of a bad sector. ENOSPC: a hole on a full disk."""
+        """Raise OSError. EIO: a bad sector would be written in part. ENOSPC: a hole on a full disk."""
         if inode.flaws is None:
             return
         if inode.flaws.write_hits_bad_sector(start, end):
@@ -91,7 +89,7 @@ class Volume:
             raise self.disk_full_error(path)
 
     def fill_holes(self, inode: Inode, start: int, end: int) -> bool:
-        """Allocate blocks for a file's holes in [start, end), in order. Return False at the first without a block."""
+        """Allocate blocks for holes in [start, end), in order. False: the disk is full."""
         assert inode.flaws is not None, "a file without flaws has no holes"
         for page in inode.flaws.holes_in(start, end):
             if not self.has_room(min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):
@@ -100,22 +98,22 @@ class Volume:
         return True
 
     def disk_full_error(self, path: str) -> OSError:
-        """Count a disk-full error, and return it."""
+        """Count and return the error."""
         self.injector.injected[FaultKind.DISK_FULL] += 1
         return os_error(errno.ENOSPC, path)
 
     def lock(self, path: str, machine: Machine) -> "SimFileLock":
-        """Lock the file at path. BlockingIOError: a living machine, possibly this one, holds the lock."""
+        """Lock a file. BlockingIOError: a living machine, possibly this one, holds the lock."""
         file = self.names.current.names[path]
         holder = self._holders.get(file)
-        if holder is not None and holder.alive:  # as with flock(2), a lock ends with its process, released or not
+        if holder is not None and holder.alive:
             raise os_error(errno.EWOULDBLOCK, path)
         assert machine.alive, machine.name
         self._holders[file] = machine
         return SimFileLock(self, file, machine)
 
     def release(self, file: int, machine: Machine) -> None:
-        """Release a machine's lock on a file, if it holds one."""
+        """Release the lock, if the machine holds it."""
         self.injector.pause(machine, "unlock")
         if self._holders.get(file) is machine:
             del self._holders[file]
@@ -123,12 +121,11 @@ class Volume:
 
 @dataclass(slots=True, eq=False)
 class SimFileLock:
-    """A lock that one machine holds until it releases it or dies."""
+    """A lock that a machine holds until it releases it or dies."""
 
     _volume: Volume
     _file: int
     _machine: Machine
 
     def release(self) -> None:
-        """Release the lock, if the machine still holds it."""
         self._volume.release(self._file, self._machine)

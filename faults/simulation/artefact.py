@@ -41,19 +41,19 @@ REPLAYED_BY: Mapping[str, str] = {
 }
 _OLDER = re.compile(r"tornlog-(failure|finding|fuzz-finding|probe-failure|compare-failure)/[12]")
 _FLAT = re.compile(r'\[\n\s+("(?:[^"\\]|\\.)*"(?:,\n\s+(?:"(?:[^"\\]|\\.)*"|-?\d+)){3})\n\s+\]')
-"""A draw or a crash as `json` indents it. `write_artefact` puts the four values on one line."""
+"""A draw or crash as `json` indents it; `write_artefact` puts its four values on one line."""
 _BREAK = re.compile(r"\n\s+")
-"""A line break with its indent. It never matches inside a string, because JSON escapes line breaks there."""
+"""A line break with its indent. It never matches inside a string: JSON escapes line breaks there."""
 _PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<place>.*)`")
 
 
 class ArtefactError(ValueError):
-    """A text is no artefact of the expected kind. The message has the place, the expected and the found value."""
+    """The text is no artefact of the expected kind. The message has the place, the expected and the found value."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordDocument:
-    """A record in an artefact. The setup of the program is elsewhere in the document."""
+    """A record without the setup of the program, which is elsewhere in the document."""
 
     crashes: list[Crash]
     schedule: list[str]
@@ -61,7 +61,7 @@ class RecordDocument:
 
 
 def write_artefact(kind: str, failure: object, *, test: str = "") -> str:
-    """Return the text of an artefact. test: the pytest test that failed, relative to pytest's root directory."""
+    """Return the text of an artefact. test: the failed pytest test, relative to the root directory of pytest."""
     assert kind in REPLAYED_BY, kind
     versions = {"tornlog": __version__, "python": platform.python_version()}
     envelope: dict[str, Any] = {"format": FORMAT, "kind": kind, "versions": versions}
@@ -73,7 +73,7 @@ def write_artefact(kind: str, failure: object, *, test: str = "") -> str:
 
 
 def read_artefact(text: str, kind: str, document: type[T]) -> T:
-    """Return the document of an artefact. Raises ArtefactError if the text is no artefact of this kind."""
+    """Return the document of an artefact. Raises ArtefactError if the text is none of this kind."""
     envelope = envelope_of(text)
     found = envelope.get("kind")
     if found != kind:
@@ -83,7 +83,7 @@ def read_artefact(text: str, kind: str, document: type[T]) -> T:
 
 
 def envelope_of(text: str) -> dict[str, Any]:
-    """Return the members of an artefact of any kind. Raises ArtefactError if the text is no artefact."""
+    """Return the members of any artefact. Raises ArtefactError if the text is none."""
     try:
         envelope = json.loads(text)
     except ValueError as error:
@@ -97,7 +97,7 @@ def envelope_of(text: str) -> dict[str, Any]:
 
 
 def checked(values: object, document: type[T], place: str) -> T:
-    """Return values as a document. ArtefactError: names the first value of a wrong type."""
+    """Convert values to a document. ArtefactError names the first value of a wrong type."""
     try:
         return msgspec.convert(values, document)
     except msgspec.ValidationError as error:
@@ -115,7 +115,7 @@ def document_of(record: Record[Setup]) -> RecordDocument:
 
 
 def record_from(document: RecordDocument, setup: Setup) -> Record[Setup]:
-    """Return the record in a document. ArtefactError: names the first invalid entry."""
+    """Return the record in a document. ArtefactError names the first invalid entry."""
     switches = []
     for number, line in enumerate(document.schedule):
         try:

@@ -18,7 +18,7 @@ PROCESS_KILL = "process-kill"
 Change = Callable[[Image], Image]
 """Modifies an image while the machine is off."""
 Rot = Callable[[str, Image], tuple[Image, list[DamagedRange]]]
-"""Decays an image before it is mounted by this name. Returns the new image and its unreadable sectors."""
+"""Decays an image before the mount by this name. Returns it with its unreadable sectors."""
 
 
 def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
@@ -26,8 +26,9 @@ def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
 
 
 class DiskLifecycle:
-    """The disk of one machine across its lives. Changed faults, timing and capacity apply to the next new disk, not to
-    the disk of a killed process.
+    """The disk of one machine across its lives.
+
+    Changed faults, timing and capacity apply to the next new disk, not to the disk of a killed process.
 
     Invariant: between two lives the next mount uses `_live_disk` if set, else `_image`, else an empty disk. After a
     process kill `_image` may still hold the older image from which the killed process started.
@@ -46,37 +47,37 @@ class DiskLifecycle:
         self.timing = timing or SyncTiming()
         self.capacity_bytes: int | None = None
         self.on_image: Callable[[Image], None] = lambda image: None
-        """Called with each image before it decays and a machine mounts it."""
+        """Called with each image before it decays and is mounted."""
         self.stream_name = ""
-        """Name of the stream from which the current disk draws."""
+        """The stream of the current disk."""
         self._kernel = kernel
         self._streams = streams
         self._rot = rot
         self._image: Image | None = None
         self._live_disk: Disk | None = None
-        """The disk after a process kill. Data in its page cache is not durable yet."""
+        """The disk of a killed process. Its page cache is not durable yet."""
         self._bad_sectors: list[DamagedRange] = []
         self._all: list[Disk] = []
 
     @property
     def injected(self) -> Counter[str]:
-        """Return how often each fault was injected, in all lives."""
+        """Count of each injected fault, in all lives."""
         return sum((disk.injected for disk in self._all), Counter())
 
     @property
     def damage(self) -> list[DamagedRange]:
-        """Return the damage to durable data, in all lives."""
+        """Damage to durable data, in all lives."""
         return [one for disk in self._all for one in disk.damage]
 
     def find(self, stream: str, *, faulty: bool = True) -> Disk:
-        """Return the disk of the next life. If `faulty` is false, the disk has no faults.
+        """Return the disk of the next life. faulty: whether the disk may have faults.
 
-        stream: name of the random stream of a new disk. The disk of a killed process keeps its own stream.
+        stream: random stream of a new disk. The disk of a killed process keeps its own.
         """
         if self._live_disk is not None and faulty:
             disk, self._live_disk = self._live_disk, None
             assert not disk.is_stopped, self.stream_name
-            disk.disarm()  # the previous life may have ended before its crash trigger was due
+            disk.disarm()  # the previous life may have ended before its crash
             return disk
         image = self.settled()
         bad_sectors: list[DamagedRange] = []
@@ -99,24 +100,23 @@ class DiskLifecycle:
         return disk
 
     def settled(self) -> Image | None:
-        """Return the image that the next life would mount, or None for an empty disk. Dirty pages of a killed process
-        are written back first.
-        """
+        """Return the image of the next life; None: an empty disk. Dirty pages of a killed process are written back
+        first."""
         if self._live_disk is not None:
             self._image, self._live_disk = self._live_disk.crash(PROFILES[PROCESS_KILL]), None
         return self._image
 
     def leave(self, image: Image | None) -> None:
-        """Set the image that the next life mounts. None: a new disk."""
+        """Set the image of the next life. None: a new disk."""
         self._image = image
 
     def leave_after_crash(self, disk: Disk, profile: CrashProfile, change: Change = lambda image: image) -> None:
-        """Store the result of a crash for the next life. change: modifies the crash image; unused after a process kill.
+        """Keep the disk or its image for the next life. change: modifies a crash image.
 
         After a process kill the next life mounts the same disk, so a later power cut can still lose unsynced data.
         """
         assert self._live_disk is None, "the last life's disk was found before this one was left"
-        if profile.name == PROCESS_KILL and not disk.is_stopped:  # a stopped file system must be mounted anew
+        if profile.name == PROCESS_KILL and not disk.is_stopped:  # else it must be mounted anew
             disk.count_kill()
             self._live_disk = disk
         else:
@@ -126,7 +126,7 @@ class DiskLifecycle:
     def leave_after_stop(
         self, disk: Disk, change: Change = lambda image: image, *, power_cut: CrashProfile | None = None
     ) -> None:
-        """Store the image of a disk after a clean stop for the next life. change: modifies the image.
+        """Keep the image of a clean stop for the next life. change: modifies the image.
 
         power_cut: a power cut right after the stop, which can lose unsynced data. None: the system writes all dirty
         data back.

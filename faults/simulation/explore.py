@@ -4,9 +4,9 @@
     crash there in a replay of the record → for each kind of crash: enumerate the crash states
     → continue from each state, and judge it
 
-A state is stored as a record: the record of the run up to the crash, plus the draws that lead to the state. `WholeRuns`
-can explore any program: for each state it runs the program again from the beginning. A program that can continue from
-an image has its own `Explorable`. Equal states are judged once if their digests of the promises are equal too.
+A state is stored as a record: that of the run up to the crash, plus the draws that lead to the state. `WholeRuns`
+explores any program by a whole run for each state. A program that can continue from an image has its own `Explorable`.
+Equal states are judged once if their digests of the promises are equal too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,25 +29,25 @@ LIMIT = 256
 _WRITES = ("store", "pwrite", "write")
 _SYNCS = ("msync", "fdatasync", "sync", "sync directory")
 _SECTOR_BYTES = 512
-_INSIDE_MAX = 6  # number of prefix lengths tried for one interrupted write
+_INSIDE_MAX = 6  # prefix lengths tried for one interrupted write
 
 
 @dataclass(frozen=True, slots=True)
 class Situation(Generic[Setup]):
-    """A record of a run, and the operations of one life of the run. This life does not crash in the record."""
+    """A record of a run, and the operations of a life that does not crash in it."""
 
     record: Record[Setup]
     life: str
     points: tuple[CrashPoint, ...]
     stream: str
-    """Name of the stream from which the disk of that life draws."""
+    """The stream of the disk of that life."""
     profiles: tuple[str, ...]
-    """Names of the kinds of crash to try."""
+    """Kinds of crash to try."""
     depth: int = 0
     """Number of crashes before this life."""
 
     def crashed(self, moment: "CrashMoment", profile: str, decisions: Iterable[Decision]) -> Record[Setup]:
-        """Return the record of a run in which the life crashes at a moment. The decisions select the crash state."""
+        """Return the record of a crash of this life at a moment. The decisions select the crash state."""
         crash = Crash(self.life, profile, moment.when, str(moment.point))
         others = (one for one in self.record.crashes if one.life != self.life)
         return Record(tuple(decisions), self.record.schedule, (*others, crash), self.record.setup)
@@ -55,7 +55,7 @@ class Situation(Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class CrashMoment:
-    """Before, after or during an operation. missing: how many bytes of an interrupted write are missing."""
+    """A crash before, after or during an operation. missing: how many bytes of an interrupted write are missing."""
 
     point: CrashPoint
     when: str
@@ -68,7 +68,7 @@ class CrashMoment:
 
 @dataclass(slots=True)
 class OperationCount:
-    """Results for all operations of one kind."""
+    """Results for the operations of one kind."""
 
     moments: int = 0
     exhausted: int = 0
@@ -78,7 +78,7 @@ class OperationCount:
     """Number of crashes of which the limit left states out."""
     states: int = 0
     judged: int = 0
-    """Number of states that were judged. Known pairs of image and promises are not judged again."""
+    """Number of judged states. Known pairs of image and promises are not judged again."""
     violations: int = 0
 
     def add(self, other: "OperationCount") -> None:
@@ -88,7 +88,7 @@ class OperationCount:
 
 @dataclass(frozen=True, slots=True, order=True)
 class StateSample(Generic[Setup]):
-    """A state from which a deeper exploration can continue: its digest, and the record that leads to it."""
+    """The digest of a state from which to explore deeper, and the record that leads to it."""
 
     digest: str
     record: Record[Setup] = field(compare=False)
@@ -96,13 +96,13 @@ class StateSample(Generic[Setup]):
 
 @dataclass(slots=True)
 class ExplorationCounts(Generic[Setup]):
-    """Counts by depth and kind of operation, and the digests of distinct images and judgements."""
+    """Counts by depth and kind of operation; digests of distinct images and judgements."""
 
     counts: dict[tuple[int, str], OperationCount] = field(default_factory=dict)
     images: set[str] = field(default_factory=set)
     judged: set[tuple[str, str]] = field(default_factory=set)
     breaches: dict[str, Record[Setup]] = field(default_factory=dict)
-    """For each signature of a failure, the first record."""
+    """The first record of each failure, by signature."""
     samples: list[StateSample[Setup]] = field(default_factory=list)
 
     def add(self, other: "ExplorationCounts[Setup]", samples_max: int = 0) -> None:
@@ -117,7 +117,7 @@ class ExplorationCounts(Generic[Setup]):
                 self.sample(sample, samples_max)
 
     def would_sample(self, digest: str, samples_max: int) -> bool:
-        """Return whether the image belongs to the samples, which are the images with the smallest digests."""
+        """Whether the image belongs to the samples, which have the smallest digests."""
         if any(sample.digest == digest for sample in self.samples):
             return False
         return len(self.samples) < samples_max or (bool(self.samples) and digest < self.samples[-1].digest)
@@ -129,7 +129,7 @@ class ExplorationCounts(Generic[Setup]):
 
     @property
     def total(self) -> OperationCount:
-        """Return the sum over all depths and kinds."""
+        """Sum over all depths and kinds."""
         total = OperationCount()
         for count in self.counts.values():
             total.add(count)
@@ -138,54 +138,54 @@ class ExplorationCounts(Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class CrashChoice:
-    """One crash state. The image is built only on demand, because most images equal an earlier one."""
+    """One crash state. The image is built only on demand: most equal an earlier one."""
 
     state: CrashState
     of: CrashStates
     stream: str
-    """Name of the stream from which the disk draws."""
+    """The stream of the disk."""
 
     def decisions(self) -> Sequence[Decision]:
-        """Return the draws that lead to the state."""
+        """The draws that lead to the state."""
         return self.of.decisions(self.state, self.stream)
 
 
 class CrashedRun(Protocol):
-    """A crashed machine and its crash states for each kind of crash."""
+    """A crashed machine and its states, for each kind of crash."""
 
     @property
     def signature(self) -> str:
-        """Return the signature of a failure that occurred before the crash, or an empty text."""
+        """Signature of a failure before the crash; else empty."""
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """Return the draws that lead to the crash, without those that select its state."""
+        """The draws that lead to the crash, without those of its state."""
 
     @property
     def write_bytes(self) -> int:
-        """Return the length of the write that the crash interrupts, or 0."""
+        """Length of the interrupted write, or 0."""
 
     @property
     def site_offset(self) -> int:
-        """Return the file offset of the interrupted write."""
+        """File offset of the interrupted write."""
 
     def choices(self, profile: str) -> Iterator[CrashChoice]: ...
 
     def extent(self, profile: str) -> tuple[bool, bool]:
-        """Return two flags: all states were yielded; the limit left some out. Valid after the last state."""
+        """Return two flags after the last state: all were yielded; the limit left some out."""
 
     def promises(self, profile: str) -> str:
-        """Return a digest of the promises. Equal digests of image and promises imply equal verdicts."""
+        """Return a digest. Equal digests of image and promises imply equal verdicts."""
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        """Continue the program from a state. Return the signature of the failure, or an empty text."""
+        """Continue from a state. Return the signature of the failure, else an empty text."""
 
 
 class Explorable(Protocol[Setup]):
     """A program that can be explored."""
 
     def die(self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]) -> CrashedRun | None:
-        """Run the program to a moment and crash it. Return None if the run does not reach the moment."""
+        """Crash the program at a moment. None: the run does not reach it."""
 
 
 class OperationLog(CrashTrigger):
@@ -196,13 +196,13 @@ class OperationLog(CrashTrigger):
         self.points: list[CrashPoint] = []
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        """Add an operation to the list."""
+        """Add the operation to the list."""
         self.points.append(CrashPoint(kind, path, nth))
         return False
 
 
 class Explorer(Generic[Setup]):
-    """Explores the moments of one situation. Pairs of state and promises in `found` are not judged again."""
+    """Explores the moments of a situation. Pairs of state and promises in `found` are not judged again."""
 
     def __init__(
         self,
@@ -212,14 +212,14 @@ class Explorer(Generic[Setup]):
         *,
         samples_max: int = 0,
     ) -> None:
-        """Prepare the exploration. samples_max: number of states to keep for a deeper exploration."""
+        """samples_max: states to keep for a deeper exploration."""
         self._explorable = explorable
         self._situation = situation
         self._found = found
         self._samples_max = samples_max
 
     def explore(self, number: int) -> None:
-        """Try every crash before, during and after an operation. number: index of the operation in the situation."""
+        """Try every crash at one operation. number: its index in the situation."""
         point = self._situation.points[number]
         self._explore_moment(CrashMoment(point, CrashPhase.BEFORE))
         if point.kind in _SYNCS:
@@ -283,7 +283,7 @@ class Explorer(Generic[Setup]):
 
 
 class WholeRuns(Generic[Setup, Result]):
-    """Explores any program. Each state is judged by a whole run from the beginning."""
+    """Explores any program by whole runs from the beginning."""
 
     def __init__(self, program: Program[Setup, Result], limit: int) -> None:
         self._program = program
@@ -292,7 +292,7 @@ class WholeRuns(Generic[Setup, Result]):
     def die(
         self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]
     ) -> "WholeCrash[Setup, Result] | None":
-        """Run the program to its end with a crash that loses no data. The crash states are enumerated at the crash."""
+        """Run to the end with a crash that loses no data, and enumerate the states at the crash."""
         record = situation.crashed(moment, situation.profiles[0], decisions)
         choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
         simulation = Simulation(choices, schedule, crashes=record.crashes)
@@ -309,7 +309,7 @@ class WholeRuns(Generic[Setup, Result]):
 
 
 class WholeCrash(Generic[Setup, Result]):
-    """A crashed machine in a run of any program, and its crash states."""
+    """A crashed machine in a run of any program, and its states."""
 
     def __init__(
         self,
@@ -329,7 +329,7 @@ class WholeCrash(Generic[Setup, Result]):
         self._extents: dict[str, tuple[bool, bool]] = {}
 
     def enumerate(self, disk: Disk, limit: int) -> None:
-        """Enumerate the crash states of the disk, for each kind of crash."""
+        """Enumerate the states for each kind of crash."""
         self.has_died = True
         self.site_offset = 0 if disk.crash_site is None else disk.crash_site.at
         chances = Choices(f"explore/{self._situation.depth}")
@@ -343,15 +343,15 @@ class WholeCrash(Generic[Setup, Result]):
         yield from self._states[profile]
 
     def extent(self, profile: str) -> tuple[bool, bool]:
-        """Return two flags: all states were yielded; the limit left some out."""
+        """Return the flags of `CrashedRun.extent`."""
         return self._extents[profile]
 
     def promises(self, profile: str) -> str:
-        """Return a text that is unique to this moment, because this class cannot know the program's promises."""
+        """Return a text that is unique to this moment, because the promises of the program are unknown."""
         return f"{self._moment} {profile}"
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        """Replay the program from the beginning to its end, with a crash that leaves this state."""
+        """Replay the whole program with a crash that leaves this state."""
         record = self._situation.crashed(self._moment, profile, (*self.decisions, *choice.decisions()))
         return replay(self._program, record).result.signature
 
@@ -359,11 +359,10 @@ class WholeCrash(Generic[Setup, Result]):
 def situation_of(
     program: Program[Setup, Result], setup: Setup, first: Simulation, *, life: str = "", profiles: Sequence[str] = ()
 ) -> tuple[Situation[Setup] | None, Result]:
-    """Run the program without crashes. Return the situation of one life, and the result. The situation is None if the
-    run fails.
+    """Run the program without crashes. Return the situation of one life, None if the run fails, and the result.
 
-    first: a simulation without planned crashes. life: by default the first life that may crash. profiles: by default
-    those from which the program draws. ValueError: there is no such life.
+    first: a simulation without planned crashes. life: by default the first that may crash. profiles: by default those
+    of the program. ValueError: there is no such life.
     """
     result = execute(program, setup, first)
     if result.signature:
@@ -391,7 +390,7 @@ def explore_chunk(
     *,
     samples_max: int = 0,
 ) -> ExplorationCounts[Setup]:
-    """Explore some operations of a situation, and add the counts to `found`."""
+    """Explore some operations, and add the counts to `found`."""
     explorer = Explorer(explorable, situation, found, samples_max=samples_max)
     with guard():  # one guard around all runs makes the guard of each run cheap
         for number in numbers:
@@ -411,7 +410,7 @@ def write_bytes_of(decisions: Sequence[Decision], point: CrashPoint) -> int:
 
 
 def _missing_byte_counts(left: CrashedRun) -> list[int]:
-    """Return how many bytes of an interrupted write may be missing: a few numbers above 1, most at sector ends."""
+    """Return a few counts above 1 of missing bytes, most at sector ends."""
     size_bytes = left.write_bytes
     sectors = range(_SECTOR_BYTES - left.site_offset % _SECTOR_BYTES, size_bytes, _SECTOR_BYTES)
     reached = dict.fromkeys([1, size_bytes // 2, *sectors])

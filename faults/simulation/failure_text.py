@@ -23,9 +23,9 @@ class LineKind(Enum):
     LABEL = "label"
     DETAIL = "detail"
     SOURCE = "source"
-    """The program step that caused the preceding detail."""
+    """Program step that caused the detail above."""
     STEP = "step"
-    """A step of the run before the breach."""
+    """Step of the run before the breach."""
 
 
 _LOOKS = {
@@ -39,7 +39,7 @@ _LOOKS = {
 
 
 class TextLine(NamedTuple):
-    """One line of the text of a failure."""
+    """One line of a failure."""
 
     kind: LineKind
     text: str
@@ -47,7 +47,7 @@ class TextLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FailureText:
-    """A broken promise: the breach, the preceding events, and the command that reproduces it."""
+    """A broken promise, the events before it, and the command that reproduces it."""
 
     title: str
     lines: Sequence[TextLine]
@@ -59,7 +59,7 @@ class FailureText:
     left: str = ""
     """Directory with the files after the crash."""
     links: Sequence[tuple[str, str]] = ()
-    """Links to files in the page's directory: text and relative path."""
+    """Links to files: text, and path relative to the directory of the page."""
 
 
 def step_lines(lines: Sequence[TextLine]) -> list[str]:
@@ -80,7 +80,6 @@ def print_failure(console: Console, failure: FailureText) -> None:
 
 
 def plain_text(failure: FailureText) -> str:
-    """Return the output of `print_failure` as plain text."""
     text = StringIO()
     print_failure(Console(file=text, force_terminal=False, color_system=None, highlight=False), failure)
     return text.getvalue().strip()

@@ -28,13 +28,13 @@ TrialRecord = Record[None]
 
 
 def steps_taken(record: TrialRecord) -> tuple[Decision, ...]:
-    """Return the draws which select the workload steps that run."""
+    """Return the draws that select the workload steps."""
     return tuple(decision for decision in record.decisions if decision.label.endswith(_IS_TAKEN))
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A failed run. Its text is the summary for a reader; its JSON is the complete artefact."""
+    """A failed run. Its text is a summary; its JSON is the complete artefact."""
 
     seed: int
     record: TrialRecord
@@ -43,9 +43,9 @@ class Finding:
     digest: str
     steps: int
     story: tuple[str, ...]
-    """The last events before the failure: time, task, event."""
+    """Last events before the failure: time, task, event."""
     raised: str = ""
-    """The innermost line of the user's code in the traceback: "file:line in function"; may be empty."""
+    """Innermost line of the user's code in the traceback: "file:line in function"; may be empty."""
     is_shrunk: bool = False
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Finding:
         )
 
     def to_json(self, *, test: str = "") -> str:
-        """Return the finding as an artefact. test: the pytest test that failed, relative to pytest's root directory."""
+        """Return an artefact. test: the failed pytest test, relative to the root directory of pytest."""
         document = _FindingDocument(
             self.seed,
             self.signature,
@@ -86,7 +86,7 @@ class Finding:
 
     @classmethod
     def from_json(cls, text: str) -> "Finding":
-        """Read the output of to_json. Raises ArtefactError with the place of the first problem."""
+        """Read the output of to_json. ArtefactError names the place of the first problem."""
         found = read_artefact(text, OWN_CODE, _FindingDocument)
         return cls(
             found.seed,

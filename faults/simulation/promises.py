@@ -4,9 +4,9 @@
     sometimes("a torn record is cut")
 
 `always` raises if its condition is false, also outside a simulation. `sometimes` only counts, and only in a simulation.
-Coverage reports each promise that was never checked and each event that never happened, also if no run reached the line
-of the call: the calls are found in the source of the scenario and of the modules that it uses. Source: the assertions
-`always` and `sometimes` of Antithesis' SDKs, and their catalog of all calls in the source.
+Coverage reports promises that were never checked and events that never happened, even if no run reached the call: the
+calls are found in the source of the scenario and of its modules. Source: the assertions `always` and `sometimes` of
+Antithesis' SDKs, and their catalog of all calls in the source.
 """
 
 import ast
@@ -20,8 +20,8 @@ from types import ModuleType
 
 _ALWAYS, _SOMETIMES = "always: ", "sometimes: "
 _CALLS = {"always": (_ALWAYS, 1, "promise"), "sometimes": (_SOMETIMES, 0, "event")}
-"""For each function: prefix of the counter's name, position and keyword of the argument with the rest."""
-_reached: list[Counter[str]] = []  # counters of the running simulations; the innermost simulation is last
+"""By function: prefix of the counter, position and keyword of the argument with the rest."""
+_reached: list[Counter[str]] = []  # of the running simulations, innermost last
 
 
 class PromiseBroken(Exception):
@@ -52,7 +52,7 @@ def _count(name: str, times: int) -> None:
 
 @contextmanager
 def counted(reached: Counter[str]) -> Iterator[None]:
-    """Return a context manager that counts promises and events. An event with a false condition counts 0."""
+    """Count promises and events in a block. An event with a false condition counts 0."""
     _reached.append(reached)
     try:
         yield
@@ -62,15 +62,15 @@ def counted(reached: Counter[str]) -> Iterator[None]:
 
 
 def is_promise(name: str) -> bool:
-    """Return whether a counter's name belongs to a promise or an event."""
+    """Whether a counter belongs to a promise or an event."""
     return name.startswith((_ALWAYS, _SOMETIMES))
 
 
 def declared_promises(scenario: Callable[..., object]) -> tuple[str, ...]:
-    """Return the counter names of all promises and events that a scenario can reach.
+    """Return the counters of all promises and events that a scenario can reach.
 
-    The calls are found in the source of its module and of all modules that it uses, directly or indirectly. If the name
-    argument of a call is not a literal, the name is unknown until the call runs.
+    The calls are found in the source of its module and of all modules that it uses, directly or indirectly. A name that
+    is not a literal is unknown until the call runs.
     """
     while isinstance(scenario, partial):
         scenario = scenario.func
@@ -80,9 +80,7 @@ def declared_promises(scenario: Callable[..., object]) -> tuple[str, ...]:
 
 @cache
 def _declared_from(root: str, loaded: int) -> tuple[str, ...]:
-    """Return the names in all modules reachable from `root`. loaded: number of loaded modules, a cache key that a later
-    import changes.
-    """
+    """Return the names in all modules reachable from `root`. loaded: number of loaded modules, a cache key."""
     found: dict[str, None] = {}
     left, seen = [root], {root}
     while left:
@@ -103,14 +101,14 @@ def _declared_from(root: str, loaded: int) -> tuple[str, ...]:
 
 
 def _names_in(module: ModuleType, names: dict[str, str], here: set[str]) -> Iterator[str]:
-    """Yield the counter names of the calls in a module's source.
+    """Yield the counters of the calls in the source of a module.
 
-    names: the names by which the source calls the two functions. here: its names for this module.
+    names: names of the two functions in the source. here: names of this module.
     """
     try:
         source = inspect.getsource(module)
     except (OSError, TypeError):
-        return  # the source is missing in an interactive session or a notebook; a call is counted once it runs
+        return  # an interactive session or a notebook: calls are counted once they run
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
             continue

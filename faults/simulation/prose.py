@@ -11,7 +11,7 @@ _CHARACTERS_MAX = 3_000
 
 
 def prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
-    """Print one indented line. Control characters become dots, and very long lines are truncated."""
+    """Print one line. Very long lines are truncated."""
     if len(line) > _CHARACTERS_MAX:
         line = f"{line[:_CHARACTERS_MAX]}… ({len(line):,} characters)"
     line = printable(line)
@@ -22,5 +22,5 @@ def prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
 
 
 def printable(line: str) -> str:
-    """Return a line with a dot for each unprintable character."""
+    """Replace each unprintable character by a dot."""
     return "".join(char if char.isprintable() else "·" for char in line)

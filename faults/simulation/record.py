@@ -1,12 +1,11 @@
 """Records: the decisions of a run, in names that survive changes of the code.
 
-Three kinds of decision are recorded: random draws, task switches, and the operation at which each machine crashes. A
-decision is identified by label and occurrence, not by a global index, so an additional draw in one component does not
-renumber other decisions. Only deviations from the default are stored: a draw without an entry returns 0, by convention
-the harmless outcome. So a replay always completes. It lists the recorded decisions that no longer occur. Equal digests
-prove that the execution was the same.
+Recorded are random draws, task switches, and the operation at which each machine crashes. A decision is identified by
+label and occurrence, so an additional draw in one component does not renumber others. Only deviations from the default
+are stored: a draw without an entry returns 0, by convention the harmless outcome. So a replay always completes, and
+lists the recorded decisions that no longer occur. Equal digests prove that the execution was the same.
 
-A program is a function of a setup and a `Simulation`. It runs a user's scenario or a plan for the store.
+A program is a function of a setup and a `Simulation`: it runs a user's scenario or a plan for the store.
 """
 
 from collections.abc import Callable, Hashable
@@ -26,19 +25,19 @@ from ...sim.trace import Trace
 from .simulation import STEP_LIMIT, Crash, Simulation
 
 _SEED_STREAMS = ("plan", "schedule")
-"""The record has the results of these streams (setup and schedule), not the draws."""
+"""The record has the setup and the schedule instead of the draws of these streams."""
 
 
 class Judged(Protocol):
-    """The result of a program, with the judge's verdict."""
+    """The result of a program, with its verdict."""
 
     @property
     def digest(self) -> str:
-        """Return the kernel's digest at the end of the run."""
+        """Digest at the end of the run."""
 
     @property
     def signature(self) -> str:
-        """Return the identity of the failure. Runs with equal signatures fail in the same way. Empty: no failure."""
+        """Identity of the failure; empty without one. Runs with equal signatures fail in the same way."""
 
 
 _NOUN = {Decision: "decision", Switch: "switch", Crash: "crash"}
@@ -50,7 +49,7 @@ Program = Callable[[Setup, Simulation], Result]
 
 @dataclass(frozen=True, slots=True)
 class Record(Decided, Generic[Setup]):
-    """All decisions of a run: draws, schedule, crashes, and the setup of its program."""
+    """All decisions of a run, and the setup of its program."""
 
     crashes: tuple[Crash, ...]
     setup: Setup
@@ -58,28 +57,27 @@ class Record(Decided, Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class RecordReplay(Generic[Setup, Result]):
-    """The result of a replay, and the recorded decisions that did not occur. If the code has not changed, all occur."""
+    """A replay, and the recorded decisions that did not occur: none if the code has not changed."""
 
     record: Record[Setup]
-    """The decisions that did occur in the replay."""
+    """The decisions that occurred."""
     result: Result
     simulation: Simulation
     gone: tuple[Decision | Switch | Crash, ...]
     changed: tuple[tuple[Decision, int], ...]
-    """Decisions whose number of options has changed, with the new number. Their values may have another meaning now."""
+    """Decisions with another number of options, and that number. Their values may mean something else now."""
 
     @property
     def gone_lines(self) -> list[str]:
-        """Return a line for each recorded decision that did not occur."""
+        """Decisions that did not occur, one per line."""
         return [f"{_NOUN[type(one)]} {one}" for one in self.gone]
 
     @property
     def changed_lines(self) -> list[str]:
-        """Return a line for each decision whose number of options has changed."""
         return [f"decision {decision}, now of {options}" for decision, options in self.changed]
 
     def is_same(self, run: Judged) -> bool:
-        """Return whether the replay followed the whole record and ended with the digest and signature of `run`."""
+        """Whether the replay followed the whole record to the digest and signature of `run`."""
         return not self.gone and _facts(self.result) == _facts(run)
 
 
@@ -99,7 +97,7 @@ def replay(
 ) -> RecordReplay[Setup, Result]:
     """Replay a record. Recorded decisions that do not occur are skipped, and unrecorded ones take their defaults.
 
-    policy: replaces the schedule of the record. The resulting record then has the new schedule.
+    policy: replaces the schedule, also in the resulting record.
     """
     choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
     simulation = Simulation(choices, policy or schedule, crashes=record.crashes, trace=trace, step_limit=step_limit)
@@ -113,7 +111,7 @@ def replay(
 def record_of(
     program: Program[Setup, Result], setup: Setup, first: Simulation, found: Result, trace: Trace | None = None
 ) -> RecordReplay[Setup, Result]:
-    """Return the record of a finished run. The run is repeated once to get the labels of its task switches.
+    """Return the record of a finished run. One more run labels its task switches.
 
     Raises ReplayDivergedError if the run cannot be repeated.
     """
@@ -134,7 +132,7 @@ def verify(
 ) -> RecordReplay[Setup, Result]:
     """Replay a record twice, and return the second replay.
 
-    Raises ReplayDivergedError if a decision does not occur, the run does not fail, or the two replays differ.
+    Raises ReplayDivergedError if a decision does not occur, the run does not fail, or the replays differ.
     """
     first = replay(program, record)
     second = replay(program, record, trace)

@@ -1,10 +1,10 @@
 """Shrinking of a failed run: removes crashes, losses and switches; reduces the setup.
 
-All programs share `RecordShrinker`, and each adds its own axes: a user's scenario the steps of its workload, a store's
-plan its features and messages.
+All programs share `RecordShrinker`, and each adds its axes: a user's scenario the steps of its workload, a store's plan
+its features and messages.
 
-Log files have numbers as names. If shrinking removes a step of the workload, the crash may then be in a file with
-another number, so the names in the record are adapted (`renumbered`).
+Log files have numbers as names. Without a step of the workload, the crash may be in a file with another number, so the
+names in the record are adapted (`renumbered`).
 """
 
 import re
@@ -29,9 +29,9 @@ from .trials import TrialOutcome, finding_of, program_of
 
 TRIES_MAX = 2_000
 SCHEDULES = 48
-"""Number of other schedules to try if a candidate with fewer steps does not fail under the recorded one."""
+"""Other schedules to try if a candidate with fewer steps does not fail under the recorded one."""
 _EARLIER_MAX = 64
-"""Up to this number, all earlier operations are tried; above it, only those of the same name, by bisection."""
+"""Up to this number of operations, all earlier ones are tried; above it, those of the same name, by bisection."""
 _PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")  # kinds of crash to try, mildest first
 _NUMBER = re.compile(r"\d+")
 Axis = Callable[[Search[Record[Setup]]], None]
@@ -39,9 +39,9 @@ Test = Callable[[RecordReplay[Setup, Result]], bool]
 
 
 class RecordShrinker(Generic[Setup, Result]):
-    """Shrinks a failing record of a program, axis by axis, to a local minimum or until the budget is used up.
+    """Shrinks a failing record axis by axis, to a local minimum or until the budget is used up.
 
-    is_same: whether a replay fails the same way. cpu_seconds_max: a run that takes longer counts as not failing.
+    is_same: whether a replay fails the same way. cpu_seconds_max: a longer run counts as not failing.
     """
 
     def __init__(
@@ -57,9 +57,8 @@ class RecordShrinker(Generic[Setup, Result]):
         """Prepare shrinking. steps: scheduling points of the failed run. has_limit: whether to abort long runs."""
         assert steps >= 0, steps
         self.operations: dict[str, Mapping[tuple[str, str], int]] = {}
-        """Number of operations in the last failing run: by life, then by kind and path."""
-        # A candidate that takes twenty times as long rarely fails in the same way, and would use the time of many other
-        # candidates.
+        """Operations of the last failing run: by life, then by kind and path."""
+        # A candidate that takes twenty times as long rarely fails in the same way, and costs as much as many others.
         self.step_limit = min(STEP_LIMIT, 20 * steps + 20_000) if has_limit else STEP_LIMIT
         self._program = program
         self._is_same = is_same
@@ -76,9 +75,9 @@ class RecordShrinker(Generic[Setup, Result]):
         stop: Callable[[], bool] = lambda: False,
         on_try: Callable[[Record[Setup], bool], None] = lambda record, accepted: None,
     ) -> Search[Record[Setup]]:
-        """Shrink a record, and return the search with the smallest one. stop and on_try: see `sim.shrink.Search`.
+        """Return the search with the smallest record. stop and on_try: see `sim.shrink.Search`.
 
-        coarsely_first: whether each axis first removes only large parts, which is faster for long runs.
+        coarsely_first: each axis first removes only large parts, which is faster for long runs.
 
         Raises ReplayDivergedError if the record does not reproduce its failure.
         """
@@ -101,7 +100,7 @@ class RecordShrinker(Generic[Setup, Result]):
         return search
 
     def still_fails(self, record: Record[Setup]) -> Record[Setup] | None:
-        """Replay a candidate and return the replay's record, or None if it does not fail in the same way."""
+        """Replay a candidate and return its record, or None if it does not fail in the same way."""
         replayed = self._replay_candidate(record)
         if replayed is None:
             return None
@@ -111,7 +110,7 @@ class RecordShrinker(Generic[Setup, Result]):
     def _replay_candidate(
         self, record: Record[Setup], policy: Policy | None = None
     ) -> RecordReplay[Setup, Result] | None:
-        """Replay a candidate. Return None if it does not fail in the same way. policy: replaces the schedule."""
+        """Replay a candidate. None: it does not fail in the same way. policy: replaces the schedule."""
         try:
             with cpu_limit(self._cpu_seconds_max):
                 replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)
@@ -121,13 +120,13 @@ class RecordShrinker(Generic[Setup, Result]):
                         replayed = replay(self._program, moved, step_limit=self.step_limit)
         except LeakError:
             raise
-        # an edited record may be invalid for the program; such a run does not count as a failure
+        # an edited record may be invalid for the program, which is no failure
         except (Exception, NoEndInSight):
             return None
         return replayed if self._is_same(replayed) else None
 
     def fails_somehow(self, record: Record[Setup]) -> Record[Setup] | None:
-        """Replay a candidate as still_fails does. If it does not fail, try other schedules."""
+        """Replay a candidate; try other schedules if it does not fail under its own."""
         followed = self.still_fails(record)
         for number in range(SCHEDULES if followed is None else 0):
             policy = draw_policy(Choices(f"schedule {number}").stream("schedule"))
@@ -138,7 +137,7 @@ class RecordShrinker(Generic[Setup, Result]):
         return followed
 
     def shrink_crashes(self, search: Search[Record[Setup]]) -> None:
-        """Try milder crashes: one without losses, one at the end of the life, smaller losses, an earlier operation."""
+        """Try crashes without losses, at the end of the life, with smaller losses, at earlier operations."""
         for life in [crash.life for crash in search.best.crashes]:
             for kinder in (_crashes_at_the_end, _profiles, _moments, self._earlier_crashes):
                 crash = _crash_of(search.best, life)
@@ -170,8 +169,8 @@ def shrink(
 ) -> Finding:
     """Return a smaller run with the same signature: a local minimum, or the smallest one after tries_max runs.
 
-    on_try: called after each run; the flag says whether the run was accepted. Raises ReplayDivergedError if the finding
-    does not reproduce.
+    on_try: called after each run, and whether it was accepted. Raises ReplayDivergedError if the finding does not
+    reproduce.
     """
 
     def is_same(replayed: RecordReplay[None, TrialOutcome]) -> bool:
@@ -236,10 +235,10 @@ def _with_nth(life: str) -> Callable[[Record[Setup], int], Record[Setup]]:
 
 
 def renumbered(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> Record[Setup]:
-    """Return the record with its file names replaced by those of the replay, or unchanged if no name matches.
+    """Replace the file names of the record by those of the replay.
 
-    Example: the record names `log-00000005`, but the replay only reached `log-00000004`. A recorded name is replaced by
-    a name that differs only in its numbers. If there are several, the last one in the replay is used.
+    Example: the record names `log-00000005`, but the replay only reached `log-00000004`. A name is replaced by the last
+    name of the replay that differs only in its numbers.
     """
     gone = set(replayed.gone)
     operations = replayed.simulation.operations
@@ -266,7 +265,7 @@ def _draw_with_matching_label(decision: Decision, plain: Iterable[Decision]) -> 
 
 
 def _crash_at_matching_file(crash: Crash, operations: Iterable[tuple[str, str]]) -> Crash:
-    """Return the crash moved to the last file with a matching name, to the first operation of the same kind."""
+    """Move the crash to the last file with a matching name, at its first operation of the same kind."""
     kind, path, _ = CrashPoint.parse(crash.point)
     shape, found = _shape(path), crash
     for other_kind, other in operations:

@@ -1,8 +1,8 @@
 """Simulation: runs storage code on one disk, in lives of several machines.
 
 A scenario is a function of one Simulation. It runs machines one after another, with a crash or a clean stop between
-them. Each machine runs a function that opens the storage under test, uses it and judges its content. For a life with a
-crash, the scenario sets the number of file operations within which the crash happens.
+them. Each machine runs a function that opens the storage under test, uses it and judges its content. The scenario sets
+the number of file operations within which a life crashes.
 
     def scenario(run: Simulation) -> None:
         run.live("first", use, crash_within=200)
@@ -37,18 +37,18 @@ T = TypeVar("T")
 STEP_LIMIT = 400_000
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
 TORN_SECTORS = "torn-sectors"
-# Torn sectors are listed twice (PROFILES has them too), because no other profile tears a write shorter than a
-# sector, and half of such tears vanish with the length of the file.
+# PROFILES has torn sectors too. They count twice because only they tear a write shorter than a sector, and half of such
+# tears vanish with the length of the file.
 CRASHES = (*(name for name in PROFILES if name != NOTHING_LOST), TORN_SECTORS)
 """Profiles from which a crash is drawn."""
 DISK_STREAM = "disk of "
-"""Name prefix of a disk's stream. The name of the first life on that disk follows."""
+"""Prefix of the name of the stream of a disk. The name of the first life on the disk follows."""
 TAKEN = "taken"
 """Label suffix of the draw that decides whether a workload step runs."""
 
 
 class SimWorld(NamedTuple):
-    """The whole environment of the code under test. All other modules that the code imports must be pure."""
+    """The whole environment of the code under test. Its other imports must be pure."""
 
     clock: SimClock
     tasks: SimTasks
@@ -56,22 +56,22 @@ class SimWorld(NamedTuple):
 
 
 class WorldTrace(Trace, ABC):
-    """A trace that also records the calls of the code under test to its world."""
+    """A trace that records calls of the code under test to its world."""
 
     @abstractmethod
     def watch(self, machine: Machine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]:
-        """Return wrappers of tasks and files that record every call."""
+        """Wrap tasks and files to record every call."""
 
 
 class Crash(NamedTuple):
-    """The end of one life by a crash."""
+    """A crash that ended a life."""
 
     life: str
     profile: str
     """The kind of crash, a name in `profiles`."""
     moment: str
     point: str
-    """The operation as the text of a `CrashPoint`. Empty: after the end of the life's function."""
+    """The operation as the text of a `CrashPoint`. Empty: after the function of the life."""
 
     def __str__(self) -> str:
         where = f"{self.moment} {self.point}" if self.point else "at its end"
@@ -82,7 +82,7 @@ Scenario = Callable[["Simulation"], None]
 
 
 class _Armed(NamedTuple):
-    """A life for which a crash at an operation of its disk is planned."""
+    """A life with a planned crash at an operation of its disk."""
 
     disk: Disk
     crash: Crash
@@ -111,9 +111,9 @@ class Simulation:
         self.timing: Timing = SyncTiming()
         self.capacity_bytes: int | None = None
         self.triggers: dict[str, CrashTrigger] = {}
-        """The crash trigger of each life. A trigger in this dict before `arm` takes precedence over a planned crash."""
+        """The crash trigger of each life. One set before `arm` takes precedence over a planned crash."""
         self.on_crash: Callable[[str, Disk], None] | None = None
-        """Called when a planned crash happens, with the name of the life and the disk at that moment."""
+        """Called at a planned crash with the life and its disk."""
         self.promises: Counter[str] = Counter()
         """How often each promise was checked and each event happened. 0: only its false condition was reached."""
         self._attributes: tuple[SharedAttribute, ...] = ()
@@ -124,11 +124,11 @@ class Simulation:
         self._disks = self.lifecycle()
         self._enabled: dict[str, None] = {}
         self.crash_profiles: dict[str, None] = {}
-        """Profiles from which `live` may have drawn a crash, in order of first use."""
+        """Profiles that `live` may have drawn, in order of first use."""
 
     @property
     def landmarks_ms(self) -> Sequence[int]:
-        """Return durations that the code under test uses, such as its timeouts, in ms.
+        """Durations in ms that the code under test uses, such as its timeouts.
 
         One in four delays has one of these durations, or is 1 ms shorter or longer.
         """
@@ -146,12 +146,12 @@ class Simulation:
         sources: classes, or modules for all of their classes. Attributes that cannot race are left out. ValueError:
         names a source whose code cannot be read.
         """
-        if not self._attributes:  # only once, because repeated calls would multiply the limit again
+        if not self._attributes:  # repeated calls must not multiply the limit again
             self.kernel.raise_step_limit(STEPS_TIMES)
         self._attributes = shared_attributes(*sources)
 
     def with_attribute_points(self) -> AbstractContextManager[None]:
-        """Return a context manager in which accesses to these attributes are scheduling points."""
+        """Return a block in which accesses to these attributes are scheduling points."""
         return attribute_points(self.kernel, self._attributes)
 
     # -- lives on disks: what every run is made of -----------------------------------------------------
@@ -159,20 +159,20 @@ class Simulation:
     def lifecycle(
         self, *, faults: FaultPlan | None = None, timing: Timing | None = None, rot: Rot = no_rot
     ) -> DiskLifecycle:
-        """Return the disk lifecycle of one more machine."""
+        """Make the disk lifecycle of one more machine."""
         lifecycle = DiskLifecycle(self.kernel, self.choices.stream, faults=faults, timing=timing, rot=rot)
         self._lifecycles.append(lifecycle)
         return lifecycle
 
     def planned_crash(self, drawn: Crash, unrecorded: Crash) -> Crash:
-        """Return the crash of a life: the drawn crash, or in a replay the recorded crash.
+        """Return the crash of a life: the drawn one, or in a replay the recorded one.
 
-        unrecorded: used in a replay if the record has no crash for the life.
+        unrecorded: for a replay whose record has no crash of the life.
         """
         return drawn if self._recorded is None else self._recorded.get(drawn.life, unrecorded)
 
     def arm(self, disk: Disk, crash: Crash, operation: int | None) -> None:
-        """Set the crash trigger of a life. operation: number of operations from now, if the crash has no point."""
+        """Arm the crash of a life. operation: operations from now, if the crash has no point."""
         assert operation is None or operation >= 0, operation
         trigger = self.triggers.get(crash.life)
         if trigger is None:
@@ -186,7 +186,7 @@ class Simulation:
         return self._armed[life].disk
 
     def note_crash(self, crash: Crash) -> None:
-        """Record that a life has crashed, with the operation that its trigger selected. Later calls have no effect."""
+        """Record the crash of a life at the operation that its trigger selected. Later calls have no effect."""
         if self.on_crash is not None and crash.life in self._armed and crash.life not in self._crashes:
             self.on_crash(crash.life, self._armed[crash.life].disk)
         trigger = self.triggers.get(crash.life)
@@ -195,7 +195,7 @@ class Simulation:
 
     @property
     def crashes(self) -> tuple[Crash, ...]:
-        """Return the crashes so far, in order, including a crash that aborted the run before note_crash."""
+        """Crashes in order, including one that aborted the run before note_crash."""
         met = {
             life: self._armed[life].crash._replace(point=str(trigger.selected))
             for life, trigger in self.triggers.items()
@@ -205,19 +205,19 @@ class Simulation:
 
     @property
     def operations(self) -> dict[str, dict[tuple[str, str], int]]:
-        """Return the number of operations by kind and path, for each life with a trigger."""
+        """Operations by kind and path, for each life with a trigger."""
         return {life: trigger.times for life, trigger in self.triggers.items()}
 
     @property
     def injected(self) -> Counter[str]:
-        """Return how often each fault (by its name in `kinds`), promise and event occurred."""
+        """How often each fault (by its name in `kinds`), promise and event occurred."""
         return sum((lifecycle.injected for lifecycle in self._lifecycles), +self.promises)
 
     @property
     def enabled(self) -> tuple[str, ...]:
-        """Return the possible faults, and the promises and events that were reached.
+        """The possible faults, and the promises and events that were reached.
 
-        Possible are the faults of the fault plans, and the losses that a crash can cause after the executed operations.
+        Possible are the faults of the fault plans, and the losses of a crash after the executed operations.
         """
         operations = {kind for trigger in self.triggers.values() for kind, _ in trigger.times}
         profiles = [PROFILES[name] for name in self.crash_profiles]
@@ -227,20 +227,20 @@ class Simulation:
     def steps(self, name: str, count: int) -> Iterator[tuple[int, Stream]]:
         """Yield the steps of one part of the workload, numbered from 1, each with a stream for its own draws.
 
-        All steps are yielded, except in a shrunk run: shrinking removes steps that are not needed for the failure. So a
-        step must not depend on an earlier one. name: must differ from the names of other streams and lives.
+        Shrinking removes steps that are not needed for the failure, so a step must not depend on an earlier one. name:
+        must differ from the names of other streams and lives.
         """
         stream = self.choices.stream(name)
         for number in range(1, count + 1):
             step = stream.within(f"step {number}")
-            if step.record(2, TAKEN, 1):  # normal runs draw 1; shrinking replaces it by 0, the default
+            if step.record(2, TAKEN, 1):  # shrinking replaces 1 by 0, the default
                 yield number, step
 
     def live(
         self, life: str, body: Callable[[SimWorld], T], *, crash_within: int = 0, profiles: Sequence[str] = CRASHES
     ) -> T | None:
-        """Run `body` on a new machine named `life`, on the disk of the previous machine. Return its value, or None
-        after a crash.
+        """Run `body` on a new machine named `life`, on the disk of the previous machine. Return its value; None after a
+        crash.
 
         crash_within: the machine crashes at one of its first crash_within file operations, or at the end of body if
         that is earlier. The kind of crash is drawn from profiles. 0: the machine stops cleanly after the body. Raises
@@ -277,18 +277,16 @@ class Simulation:
         lifecycle.capacity_bytes = self.capacity_bytes
         disk_name = f"{DISK_STREAM}{life}"
         disk = lifecycle.find(disk_name)
-        if lifecycle.stream_name == disk_name:  # if not, it is the disk of a killed process, which keeps its faults
+        if lifecycle.stream_name == disk_name:  # the disk of a killed process keeps its faults
             self._enabled.update(dict.fromkeys(enabled_kinds(self.faults)))
         return disk
 
     def _plan_crash(self, life: str, disk: Disk, crash_within: int, profiles: Sequence[str]) -> Crash:
-        """Draw the crash of a life and set its trigger. The exact operation is unknown until the trigger selects it."""
+        """Draw the crash of a life. Its operation is unknown until the trigger selects it."""
         assert crash_within > 0, crash_within
         assert profiles, life
         self.crash_profiles.update(dict.fromkeys(profiles))
-        draw = self.choices.stream(
-            "crash"
-        ).raw_random  # an unrecorded draw, because the record has the crash itself, by name
+        draw = self.choices.stream("crash").raw_random  # unrecorded: the record has the crash itself, by name
         operation = int(draw() * crash_within)
         profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
         harmless = Crash(life, NOTHING_LOST, CrashPhase.AFTER, "")

@@ -1,8 +1,8 @@
 """Story of a failure: selects the most relevant events before it.
 
 Events that changed or read the bytes of a failure are the most relevant. Next are events of the same file and ends of
-machines, then other events of the tasks and machines of the failure. Among equally relevant events the latest are
-shown. The others are only counted.
+machines, then other events of the tasks and machines of the failure. The latest of equally relevant events are shown.
+The others are counted.
 """
 
 import re
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ...sim.trace import TraceEvent
 
 _LEFT_OUT = ("switch", "start")
-_RANGE = re.compile(r"(.*) \[(\d+), (\d+)\)")  # the text of a write event: path, first byte, end offset
+_RANGE = re.compile(r"(.*) \[(\d+), (\d+)\)")  # of a write event: path, first byte, end offset
 _BYTES, _FILE, _TASK, _OTHER = 3, 2, 1, 0
 
 
@@ -27,10 +27,9 @@ class Concern:
     """Names of tasks, with or without the names of their machines."""
     machines: set[str] = field(default_factory=set)
     names: list[str] = field(default_factory=list)
-    """Names to print in the first line of the story."""
+    """Names for the first line of the story."""
 
     def weight(self, event: TraceEvent) -> int:
-        """Return the relevance of an event to the failure."""
         if event.kind == "kill":
             return _FILE
         path, start, stop = _path_and_range(event.text)
@@ -39,14 +38,14 @@ class Concern:
         if any(path == known or path.startswith(f"{known}/") for known in self.paths):
             return _FILE
         if any(known.rpartition("/")[0] == path for known in self.paths):
-            return _TASK  # a path of a directory also matches operations on unrelated files in it
+            return _TASK  # the directory has unrelated files too
         machine, _, task = event.task.rpartition("/")
         return _TASK if machine in self.machines or not self.tasks.isdisjoint((event.task, task)) else _OTHER
 
     def add_paths(self, events: Iterable[TraceEvent], texts: Iterable[str]) -> None:
         text = "\n".join(texts)
         for path in {_path_and_range(event.text)[0] for event in events}:
-            # The path of a file must not match the path of its directory, nor a longer name match its prefix.
+            # A path must not match inside a longer path or name.
             if len(path) > 1 and re.search(rf"{re.escape(path)}(?!\w|[./-]\w)", text):
                 self.paths.add(path)
 
@@ -65,8 +64,7 @@ def story_of(
 ) -> list[str]:
     """Return at most lines_max lines, oldest first: the most relevant events, and a count of the others.
 
-    verdict: name of the error with which a judge ends a task; such an end is left out. root: prefix to remove from
-    paths.
+    verdict: the error with which a judge ends a task; such an end is left out. root: prefix to remove from paths.
     """
     assert lines_max > 0, lines_max
     shown = [event for event in events if not _is_left_out(event, verdict)]
@@ -74,7 +72,7 @@ def story_of(
         return [_line(event, root) for event in shown]
     _add_files(concern, shown)
     weighed = sorted(((concern.weight(event), number) for number, event in enumerate(shown)), reverse=True)
-    chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line is needed for the count of the others
+    chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line has the count of the others
     assert len(chosen) < lines_max < len(shown), (len(chosen), lines_max)
     about = f", these concern {', '.join(concern.names[:4])}" if concern.names else ""
     left_out = f"{len(shown) - len(chosen):,} of {len(shown):,} events are left out{about}"
@@ -82,7 +80,7 @@ def story_of(
 
 
 def _is_left_out(event: TraceEvent, verdict: str) -> bool:
-    """Return whether an event has no information: a task switch or start, a normal end, or an end by the judge."""
+    """Whether an event has no information: a task switch or start, a normal end, or an end by the judge."""
     if event.kind == "end":
         return ": " not in event.text or (bool(verdict) and f": {verdict}(" in event.text)
     return event.kind in _LEFT_OUT
@@ -94,7 +92,7 @@ def _line(event: TraceEvent, root: str) -> str:
 
 
 def _add_files(concern: Concern, events: Iterable[TraceEvent]) -> None:
-    """Add files that contain ranges of directories: for each range the last file that begins at or before the range."""
+    """For each range of a directory, add the last file that begins at or before the range."""
     begins: dict[str, set[int]] = {}
     for event in events:
         directory, _, base = _path_and_range(event.text)[0].rpartition("/")
@@ -107,6 +105,6 @@ def _add_files(concern: Concern, events: Iterable[TraceEvent]) -> None:
 
 
 def _path_and_range(text: str) -> tuple[str, int, int]:
-    """Return the path at the start of an event's text, and its byte range, or (0, 0) without one."""
+    """Return path and byte range of the text, or (0, 0) without a range."""
     match = _RANGE.fullmatch(text)
     return (text, 0, 0) if match is None else (match[1], int(match[2]), int(match[3]))

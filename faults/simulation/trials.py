@@ -33,27 +33,27 @@ EXPLORE_LIMIT = 64
 _STORY_LINES = 30
 _ROOT = __file__.rsplit("/", 3)[0]
 _OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "scenarios"))
-"""Directories that contain no user code."""
+"""Directories without user code."""
 
 
 class NeverInjected(UserWarning):
-    """No run failed, and some possible fault or event never happened."""
+    """No run failed, and a possible fault or event never happened."""
 
 
 class Ran(Protocol):
-    """The results of a run that `Coverage` uses."""
+    """The part of a run that `Coverage` needs."""
 
     @property
     def injected(self) -> dict[str, int]:
-        """Return how often each fault was injected, by the names in `kinds`."""
+        """How often each fault was injected, by the names in `kinds`."""
 
     @property
     def enabled(self) -> tuple[str, ...]:
-        """Return the faults that were possible."""
+        """The faults that were possible."""
 
 
 class Coverage:
-    """The sum over all runs: how often each fault was injected, and which faults never were."""
+    """Counts over all runs: how often each fault was injected, and which never were."""
 
     def __init__(self) -> None:
         self.seeds = 0
@@ -69,7 +69,7 @@ class Coverage:
 
     @property
     def never_injected(self) -> list[str]:
-        """Return the possible faults that were never injected, and the promises that no run reached."""
+        """Possible faults that were never injected, and promises that no run reached."""
         return [name for name in self._enabled if not self.injected[name]]
 
     def __str__(self) -> str:
@@ -94,21 +94,21 @@ def _most_frequent_first(counts: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TrialOutcome:
-    """Result of one run."""
+    """The result of one run."""
 
     failure: Exception | None
-    """The error that ended the run, or None. If a task failed, the error that the task raised."""
+    """The error that ended the run, or that a failed task raised."""
     digest: str
     steps: int
     injected: dict[str, int]
     """How often each fault was injected, by the names in `kinds`."""
     enabled: tuple[str, ...]
-    """The possible faults, and the promises and events in the source of the scenario and its modules."""
+    """Possible faults, and the promises and events in the source of the scenario and its modules."""
     crashes: tuple[Crash, ...]
 
     @property
     def signature(self) -> str:
-        """Return the identity of the failure: the broken promise, or else the error's type. Empty: no failure."""
+        """Identity of the failure: the broken promise, else the type of the error. Empty: no failure."""
         failure = self.failure
         if isinstance(failure, PromiseBroken):
             return failure.promise
@@ -116,7 +116,7 @@ class TrialOutcome:
 
     @property
     def error(self) -> str:
-        """Return the full text of the error that ended the run, or an empty text."""
+        """Full text of the error that ended the run."""
         failure = self.failure
         if isinstance(failure, PromiseBroken):
             return str(failure)
@@ -124,7 +124,7 @@ class TrialOutcome:
 
     @property
     def raised(self) -> str:
-        """Return the innermost line of the user's code in the error's traceback, or an empty text."""
+        """Innermost line of the user's code in the traceback of the error."""
         if self.failure is None:
             return ""
         frames = extract_tb(self.failure.__traceback__)
@@ -224,9 +224,9 @@ def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace
 
 
 def _subjects_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Concern:
-    """Return the subjects of a failure: files named by the error, crashes or disk draws; switched tasks; crashed lives.
+    """Return files named by the error, crashes or disk draws; switched tasks; crashed lives.
 
-    Without the crashed lives, the story would consist of events of the last machine, which often only judges.
+    Without the crashed lives, the story would have only events of the last machine, which often only judges.
     """
     concern = Concern(machines={crash.life for crash in record.crashes})
     concern.tasks = {task for switch in record.schedule for task in (switch.task, switch.chosen)}
@@ -238,7 +238,7 @@ def _subjects_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Co
 
 @dataclass(frozen=True, slots=True)
 class TrialExploration:
-    """The results of crashing one life of a run at every operation, with every state after each crash."""
+    """The results of crashing one life at every operation, with every state after each crash."""
 
     life: str
     findings: tuple[Finding, ...]
@@ -252,10 +252,10 @@ class TrialExploration:
 
 
 def explore(scenario: Scenario, seed: int = 0, *, life: str = "", limit: int = EXPLORE_LIMIT) -> TrialExploration:
-    """Crash one life of a seed's run at each of its operations, and judge every state.
+    """Crash one life of a seed at each of its operations, and judge every state.
 
-    Other lives run as with the seed, but without crashes. life: by default the first life that may crash. limit: states
-    per crash. ValueError: no life may crash.
+    Other lives run as with the seed, without crashes. life: by default the first that may crash. limit: states per
+    crash. ValueError: no life may crash.
     """
     program, choices = program_of(scenario), Choices(str(seed))
     simulation = Simulation(choices, draw_policy(choices.stream("schedule")), crashes=())

@@ -53,7 +53,7 @@ class Wire:
         self.size_bytes += size_bytes
 
     def receive(self, bytes_max: int, until_ns: int) -> bytes:
-        """Return at most bytes_max that arrived by until_ns; b"" if there are none."""
+        """Return the bytes that arrived by until_ns, at most bytes_max; b"" if there are none."""
         found: list[bytes] = []
         wanted = bytes_max
         pieces = self._pieces
@@ -121,7 +121,7 @@ class SimConnection:
         self.incoming = Wire()
         self.closed = False
         self.is_lost = False
-        """Bytes sent from here are lost without an error."""
+        """Whether bytes sent from here are lost without an error."""
         self.broken_ns: int | None = None
         """Time at which this end gets the reset."""
         self.gate = Gate(medium.kernel, f"network {self.label}")
@@ -130,7 +130,7 @@ class SimConnection:
     # -- called by its machine ----------------------------------------------------------------------
 
     def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
-        """Return at least one byte; b"" after the end of the stream."""
+        """Return received bytes, at least one; b"" after the end of the peer's stream."""
         if bytes_max < 1:
             raise ValueError(f"bytes_max: expected at least 1, found {bytes_max}")
         medium, incoming = self._medium, self.incoming

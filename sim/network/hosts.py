@@ -199,7 +199,7 @@ class HostNetwork:
         self._ends.append(end)
 
     def _sleep_until(self, why: Waiting, delay_ns: int, due_ns: int) -> None:
-        """Sleep. Raises TimeoutError at due_ns if the delay is longer."""
+        """Sleep for delay_ns. Raises TimeoutError at due_ns if that is earlier."""
         kernel = self._medium.kernel
         moment_ns = kernel.now_ns + delay_ns
         if moment_ns > kernel.now_ns:

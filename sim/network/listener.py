@@ -97,7 +97,7 @@ class SimListener:
 
 
 class Ready(NamedTuple):
-    """A connection or listener, ready for these operations."""
+    """A connection or listener that is ready, and for which operations."""
 
     what: SimConnection | SimListener
     receives: bool
@@ -120,7 +120,7 @@ class SimPoller:
         self._is_woken = False
 
     def watch(self, what: object, *, receives: bool, sends: bool) -> None:
-        """Watch an object, or change its operations; its place in the order stays, even without any."""
+        """Watch an object, or change its operations; even without any it keeps its place in the order."""
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_point(self._machine, f"watch {self._gate.label}")
         if what not in self._watched:

@@ -16,7 +16,7 @@ from . import ENDLESS
 
 
 class PCT:
-    """Invariant: `_change_steps` has the remaining change steps in descending order."""
+    """The PCT policy. Invariant: `_change_steps` has the remaining change steps in descending order."""
 
     name = "pct"
     interrupts_on_wake = True

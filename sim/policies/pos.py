@@ -71,7 +71,7 @@ _START = operation_of("start")
 
 
 class POS:
-    """Invariant: `_granted` is the operation of the last chosen task, which has no priority yet."""
+    """The POS policy. Invariant: `_granted` is the operation of the last chosen task, which has no priority yet."""
 
     name = "pos"
     interrupts_on_wake = True

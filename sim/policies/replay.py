@@ -17,7 +17,7 @@ from . import ENDLESS
 
 _NOBODY = "outside"
 Deviation = tuple[int, int]
-"""Contested points to pass since the last deviation; the number of the other task to run."""
+"""Number of contested points to pass since the last deviation; then the number of the other task to run."""
 
 
 def default_choice(runnable: Sequence[SimTask], current: SimTask | None, label: str) -> int:
