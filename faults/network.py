@@ -65,7 +65,6 @@ class NetworkFaults(LinkConditions):
             self._late_until_ns[link] = max(arrives_ns, self._late_until_ns.get(link, 0))
 
     def late_until_ns(self, host: str) -> int:
-        """Return when all late deliveries from and to a host have arrived."""
         return max((until_ns for link, until_ns in self._late_until_ns.items() if host in link), default=0)
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
@@ -148,7 +147,7 @@ class NetworkFaults(LinkConditions):
         return draw_duration_ns(self._stream, least_ns, most_ms, f"ns of a {label}", self._kernel.landmarks_ms)
 
     def _inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw and count a fault. chance: replaces that of the plan. 0 and 1 need no draw."""
+        """Draw whether to inject a fault, and count it. chance: replaces that of the plan. 0 and 1 need no draw."""
         if chance is None:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):

@@ -210,7 +210,6 @@ class Choices:
         return [change for stream in replayed for change in stream.changed]
 
     def recorded(self) -> dict[str, list[list[Any]]]:
-        """Return decisions() in the form of `recorded`."""
         return recorded(self.decisions())
 
 

@@ -1,7 +1,8 @@
 """Interruption: ends work at a signal or time limit and keeps its results.
 
-A signal handler records the first request. The request interrupts only a `breakable` block, whose results are lost. A
-second SIGINT raises KeyboardInterrupt anywhere. A second SIGTERM has no effect, because timeout(1) sends two.
+A signal handler records the first request. The request interrupts only a `breakable` block, whose results are lost;
+code that adds up results is outside of such blocks. A second SIGINT raises KeyboardInterrupt anywhere. A second SIGTERM
+has no effect, because timeout(1) sends two.
 """
 
 import signal

@@ -243,12 +243,10 @@ class Kernel:
         assert not self._ready, "every task has ended"
 
     def digest(self) -> str:
-        """Return the digest of all words so far, in hex."""
         return self._digest.hexdigest()
 
     @property
     def steps(self) -> int:
-        """Return the number of scheduling points so far."""
         return self._horizon - self.fuel
 
     @property
@@ -280,7 +278,6 @@ class Kernel:
         return OneMoment(self)
 
     def pass_time(self, ns: int) -> None:
-        """Advance virtual time, even if tasks can run."""
         assert ns >= 0, ns
         self.now_ns += ns
         self.note((_TIME_JUMP, self.now_ns))
@@ -332,13 +329,13 @@ class Kernel:
         return current.woken
 
     def wake(self, task: SimTask) -> None:
-        """Make a parked task runnable. Other tasks do not change."""
+        """Make a parked task runnable. No effect on a dead task or one that is not parked."""
         if task.waiting is None or not task.machine.alive:
             return
         self._make_ready(task, woken=True)
 
     def hasten(self, task: SimTask, due_ns: int) -> None:
-        """Shorten the wait of a parked task to due_ns. Other tasks do not change."""
+        """Shorten the wait of a parked task to due_ns. No effect on a dead task or one that is not parked."""
         if task.waiting is None or not task.machine.alive or (task.due_ns is not None and task.due_ns <= due_ns):
             return
         task.due_ns = due_ns
@@ -366,7 +363,7 @@ class Kernel:
         """Raise MachineDied for a call to a dead machine, except outside of any task."""
         task = self.current
         if self.fuel < 0:
-            self.fuel = 0  # not a step; the next point is refused too
+            self.fuel = 0  # counts no step; the next point takes the slow path again
         if task is self._outside:
             return
         task.refusals += 1

@@ -227,7 +227,6 @@ class Gate(WaitQueue):
             self._kernel.wake(waiter)
 
     def open_at(self, due_ns: int) -> None:
-        """Wake every current waiter by due_ns."""
         for waiter in self._waiters:
             self._kernel.hasten(waiter, due_ns)
 

@@ -220,7 +220,6 @@ class ScheduleSearch(Generic[T]):
         self.is_complete = True
 
     def _first(self) -> tuple[tuple[ScheduleDeviation, ...] | None, int]:
-        """Return the first schedule and its cost."""
         if self._after is None:
             return (), 0
         _, decisions = self._execute(self._after)

@@ -164,7 +164,6 @@ def shrink_schedule(search: Search[D]) -> None:
 
 
 def shrink_decisions(search: Search[D]) -> None:
-    """Drop whole streams, then single draws. Then lower the remaining values."""
 
     def streams(candidate: D) -> list[str]:
         return sorted({decision.stream for decision in candidate.decisions})

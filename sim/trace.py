@@ -38,7 +38,6 @@ class RollingDigest:
         words.clear()
 
     def hexdigest(self) -> str:
-        """Return the digest of all words so far."""
         so_far = self._hash.copy()
         so_far.update(_little_endian(self.pending))
         return so_far.hexdigest()
@@ -101,7 +100,6 @@ class Trace:
             digest.keep_words()
 
     def add(self, kind: str, text: str) -> None:
-        """Add an event at the present time and step."""
         kernel = self._kernel
         assert kernel is not None, "a trace belongs to a kernel"
         self._events.append(TraceEvent(kernel.now_ns, kernel.steps, kernel.current.name, kind, text))

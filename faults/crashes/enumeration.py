@@ -146,7 +146,6 @@ class MetadataVariant:
         self._tried: set[Chosen] = set()
 
     def states(self, wanted: Iterable[Chosen]) -> Iterator[CrashState]:
-        """Yield the states of choices that were not tried before."""
         for chosen in wanted:
             if chosen not in self._tried:
                 self._tried.add(chosen)
@@ -156,7 +155,6 @@ class MetadataVariant:
         return CrashState(self, chosen, self._digest(chosen))
 
     def drawn(self, page_outcomes: Iterable[PageOutcome]) -> Chosen:
-        """Return the choice with these outcomes."""
         return tuple(page.number(one) for page, one in zip(self.pages, page_outcomes, strict=True))
 
     def before_operation(self, operation: int) -> Chosen:

@@ -53,7 +53,6 @@ class DirtyPage(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Label of draws about this page."""
         return f"page {self.path}#{self.page}"
 
 
@@ -116,7 +115,6 @@ class PageOutcomes:
 
     @property
     def latest(self) -> int:
-        """Number of the visible version."""
         return self.number(PageOutcome(len(self.page.writes)))
 
     @property
@@ -126,7 +124,6 @@ class PageOutcomes:
 
     @property
     def versions(self) -> list[int]:
-        """Numbers of all versions, oldest first."""
         latest = len(self.page.writes)
         return [self.number(PageOutcome(version)) for version in range(self.page.least, latest + 1)]
 

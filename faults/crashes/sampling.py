@@ -47,7 +47,7 @@ def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[
 def draw_page_outcomes(
     stream: Stream, dirty: Sequence[DirtyPage], page_sectors: int, sector_faults: SectorFaults | None = None
 ) -> list[PageOutcome]:
-    """Draw the outcome of each dirty page. page_sectors 0: no tears."""
+    """Draw the outcome of each dirty page. page_sectors: 0 if pages cannot be torn."""
     if not dirty:
         return []
     if sector_faults is not None and not (page_sectors and sector_faults.is_possible):

@@ -79,7 +79,6 @@ class CachedReads:
         self._pages: OrderedDict[Page, IoRequest] = OrderedDict()
         self._states: dict[tuple[str, str], ReadAhead] = {}
         self.misses = 0
-        """Times that a reader waited for the device."""
 
     def drop(self) -> None:
         """Forget all pages and read positions, as after a power-off."""
@@ -105,7 +104,6 @@ class CachedReads:
             state.record_position(page)
 
     def _start_reads(self, file: FilePages, pages: Iterable[int]) -> None:
-        """Start to read the pages, except cached pages and holes."""
         runs: list[Run] = []
         of_runs: list[list[int]] = []
         for page in pages:

@@ -73,7 +73,6 @@ class FilePages:
     blocks: FileBlocks = field(default_factory=FileBlocks)
     dirty: set[int] = field(default_factory=set)
     dirty_since_ns: int = 0
-    """When the first of the dirty pages became dirty."""
     in_flight: int = 0
     commit_number: int = 0
     """Number of the journal commit that covers the last write-back."""

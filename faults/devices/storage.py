@@ -154,7 +154,6 @@ class StorageTiming:
         self.syncs = 0
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return the duration of one sync."""
         now_ns = injector.kernel.now_ns
         runs: list[Run] = []
         if inode is not None:

@@ -75,7 +75,6 @@ class Journal:
         self._waiters.open()
 
     def _write(self, blocks: int) -> None:
-        """Write the next blocks of the ring, then flush the device."""
         elevator = self._elevator
         elevator.wait(elevator.write([self._ring.next(blocks)]))
         elevator.wait(elevator.flush())
@@ -140,7 +139,6 @@ class WriteBack:
         self._journal.wait_for(file.commit_number)
 
     def sync_names(self) -> None:
-        """Wait until changes of names are durable."""
         self._journal.wait_for(self._journal.open_number)
 
     def prepare(self, file: FilePages, first: int, last: int) -> None:

@@ -53,7 +53,6 @@ class SparseBytes:
         return found[start - first * PAGE_BYTES : end - first * PAGE_BYTES]
 
     def __setitem__(self, where: slice, data: bytes | bytearray | memoryview) -> None:
-        """Replace a slice by data of the same length."""
         start, end, _ = where.indices(self._size_bytes)
         assert len(data) == end - start, (start, end, len(data))
         for page in range(start // PAGE_BYTES, -(-end // PAGE_BYTES)):
@@ -87,7 +86,6 @@ class SparseBytes:
             self._pages.pop(page, None)
 
     def pages(self) -> Iterator[int]:
-        """Yield the numbers of the stored pages, ascending."""
         return iter(sorted(self._pages))
 
     def extents(self) -> Iterator[tuple[int, bytes]]:
@@ -105,7 +103,6 @@ class SparseBytes:
 
     @property
     def data_bytes(self) -> int:
-        """Size of the stored pages."""
         return len(self._pages) * PAGE_BYTES
 
     def digest(self) -> bytes:

@@ -79,7 +79,6 @@ class Disk:
 
     @property
     def crash_site(self) -> CrashSite | None:
-        """The last operation at which a machine crashed."""
         return self._injector.crash_site
 
     @property
@@ -95,7 +94,6 @@ class Disk:
 
     @property
     def slow_until_ns(self) -> int:
-        """Virtual time at which the slow operations in progress end."""
         return self._injector.slow_until_ns
 
     @property
@@ -215,7 +213,6 @@ class Disk:
         return self._left_by(profile)
 
     def power_cut_after_stop(self, profile: CrashProfile) -> Image:
-        """Return the image of a power cut after a clean stop."""
         self.injected[FaultKind.POWER_CUT_AFTER_STOP] += 1
         return self._left_by(profile)
 

@@ -65,7 +65,7 @@ MOMENTS = tuple(CrashPhase)
 
 
 class CrashSite(NamedTuple):
-    """Where a machine crashed. at: the file offset of a write."""
+    """The operation at which a machine crashed. at: the file offset of a write."""
 
     kind: str
     path: str
@@ -135,7 +135,6 @@ class FaultInjector:
         self.damage: list[DamagedRange] = []
         self._stalled_until_ns = 0
         self.slow_until_ns = 0
-        """When the last slow operation ends."""
         self.operations = 0
         self.stopped = 0
         """errno of all changes once the file system has stopped; else 0."""
@@ -148,10 +147,8 @@ class FaultInjector:
         """Tasks with possible page-in faults now."""
         self.moment: str = CrashPhase.BEFORE
         self.crash_site: CrashSite | None = None
-        """The operation of the last or current crash."""
 
     def use(self, faults: FaultPlan) -> None:
-        """Inject the faults of this plan from now on."""
         self.faults = faults
         self._chances = chances_of(faults)  # a dict: most operations read a chance
 
@@ -169,7 +166,7 @@ class FaultInjector:
             raise MachineDied(machine.name)
 
     def inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw and count a fault. chance: replaces that of the plan. 0 and 1 need no draw."""
+        """Draw whether to inject a fault, and count it. chance: replaces that of the plan. 0 and 1 need no draw."""
         if chance is None:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
@@ -204,7 +201,6 @@ class FaultInjector:
 
     @property
     def may_have_page_in_faults(self) -> bool:
-        """Whether the current task can have page-in faults."""
         task = self.kernel.current
         return task in self.struck or task.name.rpartition("/")[2] in self.page_in_fault_names
 
@@ -225,7 +221,7 @@ class FaultInjector:
         return max(0, self._stalled_until_ns - now_ns)
 
     def draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
-        """Draw from least_ns, the default, to most_ms, beginning after a stall."""
+        """Draw a duration from least_ns, the default, to most_ms. It begins after the end of a stall."""
         lasts_ns = draw_duration_ns(self.stream, least_ns, most_ms, label, self.kernel.landmarks_ms)
         begins_ns = max(self.kernel.now_ns, self._stalled_until_ns)
         self.slow_until_ns = max(self.slow_until_ns, begins_ns + lasts_ns)
@@ -316,5 +312,4 @@ class FaultInjector:
 
 
 def os_error(code: int, path: str) -> OSError:
-    """Return the error of a POSIX system."""
     return OSError(code, _ERROR_TEXTS[code], path)

@@ -47,7 +47,6 @@ class SimDescriptor:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size. No scheduling point."""
         return self._inode.size_bytes
 
     @property
@@ -266,7 +265,6 @@ class SimFiles:
         return memoryview(bytearray(size_bytes))
 
     def read(self, path: str) -> bytes:
-        """Return the whole content of a file."""
         injector = self._injector
         self._injector.pause_for_device(self._machine, "read", path)
         injector.check_readable(path)

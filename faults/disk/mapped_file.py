@@ -210,7 +210,8 @@ class FlawedMappedFile(SimMappedFile):
         super().store(at, data)
 
     def pwrite(self, at: int, data: Buffer) -> int:
-        """Write through the descriptor. OSError(EIO): a bad sector would be written in part. ENOSPC: the disk is full."""
+        """Write through the descriptor. OSError: EIO if a bad sector would be written in part, ENOSPC if the disk is
+        full."""
         end = at + len(data)
         if at >= 0 and end <= self._limit:
             self._injector.pause(self._machine, "pwrite")

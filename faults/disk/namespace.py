@@ -223,14 +223,12 @@ class Namespace:
                     self._changed_at[directory] = change.number
 
     def link(self, number: int, target: str, file: int) -> None:
-        """Give a file another name in an existing directory."""
         assert target not in self.current.names, target
         self.current.files[file].changed_at = number
         self._record(Link(number, target, file))
         self._add_child(target)
 
     def symlink(self, number: int, path: str, text: str, mtime_ns: int) -> None:
-        """Create a symbolic link in an existing directory."""
         assert path not in self.current.names, path
         inode = self._new_inode(mtime_ns)
         self._record(Symlink(number, path, inode.identity, inode, text))
@@ -317,7 +315,6 @@ class Namespace:
                 inode.with_flaws(sector_bytes).holes = holes
 
     def bad_sectors(self) -> list[DamagedRange]:
-        """Return the unreadable sectors of named files, by path and offset."""
         flawed = [(path, inode.flaws, inode) for path, inode in self.current.contents() if inode.flaws is not None]
         return [one for path, flaws, inode in flawed for one in flaws.ranges(path, inode.size_bytes)]
 

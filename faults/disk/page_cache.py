@@ -75,12 +75,10 @@ class Inode:
 
     @property
     def allocated_bytes(self) -> int:
-        """Size without holes."""
         holes_bytes = 0 if self.flaws is None else self.flaws.hole_bytes(self.size_bytes)
         return self.size_bytes - holes_bytes
 
     def with_flaws(self, sector_bytes: int) -> "Flaws":
-        """Return the flaws, created if missing."""
         if self.flaws is None:
             self.flaws = Flaws(self.page_bytes, sector_bytes)
         return self.flaws
@@ -365,7 +363,6 @@ class Flaws:
         self.holes: set[int] = set()
 
     def truncated(self, size_bytes: int) -> "Flaws":
-        """Return a copy for a file that is truncated to size_bytes."""
         rest = Flaws(self._page_bytes, self._sector_bytes)
         rest.bad_sectors = {sector for sector in self.bad_sectors if sector * self._sector_bytes < size_bytes}
         rest.holes = {page for page in self.holes if page * self._page_bytes < size_bytes}
@@ -392,7 +389,6 @@ class Flaws:
         return not self.bad_sectors.isdisjoint(range(first, last))
 
     def read_hits_bad_sector(self, start: int, end: int) -> bool:
-        """Whether reading through a descriptor reads a bad sector."""
         sector_bytes = self._sector_bytes
         sectors = range(start // sector_bytes, -(-end // sector_bytes))
         return start < end and not self.bad_sectors.isdisjoint(sectors)
@@ -416,7 +412,6 @@ class Flaws:
         return [page for page in pages if page in self.holes]
 
     def ranges(self, path: str, size_bytes: int) -> list[DamagedRange]:
-        """Return the bad sectors as file ranges."""
         sector_bytes = self._sector_bytes
         return [
             DamagedRange(path, at, min(at + sector_bytes, size_bytes), FaultKind.LATENT_SECTOR_ERROR)

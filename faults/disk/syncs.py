@@ -125,7 +125,6 @@ class DriveCache:
         return True
 
     def flush(self) -> None:
-        """Make the cached data durable."""
         if self._held:
             held, self._held = self._held, []  # in order: a later sync has newer bytes of a page
             for secure in held:
@@ -216,7 +215,7 @@ class Syncs:
     # -- syncs that fail ---------------------------------------------------------------------------
 
     def _write_back_fails(self, why: SyncWait, inode: Inode, number: int, start: int, end: int) -> bool:
-        """Draw whether a sync fails, and drop its pages. Return whether to raise the error now, not at the next sync."""
+        """Draw a failure of the sync, and drop its pages. Return whether to raise the error now, not at the next sync."""
         injector = self._injector
         faults = injector.faults
         if not injector.stream.chance(faults.failed_sync_chance, f"failed sync {why.label}"):
@@ -283,7 +282,6 @@ class Syncs:
     # -- syncs that lie ----------------------------------------------------------------------------
 
     def _draw_lie(self, why: SyncWait) -> bool:
-        """Draw whether the drive acknowledges the sync too early."""
         injector = self._injector
         return injector.stream.chance(injector.faults.lying_sync_chance, f"lying sync {why.label}")
 

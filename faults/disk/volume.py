@@ -67,7 +67,6 @@ class Volume:
             raise os_error(errno.ENOSPC, path)
 
     def check_growth(self, path: str, more_bytes: int) -> None:
-        """Raise OSError(ENOSPC) if more_bytes do not fit."""
         if not self.has_room(more_bytes):
             raise self.disk_full_error(path)
 
@@ -98,7 +97,6 @@ class Volume:
         return True
 
     def disk_full_error(self, path: str) -> OSError:
-        """Count and return the error."""
         self.injector.injected[FaultKind.DISK_FULL] += 1
         return os_error(errno.ENOSPC, path)
 
@@ -113,7 +111,6 @@ class Volume:
         return SimFileLock(self, file, machine)
 
     def release(self, file: int, machine: Machine) -> None:
-        """Release the lock, if the machine holds it."""
         self.injector.pause(machine, "unlock")
         if self._holders.get(file) is machine:
             del self._holders[file]

@@ -49,7 +49,6 @@ class DiskLifecycle:
         self.on_image: Callable[[Image], None] = lambda image: None
         """Called with each image before it decays and is mounted."""
         self.stream_name = ""
-        """The stream of the current disk."""
         self._kernel = kernel
         self._streams = streams
         self._rot = rot
@@ -61,12 +60,10 @@ class DiskLifecycle:
 
     @property
     def injected(self) -> Counter[str]:
-        """Count of each injected fault, in all lives."""
         return sum((disk.injected for disk in self._all), Counter())
 
     @property
     def damage(self) -> list[DamagedRange]:
-        """Damage to durable data, in all lives."""
         return [one for disk in self._all for one in disk.damage]
 
     def find(self, stream: str, *, faulty: bool = True) -> Disk:

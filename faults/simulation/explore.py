@@ -40,9 +40,7 @@ class Situation(Generic[Setup]):
     life: str
     points: tuple[CrashPoint, ...]
     stream: str
-    """The stream of the disk of that life."""
     profiles: tuple[str, ...]
-    """Kinds of crash to try."""
     depth: int = 0
     """Number of crashes before this life."""
 
@@ -129,7 +127,6 @@ class ExplorationCounts(Generic[Setup]):
 
     @property
     def total(self) -> OperationCount:
-        """Sum over all depths and kinds."""
         total = OperationCount()
         for count in self.counts.values():
             total.add(count)
@@ -143,7 +140,6 @@ class CrashChoice:
     state: CrashState
     of: CrashStates
     stream: str
-    """The stream of the disk."""
 
     def decisions(self) -> Sequence[Decision]:
         """The draws that lead to the state."""
@@ -162,12 +158,10 @@ class CrashedRun(Protocol):
         """The draws that lead to the crash, without those of its state."""
 
     @property
-    def write_bytes(self) -> int:
-        """Length of the interrupted write, or 0."""
+    def write_bytes(self) -> int: ...
 
     @property
-    def site_offset(self) -> int:
-        """File offset of the interrupted write."""
+    def site_offset(self) -> int: ...
 
     def choices(self, profile: str) -> Iterator[CrashChoice]: ...
 
@@ -196,7 +190,6 @@ class OperationLog(CrashTrigger):
         self.points: list[CrashPoint] = []
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        """Add the operation to the list."""
         self.points.append(CrashPoint(kind, path, nth))
         return False
 
@@ -329,7 +322,6 @@ class WholeCrash(Generic[Setup, Result]):
         self._extents: dict[str, tuple[bool, bool]] = {}
 
     def enumerate(self, disk: Disk, limit: int) -> None:
-        """Enumerate the states for each kind of crash."""
         self.has_died = True
         self.site_offset = 0 if disk.crash_site is None else disk.crash_site.at
         chances = Choices(f"explore/{self._situation.depth}")
@@ -343,7 +335,6 @@ class WholeCrash(Generic[Setup, Result]):
         yield from self._states[profile]
 
     def extent(self, profile: str) -> tuple[bool, bool]:
-        """Return the flags of `CrashedRun.extent`."""
         return self._extents[profile]
 
     def promises(self, profile: str) -> str:
@@ -390,7 +381,6 @@ def explore_chunk(
     *,
     samples_max: int = 0,
 ) -> ExplorationCounts[Setup]:
-    """Explore some operations, and add the counts to `found`."""
     explorer = Explorer(explorable, situation, found, samples_max=samples_max)
     with guard():  # one guard around all runs makes the guard of each run cheap
         for number in numbers:

@@ -43,7 +43,6 @@ class Finding:
     digest: str
     steps: int
     story: tuple[str, ...]
-    """Last events before the failure: time, task, event."""
     raised: str = ""
     """Innermost line of the user's code in the traceback: "file:line in function"; may be empty."""
     is_shrunk: bool = False

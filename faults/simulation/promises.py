@@ -62,7 +62,6 @@ def counted(reached: Counter[str]) -> Iterator[None]:
 
 
 def is_promise(name: str) -> bool:
-    """Whether a counter belongs to a promise or an event."""
     return name.startswith((_ALWAYS, _SOMETIMES))
 
 

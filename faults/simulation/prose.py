@@ -22,5 +22,4 @@ def prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
 
 
 def printable(line: str) -> str:
-    """Replace each unprintable character by a dot."""
     return "".join(char if char.isprintable() else "·" for char in line)

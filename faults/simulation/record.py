@@ -32,8 +32,7 @@ class Judged(Protocol):
     """The result of a program, with its verdict."""
 
     @property
-    def digest(self) -> str:
-        """Digest at the end of the run."""
+    def digest(self) -> str: ...
 
     @property
     def signature(self) -> str:
@@ -60,7 +59,6 @@ class RecordReplay(Generic[Setup, Result]):
     """A replay, and the recorded decisions that did not occur: none if the code has not changed."""
 
     record: Record[Setup]
-    """The decisions that occurred."""
     result: Result
     simulation: Simulation
     gone: tuple[Decision | Switch | Crash, ...]
@@ -69,7 +67,6 @@ class RecordReplay(Generic[Setup, Result]):
 
     @property
     def gone_lines(self) -> list[str]:
-        """Decisions that did not occur, one per line."""
         return [f"{_NOUN[type(one)]} {one}" for one in self.gone]
 
     @property

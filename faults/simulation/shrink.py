@@ -218,7 +218,6 @@ def _crash_of(record: Record[Setup], life: str) -> Crash | None:
 
 
 def with_crash(record: Record[Setup], changed: Crash) -> Record[Setup]:
-    """Return a record with the crash of one life replaced."""
     crashes = tuple(changed if crash.life == changed.life else crash for crash in record.crashes)
     return replace(record, crashes=crashes)
 

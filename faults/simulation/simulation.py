@@ -40,7 +40,6 @@ TORN_SECTORS = "torn-sectors"
 # PROFILES has torn sectors too. They count twice because only they tear a write shorter than a sector, and half of such
 # tears vanish with the length of the file.
 CRASHES = (*(name for name in PROFILES if name != NOTHING_LOST), TORN_SECTORS)
-"""Profiles from which a crash is drawn."""
 DISK_STREAM = "disk of "
 """Prefix of the name of the stream of a disk. The name of the first life on the disk follows."""
 TAKEN = "taken"
@@ -59,8 +58,7 @@ class WorldTrace(Trace, ABC):
     """A trace that records calls of the code under test to its world."""
 
     @abstractmethod
-    def watch(self, machine: Machine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]:
-        """Wrap tasks and files to record every call."""
+    def watch(self, machine: Machine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]: ...
 
 
 class Crash(NamedTuple):
@@ -159,7 +157,6 @@ class Simulation:
     def lifecycle(
         self, *, faults: FaultPlan | None = None, timing: Timing | None = None, rot: Rot = no_rot
     ) -> DiskLifecycle:
-        """Make the disk lifecycle of one more machine."""
         lifecycle = DiskLifecycle(self.kernel, self.choices.stream, faults=faults, timing=timing, rot=rot)
         self._lifecycles.append(lifecycle)
         return lifecycle

@@ -27,7 +27,6 @@ class Concern:
     """Names of tasks, with or without the names of their machines."""
     machines: set[str] = field(default_factory=set)
     names: list[str] = field(default_factory=list)
-    """Names for the first line of the story."""
 
     def weight(self, event: TraceEvent) -> int:
         if event.kind == "kill":

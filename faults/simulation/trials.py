@@ -33,7 +33,6 @@ EXPLORE_LIMIT = 64
 _STORY_LINES = 30
 _ROOT = __file__.rsplit("/", 3)[0]
 _OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "scenarios"))
-"""Directories without user code."""
 
 
 class NeverInjected(UserWarning):
@@ -48,8 +47,7 @@ class Ran(Protocol):
         """How often each fault was injected, by the names in `kinds`."""
 
     @property
-    def enabled(self) -> tuple[str, ...]:
-        """The faults that were possible."""
+    def enabled(self) -> tuple[str, ...]: ...
 
 
 class Coverage:
@@ -116,7 +114,6 @@ class TrialOutcome:
 
     @property
     def error(self) -> str:
-        """Full text of the error that ended the run."""
         failure = self.failure
         if isinstance(failure, PromiseBroken):
             return str(failure)

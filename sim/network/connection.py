@@ -82,7 +82,6 @@ class Wire:
         return self._pieces[0][0] if self._pieces else self.ended_ns
 
     def count_under_way(self, now_ns: int) -> int:
-        """Return the number of pieces in flight."""
         return sum(arrives_ns > now_ns for arrives_ns, _ in self._pieces)
 
     def drop_last(self, pieces: int) -> None:
@@ -210,7 +209,6 @@ class SimConnection:
         return not self._machine.alive and self._medium.is_on(self.host)
 
     def changed(self) -> None:
-        """Wake the tasks that wait for this end."""
         self.gate.open()
         for watcher in self.watchers:
             watcher.open()

@@ -99,7 +99,6 @@ class Medium:
         return machine is not None and machine.alive
 
     def note(self, kind: str, label: str, data: bytes) -> None:
-        """Add an event to digest and trace."""
         kernel = self.kernel
         kernel.note((_NOTE | crc32(f"{kind} {label}".encode()), crc32(data) << 32 | len(data)))
         if kernel.trace is not None:

@@ -65,7 +65,6 @@ class RoundRobin:
         self._free_points = quantum - 1
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the next task after current, by number."""
         after = 0 if current is None else current.number + 1
         # Numbers lower than current come last: the modulus exceeds every task number.
         return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _AROUND)
