@@ -228,7 +228,7 @@ class Kernel:
         self._switch_off(machine)
         if self._hub is None:
             self._unwind(machine)
-        else:  # a task cannot unwind itself, so the hub does at the next point
+        else:  # a task cannot unwind itself, so the hub does it at the next point
             self._dying.append(machine)
             self._end_quantum()
 

@@ -133,7 +133,7 @@ class Trace:
 
 
 def _little_endian(words: list[int]) -> bytes:
-    packed = array("Q", words)  # in the machine's byte order
+    packed = array("Q", words)  # in the machine's byte order, which the digest must not depend on
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()

@@ -208,7 +208,7 @@ class Disk:
         """Finish the disk: return an image that the kind of crash can leave. Draws select the losses."""
         if any(machine.alive for machine in self._mounted):
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
-        if not self._was_killed:  # else counted as a kill
+        if not self._was_killed:  # else the kill was counted as this crash
             self._count_crash(profile)
         return self._left_by(profile)
 

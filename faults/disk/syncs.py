@@ -164,7 +164,7 @@ class Syncs:
         if lies and self._drive.add_file(inode, number, start, end, data_only=why.data_only):
             self._note_lie(number)
         else:
-            self._drive.flush()  # a true sync makes all data in the drive durable
+            self._drive.flush()  # a true sync sends a flush command, for all data in the drive
             self._names.sync_file(inode, number, start, end, data_only=why.data_only)
             if faults.lost_write_chance > 0.0 or faults.misdirected_write_chance > 0.0:
                 self._write_astray(why.path, inode, number, start, end)
@@ -215,7 +215,7 @@ class Syncs:
     # -- syncs that fail ---------------------------------------------------------------------------
 
     def _write_back_fails(self, why: SyncWait, inode: Inode, number: int, start: int, end: int) -> bool:
-        """Draw a failure of the sync, and drop its pages. Return whether to raise the error now, not at the next sync."""
+        """Draw a failure of the sync, and drop its pages. Return whether to raise the error now or at the next sync."""
         injector = self._injector
         faults = injector.faults
         if not injector.stream.chance(faults.failed_sync_chance, f"failed sync {why.label}"):

@@ -113,7 +113,7 @@ class DiskLifecycle:
         After a process kill the next life mounts the same disk, so a later power cut can still lose unsynced data.
         """
         assert self._live_disk is None, "the last life's disk was found before this one was left"
-        if profile.name == PROCESS_KILL and not disk.is_stopped:  # else it must be mounted anew
+        if profile.name == PROCESS_KILL and not disk.is_stopped:  # a stopped file system must be mounted anew
             disk.count_kill()
             self._live_disk = disk
         else:

@@ -274,7 +274,7 @@ class Simulation:
         lifecycle.capacity_bytes = self.capacity_bytes
         disk_name = f"{DISK_STREAM}{life}"
         disk = lifecycle.find(disk_name)
-        if lifecycle.stream_name == disk_name:  # the disk of a killed process keeps its faults
+        if lifecycle.stream_name == disk_name:  # else the disk of a killed process, which keeps its faults
             self._enabled.update(dict.fromkeys(enabled_kinds(self.faults)))
         return disk
 

@@ -25,7 +25,7 @@ class Wire:
     """
 
     _pieces: deque[tuple[int, bytes]] = field(default_factory=deque)  # (arrives_ns, data)
-    _read_bytes: int = 0  # of the first piece
+    _read_bytes: int = 0  # already received of the first piece
     size_bytes: int = 0
     ended_ns: int | None = None
     """When the end of the stream arrives; None before it is sent."""

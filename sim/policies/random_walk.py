@@ -10,7 +10,7 @@ from . import Policy
 from .pct import PCT
 from .pos import POS
 
-_QUANTILES = 4096  # of a table: a logarithm per quantum would be slower
+_QUANTILES = 4096  # table size: a logarithm per quantum would be slower
 _AROUND = 1 << 60  # more than the number of tasks of any run
 _MEAN_QUANTA = (1, 3, 10, 40)
 _DEPTHS = (2, 3, 4)
