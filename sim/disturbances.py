@@ -24,7 +24,7 @@ WINDOW_POINTS = 128  # draw labels contain the window, so draws in one window do
 _CLOCK_STEP = 1 << 59  # tag of digest words, distinct from those of the kernel
 _WORD = (1 << 64) - 1
 _PAUSE_NS_MIN = 1_000_000
-_FOR_GOOD = 1 << 60  # more points than any run passes
+_NEVER = 1 << 60  # more points than any run passes
 _PAUSED = Waiting("paused")
 _PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock step"
 
@@ -94,7 +94,7 @@ class Disturbances:
             self._is_on = False
             self._kernel.disturb = None
             self._remaining.clear()
-            self._kernel.disturb_at(_FOR_GOOD)
+            self._kernel.disturb_at(_NEVER)
 
     @property
     def paused_until_ns(self) -> int:

@@ -45,18 +45,18 @@ class Timers:
     A timer is stale once its task has left the park of that number. Invariant: at most one timer per task is not stale.
     """
 
-    __slots__ = ("_drop_stale_at", "_heap", "_sequence")
+    __slots__ = ("_heap", "_sequence", "_stale_check_size")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, SimTask, int]] = []
         self._sequence = 0
-        self._drop_stale_at = _TIMERS_MIN
+        self._stale_check_size = _TIMERS_MIN
 
     def push(self, due_ns: int, task: SimTask) -> None:
         """Add a timer for the present park of the task."""
         self._sequence += 1
         heappush(self._heap, (due_ns, self._sequence, task, task.park_number))
-        if len(self._heap) > self._drop_stale_at:
+        if len(self._heap) > self._stale_check_size:
             self._drop_stale()
 
     def next_due_ns(self) -> int | None:
@@ -85,7 +85,7 @@ class Timers:
         live = (entry for entry in self._heap if entry[2].waiting is not None)
         self._heap = [entry for entry in live if entry[2].park_number == entry[3]]
         heapify(self._heap)
-        self._drop_stale_at = max(_TIMERS_MIN, 4 * len(self._heap))  # so a push costs O(log n) amortised
+        self._stale_check_size = max(_TIMERS_MIN, 4 * len(self._heap))  # so a push costs O(log n) amortised
 
 
 class OneMoment:

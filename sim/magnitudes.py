@@ -16,7 +16,7 @@ _FRACTION_BITS = 46
 """Bits of a position within an octave: as many as of a magnitude, so each magnitude has its own position."""
 _OCTAVE = 1 << _FRACTION_BITS
 _LANDMARK_CHANCE = 0.25
-_AROUND = (-1, 0, 1)
+_NEIGHBOURS = (-1, 0, 1)
 _NS_PER_MS = 1_000_000
 
 
@@ -34,7 +34,7 @@ def draw_magnitude(
     places = _log_position(most + 1) - lowest
     proposed = int(stream.raw_random() * places)
     if landmarks and stream.raw_random() < _LANDMARK_CHANCE:
-        near = [(landmark + by) * unit for landmark in landmarks for by in _AROUND]
+        near = [(landmark + by) * unit for landmark in landmarks for by in _NEIGHBOURS]
         near = [magnitude for magnitude in near if least <= magnitude <= most]
         if near:
             proposed = _log_position(near[int(stream.raw_random() * len(near))]) - lowest

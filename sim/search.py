@@ -116,7 +116,7 @@ class Bounded:
             at, count = self._forced_at
             forced = count + 1 if at == step else 1
             self._forced_at = (step, forced)
-        option = self._option(step, forced, len(runnable))
+        option = self._option_at(step, forced, len(runnable))
         self._last_decision = SwitchPoint(step, forced, len(runnable), option, step)
         self._is_contested = True
         default = default_choice(runnable, current, label)
@@ -135,7 +135,7 @@ class Bounded:
                 return max(0, deviation.step - step - 1)
         return ENDLESS
 
-    def _option(self, step: int, forced: int, options: int) -> int:
+    def _option_at(self, step: int, forced: int, options: int) -> int:
         """Return the option here. Raises ReplayDivergedError if the run has passed a deviation."""
         if self._taken == len(self._deviations):
             return 0
@@ -152,9 +152,9 @@ class Bounded:
         """Record the last point of the quantum; step points have been passed so far."""
         if self._last_decision is None:
             return
-        stands_there = not granted.ended and granted.park_number == self._granted_parks
+        is_at_point = not granted.ended and granted.park_number == self._granted_parks
         # If true, the task is at a point that is decided now, or it was killed at this point.
-        passed = step - 1 if stands_there else step
+        passed = step - 1 if is_at_point else step
         self._decisions.append(self._last_decision._replace(silent_to=max(passed, self._last_decision.step)))
         self._last_decision = None
 
@@ -202,14 +202,14 @@ class ScheduleSearch(Generic[T]):
 
     def __iter__(self) -> Iterator[ScheduleRun[T]]:
         """Yield the schedules up to the limit. An exception in a run ends the search."""
-        first, level = self._first()
+        first, level = self._first_schedule()
         self.by_cost = [0] * level
         for cost in range(level, self.bound + 1):
             self.by_cost.append(0)
             deviations = first if cost == level else ()
             while deviations is not None:
                 result, decisions = self._execute(deviations)
-                if self._total(decisions) == cost:
+                if self._total_cost(decisions) == cost:
                     if self.explored == self._limit:  # there is one more, so the search is not complete
                         return
                     self.by_cost[cost] += 1
@@ -219,11 +219,11 @@ class ScheduleSearch(Generic[T]):
                 break  # no schedule has this cost, so none has a higher one
         self.is_complete = True
 
-    def _first(self) -> tuple[tuple[ScheduleDeviation, ...] | None, int]:
+    def _first_schedule(self) -> tuple[tuple[ScheduleDeviation, ...] | None, int]:
         if self._after is None:
             return (), 0
         _, decisions = self._execute(self._after)
-        level = self._total(decisions)
+        level = self._total_cost(decisions)
         if level > self.bound:
             raise ValueError(f"after: expected ≤ {self.bound} {self.kind}, found {level}")
         return self._next_schedule(decisions, level), level
@@ -242,7 +242,7 @@ class ScheduleSearch(Generic[T]):
 
         The points of a quantum are tried from the last one back, then the decision that began it.
         """
-        total = self._total(decisions)
+        total = self._total_cost(decisions)
         for index in range(len(decisions) - 1, -1, -1):
             decision = decisions[index]
             if decision.silent_to > decision.step and total + self._cost(0, 1) <= bound:
@@ -253,7 +253,7 @@ class ScheduleSearch(Generic[T]):
                 return (*_deviations(decisions[:index]), ScheduleDeviation(step, forced, option + 1))
         return None
 
-    def _total(self, decisions: list[SwitchPoint]) -> int:
+    def _total_cost(self, decisions: list[SwitchPoint]) -> int:
         return sum(self._cost(decision.forced, decision.option) for decision in decisions)
 
     def _cost(self, forced: int, option: int) -> int:

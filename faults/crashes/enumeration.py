@@ -210,7 +210,7 @@ class MetadataVariant:
             known = self._files[key] = (file, file.piece_at(path))
         return known
 
-    def _lay(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:
+    def _build_file(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:
         durable = self._durable[path]
         content = with_pages(
             durable.held, {self.pages[index].start: self.pages[index].contents[chosen[index]] for index in indexes}
@@ -302,7 +302,7 @@ class CrashStates:
             self._variants[key] = variant
         return variant
 
-    # -- all of them -------------------------------------------------------------------------------
+    # -- all states ----------------------------------------------------------------------------------
 
     def _find_all_variants(self) -> list[MetadataVariant] | None:
         """Return all variants with all outcomes of their pages. None: there are more states than the limit."""
@@ -346,7 +346,7 @@ class CrashStates:
             for variant in variants:
                 yield from variant.states(variant.with_sector_faults())
 
-    # -- some of them ------------------------------------------------------------------------------
+    # -- some states ---------------------------------------------------------------------------------
 
     def _representatives(self) -> Iterator[CrashState]:
         kept = self._variant({})

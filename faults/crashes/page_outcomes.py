@@ -104,7 +104,7 @@ class PageOutcomes:
     def number(self, page_outcome: PageOutcome) -> int:
         number = self._known.get(page_outcome)
         if number is None:
-            content = self._lay(page_outcome)
+            content = self._content_of(page_outcome)
             number = self._numbers.setdefault(content, len(self.contents))
             if number == len(self.contents):
                 self.contents.append(content)
@@ -193,7 +193,7 @@ class PageOutcomes:
         begin, end = differing[0], differing[-1]
         return sorted(at for at in {begin + 1, (begin + end + 1) // 2, end} if begin < at <= end)
 
-    def _lay(self, page_outcome: PageOutcome) -> bytes:
+    def _content_of(self, page_outcome: PageOutcome) -> bytes:
         assert self.page.least <= page_outcome.version <= len(self.page.writes), page_outcome
         content = bytearray(self._durable[self.start : self.end])
         sector_bytes, writes = self._sector_faults.sector_bytes, self.page.writes

@@ -49,11 +49,11 @@ class Placement(FreeBlocks):
         for page in pages:
             block = file.block_of(page)
             if block is None:
-                block = file.placed[page] = self._next(file)
+                block = file.placed[page] = self._next_block(file)
             append_block(runs, block)
         return runs
 
-    def _next(self, file: FileBlocks) -> int:
+    def _next_block(self, file: FileBlocks) -> int:
         assert file.ahead is None, "all pages of a file that was allocated ahead have a block"
         if not file.kept_blocks:
             file.kept_blocks = self._room_blocks

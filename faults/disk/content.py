@@ -62,20 +62,20 @@ class SparseBytes:
             if len(piece) < PAGE_BYTES:
                 before = self._pages.get(page, _NOTHING)
                 piece = before[: first - at] + piece + before[last - at :]
-            self._put(page, piece)
+            self._set_page(page, piece)
 
     def resize(self, size_bytes: int) -> None:
         if size_bytes < self._size_bytes:
             kept = -(-size_bytes // PAGE_BYTES)
             for page in [page for page in self._pages if page >= kept]:
-                self._put(page, _NOTHING)
+                self._set_page(page, _NOTHING)
             if size_bytes % PAGE_BYTES and kept - 1 in self._pages:
                 rest = self._pages[kept - 1][: size_bytes % PAGE_BYTES]
-                self._put(kept - 1, rest.ljust(PAGE_BYTES, b"\0"))
+                self._set_page(kept - 1, rest.ljust(PAGE_BYTES, b"\0"))
             assert not self._pages or max(self._pages) < kept, (size_bytes, max(self._pages))
         self._size_bytes = size_bytes
 
-    def _put(self, page: int, content: bytes) -> None:
+    def _set_page(self, page: int, content: bytes) -> None:
         assert len(content) == PAGE_BYTES, (page, len(content))
         before = self._pages.get(page, _NOTHING)
         if self._sum is not None and before != content:

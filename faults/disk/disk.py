@@ -210,13 +210,13 @@ class Disk:
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
         if not self._was_killed:  # else the kill was counted as this crash
             self._count_crash(profile)
-        return self._left_by(profile)
+        return self._crash_image(profile)
 
     def power_cut_after_stop(self, profile: CrashProfile) -> Image:
         self.injected[FaultKind.POWER_CUT_AFTER_STOP] += 1
-        return self._left_by(profile)
+        return self._crash_image(profile)
 
-    def _left_by(self, profile: CrashProfile) -> Image:
+    def _crash_image(self, profile: CrashProfile) -> Image:
         self._finish()
         wall_start_ms, trace = self.kernel.wall_start_ms, self.kernel.trace
         if profile.page_cache_survives:

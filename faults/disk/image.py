@@ -171,7 +171,7 @@ def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> 
     for path, file in image.files.items():
         plain = file.content
         content = bytearray(plain)
-        rotting = _Rotting(path, content, stream.within(path), injected)
+        rotting = _FileDecay(path, content, stream.within(path), injected)
         rotting.decay(plan)
         if rotting.content != plain:
             files[path] = FileImage(bytes(rotting.content), file.mtime_ms)
@@ -180,7 +180,7 @@ def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> 
 
 
 @dataclass(slots=True)
-class _Rotting:
+class _FileDecay:
     _path: str
     content: bytearray
     _stream: Stream
@@ -195,19 +195,19 @@ class _Rotting:
             start, end = self._draw_range(_SECTOR_BYTES, f"sector of {FaultKind.BIT_ROT}")
             bit = self._stream.below((end - start) * 8, f"bit of {FaultKind.BIT_ROT}")
             self.content[start + bit // 8] ^= 1 << bit % 8
-            self._note(start, end, FaultKind.BIT_ROT)
+            self._record_damage(start, end, FaultKind.BIT_ROT)
             self._injected[FaultKind.BIT_ROT] += 1
         if chance(plan.zeroed_sector_chance, FaultKind.ZEROED_SECTOR):
             start, end = self._draw_range(_SECTOR_BYTES, FaultKind.ZEROED_SECTOR)
             if any(self.content[start:end]):
                 self.content[start:end] = bytes(end - start)
-                self._note(start, end, FaultKind.ZEROED_SECTOR)
+                self._record_damage(start, end, FaultKind.ZEROED_SECTOR)
                 self._injected[FaultKind.ZEROED_SECTOR] += 1
         if chance(plan.swapped_pages_chance, FaultKind.SWAPPED_PAGES):
             self._swap_two_pages()
         if chance(plan.latent_sector_error_chance, FaultKind.LATENT_SECTOR_ERROR):
             start, end = self._draw_range(_SECTOR_BYTES, FaultKind.LATENT_SECTOR_ERROR)
-            self._note(start, end, FaultKind.LATENT_SECTOR_ERROR)
+            self._record_damage(start, end, FaultKind.LATENT_SECTOR_ERROR)
 
     def _swap_two_pages(self) -> None:
         """Exchange two whole pages. A partial last page stays in place."""
@@ -223,8 +223,8 @@ class _Rotting:
         if one == other:
             return
         self.content[first : first + page_bytes], self.content[second : second + page_bytes] = other, one
-        self._note(first, first + page_bytes, FaultKind.SWAPPED_PAGES)
-        self._note(second, second + page_bytes, FaultKind.SWAPPED_PAGES)
+        self._record_damage(first, first + page_bytes, FaultKind.SWAPPED_PAGES)
+        self._record_damage(second, second + page_bytes, FaultKind.SWAPPED_PAGES)
         self._injected[FaultKind.SWAPPED_PAGES] += 1
 
     def _draw_range(self, unit_bytes: int, label: str, upto: int | None = None) -> tuple[int, int]:
@@ -237,5 +237,5 @@ class _Rotting:
         at = self._stream.pick(starts, label)
         return at, min(at + unit_bytes, size_bytes)
 
-    def _note(self, start: int, end: int, kind: str) -> None:
+    def _record_damage(self, start: int, end: int, kind: str) -> None:
         self.damage.append(DamagedRange(self._path, start, end, kind))

@@ -162,12 +162,12 @@ class Syncs:
             self._fail(machine, why, number)
         lies = faults.lying_sync_chance > 0.0 and self._draw_lie(why)
         if lies and self._drive.add_file(inode, number, start, end, data_only=why.data_only):
-            self._note_lie(number)
+            self._record_lie(number)
         else:
             self._drive.flush()  # a true sync sends a flush command, for all data in the drive
             self._names.sync_file(inode, number, start, end, data_only=why.data_only)
             if faults.lost_write_chance > 0.0 or faults.misdirected_write_chance > 0.0:
-                self._write_astray(why.path, inode, number, start, end)
+                self._write_with_faults(why.path, inode, number, start, end)
             else:
                 inode.make_durable(number, start, end)
         if number == injector.crash_at:
@@ -181,7 +181,7 @@ class Syncs:
             self._fail(machine, why, number)
         lies = injector.faults.lying_sync_chance > 0.0 and self._draw_lie(why)
         if lies and self._drive.add_directory(why.path, number):
-            self._note_lie(number)
+            self._record_lie(number)
         else:
             self._drive.flush()
             self._names.sync_directory(why.path, number)
@@ -285,13 +285,13 @@ class Syncs:
         injector = self._injector
         return injector.stream.chance(injector.faults.lying_sync_chance, f"lying sync {why.label}")
 
-    def _note_lie(self, number: int) -> None:
+    def _record_lie(self, number: int) -> None:
         self._kernel.note((_NOTE_LIED, number))
         self._injector.injected[FaultKind.LYING_SYNC] += 1
 
-    # -- writes that go astray ---------------------------------------------------------------------
+    # -- lost and misdirected writes ------------------------------------------------------------------
 
-    def _write_astray(self, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
+    def _write_with_faults(self, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
         """Make writes durable as Inode.make_durable does, except a lost or misdirected write."""
         injector = self._injector
         faults, chance = injector.faults, injector.stream.chance
@@ -301,20 +301,20 @@ class Syncs:
         )
         page_bytes = inode.page_bytes
         before = inode.durable_bytes(inode.size_bytes)
-        stray: list[tuple[int, FaultKind]] = []
+        faulty: list[tuple[int, FaultKind]] = []
         for page in inode.covered_pages(upto, start, end):
             for kind, of_all in chances:
                 if of_all > 0.0 and chance(of_all, f"{kind} {path}#{page}"):
-                    stray.append((page, kind))
+                    faulty.append((page, kind))
                     break
         inode.make_durable(upto, start, end)
         after = inode.durable_bytes(inode.size_bytes)
-        for page, kind in stray:
+        for page, kind in faulty:
             first, last = page * page_bytes, (page + 1) * page_bytes
             if kind is FaultKind.MISDIRECTED_WRITE:
                 self._misdirect(path, inode, page, before[first:last], after[first:last])
             elif inode.take_back(_BEFORE_ALL, first, before[first:last]):
-                self._note_damage(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
+                self._record_damage(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
 
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
         """Write a page to a drawn page of some file. If that is another page, the right one is unchanged."""
@@ -339,8 +339,8 @@ class Syncs:
         if victim.take_back(_BEFORE_ALL, at, data[: end - at].ljust(end - at, b"\0")):
             damage.append(DamagedRange(target, at, end, FaultKind.MISDIRECTED_WRITE))
         if damage:
-            self._note_damage(FaultKind.MISDIRECTED_WRITE, *damage)
+            self._record_damage(FaultKind.MISDIRECTED_WRITE, *damage)
 
-    def _note_damage(self, kind: FaultKind, *damage: DamagedRange) -> None:
+    def _record_damage(self, kind: FaultKind, *damage: DamagedRange) -> None:
         self._injector.injected[kind] += 1
         self._injector.damage += damage

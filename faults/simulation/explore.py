@@ -233,7 +233,7 @@ class Explorer(Generic[Setup]):
             raise ReplayDivergedError("moment", 0, str(moment), "the run does not come to it")
         if left.signature:
             count.violations += 1
-            self._keep(left.signature, situation.crashed(moment, situation.profiles[0], decisions))
+            self._record_failure(left.signature, situation.crashed(moment, situation.profiles[0], decisions))
             return None
         for profile in situation.profiles:
             self._explore_crash(moment, left, profile, count)
@@ -256,7 +256,7 @@ class Explorer(Generic[Setup]):
             record = self._situation.crashed(moment, profile, (*left.decisions, *choice.decisions()))
             if signature:
                 count.violations += 1
-                self._keep(signature, record)
+                self._record_failure(signature, record)
             else:
                 found.sample(StateSample(digest, record), self._samples_max)
         is_exhaustive, was_cut = left.extent(profile)
@@ -271,7 +271,7 @@ class Explorer(Generic[Setup]):
             drawn = [one for one in self._situation.record.decisions if one[:2] == (stream, label)]
             yield Decision(stream, label, len(drawn) + 1, moment.missing + 1, moment.missing)
 
-    def _keep(self, signature: str, record: Record[Setup]) -> None:
+    def _record_failure(self, signature: str, record: Record[Setup]) -> None:
         self._found.breaches.setdefault(signature, record)
 
 

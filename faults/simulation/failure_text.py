@@ -28,7 +28,7 @@ class LineKind(Enum):
     """Step of the run before the breach."""
 
 
-_LOOKS = {
+_FORMATS = {
     LineKind.CLAIM: ("claim: {}", 2, ""),
     LineKind.TEXT: ("{}", 2, ""),
     LineKind.LABEL: ("{}:", 2, ""),
@@ -64,7 +64,7 @@ class FailureText:
 
 def step_lines(lines: Sequence[TextLine]) -> list[str]:
     """Return details, sources and steps as printed, without the common indent."""
-    looks = ((_LOOKS[kind], text) for kind, text in lines)
+    looks = ((_FORMATS[kind], text) for kind, text in lines)
     return [" " * (indent - 2) + words.format(text) for (words, indent, _), text in looks]
 
 
@@ -72,7 +72,7 @@ def print_failure(console: Console, failure: FailureText) -> None:
     title = ", ".join(filter(None, (failure.title, failure.about)))
     console.print(f"\n[red]{failure.heading}[/red]: {escape(title)}", soft_wrap=True)
     for kind, text in failure.lines:
-        words, indent, style = _LOOKS[kind]
+        words, indent, style = _FORMATS[kind]
         prose(console, indent, words.format(text), style=style)
     for words, text in (("what is left", failure.left), ("again", failure.again)):
         if text:

@@ -57,14 +57,14 @@ class Finding:
         return "\n".join(
             [
                 f"{'shrunk from ' if self.is_shrunk else ''}seed {self.seed}: {self.error}",
-                *_headed("raised", [raised] if raised else []),
-                *_headed(
+                *_lines_under("raised", [raised] if raised else []),
+                *_lines_under(
                     "workload", (f"{step.stream}, {step.label[: -len(_IS_TAKEN)]}" for step in steps_taken(record))
                 ),
-                *_headed("crashes", record.crashes),
-                *_headed("schedule", record.schedule),
-                *_headed("draws", others),
-                *_headed("story", self.story),
+                *_lines_under("crashes", record.crashes),
+                *_lines_under("schedule", record.schedule),
+                *_lines_under("draws", others),
+                *_lines_under("story", self.story),
             ]
         )
 
@@ -113,7 +113,7 @@ class _FindingDocument:
     shrunk: bool
 
 
-def _headed(name: str, lines: Iterable[object]) -> Iterator[str]:
+def _lines_under(name: str, lines: Iterable[object]) -> Iterator[str]:
     for line in lines:
         yield f"  {name:<9} {line}"
         name = ""

@@ -134,10 +134,10 @@ TrialReplay = RecordReplay[None, TrialOutcome]
 
 def program_of(scenario: Scenario) -> Program[None, TrialOutcome]:
     """Return a scenario as a program. The result contains the error that the scenario raises."""
-    return partial(_run, scenario)
+    return partial(_run_scenario, scenario)
 
 
-def _run(scenario: Scenario, setup: None, run: Simulation) -> TrialOutcome:
+def _run_scenario(scenario: Scenario, setup: None, run: Simulation) -> TrialOutcome:
     failure: Exception | None = None
     with run.kernel as kernel, counted(run.promises):
         try:
@@ -196,7 +196,7 @@ def first_failure(
             if outcome.failure is not None:
                 trace = Trace()
                 replayed = record_of(program, None, simulation, outcome, trace)
-                return _finding(seed, replayed.record, outcome, trace)
+                return _make_finding(seed, replayed.record, outcome, trace)
     return None
 
 
@@ -210,10 +210,10 @@ def replay(
 def finding_of(scenario: Scenario, seed: int, record: TrialRecord) -> Finding:
     """Return the finding of a record. Raises ReplayDivergedError if its replay diverges or does not fail."""
     trace = Trace()
-    return _finding(seed, record, verify(program_of(scenario), record, trace).result, trace)
+    return _make_finding(seed, record, verify(program_of(scenario), record, trace).result, trace)
 
 
-def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Finding:
+def _make_finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Finding:
     assert outcome.failure is not None, seed
     verdict = type(outcome.failure).__name__
     story = tuple(story_of(trace, _subjects_of(record, outcome, trace), _STORY_LINES, verdict=verdict))
@@ -261,7 +261,7 @@ def explore(scenario: Scenario, seed: int = 0, *, life: str = "", limit: int = E
     if situation is None:
         trace = Trace()
         record = record_of(program, None, simulation, outcome, trace).record
-        return TrialExploration("", (_finding(seed, record, outcome, trace),), found)
+        return TrialExploration("", (_make_finding(seed, record, outcome, trace),), found)
     explore_chunk(WholeRuns(program, limit), situation, range(len(situation.points)), found)
     broken = [records.replay(program, record).record for record in found.breaches.values()]
     findings = tuple(finding_of(scenario, seed, record) for record in broken)

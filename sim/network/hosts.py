@@ -95,8 +95,8 @@ class HostNetwork:
         if port in self._listeners:
             raise OSError(errno.EADDRINUSE, "Address already in use", address)
         at = f"{_LOOPBACK[0] if is_loopback else name}:{port}"
-        give_back = partial(self._listeners.pop, port, None)
-        listener = SimListener(self._medium, self._machine, at, give_back, is_loopback)
+        release_port = partial(self._listeners.pop, port, None)
+        listener = SimListener(self._medium, self._machine, at, release_port, is_loopback)
         self._listeners[port] = listener
         self._medium.note("listen", f"{self.host} {at}", b"")
         return listener

@@ -13,15 +13,15 @@ BACKLOG = 128  # SOMAXCONN of Linux before 5.4; listen(2) silently caps the back
 
 
 class SimListener:
-    """A listening port, and its connections before `accept`. give_back frees the port."""
+    """A listening port, and its connections before `accept`. release_port frees the port."""
 
     __slots__ = (
-        *("_give_back", "_machine", "_medium", "_waiting", "address", "closed", "gate", "is_loopback"),
+        *("_release_port", "_machine", "_medium", "_waiting", "address", "closed", "gate", "is_loopback"),
         "watchers",
     )
 
     def __init__(
-        self, medium: Medium, machine: Machine, address: str, give_back: Callable[[], object], is_loopback: bool
+        self, medium: Medium, machine: Machine, address: str, release_port: Callable[[], object], is_loopback: bool
     ) -> None:
         self.address = address
         self.is_loopback = is_loopback
@@ -31,7 +31,7 @@ class SimListener:
         self.watchers: list[Gate] = []
         self._medium = medium
         self._machine = machine
-        self._give_back = give_back
+        self._release_port = release_port
         self._waiting: deque[SimConnection] = deque()
 
     def accept(self, timeout_ms: int | None) -> SimConnection:
@@ -83,7 +83,7 @@ class SimListener:
     def end(self) -> None:
         """Stop listening, and reset connections that were not accepted."""
         self.closed = True
-        self._give_back()
+        self._release_port()
         for connection in self._waiting:
             connection.closed = True
             connection.break_off()

@@ -34,7 +34,7 @@ from ..machine import SimTask
 from . import ENDLESS
 
 _LABELS_MAX = 4096
-_MEETING_KINDS = ("lock", "signal")
+_BLOCKING_KINDS = ("lock", "signal")
 _VALUE_KINDS = ("cell", "attribute")
 _PRIVATE_KINDS = ("sleep", "spawn", "join", "start", "end", "kill")
 _OUTSIDE = "outside"
@@ -57,7 +57,7 @@ def operation_of(label: str) -> OperationTarget:
     """Parse a label. A leading ~, the mark of a blocked task, is ignored."""
     label = label.removeprefix("~").removeprefix("notify ")
     kind, _, name = label.removeprefix("un").partition(" ")
-    if kind in _MEETING_KINDS:
+    if kind in _BLOCKING_KINDS:
         return OperationTarget(f"{kind} {name}", True)
     if kind in _VALUE_KINDS:
         value, _, verb = name.rpartition(".")

@@ -11,7 +11,7 @@ from .pct import PCT
 from .pos import POS
 
 _QUANTILES = 4096  # table size: a logarithm per quantum would be slower
-_AROUND = 1 << 60  # more than the number of tasks of any run
+_TASK_NUMBERS_MAX = 1 << 60  # more than the number of tasks of any run
 _MEAN_QUANTA = (1, 3, 10, 40)
 _DEPTHS = (2, 3, 4)
 _HORIZON_DIGITS = (1.5, 4.0)  # log10 of 30 to 10,000 points, because the length of the run is unknown
@@ -67,7 +67,7 @@ class RoundRobin:
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         after = 0 if current is None else current.number + 1
         # Numbers lower than current come last: the modulus exceeds every task number.
-        return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _AROUND)
+        return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _TASK_NUMBERS_MAX)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant the rest of a turn; its first point has passed already."""
