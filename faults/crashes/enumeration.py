@@ -210,7 +210,7 @@ class MetadataVariant:
             known = self._files[key] = (file, file.piece_at(path))
         return known
 
-    def _build_file(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:
+    def _lay(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:
         durable = self._durable[path]
         content = with_pages(
             durable.held, {self.pages[index].start: self.pages[index].contents[chosen[index]] for index in indexes}

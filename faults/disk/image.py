@@ -32,7 +32,7 @@ _PIECE, _PIECE_PATH = attrgetter("piece"), attrgetter("piece_path")
 
 
 class FileImage:
-    """Content and modification time of a file. Immutable."""
+    """The content of a file, and its modification time in wall-clock ms. Immutable."""
 
     __slots__ = ("_digest", "held", "mtime_ms", "piece", "piece_path")
 
@@ -66,6 +66,7 @@ class FileImage:
         return self.piece
 
     def touched(self, mtime_ms: int) -> "FileImage":
+        """Return the same file with another modification time."""
         if mtime_ms == self.mtime_ms:
             return self
         twin = FileImage(self.held, mtime_ms)
@@ -99,7 +100,7 @@ class Image:
         self._digest: str | None = None
 
     def digest(self) -> str:
-        """Return a digest of names and contents, not of times. Images with equal digests recover equally."""
+        """Return a digest of names and contents, without times. Images with equal digests recover equally."""
         if self._digest is None:
             directories = map(directory_piece, self.directories)
             files = self._file_pieces()
@@ -124,10 +125,12 @@ class Image:
 
 
 def directory_piece(path: str) -> bytes:
+    """Return a directory's contribution to the digest of an image."""
     return f"d {path}\0".encode()
 
 
 def symlink_piece(path: str, text: str) -> bytes:
+    """Return a symbolic link's contribution to the digest of an image."""
     return f"l {path}\0{text}\0".encode()
 
 

@@ -11,16 +11,16 @@ from .page_cache import Inode
 
 
 class SparseInode(Inode):
-    """Content of a file. Its memory is proportional to the number of written pages."""
+    """One file's content. Its memory cost is proportional to the number of written pages."""
 
     __slots__ = ()
 
     def __init__(self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None) -> None:
         assert page_bytes == PAGE_BYTES, page_bytes
         super().__init__(identity, page_bytes, mtime_ns, loaded)
-        self._set_contents(SparseBytes(), SparseBytes())
+        self._keep(SparseBytes(), SparseBytes())
 
-    def _set_contents(self, cache: SparseBytes, durable: SparseBytes) -> None:
+    def _keep(self, cache: SparseBytes, durable: SparseBytes) -> None:
         # Inherited methods use only length and slices.
         self.cache = cast(bytearray, cache)
         self.readable = cast("memoryview[int]", cache)
@@ -55,7 +55,7 @@ class SparseInode(Inode):
     def writable_cache(self, size_bytes: int) -> bytearray:
         self.visible = None
         if self._frozen is not None:
-            self._set_contents(SparseBytes.of(self._frozen.held), self._sparse_durable)
+            self._keep(SparseBytes.of(self._frozen.held), self._sparse_durable)
             self._frozen = None
         if len(self.cache) < size_bytes:
             self._sparse_cache.resize(size_bytes)
@@ -80,12 +80,12 @@ class SparseInode(Inode):
         cache, durable = self._sparse_cache.copy(), SparseBytes.of(self.durable_bytes(self.size_bytes))
         for content in (cache, durable):
             content.resize(size_bytes)
-        rest._set_contents(cache, durable)
+        rest._keep(cache, durable)
         return rest
 
     def _grown_durable(self) -> bytearray:
         if self.loaded is not None:
-            self._set_contents(self._sparse_cache, SparseBytes.of(self.loaded.held))
+            self._keep(self._sparse_cache, SparseBytes.of(self.loaded.held))
             self.loaded = None
         if len(self._durable) < self.size_bytes:
             self._sparse_durable.resize(self.size_bytes)
