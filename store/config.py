@@ -1,7 +1,7 @@
 """Store settings: RocketMQ's names in Python's spelling, defaults and units.
 
-Each field has its RocketMQ key and its range. `broker_conf` reads and writes fields by key, `describe_config` explains
-each. Sizes are bytes, `_ms` are milliseconds, pages are 4096 bytes. Defaults are those of 4.9.8.
+Each field has its RocketMQ key and its range. Sizes are bytes, `_ms` are milliseconds, pages are 4096 bytes. Defaults
+are those of 4.9.8.
 """
 
 from dataclasses import dataclass, field, fields
@@ -37,7 +37,7 @@ class BrokerRole(Enum):
 
 
 class ConfigError(ValueError):
-    """An invalid setting: its name, the expectation, the value, and the line if a file contains it."""
+    """An invalid setting. `line` is its line in a file, if it comes from one."""
 
     def __init__(self, name: str, expected: str, found: object, *, line: int | None = None) -> None:
         place = "" if line is None else f"line {line}: "
@@ -52,7 +52,7 @@ class Key(NamedTuple):
     """The RocketMQ key of a setting and its range."""
 
     name: str
-    """The name in RocketMQ; for a setting of this store alone, a name in the same spelling."""
+    """For a setting of this store alone, a name in RocketMQ's spelling."""
     minimum: int
     maximum: int
     own: bool
@@ -66,8 +66,6 @@ def _key(default: Any, name: str, minimum: int = 0, maximum: int = _INT_MAX, *, 
 
 
 class _Below:
-    """A path below the directory of the store."""
-
     def __init__(self, name: str) -> None:
         self._name = name
 
@@ -221,7 +219,7 @@ class StoreConfig:
 
     @property
     def is_transient_store_pool_effective(self) -> bool:
-        """Return whether puts are first written to memory buffers of the process."""
+        """Whether puts are first written to memory buffers of the process."""
         return (
             self.transient_store_pool_enable
             and self.flush_disk_type is FlushDiskType.ASYNC_FLUSH
@@ -230,25 +228,21 @@ class StoreConfig:
 
     @property
     def access_message_in_memory_max_bytes(self) -> int:
-        """Return the distance from the log's end up to which a message counts as in memory."""
+        """Distance from the log's end up to which a message counts as in memory."""
         return self.physical_memory_bytes * self.access_message_in_memory_max_ratio // 100
 
     @property
     def commit_log_directories(self) -> tuple[str, ...]:
-        """Return the directories of the log, in the order of the setting.
-
-        New segments go to the writable directories.
-        """
+        """In the order of the setting. New segments go to the writable directories."""
         return _paths(self.store_path_commit_log) or (f"{self.store_path_root_dir}/commitlog",)
 
     @property
     def read_only_commit_log_directories(self) -> tuple[str, ...]:
-        """Return the directories of the log whose segments are only read."""
         return _paths(self.read_only_commit_log_store_paths)
 
     @property
     def writable_commit_log_directories(self) -> tuple[str, ...]:
-        """Return the directories of the log that are not read-only. There is at least one."""
+        """At least one."""
         read_only = self.read_only_commit_log_directories
         return tuple(path for path in self.commit_log_directories if path not in read_only)
 
@@ -267,10 +261,10 @@ class StoreConfig:
     abort_path = _Below("abort")
     """Marker file that exists while the store runs."""
     lock_path = _Below("lock")
-    """Lock file: only one instance can hold it."""
+    """Only one instance can lock this file."""
 
 
 def _paths(text: str) -> tuple[str, ...]:
-    """Return paths separated by `,`, without duplicates and trailing `/`."""
+    """Split at `,` and remove duplicates and trailing `/`."""
     stripped = map(java_trim, text.split(","))
     return tuple(dict.fromkeys(path.rstrip("/") or path for path in stripped if path))

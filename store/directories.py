@@ -1,8 +1,7 @@
 """Directory creation: makes the name of each new level durable.
 
-The name of a directory is stored in its parent and is durable only after a sync of the parent. A new path of three
-levels needs three syncs. If only the last parent is synced, a power cut can remove the first level and everything below
-it.
+The name of a directory is stored in its parent and is durable only after a sync of the parent. If only the last
+parent of a new path is synced, a power cut can remove the first level and everything below it.
 
 Existing levels are synced too, because a killed process may have created them without a sync. The top of the path is
 `/`, or the working directory for a relative path. The name of the working directory is not part of the path, so the
@@ -16,11 +15,10 @@ from itertools import pairwise
 from .world import Files
 
 _CANNOT_SYNC = (errno.EACCES, errno.EINVAL, errno.EROFS)
-"""Errors of a sync that are allowed if the directory gets no new name: not readable, autofs or read-only."""
+"""Errors that a sync may return if the directory gets no new name: not readable, autofs or read-only."""
 
 
 def directory_of(path: str) -> str:
-    """Return the directory that contains the last name of a path: `.` for a relative path of one name."""
     head, slash, _ = path.rpartition("/")
     return head or slash or "."
 
@@ -28,12 +26,12 @@ def directory_of(path: str) -> str:
 def make_directory(files: Files, path: str, *, below: str = "", once_made: Callable[[], None] = lambda: None) -> None:
     """Create a directory and its missing parents, and make the name of each level durable.
 
-    below: a parent of path whose name is durable. The caller syncs the names in it. once_made: called after the
+    below: a parent of path whose name is durable; the caller syncs the names in it. once_made: called after the
     creation, before the first sync. Raises OSError if a sync fails, unless the level existed and its parent cannot be
     synced at all.
     """
     above = _above(path, below)
-    # The path itself always counts as new, because its name must be durable even if another process created it.
+    # The name of the path itself must be durable even if another process created it.
     new = {path, *(level for level in above if directory_of(level) != level and files.status(level) is None)}
     files.make_directories(path)
     once_made()
@@ -47,7 +45,7 @@ def make_directory(files: Files, path: str, *, below: str = "", once_made: Calla
 
 
 def _above(path: str, below: str) -> list[str]:
-    """Return the parents of a path that are below `below`, the highest first."""
+    """Highest first."""
     above: list[str] = []
     while (parent := directory_of(path)) not in (path, below):
         above.insert(0, parent)

@@ -35,14 +35,11 @@ class StoreNotReadableError(StoreError):
 
 
 class InvalidMessageError(StoreError):
-    """A message is too large for a record. The error text names the limit."""
+    """A message is too large for a record."""
 
 
 class MisplacedRecordError(StoreError):
-    """The queue offset in a record cannot be right.
-
-    Names the queue, the expected offset and the offset in the record.
-    """
+    """The queue offset in a record cannot be right."""
 
     def __init__(self, queue: str, expected: str, found: int) -> None:
         super().__init__(f"queueOffset in {queue}: expected {expected}, found {found}")
@@ -52,9 +49,10 @@ class MisplacedRecordError(StoreError):
 
 
 class DivergedError(StoreError):
-    """A slave's log is not known to be a prefix of its master's log.
+    """A slave's log may not be a prefix of its master's log.
 
-    The logs are not changed, because only an operator knows which of the two to keep."""
+    Only an operator knows which of the two to keep, so neither is changed.
+    """
 
     def __init__(self, log_offset: int, expected: str, found: str) -> None:
         super().__init__(f"log offset {log_offset}: expected {expected}, found {found}")
@@ -70,7 +68,7 @@ class FilterExpressionError(StoreError):
 
 
 class AccessDeniedError(StoreError):
-    """The access rules of a broker forbid a request. Has the response code and the reason."""
+    """The access rules of a broker forbid a request."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -78,10 +76,10 @@ class AccessDeniedError(StoreError):
 
 
 def is_disk_full(error: Exception) -> bool:
-    """Return whether an error means that the disk or the user's quota is full."""
+    """Return whether the disk or the user's quota is full."""
     return isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT)
 
 
 def brings(extra: str) -> str:
-    """Return the command that installs an extra, from a checkout because the package is on no index."""
+    """Return the command that installs an extra. The package is on no index, so a checkout is needed."""
     return f"`pip install '.[{extra}]'` in a checkout of tornlog"

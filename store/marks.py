@@ -1,8 +1,8 @@
 """Marks on rare branches: a campaign counts them to prove that it reached each branch.
 
 A simulation can also force some branches whose condition is false, if a correct store may take the branch at any time
-(FoundationDB's BUGGIFY). Without a collector a mark costs one `if`. Like FoundationDB's probes and rust-analyzer's
-cov-mark, a mark is inside the branch that it describes.
+(FoundationDB's BUGGIFY). Like FoundationDB's probes and rust-analyzer's cov-mark, a mark is inside the branch that it
+describes. Without a collector it costs one `if`.
 """
 
 from collections import Counter
@@ -63,7 +63,6 @@ _collecting: list[Counter[str]] = []
 
 
 def hit(name: str) -> None:
-    """Count a mark, if there is a collector."""
     if _collecting:
         assert name in MARKS, name
         _collecting[-1][name] += 1
@@ -88,7 +87,7 @@ FORCIBLE = (
     "index dropped",
     "delivery fails",
 )
-"""Marks of branches that a simulation may force. A forced branch costs time or a retry, and breaks no guarantee."""
+"""A forced branch costs time or a retry, and breaks no guarantee."""
 
 assert MARKS.keys() >= set(FORCIBLE), FORCIBLE
 
@@ -96,7 +95,7 @@ _forcing: list[Callable[[str], bool]] = []
 
 
 def forces(name: str) -> bool:
-    """Return whether a simulation forces the branch of a mark now, although its condition is false."""
+    """Return whether the simulation takes the branch of a mark although its condition is false."""
     assert name in FORCIBLE, name
     return bool(_forcing) and _forcing[-1](name)
 

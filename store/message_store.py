@@ -88,7 +88,7 @@ class MessageStore:
             self.commit_log.group_transfer = GroupTransfer(world, config)
         self.dispatch = DispatchService(world, config, self.commit_log, queues, flags, delays_ms)
         self.extended: ExtendedQueueDispatcher | None = None
-        """The dispatcher to queues with extension files; None without these."""
+        """None without extension files."""
         if config.enable_consume_queue_ext:
             self.extended = ExtendedQueueDispatcher(queues, delays_ms)
             self.dispatch.dispatchers[0] = self.extended.dispatch
@@ -124,7 +124,7 @@ class MessageStore:
             self.commit_log.on_appended = self.commit.wake
             self.commit.on_committed = self._on_committed
         else:
-            self._wake_on_more()
+            self._connect_on_readable()
         self._puller = Puller(config, self.commit_log, limit, world.core)
         self._querier = KeyQuerier(self.commit_log, world.core)
         self.last_recovery: RecoveryReport | None = None
@@ -136,7 +136,7 @@ class MessageStore:
 
     @property
     def services(self) -> list[Service]:
-        """Return the services, each with its own task. A slave delivers no delayed messages."""
+        """A slave delivers no delayed messages."""
         services = [self.allocate, self.flush, self.dispatch, self.flush_queues, self.retention]
         if self.commit is not None:
             services.append(self.commit)
@@ -154,17 +154,16 @@ class MessageStore:
 
         self._on_readable = wake_both
         if self.commit is None:
-            self._wake_on_more()
+            self._connect_on_readable()
 
-    def _wake_on_more(self) -> None:
-        """Wake readers when more of the log becomes readable: after a flush with sync flush, else after an append."""
+    def _connect_on_readable(self) -> None:
+        """With sync flush the log becomes readable by a flush, else by an append."""
         if self._is_sync_flush:
             self.flush.on_flushed = self._on_readable
         else:
             self.commit_log.on_appended = self._on_readable
 
     def _make_log(self) -> SegmentQueue:
-        """Make the segments of the log, with a pool and a commit service if puts are first written to memory."""
         world, config, segment_bytes = self.world, self.config, self.config.mapped_file_size_commit_log
         place = (world, config.commit_log_directory, segment_bytes, "commitlog", self.log_directories)
         if not config.is_transient_store_pool_effective:
@@ -175,7 +174,6 @@ class MessageStore:
         return log
 
     def _on_committed(self) -> None:
-        """Dispatch the committed bytes. Flush them too, unless the flush runs on a timer."""
         self._on_readable()
         if not self.config.flush_commit_log_timed:
             self.flush.wake()
@@ -186,8 +184,8 @@ class MessageStore:
         """Lock the directory, map its files, and recover.
 
         clean_exit: whether the last shutdown was clean; None: read this from the marker file. Raises StoreLockedError
-        if another instance is running, CorruptFileError if the directory cannot belong to a store, OSError if the disk
-        fails. After these errors the directory is not locked. No file changes before the lock is held.
+        if another instance is running, CorruptFileError if the directory cannot belong to a store, OSError if the
+        disk fails. After these errors the directory is not locked. No file changes before the lock is held.
         """
         try:
             self._lock_directory()
@@ -215,7 +213,6 @@ class MessageStore:
         return report
 
     def recover(self, *, clean_exit: bool) -> RecoveryReport:
-        """Recover the log and the queues, so that puts and dispatch can continue."""
         config, log, queues, checkpoint = self.config, self.log, self.queues, self.checkpoint
         core = self.world.core
         recovery = Recovery(config, log, queues, checkpoint, self.delays_ms, clean_exit=clean_exit, core=core)
@@ -237,8 +234,7 @@ class MessageStore:
 
     def _lock_directory(self) -> None:
         files = self.world.files
-        # The sync is after the lock, so that a second instance is refused even if the sync fails. No name below the
-        # root counts as durable before the sync.
+        # The sync is after the lock, so that a second instance is refused even if the sync fails.
         make_directory(files, self.config.store_path_root_dir, once_made=self._take_lock)
         files.write(self.config.lock_path, b"lock")
 
@@ -252,7 +248,7 @@ class MessageStore:
     def start(self) -> None:
         """Make the marker of an unclean exit durable, then start the services and accept puts.
 
-        Raises RuntimeError unless the store was loaded and not started before. A store that was not loaded would ignore
+        Raises RuntimeError unless the store was loaded and not started before. Without a load the store would ignore
         existing files, in a directory that another instance may have locked.
         """
         if self._lock is None or self._is_started:
@@ -283,14 +279,14 @@ class MessageStore:
         """Create the marker file. If it exists at the next start, the last exit was unclean."""
         files = self.world.files
         files.write(self.config.abort_path, b"")
-        # Without this, a power cut can lose the name but not the log's pages, and the next start would trust the log.
+        # Otherwise a power cut can lose the name but not the log's pages, and the next start would trust the log.
         files.sync_directory(self.config.store_path_root_dir)
 
     def shutdown(self) -> bool:
         """Stop accepting puts, make all data durable, and stop. Return whether the exit was clean.
 
-        After a failed sync or with records that are not dispatched, the marker remains and the next load recovers. The
-        exit is also unclean if the removal of the marker may not be durable.
+        After an unclean exit the next load recovers. Causes: a failed sync, records that are not dispatched, or a
+        removal of the marker that may not be durable.
         """
         self._accepting.set(0)
         self._shut_down.set(1)
@@ -311,7 +307,7 @@ class MessageStore:
         return clean
 
     def _mark_stopped(self) -> bool:
-        """Remove the marker. Return whether the removal is durable."""
+        """Return whether the removal of the marker is durable."""
         try:
             self.world.files.unlink(self.config.abort_path)
             self.world.files.sync_directory(self.config.store_path_root_dir)
@@ -320,7 +316,7 @@ class MessageStore:
         return True
 
     def is_clean(self) -> bool:
-        """Return whether everything written is durable and visible."""
+        """Whether everything written is durable and visible."""
         return (
             not self.flags.has_failed
             and self.log.flushed_where.get() == self.log.put_offset
@@ -392,7 +388,7 @@ class MessageStore:
             self.stats.put_was_slow(took_ns)
 
     def _refusal(self, message: Message | MessageBatch) -> PutMessageStatus | None:
-        """Return why the put is refused, in RocketMQ's order of checks; None if it is accepted."""
+        """RocketMQ's order of checks. None: the put is accepted."""
         if not self._accepting.get() or not self.flags.is_writeable:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
         if self.commit_log.begin_time_in_lock_ms and self.is_os_page_cache_busy:
@@ -408,7 +404,7 @@ class MessageStore:
 
     @property
     def is_os_page_cache_busy(self) -> bool:
-        """Return whether a put has held the put lock for so long that the disk is probably stalled."""
+        """Whether a put has held the put lock for so long that the disk is probably stalled."""
         begin_ms = self.commit_log.begin_time_in_lock_ms
         if begin_ms == 0:
             return False
@@ -417,7 +413,7 @@ class MessageStore:
 
     @property
     def is_transient_store_pool_deficient(self) -> bool:
-        """Return whether the pool has no free buffer for a new segment. A broker then refuses producers."""
+        """Whether the pool has no free buffer for a new segment. A broker then refuses producers."""
         return self.pool is not None and self.pool.available == 0
 
     # -- reads -------------------------------------------------------------------------------------
@@ -434,7 +430,7 @@ class MessageStore:
         """Pull up to max_messages from a queue offset on; tags is a subscription such as `A || B`.
 
         wanted: a filter instead of tags, such as `SqlMessageFilter`. All reads of records or queue files raise
-        StoreNotReadableError if reads are refused. RocketMQ returns null then.
+        StoreNotReadableError if reads are refused, where RocketMQ returns null.
         """
         self._require_readable()
         begin_ns = self._now_ns()
@@ -483,7 +479,7 @@ class MessageStore:
         return self.queues.find_or_create(topic, queue_id).max_offset
 
     def get_min_offset_in_queue(self, topic: str, queue_id: int) -> int:
-        """Return the queue offset of the first message, -1 for an unknown queue."""
+        """Return -1 for an unknown queue."""
         queue = self.queues.find(topic, queue_id)
         return -1 if queue is None else queue.min_offset
 
@@ -499,24 +495,23 @@ class MessageStore:
 
     @property
     def max_phy_offset(self) -> int:
-        """Return the log offset after the last record."""
+        """Log offset after the last record."""
         return self.log.max_offset
 
     @property
     def min_phy_offset(self) -> int:
-        """Return the first log offset, -1 for an empty log."""
+        """First log offset, -1 for an empty log."""
         return self.log.min_offset
 
     # -- monitoring --------------------------------------------------------------------------------
 
     @property
     def dispatchers(self) -> list[Dispatcher]:
-        """Return the functions to which dispatch passes each record, in order."""
+        """The functions to which dispatch passes each record, in order."""
         return self.dispatch.dispatchers
 
     @property
     def dispatch_behind_bytes(self) -> int:
-        """Return how many bytes of the log are not dispatched yet."""
         return self.dispatch.behind_bytes
 
     def runtime_info(self) -> dict[str, str]:

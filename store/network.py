@@ -18,8 +18,8 @@ class ListenOptions:
     send_buffer_bytes: int = 128 * 1024
     """Per connection; RocketMQ uses 64 KiB.
 
-    By default Linux buffers 4 MiB for a client that never reads. A few hundred such clients exhaust a machine's TCP
-    memory.
+    Linux's default of 4 MiB for a client that never reads would let a few hundred such clients exhaust a machine's
+    TCP memory.
     """
     receive_buffer_bytes: int = 0
     """Per connection; 0: the operating system chooses."""
@@ -81,8 +81,7 @@ class Listener(Protocol):
 
 
 Ready = tuple[Connection | Listener, bool, bool]
-"""A connection or listener; whether `receive` (or `accept`) would not wait; whether `send` would not wait.
-"""
+"""A connection or listener; whether `receive` (or `accept`) would not wait; whether `send` would not wait."""
 
 
 class Poller(Protocol):
@@ -119,10 +118,7 @@ class Network(Protocol):
 
 
 def send_all(connection: Connection, data: bytes | memoryview, timeout_ms: int) -> None:
-    """Send all of data.
-
-    Raises TimeoutError after timeout_ms without progress, ConnectionError if the connection breaks.
-    """
+    """Raises TimeoutError after timeout_ms without progress, ConnectionError if the connection breaks."""
     left = memoryview(data)
     while left:
         taken = connection.send(left, timeout_ms)

@@ -1,9 +1,9 @@
 """World for your own code: real or simulated clocks, tasks and files.
 
-Your code gets a `PortableWorld` and uses no clock, task or file outside of it. `tornlog.store.real.world.this_computer`
-implements it with clocks, threads and files of the operating system, `Simulation.live` with faults
-(`tornlog.faults.simulation`). Calls block; paths are absolute and `/`-separated; failures are `OSError`s with their
-errno. Clocks, tasks and most file operations are the same as for the store; file descriptors are additional.
+Your code gets a `PortableWorld` and uses no clock, task or file outside of it.
+`tornlog.store.real.world.this_computer` uses the operating system; `Simulation.live` (`tornlog.faults.simulation`)
+injects faults. Calls block; paths are absolute and `/`-separated; failures are `OSError`s with their errno. File
+descriptors are additional to the operations of the store's world.
 """
 
 from typing import Protocol

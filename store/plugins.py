@@ -47,7 +47,7 @@ class PluginContext:
 class AbstractPluginMessageStore(_Operations):
     """Passes every operation of `MessageStore` to the next store. A plug-in overrides some of them.
 
-    A plug-in does not get internal calls of the next store, such as those of recovery and services.
+    Internal calls of the next store, such as those of recovery and services, do not pass through a plug-in.
     """
 
     def __init__(self, context: PluginContext, next_store: "AnyMessageStore") -> None:

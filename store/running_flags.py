@@ -35,28 +35,26 @@ class RunningFlags:
         self._lasting = 0
         """Reasons that only a restart clears. Guarded by the lock."""
         self.failures: dict[str, str] = {}
-        """The names of services that an unexpected error ended, each with the error."""
+        """Names of services that an unexpected error ended, each with the error."""
         self.on_service_failed: Callable[[str], None] = do_nothing
-        """Called with the name of a service in `failures` before its task ends."""
+        """Called with the name of a failed service before its task ends."""
 
     @property
     def bits(self) -> int:
-        """Return all reasons as RocketMQ's number."""
+        """All reasons as RocketMQ's number."""
         return self._bits.get()
 
     @property
     def is_writeable(self) -> bool:
-        """Return whether puts are accepted."""
         return self._bits.get() & _NOT_WRITEABLE == 0
 
     @property
     def is_readable(self) -> bool:
-        """Return whether reads are answered."""
         return self._bits.get() & _NOT_READABLE == 0
 
     @property
     def has_failed(self) -> bool:
-        """Return whether there is a reason that only a restart clears."""
+        """Whether any reason lasts until a restart."""
         return self._lasting != 0
 
     def refuse(self, reason: Refusal) -> None:
@@ -65,19 +63,18 @@ class RunningFlags:
             self._set(self._bits.get() | int(reason))
 
     def refuse_for_good(self, reason: Refusal) -> None:
-        """Add a reason until the restart. For failed writes, after which the content of the disk is unknown."""
+        """Add a reason until the restart, for example after a failed write: the content of the disk is then unknown."""
         with self._lock:
             self._lasting |= int(reason)
             self._set(self._bits.get() | int(reason))
 
     def service_failed(self, name: str, error: Exception) -> None:
-        """Refuse puts until a restart, because a service has ended."""
         self.failures[name] = f"{type(error).__name__}: {error}"
         self.refuse_for_good(Refusal.NOT_WRITEABLE)
         self.on_service_failed(name)
 
     def allow(self, reason: Refusal) -> None:
-        """Clear a reason, unless it lasts."""
+        """Clear a reason, unless it lasts until a restart."""
         with self._lock:
             self._set(self._bits.get() & (~int(reason) | self._lasting))
 

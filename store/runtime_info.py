@@ -20,7 +20,7 @@ _NS_PER_MS = 1_000_000
 
 
 def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[str, str]:
-    """Return the statistics of a store. dispatch_bytes_max: the largest dispatch backlog seen."""
+    """dispatch_bytes_max: the largest dispatch backlog seen."""
     messages, size_bytes = stats.put_messages_total, stats.put_bytes_total
     rates = [stats.rates(seconds) for seconds in TPS_WINDOWS_S]
     return {
@@ -76,7 +76,7 @@ def _runtime(ms: int) -> str:
 
 
 def _total(rates: Rates | None) -> float:
-    """Return the rate of pulls with and without messages; 0.0 if unknown, because RocketMQ adds two numbers."""
+    """Unknown counts as 0.0, because RocketMQ adds two numbers."""
     return 0.0 if rates is None else rates.gets_found + rates.gets_missed
 
 
@@ -85,7 +85,7 @@ def _spelled(rates: list[float | None]) -> str:
 
 
 def trouble_info(flags: RunningFlags, dispatch: DispatchService) -> dict[str, str]:
-    """Return the information that only tornlog reports: failed services, skipped records."""
+    """Return failed services and skipped records, which only tornlog reports."""
     info = {}
     if flags.failures:
         info["failedServices"] = "; ".join(f"{name}: {why}" for name, why in sorted(flags.failures.items()))

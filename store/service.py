@@ -1,7 +1,7 @@
 """Background service: one task that repeats a step until it is stopped.
 
-A step handles the errors that it expects. Any other exception ends the service: `on_failure` is called, then the task
-ends with the exception. The creator of a service decides the consequence:
+A step handles the errors that it expects. After any other exception `on_failure` is called, then the task ends with the
+exception. The creator of a service decides the consequence:
 
     services of the store       puts are refused until a restart, and reads continue: `RunningFlags.service_failed`
     services of its server      clients cannot be served, so the process ends: `RemotingServer.fail`
@@ -16,7 +16,7 @@ NS_PER_MS = 1_000_000
 
 
 def ms_until(due_ns: int, clock: Clock) -> int:
-    """Return the ms until the monotonic clock reaches due_ns; 0 if due_ns has passed."""
+    """Return 0 if due_ns has passed on the monotonic clock."""
     # Rounded up, or the caller would loop without waiting in the last partial ms.
     return max(0, -((clock.monotonic_ns() - due_ns) // NS_PER_MS))
 
@@ -35,12 +35,11 @@ class Service(ABC):
         self.signal = world.tasks.signal(self.name)
         self._stopping = world.tasks.cell(f"{self.name} stopping")
         self.on_failure: Callable[[str, Exception], None] = do_nothing
-        """Called with the service's name and the unexpected error. The creator of the service sets it."""
+        """Called with the service's name and the unexpected error."""
         self.has_failed = False
         self._task: Task | None = None
 
     def start(self) -> None:
-        """Start the task."""
         self._task = self.world.tasks.spawn(self.name, self._run)
 
     def wake(self) -> None:
@@ -49,11 +48,10 @@ class Service(ABC):
 
     @property
     def is_stopping(self) -> bool:
-        """Return whether the service was asked to end."""
         return self._stopping.get() == 1
 
     def shutdown(self) -> None:
-        """Stop the service, and wait for its current step and `finish`."""
+        """Wait for the current step and `finish`."""
         self._stopping.set(1)
         self.signal.notify()
         if self._task is not None:

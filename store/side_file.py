@@ -1,9 +1,9 @@
 """Side file: a small file that is replaced as a whole. RocketMQ's ConfigManager.
 
-A new version is written to `.tmp`, made durable, and then renamed. The previous version is kept as `.bak`, a damaged
-version as `.damaged`. After each rename at least one complete version exists, even if a power cut undoes some renames.
-An unreadable version never replaces a readable version. Source: RocketMQ ConfigManager.load, MixAll.string2File; unlike
-RocketMQ, this code renames after the sync and syncs the directory.
+A new version is written to `.tmp`, synced and renamed. The previous version is kept as `.bak`, a damaged version as
+`.damaged`. After each rename at least one complete version exists, even if a power cut undoes some renames. An
+unreadable version never replaces a readable one. Source: RocketMQ ConfigManager.load, MixAll.string2File; RocketMQ
+does not sync before the rename, nor the directory.
 """
 
 import errno
@@ -32,35 +32,35 @@ class SideFile:
         self._files = files
         self._directory = directory_of(path)
         self._content: bytes | None = None
-        """Content of the current version; None if it may be incomplete or not durable."""
+        """The current version; None if it may be incomplete or not durable."""
         self._directory_is_durable = False
 
     @property
     def backup_path(self) -> str:
-        """Return the path of the previous version."""
+        """Path of the previous version."""
         return f"{self.path}.bak"
 
     @property
     def temporary_path(self) -> str:
-        """Return the path to which the next version is written. `load` removes a file that a crash left there."""
+        """Path of the next version while it is written. `load` removes a file that a crash left there."""
         return f"{self.path}.tmp"
 
     @property
     def damaged_paths(self) -> Iterator[str]:
-        """Yield the paths for damaged versions. The first free one is used."""
+        """The first free path is used."""
         yield f"{self.path}.damaged"
         yield from (f"{self.path}.damaged.{number}" for number in count(1))
 
     @property
     def is_current(self) -> bool:
-        """Return whether the last load or store succeeded and used the current version."""
+        """Whether the last load or store succeeded and used the current version."""
         return self._content is not None
 
     def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
         """Return the parsed current version, or the previous one if that fails; None if both are missing.
 
-        parse gets the bytes and the path, and may raise CorruptFileError. If it does so for both versions, `load`
-        raises this error. The version returned is durable.
+        The returned version is durable. parse gets the bytes and the path, and may raise CorruptFileError. If it does
+        so for both versions, `load` raises this error.
         """
         files = self._files
         self._content, self.damage, self._is_damaged = None, None, False
@@ -74,15 +74,15 @@ class SideFile:
             self.damage, self._is_damaged = error, True
             value = None
         if self._content is None:
-            self._note_missing()
+            self._report_interrupted_replacement()
             if self.damage is not None or files.status(self.backup_path) is not None:
                 hit("backup read")
             _, value = self._read(self.backup_path, parse)
         files.sync_directory(self._directory)
         return value
 
-    def _note_missing(self) -> None:
-        """Set `damage` if a crash happened after the rename of a damaged version, before the rename of the next one."""
+    def _report_interrupted_replacement(self) -> None:
+        """Report a crash after the rename of a damaged version and before the rename of the next one."""
         is_missing = self.damage is None and self._files.status(self.path) is None
         kept = next(self.damaged_paths)
         if is_missing and self._files.status(kept) is not None:
@@ -103,8 +103,8 @@ class SideFile:
     def store(self, content: bytes) -> bool:
         """Store content as the current version, durably. Return False, without a write, if it is stored already.
 
-        Raises OSError if the disk fails; the current version is then unknown, and the next call writes again. Raises
-        OSError(EFBIG) without a write if content is larger than `load` permits.
+        Raises OSError if the disk fails; the next call then writes again. Raises OSError(EFBIG) without a write if
+        content is larger than `load` permits.
         """
         if content == self._content:
             return False
@@ -133,5 +133,5 @@ class SideFile:
 
     def _write_aside(self, content: bytes) -> None:
         self._files.write(self.temporary_path, content)
-        # Before the rename, or the name could refer to an incomplete file after a power cut.
+        # Otherwise the name could refer to an incomplete file after a power cut.
         self._files.sync(self.temporary_path)

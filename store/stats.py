@@ -1,8 +1,8 @@
 """Store statistics since the start: RocketMQ's StoreStatsService.
 
-Messages and bytes per topic are counted inside the put lock and are exact. Other counts are incremented without a lock.
-CPython does not switch threads inside these increments; a free-threaded interpreter may lose some. Rates are computed
-from samples at least a second apart. The queue flush service and every reader of rates take samples.
+Messages and bytes per topic are counted inside the put lock and are exact. Other counts are incremented without a
+lock: exact in CPython, which does not switch threads inside these increments, but not in a free-threaded interpreter.
+The queue flush service and every reader of rates take samples, at least a second apart.
 """
 
 from bisect import bisect_right
@@ -23,11 +23,11 @@ LATENCY_BUCKETS = (
 TPS_WINDOWS_S = (10, 60, 600)
 
 LATENCY_BOUNDS_MS = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
-"""Bounds between the buckets; the last bucket has no upper bound."""
+"""The last bucket has no upper bound."""
 assert len(LATENCY_BUCKETS) == len(LATENCY_BOUNDS_MS) + 1
 _BOUNDS_NS = [ms * 1_000_000 for ms in LATENCY_BOUNDS_MS]
 FAST_PUT_NS = _BOUNDS_NS[0]
-"""Faster puts are counted only by the log, to save time."""
+"""To save time, faster puts are counted only by the log."""
 
 SLOW_MS = 500
 """RocketMQ logs each put that takes longer, and each that holds the put lock for longer."""
@@ -43,7 +43,7 @@ class TopicTotals:
 
     messages: int = 0
     size_bytes: int = 0
-    """Bytes in the log, without blank records."""
+    """Without blank records."""
 
 
 _NOTHING = TopicTotals()
@@ -58,7 +58,6 @@ class SlowCount:
         self._count = self._longest_ns = 0
 
     def note(self, took_ns: int) -> None:
-        """Count a duration if it is above SLOW_MS."""
         if took_ns > SLOW_MS * _NS_PER_MS:
             self._count += 1
             self._longest_ns = max(self._longest_ns, took_ns)
@@ -121,7 +120,6 @@ class StoreStats:
     # -- counting ----------------------------------------------------------------------------------
 
     def put_was_slow(self, took_ns: int) -> None:
-        """Count a put that took FAST_PUT_NS or more."""
         assert took_ns >= FAST_PUT_NS, took_ns  # the number of faster puts is computed from the number of all puts
         self._slow_put_counts[bisect_right(_BOUNDS_NS, took_ns)] += 1
         self.slow_puts.note(took_ns)
@@ -129,13 +127,11 @@ class StoreStats:
             self.put_ns_max = took_ns
 
     def batch_stored(self, messages: int) -> None:
-        """Count a put of several messages."""
         assert messages > 0, messages
         self.batches += 1
         self.messages_batched += messages
 
     def get_answered(self, took_ns: int, result: GetMessageResult) -> None:
-        """Count the duration and the result of a pull."""
         assert took_ns >= 0, took_ns
         if result.status is GetMessageStatus.FOUND:
             self.gets_found += 1
@@ -146,7 +142,7 @@ class StoreStats:
             self.get_ns_max = took_ns
 
     def record_dispatched(self, record: ScannedRecord) -> None:
-        """Count a replicated record as a put. For slaves, which get no puts."""
+        """Count a replicated record as a put. A slave has no other puts."""
         assert record.size_bytes > 0, record
         totals = self._counted.put_totals.setdefault(record.topic, TopicTotals())
         totals.messages += 1
@@ -156,40 +152,38 @@ class StoreStats:
 
     @property
     def put_latency_counts(self) -> list[int]:
-        """Return the number of puts per bucket."""
         slow = self._slow_put_counts[1:]
         puts = self.put_messages_total - self.messages_batched + self.batches + self.puts_failed
         return [max(0, puts - sum(slow)), *slow]  # not negative, although puts may be counted between the reads
 
     @property
     def puts_failed(self) -> int:
-        """Return how many accepted puts failed."""
+        """Accepted puts that failed."""
         return self._counted.puts_failed
 
     def put_totals(self, topic: str) -> TopicTotals:
-        """Return a copy of one topic's totals."""
+        """Return a copy."""
         return replace(self._counted.put_totals.get(topic, _NOTHING))
 
     @property
     def totals_by_topic(self) -> dict[str, TopicTotals]:
-        """Return the totals by topic, which later puts change."""
+        """Later puts change these totals."""
         return dict(self._counted.put_totals)
 
     @property
     def put_messages_total(self) -> int:
-        """Return how many messages were put."""
         return sum(totals.messages for totals in self._totals_by_topic())
 
     @property
     def put_bytes_total(self) -> int:
-        """Return the total size of the records of all puts."""
+        """Total size of the records."""
         return sum(totals.size_bytes for totals in self._totals_by_topic())
 
     def _totals_by_topic(self) -> tuple[TopicTotals, ...]:
         return tuple(self._counted.put_totals.values())  # copied in one step, because puts may add a topic at any time
 
     def sample(self) -> None:
-        """Take a sample, unless the last one is less than a second old."""
+        """No effect if the last sample is less than a second old."""
         with self._lock:
             if self._clock.monotonic_ns() // _NS_PER_MS - self._samples[-1].at_ms >= _SAMPLE_MS:
                 self._samples.append(self._totals())

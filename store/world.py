@@ -1,8 +1,7 @@
 """World: the store's only interface to clocks, tasks, files and connections.
 
-The store uses no other clock, task, file or connection (`store.network`). So the same code runs on threads, mmap and
-sockets (`store.real`) and on a simulated machine. Calls block; offsets count from the first byte of the file; paths are
-absolute and `/`-separated; failures are `OSError`s with their errno.
+The same store runs on threads, mmap and sockets (`store.real`) and on a simulated machine. Calls block; offsets count
+from the first byte of the file; paths are absolute and `/`-separated; failures are `OSError`s with their errno.
 """
 
 from collections.abc import Callable
@@ -216,4 +215,4 @@ class World:
     network: Network | None = None
     """None if the store needs no network: no broker, no replication."""
     core: Core | None = None
-    """The C core, which reads many records at once. None in simulations, because these read each record alone."""
+    """The C core, which reads many records at once. None in simulations, where each record is read alone."""

@@ -1,12 +1,12 @@
 """Index file: appends entries, links the entries of a slot, and checks the links.
 
-RocketMQ's IndexFile. One task adds entries; any task may read. Entries are never removed, and each refers to the
-previous entry of its slot. An entry is written first, then its slot, then `count` advances. A reader reads the slot
-first and `count` second, so it never uses an entry that is not written yet.
+RocketMQ's IndexFile. One task adds entries; any task may read. Each entry refers to the previous entry of its slot,
+and entries are never removed. An entry is written first, then its slot, then `count` advances. A reader reads the
+slot first and `count` second, so it never uses an entry that is not written yet.
 
-The links can be checked without the log. The `previous` field of an entry must equal the value that its slot had before
-that entry, so adding all entries to an empty table produces the correct slots. This check detects an old page or sector
-anywhere except in the entries of the last record.
+The links can be checked without the log. The `previous` field of an entry must equal the value that its slot had
+before that entry, so adding all entries to an empty table produces the correct slots. This check detects an old page
+or sector anywhere except in the entries of the last record.
 """
 
 from array import array
@@ -36,7 +36,7 @@ from ..formats.index import (
 from ..world import MappedFile, Tasks
 
 _BUILT_BYTES_MAX = 1 << 20
-"""Maximum size in bytes of the buffered entries during a build."""
+"""Maximum size of the buffered entries during a build."""
 
 _PHY_OFFSET_AT = 4
 _TIME_DIFF_AT = 12
@@ -51,17 +51,16 @@ class IndexFile:
     """
 
     def __init__(self, tasks: Tasks, file: MappedFile, name: str, slots: int, entries_max: int) -> None:
-        """`file` may contain anything: nothing is checked here."""
+        """`file` is not checked and may contain anything."""
         self.file = file
         self.name = name
         self.view = file.view(0, file.size_bytes)
-        """All bytes of the mapped file, including later changes."""
         self.is_durable = False
         """Whether the file is synced and will not change any more."""
         self.is_building = False
-        """Whether a build is active: entries are buffered until `end_building`, and there are no readers."""
+        """During a build entries are buffered until `end_building`, and there are no readers."""
         self._unwritten = bytearray()
-        """Encoded entries that are not written yet."""
+        """Encoded entries of a build."""
         self._newest: dict[int, int] = {}
         """Number of the newest buffered entry, by the position of its slot in the file."""
         self._slots = slots
@@ -79,7 +78,6 @@ class IndexFile:
 
     @property
     def header(self) -> IndexHeader:
-        """Return the header that is in the file."""
         return IndexHeader(
             self.begin_timestamp_ms,
             self.end_timestamp_ms,
@@ -94,7 +92,7 @@ class IndexFile:
         return self.count.get() >= self._entries_max
 
     def entry(self, number: int) -> IndexEntry:
-        """Return one entry, from 1 to `count` - 1."""
+        """`number` is from 1 to `count` - 1."""
         return decode_entry(self.view, self._entries_at + ENTRY_BYTES * number)
 
     # -- writing -----------------------------------------------------------------------------------
@@ -160,7 +158,7 @@ class IndexFile:
         return end - begin
 
     def end_building(self) -> None:
-        """End the build: write buffered entries, slots and header. Later entries are written without a buffer."""
+        """Write buffered entries, slots and header. Later entries are written without a buffer."""
         self._write_built()
         self.is_building = False
         if self._next != self.count.get():
@@ -186,13 +184,13 @@ class IndexFile:
         self._newest.clear()
 
     def _publish(self) -> None:
-        """Write the header, and let readers use all entries."""
+        """Let readers use all entries."""
         assert not self._unwritten, len(self._unwritten)
         self._store_header(self._next)
         self.count.set(self._next)
 
     def _store_header(self, number: int) -> None:
-        """Write the whole header at once: it is in one sector, so a crash cannot split it."""
+        """The header is in one sector, so a crash cannot split it."""
         self.file.store(
             0,
             HEADER.pack(
@@ -214,11 +212,10 @@ class IndexFile:
     def select(
         self, key_hash: int, begin_ms: int, end_ms: int, found: list[int], max_num: int, accept: Callable[[int], bool]
     ) -> None:
-        """Append log offsets of entries with this hash to `found`, newest first, until it has max_num. Offsets for
-        which `accept` returns False are omitted.
+        """Append log offsets of entries with this hash to `found`, newest first, until it has max_num.
 
-        `accept` is called only for records that may be stored in [begin_ms, end_ms]. Entries contain times in whole
-        seconds, so a record can be stored up to 999 ms outside of this range.
+        Offsets for which `accept` returns False are omitted. `accept` is called only for records that may be stored in
+        [begin_ms, end_ms]. Entries contain times in whole seconds, so a record can be stored up to 999 ms outside.
         """
         view, base_at = self.view, self._entries_at
         (number,) = SLOT.unpack_from(view, HEADER_BYTES + key_hash % self._slots * SLOT_BYTES)
@@ -259,7 +256,7 @@ def defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterat
 
 
 def _entry_defects(view: memoryview, path: str, header: IndexHeader, table: "array[int]") -> Iterator[CorruptFileError]:
-    """Yield the errors in the entries, and fill `table` with the correct value of each slot."""
+    """Fill `table` with the correct value of each slot."""
     slots = len(table)
     begin, end = header.begin_physical_offset, header.end_physical_offset
     at = entries_at(slots) + ENTRY_BYTES

@@ -1,8 +1,7 @@
 """Index service: adds dispatched records to the index, in log order.
 
 RocketMQ's IndexService. If a new file cannot be created, dispatch retries the record. After a few failures the store
-stops indexing and refuses puts, but consumers can continue. The next load of the store then builds the missing part of
-the index.
+stops indexing and refuses puts, but consumers can continue. The next load of the store then builds the missing part.
 """
 
 from bisect import bisect_left
@@ -38,7 +37,6 @@ class IndexFiles:
         self._world = world
         self._directory = directory
         self._changing = world.tasks.lock("index files")
-        """Locked while `files` is replaced."""
         self._syncing = world.tasks.lock("index files sync")
         """Locked while files are synced or removed, so that no file is unmapped during a sync."""
         self._last_local_ms = -1
@@ -51,8 +49,8 @@ class IndexFiles:
     def load(self) -> list[CorruptFileError]:
         """Map all index files. Returns an error for each other directory entry; these are ignored.
 
-        A file of a different length is unreadable and also in the result; `keep` removes it later. It was created with
-        other settings, or a crash interrupted its creation.
+        A file of a different length is unreadable and also in the result; `keep` removes it later. It was created
+        with other settings, or a crash interrupted its creation.
         """
         files = self._world.files
         odd: list[CorruptFileError] = []
@@ -84,8 +82,8 @@ class IndexFiles:
     def create(self) -> IndexFile:
         """Create the next file. The file and its name are not durable yet.
 
-        Its name is the local time, but at least 1 ms later than the newest name, because the clock or the time zone may
-        step back. Raises OSError if the name would be after the year 99999, or if the disk fails.
+        Its name is the local time, but at least 1 ms later than the newest name, because the clock or the time zone
+        may step back. Raises OSError if the name would be after the year 99999, or if the disk fails.
         """
         files = self._world.files
         if files.status(self._directory) is None:
@@ -136,13 +134,12 @@ class IndexFiles:
             file.is_durable = file.is_full  # a file that is not full is synced again later
 
     def sync_names(self) -> None:
-        """Sync the directory and its parent directory."""
         self._world.files.sync_directory(self._directory)
         self._world.files.sync_directory(directory_of(self._directory))
 
     @property
     def durable_timestamp_ms(self) -> int:
-        """Return a store time such that every full file that ends by then is durable, even if later files become full.
+        """A store time such that every full file that ends by then is durable, even if later files become full.
 
         It is 1 ms before the end of the last durable file, because the next file may end in the same millisecond.
         """
@@ -164,7 +161,7 @@ class IndexFiles:
             file.file.close()
 
     def delete_expired(self, log_min_offset: int) -> int:
-        """Remove the oldest files, but not the last, whose records are all before log_min_offset. Returns their number.
+        """Remove the oldest files, but not the last, whose records are all before log_min_offset. Return how many.
 
         Files are unlinked oldest first, and the directory is synced once. A crash before the sync can restore only
         files whose records are removed. After an OSError the file and all newer files stay until the next call.
@@ -196,7 +193,6 @@ class IndexFiles:
 
 
 _CREATIONS_MAX = 3  # RocketMQ IndexService.MAX_TRY_IDX_CREATE
-"""Number of attempts to create a file."""
 
 
 class IndexService:
@@ -208,14 +204,14 @@ class IndexService:
         self._flags = flags
         self._max_num = config.max_msgs_num_batch
         self._file: IndexFile | None = None
-        """The file to which entries are added, if there is one."""
+        """The file to which entries are added."""
         self._offset = -1
         """Log offset of the last indexed record."""
         self._keys = 0
-        """Number of keys of the last indexed record that are in the index."""
+        """So many keys of the last indexed record are in the index."""
         self._failures = 0
         self._is_building = False
-        """Whether a build is active: headers are written only when a file is full and in `end_building`."""
+        """During a build, headers are written only when a file is full and in `end_building`."""
 
     def build_from(self, physical_offset: int, keys: int) -> None:
         """Start to build the missing part of the index. `end_building` must follow before the first query.
@@ -230,7 +226,6 @@ class IndexService:
             self._file.is_building = True
 
     def end_building(self) -> None:
-        """End the build, and write the buffered entries."""
         self._is_building = False
         if self._file is not None:
             self._file.end_building()
@@ -238,8 +233,9 @@ class IndexService:
     # -- adding ------------------------------------------------------------------------------------
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Add the keys of a record, unless they are already indexed or it is a rollback record. The caller must retry
-        after OSError.
+        """Add the keys of a record, unless they are already indexed or it is a rollback record.
+
+        After an OSError the caller must retry.
         """
         if not may_have_keys(record):
             return
@@ -262,9 +258,7 @@ class IndexService:
             self._keys += 1
 
     def put_plain(self, plain: PlainRecords) -> None:
-        """Add the keys of a batch like `dispatch`. After an OSError the caller must retry, with the batch or single
-        records.
-        """
+        """Like `dispatch` for a batch. After an OSError the caller must retry, with the batch or single records."""
         offsets = plain.key_column("physical_offset")
         begin = bisect_left(offsets, self._offset)
         if begin < len(offsets) and offsets[begin] == self._offset:
@@ -282,7 +276,7 @@ class IndexService:
                 self._keys += taken
 
     def _make_file(self) -> IndexFile | None:
-        """Create a new file. Returns None if the creation has failed too often."""
+        """Return None if the creation has failed too often."""
         if self._file is not None:
             hit("index rolls")
             self._file.end_building()

@@ -1,8 +1,8 @@
 """Key query: finds the messages of a topic that have a key.
 
-The index contains only hashes, and two keys may have the same hash, so each record is read and its topic and key are
-compared. The index contains store times in seconds. The begin time of a query is also compared with the time in the
-record. The end time is not, so messages stored up to 999 ms later are included, as in RocketMQ.
+The index contains only hashes, which different keys may share, so topic and key in each record are compared. The
+index contains store times in seconds. The begin time of a query is also compared with the time in the record. The end
+time is not, so messages stored up to 999 ms later are included, as in RocketMQ.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from .index_service import IndexService
 
 @dataclass(slots=True)
 class QueryMessageResult:
-    """The result of a query: encoded records, oldest first."""
+    """Encoded records, oldest first."""
 
     records: list[bytes] = field(default_factory=list, repr=False)
     physical_offsets: list[int] = field(default_factory=list)
@@ -36,9 +36,8 @@ class KeyQuerier:
     ) -> QueryMessageResult:
         """Return the newest messages of a topic with a key, stored in [begin_ms, end_ms + 999], oldest first.
 
-        `limit` is the log offset up to which records may be read. If all records of a result are unreadable, RocketMQ
-        repeats the query up to three times with older entries. That is not needed here, because unreadable records do
-        not count towards max_num.
+        `limit` is the log offset up to which records may be read. Unreadable records do not count towards max_num.
+        RocketMQ counts them, and repeats the query up to three times if all records of a result are unreadable.
         """
         try:
             raw_topic, raw_key = topic.encode(), key.encode(errors="surrogateescape")
@@ -66,7 +65,7 @@ class KeyQuerier:
         return QueryMessageResult([found[offset] for offset in offsets], offsets, *index.last_update)
 
     def _plain_record(self, physical_offset: int, topic: bytes, key: bytes, begin_ms: int, limit: int) -> bytes | None:
-        """Let the C core check the record at a log offset. Returns its bytes, or empty bytes if it does not match.
+        """Let the C core check the record at a log offset. Returns its bytes, empty if it does not match.
 
         Returns None if there is no C core or the record is not plain.
         """
@@ -82,7 +81,7 @@ class KeyQuerier:
         return self._core.with_key(segment.file.view(at, end), physical_offset, topic, key, begin_ms)
 
     def _record(self, physical_offset: int, topic: str, key: bytes, begin_ms: int, limit: int) -> bytes | None:
-        """Return the bytes of the record at a log offset. None if there is no record or it does not match."""
+        """Return None if there is no record or it does not match."""
         record = self._commit_log.record_at(physical_offset, limit)
         if record is None or record.topic != topic or record.store_timestamp_ms < begin_ms:
             return None

@@ -1,16 +1,16 @@
 """Segment allocation: creates commit-log segments ahead of need.
 
 RocketMQ's AllocateMappedFileService. A put at the end of a segment should not wait until a file is created, extended
-and synced. So each request for a segment also requests the following segment. A segment is used only after its name and
+and synced, so each request for a segment also requests the following one. A segment is used only after its name and
 size are durable: otherwise a power cut could remove the file and the acknowledged records in it.
 
-Segments are created in order of their offsets, and creation stops at the first failure. Otherwise a segment could exist
-without its predecessor after a crash, and an empty log would seem to begin at that segment.
+Segments are created in order of their offsets, and creation stops at the first failure. Otherwise a crash could leave
+a segment without its predecessor, and an empty log would seem to begin there.
 
 The first write to a mapped page waits for memory and, under memory pressure, for the disk. With
 `warm_mapped_file_enable` the allocating task therefore touches every page of a new segment and locks it in memory
-(RocketMQ's warmMappedFile). Full segments are unlocked (munlock). If the system refuses a lock for lack of permission
-or memory, the segment is used without the lock, and the refusal is counted.
+until it is full (RocketMQ's warmMappedFile). If the system refuses the lock for lack of permission or memory, the
+refusal is counted.
 """
 
 from dataclasses import dataclass
@@ -25,22 +25,21 @@ from .segment_queue import SegmentQueue
 from .transient_pool import BufferedSegment, TransientStorePool
 
 WAIT_MS = 5_000  # RocketMQ AllocateMappedFileService.waitTimeOut
-"""Maximum time that a put waits for its segment."""
 
 _LABEL = "commitlog"
 _AT_ONCE = 2
-"""Number of segments that one call may request: the needed segment and the following one."""
+"""The needed segment and the following one."""
 
 UNLOCK_AFTER_MS = 6_000
-"""Time that a full segment stays locked in memory, because readers usually read the newest records."""
+"""A full segment stays locked in memory for this time, because readers usually read the newest records."""
 
 
 class WarmUp:
-    """Touches, locks and later unlocks segments. Only the allocating task uses it, except for `unlock_later`."""
+    """Touches, locks and later unlocks segments. Other tasks may call only `unlock_later`."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self.refusals = 0
-        """Number of failed calls of mlock, munlock or madvise."""
+        """Failed calls of mlock, munlock or madvise."""
         self.last_refusal: OSError | None = None
         self._clock = world.clock
         self._syncs = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
@@ -49,12 +48,10 @@ class WarmUp:
         self._locked: dict[int, MappedFile] = {}
         """Locked segments that still receive appends, by base offset."""
         self._due: list[tuple[int, MappedFile]] = []
-        """Full segments with the monotonic time in ns at which each is unlocked, earliest first."""
+        """Full segments and the monotonic time in ns to unlock each, earliest first."""
 
     def warm(self, base_offset: int, file: MappedFile) -> None:
-        """Touch every page of a new segment and lock it. Raises OSError if a sync fails; the caller must then remove
-        the file.
-        """
+        """Touch every page of a new segment and lock it. After an OSError the caller must remove the file."""
         synced = 0
         for at in range(0, file.size_bytes, PAGE_BYTES):
             if self._syncs and at - synced >= self._sync_bytes:
@@ -76,12 +73,11 @@ class WarmUp:
             self._count_refusal(refusal)
 
     def forget(self, base_offset: int) -> None:
-        """Forget a segment before its file is unmapped, which also unlocks it."""
+        """Call this before the file is unmapped, which also unlocks it."""
         with self._lock:
             self._locked.pop(base_offset, None)
 
     def unlock_later(self, base_offset: int) -> None:
-        """Schedule a full segment to be unlocked."""
         due_ns = self._clock.monotonic_ns() + UNLOCK_AFTER_MS * 1_000_000
         with self._lock:
             file = self._locked.pop(base_offset, None)
@@ -89,7 +85,7 @@ class WarmUp:
                 self._due.append((due_ns, file))
 
     def unlock_due(self) -> int | None:
-        """Unlock all segments that are due. Returns the ms until the next segment is due, or None."""
+        """Unlock all segments that are due. Returns the ms until the next one is due, or None."""
         while self._due:
             due_ns, file = self._due[0]
             left_ns = due_ns - self._clock.monotonic_ns()
@@ -132,7 +128,7 @@ class AllocateMappedFileService(Service):
         needs_buffer: bool = False,
         warm_up: WarmUp | None = None,
     ) -> None:
-        """`pool` has buffers for new segments. With needs_buffer, a segment is requested only if a buffer is free."""
+        """With needs_buffer, a segment is requested only if `pool` has a free buffer."""
         super().__init__(world)
         self._queue = queue
         self._pool = pool
@@ -141,13 +137,13 @@ class AllocateMappedFileService(Service):
         self._lock = world.tasks.lock("allocate requests")
         self._requests: dict[int, _Request] = {}
         self.failure: tuple[str, int, OSError] | None = None
-        """Path, intended size and error of the last creation. None if it succeeded."""
+        """Path, intended size and error if the last creation failed."""
 
     def take(self, base_offset: int) -> Segment | None:
         """Return the segment at base_offset and request the following one. The preceding segment must be full.
 
-        Returns None if the creation failed, if a required buffer is not free, or after 5 s. After 5 s the request stays
-        pending, and a later call can return the segment.
+        Returns None if the creation failed, if a required buffer is not free, or after 5 s. After 5 s a later call
+        can return the segment.
         """
         if self.warm_up is not None:
             self.warm_up.unlock_later(base_offset - self._queue.segment_bytes)
@@ -178,9 +174,7 @@ class AllocateMappedFileService(Service):
         return self._pool.available - len(self._waiting())
 
     def _register(self, base_offset: int, budget: int) -> _Request | None:
-        """Return the request for a segment, a new one if needed. Returns None if it would be new and budget is 0 or
-        less.
-        """
+        """Return the existing or a new request. Returns None if a new one exceeds the budget."""
         request = self._requests.get(base_offset)
         if request is None or request.error is not None:
             if budget <= 0:
@@ -193,9 +187,8 @@ class AllocateMappedFileService(Service):
         return [r for r in self._requests.values() if r.segment is None and r.error is None]
 
     def step(self) -> None:
-        """Create the lowest requested segment, or wait for a request."""
         with self._lock:
-            # Lowest offset first: after a crash, a segment without its predecessor would be a gap in the log.
+            # After a crash, a segment without its predecessor would be a gap in the log.
             request = min(self._waiting(), key=lambda one: one.base_offset, default=None)
         if request is None:
             self.signal.wait(None if self.warm_up is None else self.warm_up.unlock_due())
@@ -211,7 +204,7 @@ class AllocateMappedFileService(Service):
             request.done.notify()
 
     def _fail_from(self, base_offset: int, error: OSError) -> None:
-        """Set an error on all requests from base_offset on. A later `take` can request these segments again."""
+        """Fail all requests from base_offset on. A later `take` can request these segments again."""
         with self._lock:
             failed = [request for request in self._waiting() if request.base_offset >= base_offset]
             for request in failed:
@@ -243,7 +236,6 @@ class AllocateMappedFileService(Service):
         return self._segment(file, base_offset)
 
     def _segment(self, file: MappedFile, base_offset: int) -> Segment:
-        """Make a segment from a new file, with a buffer if one is free."""
         place = (self.world.tasks, file, base_offset, _LABEL)
         if self._pool is None:
             return Segment(*place)
@@ -258,11 +250,10 @@ class AllocateMappedFileService(Service):
         self.world.files.sync_directory(directory_of(path))
 
     def begin_at(self, base_offset: int) -> bool:
-        """Durably remove segments that were requested for offsets before base_offset, where an empty log is about to
-        begin.
+        """Durably remove segments before base_offset, where an empty log is about to begin.
 
-        Otherwise the next load would take an empty file before base_offset for the end of the log. Returns False if a
-        segment is still being created. If a removal raises OSError, call again to retry.
+        Otherwise the next load would regard an empty file before base_offset as the end of the log. Returns False if
+        a segment is still being created. After an OSError call again to retry.
         """
         with self._lock:
             early = sorted(base for base in self._requests if base < base_offset)

@@ -1,8 +1,8 @@
 """Checkpoint: tracks the store times up to which data is durable.
 
-RocketMQ's StoreCheckpoint. Recovery starts its scan at the newest segment whose first record is older than the smaller
-of the first two times. So a time may be too early but never too late: it advances only after the data and file names
-that it covers are synced.
+RocketMQ's StoreCheckpoint. Recovery starts its scan at the newest segment whose first record is older than the
+smaller of the first two times. So a time may be too early but never too late: it advances only after the data and
+file names that it covers are synced.
 """
 
 from ..errors import CorruptFileError
@@ -31,18 +31,18 @@ class StoreCheckpoint:
         self._lock = world.tasks.lock("checkpoint")
         self._file: MappedFile | None = None
         self.physic_msg_timestamp_ms = 0
-        """Store time up to which the log is durable."""
+        """The log is durable up to this store time."""
         self.logics_msg_timestamp_ms = 0
-        """Store time up to which all consume queues are durable."""
+        """All consume queues are durable up to this store time."""
         self.index_msg_timestamp_ms = 0
-        """Store time up to which full index files are durable."""
+        """Full index files are durable up to this store time."""
         self.vouched_timestamp_ms = 0
-        """Value of recovery_timestamp_ms when the file was read."""
+        """recovery_timestamp_ms when the file was read."""
 
     def load(self) -> CorruptFileError | None:
-        """Read the file. Returns the error if it is corrupt. A missing, empty or incomplete file counts as zeros.
+        """Return the error if the file is corrupt. A missing, empty or incomplete file counts as zeros.
 
-        A corrupt file is overwritten with zeros. Recovery works without it, but scans more of the log.
+        A corrupt file is overwritten with zeros: recovery then scans more of the log.
         """
         assert self._file is None, "load once"
         damage = None
@@ -67,24 +67,22 @@ class StoreCheckpoint:
 
     @property
     def recovery_timestamp_ms(self) -> int:
-        """Return the store time up to which both log and queues are durable, minus SAFETY_MARGIN_MS."""
+        """Log and queues are durable up to this store time, less SAFETY_MARGIN_MS."""
         return vouched_timestamp_ms(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms)
 
     @property
     def knows_queues(self) -> bool:
-        """Return whether the time of the queues is known. False without a checkpoint or after queues_begin_again."""
+        """Whether the time of the queues is known: False without a checkpoint or after queues_begin_again."""
         return self.logics_msg_timestamp_ms > 0
 
     def log_is_durable_to(self, store_timestamp_ms: int) -> None:
-        """Record that all records up to this store time are durable."""
         self.physic_msg_timestamp_ms = max(self.physic_msg_timestamp_ms, store_timestamp_ms)
 
     def queues_are_durable_to(self, store_timestamp_ms: int) -> None:
-        """Record that all queue entries of records up to this store time are durable."""
         self.logics_msg_timestamp_ms = max(self.logics_msg_timestamp_ms, store_timestamp_ms)
 
     def index_is_durable_to(self, store_timestamp_ms: int) -> bool:
-        """Record that all full index files up to this store time are durable. Returns whether the time advanced."""
+        """Returns whether the time advanced."""
         is_new = store_timestamp_ms > self.index_msg_timestamp_ms
         if is_new:
             self.index_msg_timestamp_ms = store_timestamp_ms
@@ -107,13 +105,13 @@ class StoreCheckpoint:
             self.flush()
 
     def index_begins_again_at(self, store_timestamp_ms: int) -> None:
-        """Durably lower the index time, because index files that end after this store time may not be durable."""
+        """Index files that end after this store time may not be durable, so durably lower the index time."""
         if self.index_msg_timestamp_ms > store_timestamp_ms:
             self.index_msg_timestamp_ms = store_timestamp_ms
             self.flush()
 
     def flush(self) -> None:
-        """Write and sync the values. The write is atomic, because the values fit into one sector."""
+        """The write is atomic, because the values fit into one sector."""
         assert self._file is not None, "load first"
         with self._lock:
             self._file.store(0, encode_checkpoint(self.values))
@@ -126,13 +124,12 @@ class StoreCheckpoint:
 
 
 def vouched_timestamp_ms(physic_ms: int, logics_ms: int) -> int:
-    """Return the store time up to which log and queues are durable, minus the margin."""
     # RocketMQ with messageIndexSafe also uses the index time. Here the index is recovered separately.
     return max(0, min(physic_ms, logics_ms) - SAFETY_MARGIN_MS)
 
 
 def read_checkpoint(files: Files, path: str) -> CheckpointValues:
-    """Read a checkpoint file. Returns zeros if the file is missing or a crash interrupted its creation.
+    """Return zeros if the file is missing or a crash interrupted its creation.
 
     Bytes after the regular file length are ignored.
     """

@@ -1,8 +1,7 @@
 """Commit log: stores all messages of all topics in order of arrival.
 
 Records are encoded outside the put lock. Under the lock each record is assigned its physical offset, queue offset and
-store time, so records have the same order in the log and in their queue. Counters advance only after the bytes are in
-the log.
+store time, so records have the same order in the log and in their queue.
 """
 
 from collections.abc import Callable
@@ -29,8 +28,8 @@ from .segment_queue import SegmentQueue
 class CommitLog:
     """Appends to the log, and reads records by physical offset.
 
-    Invariant: in log order, store times never decrease, and the queue offset increases by one per record of a queue. On
-    a slave the master is responsible for this.
+    Invariant: in log order, store times never decrease, and the queue offset increases by one per record of a queue.
+    On a slave the master is responsible for this.
     """
 
     def __init__(
@@ -47,21 +46,18 @@ class CommitLog:
         self.topic_queue_table: dict[tuple[str, int], int] = {}
         """Next queue offset per (topic, queue id). Protected by the put lock."""
         self.put_totals: dict[str, TopicTotals] = {}
-        """Number of puts per topic, by the topic name in the record. Protected by the put lock."""
+        """By the topic name in the record. Protected by the put lock."""
         self.puts_failed = 0
-        """Number of puts that the store accepted but that did not reach the log."""
+        """Puts that the store accepted but that did not reach the log."""
         self.time = LogTime(world.clock)
         self.last_store_timestamp_ms = 0
         self.begin_time_in_lock_ms = 0
-        """Time at which the current owner acquired the put lock, 0 if it is free. Read without the lock to detect
-        stalls.
-        """
+        """When the put lock was acquired, 0 if it is free. Read without the lock to detect stalls."""
         self.long_holds = SlowCount()
-        """Counts puts that held the put lock for a long time. Protected by the put lock."""
+        """Puts that held the put lock for a long time. Protected by the put lock."""
         self.on_appended: Callable[[], None] = do_nothing
-        """Called after records were appended."""
         self.group_transfer: GroupTransfer | None = None
-        """Puts that wait for a slave, on a SYNC_MASTER; else None."""
+        """Only on a SYNC_MASTER."""
         self._world = world
         self._config = config
         self._put_lock = world.tasks.lock("put")
@@ -149,10 +145,9 @@ class CommitLog:
         )
 
     def _place_for(self, size_bytes: int) -> tuple[Segment, int] | None:
-        """Return a segment and a position with space for size_bytes and a blank record, or None if no segment can be
-        created.
+        """Return a segment and a position with space for size_bytes and a blank record; None: no new segment.
 
-        If the last segment has too little space, it is closed with a blank record.
+        If the last segment has too little space, a blank record closes it.
         """
         segment = self.queue.last()
         if segment is not None:
@@ -171,16 +166,15 @@ class CommitLog:
         return self.queue.add(made), 0
 
     def begin_at(self, last_store_timestamp_ms: int) -> None:
-        """Set the store time of the last recovered record. Later records never have an earlier store time."""
+        """Later records never have an earlier store time than the last recovered record."""
         self.last_store_timestamp_ms = last_store_timestamp_ms
         self.time.begin_at(last_store_timestamp_ms)
 
     def append_replicated(self, offset: int, records: bytes | memoryview, store_timestamp_ms: int) -> bool:
-        """Append whole records from a master at `offset`, all in one segment. store_timestamp_ms is that of the last
-        record.
+        """Append whole records from a master at `offset`, all in one segment.
 
-        An empty log then begins at `offset`. Returns False, without a change, if `offset` is not the end of the log,
-        the log is closed, or no segment can be created.
+        An empty log then begins at `offset`. store_timestamp_ms is that of the last record. Returns False, without a
+        change, if `offset` is not the end of the log, the log is closed, or no segment can be created.
         """
         with self._put_lock:
             if self._closed or not self._begins_at(offset):
@@ -206,8 +200,7 @@ class CommitLog:
         return offset == self.queue.max_offset
 
     def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], bool]) -> bool:
-        """Call `remove` to remove a queue that ends at max_offset, and restart its offsets at 0. It blocks puts until
-        then.
+        """Call `remove` to remove a queue that ends at max_offset, and restart its offsets at 0, while puts wait.
 
         Returns False if the queue has newer messages or `remove` returns False; then the offsets do not restart.
         """
@@ -228,7 +221,7 @@ class CommitLog:
     # -- looking up --------------------------------------------------------------------------------
 
     def record_bytes(self, physical_offset: int, size_bytes: int, limit: int) -> bytes | None:
-        """Return size_bytes bytes at physical_offset. None if they are not in one segment or do not end by `limit`."""
+        """Return None unless the bytes are in one segment and end by `limit`."""
         segment = self.queue.find(physical_offset)
         if segment is None or size_bytes <= 0:
             return None
@@ -239,7 +232,7 @@ class CommitLog:
         return bytes(segment.file.view(position, end))
 
     def record_at(self, physical_offset: int, limit: int) -> MessageRecord | None:
-        """Return the record at physical_offset, or None if there is no valid record that ends by `limit`."""
+        """Return None if there is no valid record that ends by `limit`."""
         head = self.record_bytes(physical_offset, 8, limit)
         if head is None:
             return None

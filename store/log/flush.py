@@ -18,7 +18,7 @@ from .segment_queue import SegmentQueue
 
 
 class FlushCommitLogService(Service):
-    """Base class of both flush modes. It runs one flush at a time and handles a failed flush."""
+    """Runs one flush at a time and handles a failed flush."""
 
     def __init__(
         self, world: World, config: StoreConfig, queue: SegmentQueue, checkpoint: StoreCheckpoint, flags: RunningFlags
@@ -31,32 +31,27 @@ class FlushCommitLogService(Service):
         self.on_flushed: Callable[[], None] = do_nothing
         self._flush_lock = world.tasks.lock(f"{self.name} flush")
         self._sync_failed = False
-        """Guarded by the flush lock."""
 
     @abstractmethod
     def begin_durable(
         self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
     ) -> "GroupCommitRequest | None":
-        """Start to make the log durable up to end_offset for a put. `wait` is the WAIT property of the put.
+        """Start to make the log durable up to end_offset. `wait` is the WAIT property of the put.
 
         Returns None if the put is answered without waiting for the disk. on_known: see `GroupCommitRequest`.
         """
 
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
-        """Wait until the log is durable up to end_offset. `wait` is the WAIT property of the put."""
         request = self.begin_durable(end_offset, wait=wait)
         return PutMessageStatus.PUT_OK if request is None else request.wait()
 
     def flush_to(self, end_offset: int, least_pages: int = 0) -> bool:
-        """Flush until the log is durable up to end_offset or a flush makes no progress. Returns whether it is durable.
-
-        Several flushes may be needed, because one flush covers only one segment.
-        """
+        """Flush until the log is durable up to end_offset or a flush makes no progress. Return True if durable."""
         if self.queue.flushed_where.get() >= end_offset:
             self._cover_last_record()
             return True
         with self._flush_lock:
-            # All segments, not only the newest: the end of a full segment may still be unsynced.
+            # Each flush covers one segment. The end of a full segment may still be unsynced.
             while self.queue.flushed_where.get() < end_offset:
                 if not self._flush_once(least_pages):
                     return False
@@ -107,7 +102,7 @@ class FlushRealTimeService(FlushCommitLogService):
     """Monotonic time of the last flush of all bytes."""
 
     def start(self) -> None:
-        """Start the task. The first flush of all bytes follows after one long interval."""
+        """The first flush of all bytes follows after one long interval."""
         config = self.config
         self.woken_by_puts = not (config.flush_commit_log_timed or config.is_transient_store_pool_effective)
         self._thorough_ns = self.world.clock.monotonic_ns()
@@ -118,7 +113,6 @@ class FlushRealTimeService(FlushCommitLogService):
             self.signal.notify()
 
     def step(self) -> None:
-        """Wait for a wake-up or the end of the short interval, then flush."""
         self.signal.wait(self.config.flush_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
         least_pages = self.config.flush_commit_log_least_pages
@@ -150,7 +144,7 @@ class GroupCommitRequest:
         self._gave_up = False
 
     def complete(self, durable: bool) -> None:
-        """Set the answer. It is ignored if the deadline has passed."""
+        """The answer is ignored if the deadline has passed."""
         assert self._durable is None, "a put is answered once"
         self._durable = durable
         self._on_known()
@@ -158,7 +152,7 @@ class GroupCommitRequest:
             hit("late sync")
 
     def wait(self) -> PutMessageStatus:
-        """Wait for the answer. Returns FLUSH_DISK_TIMEOUT if the deadline passes first."""
+        """Return FLUSH_DISK_TIMEOUT if the deadline passes first."""
         assert self._done is not None, "with on_known, the answer is delivered by callback"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._durable:
             return PutMessageStatus.PUT_OK
@@ -166,7 +160,7 @@ class GroupCommitRequest:
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
     def look(self, now_ns: int) -> PutMessageStatus | None:
-        """Return the answer without waiting. None if it is not known yet and the deadline has not passed."""
+        """Return None if the answer is not known yet and the deadline has not passed."""
         if self._durable is not None and not self._gave_up:
             return PutMessageStatus.PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
         if now_ns < self.due_ns:
@@ -191,7 +185,6 @@ class GroupCommitService(FlushCommitLogService):
     def begin_durable(
         self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
     ) -> GroupCommitRequest | None:
-        """Request durability up to end_offset from the next sync."""
         if not wait:
             self.signal.notify()
             return None
@@ -211,9 +204,8 @@ class GroupCommitService(FlushCommitLogService):
             self.signal.notify()
 
     def step(self) -> None:
-        """Wait for a put, then sync for all pending requests."""
-        # `wait` consumes the notification before the requests are taken. In the opposite order, a request that arrives
-        # between the two steps would wait until the next put notifies the service.
+        # `wait` consumes the notification before the requests are taken. Otherwise a request that arrives in between
+        # would wait until the next put.
         self.signal.wait(None)
         self.commit(self.take_requests())
 
@@ -223,13 +215,13 @@ class GroupCommitService(FlushCommitLogService):
         return taken
 
     def commit(self, requests: list[GroupCommitRequest]) -> None:
-        """Sync once for all requests, then answer each one: is its end offset durable?"""
-        # When the simulation forces this branch, the shared sync is skipped and each request below syncs separately.
+        """Sync once for all requests, then answer each one."""
+        # When the simulation forces this branch, each request below syncs separately.
         is_left_out = bool(requests) and forces("group commit again")
         if not is_left_out and not self.flush_to(self.queue.max_offset) and requests:
             hit("failed group")
-        # Read after the flush. RocketMQ flushes at most twice and checks only before each flush. A record at the start
-        # of a segment needs both flushes, so RocketMQ answers it with a timeout.
+        # Read after the flush. RocketMQ flushes at most twice and checks only before each flush, so a record at the
+        # start of a segment, which needs both flushes, gets a timeout.
         durable_to = self.queue.flushed_where.get()
         for request in requests:
             request.complete(durable_to >= request.end_offset or self._flush_for_request(request))
@@ -239,7 +231,7 @@ class GroupCommitService(FlushCommitLogService):
         return self.flush_to(request.end_offset)
 
     def finish(self) -> None:
-        """Sync and answer all pending requests. Each later put calls sync itself."""
+        """Answer all pending requests. Each later put calls sync itself."""
         with self._lock:
             self._closed = True
         self.commit(self.take_requests())

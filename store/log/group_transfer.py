@@ -2,8 +2,8 @@
 
 RocketMQ's GroupTransferService, but without a task of its own. A put is replicated after one connection has sent all
 bytes of the put and the slave has then reported their end offset. A report about bytes that this connection has not
-sent proves nothing: if the master lost the end of its log, it now has different records at those offsets. RocketMQ
-accepts such a report, because it stores only the highest offset that any slave ever reported. Source: RocketMQ
+sent proves nothing: a master that lost the end of its log has different records at those offsets. RocketMQ accepts
+such a report, because it stores only the highest offset that any slave ever reported. Source: RocketMQ
 CommitLog.submitReplicaRequest, HAService.isSlaveOK, GroupTransferService.
 """
 
@@ -21,12 +21,10 @@ class Replica(Protocol):
 
     @property
     def reported(self) -> int:
-        """Return the end offset of the slave's log, as last reported by the slave."""
+        """End offset of the slave's log, as last reported by the slave."""
 
     def has(self, start_offset: int, end_offset: int) -> bool:
-        """Return whether this connection sent [start_offset, end_offset) and the slave then reported end_offset or
-        more.
-        """
+        """Return whether this connection sent these bytes and the slave then reported end_offset or more."""
 
 
 class GroupTransferRequest:
@@ -57,27 +55,27 @@ class GroupTransferRequest:
         """The answer. It is set before the waiting task is notified."""
 
     def complete(self, status: PutMessageStatus) -> None:
-        """Set the answer. It is ignored if the deadline has passed."""
+        """The answer is ignored if the deadline has passed."""
         assert self._status is None, "a put is answered once"
         self._status = status
         self._on_known()
 
     def wait(self) -> PutMessageStatus:
-        """Wait for the answer. Returns FLUSH_SLAVE_TIMEOUT if the deadline passes first."""
+        """Return FLUSH_SLAVE_TIMEOUT if the deadline passes first."""
         assert self._done is not None, "with on_known, the answer is delivered by callback"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._status is not None:
             return self._status
         return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
     def look(self, now_ns: int) -> PutMessageStatus | None:
-        """Return the answer without waiting. None if it is not known yet and the deadline has not passed."""
+        """Return None if the answer is not known yet and the deadline has not passed."""
         if self._status is None and now_ns >= self.due_ns:
             return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
         return self._status
 
 
 class GroupTransfer:
-    """The pending requests and the connected slaves. Any task may call its methods."""
+    """Pending requests and connected slaves. Any task may call its methods."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self._world = world
@@ -115,21 +113,20 @@ class GroupTransfer:
         return PutMessageStatus.SLAVE_NOT_AVAILABLE
 
     def wait(self, request: GroupTransferRequest) -> PutMessageStatus:
-        """Wait for the answer to a request, and forget the request if it timed out."""
+        """A request that timed out is forgotten."""
         status = request.wait()
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
             self.forget(request)
         return status
 
     def look(self, request: GroupTransferRequest, now_ns: int) -> PutMessageStatus | None:
-        """Return the answer to a request without waiting, or None. A request that timed out is forgotten."""
+        """Return None if there is no answer yet. A request that timed out is forgotten."""
         status = request.look(now_ns)
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
             self.forget(request)
         return status
 
     def forget(self, request: GroupTransferRequest) -> None:
-        """Remove a request whose deadline has passed."""
         with self._lock:
             self._requests = [each for each in self._requests if each is not request]
 
@@ -149,12 +146,12 @@ class GroupTransfer:
             self.replicas = (*self.replicas, replica)
 
     def gone(self, replica: Replica) -> None:
-        """Remove a disconnected slave. Requests stay pending, because this or another slave may connect in time."""
+        """Requests of a disconnected slave stay pending, because this or another slave may connect in time."""
         with self._lock:
             self.replicas = tuple(each for each in self.replicas if each is not replica)
 
     def give_up(self) -> None:
-        """Answer all requests with FLUSH_SLAVE_TIMEOUT. Called when the master stops replicating."""
+        """Answer all requests with FLUSH_SLAVE_TIMEOUT, because the master stops replicating."""
         with self._lock:
             requests, self._requests, self.replicas = self._requests, [], ()
         for request in requests:

@@ -1,9 +1,8 @@
 """Log time: the clock for store times and delayed delivery. It never stops.
 
-Log time is normally the wall-clock time. If the wall clock shows an earlier time than the last record, log time
-advances at half speed until the wall clock has reached it. This happens after the wall clock was set back, or if a
-record has a corrupt store time in the future. So a message is never delivered before its delay, and always within twice
-its delay.
+If the wall clock shows an earlier time than the last record, log time advances at half speed until the wall clock has
+reached it. Otherwise it is the wall-clock time. The wall clock is earlier if it was set back, or if a record has a
+corrupt store time in the future. So a message is never delivered before its delay, and always within twice its delay.
 """
 
 from ..marks import hit
@@ -19,22 +18,17 @@ class LogTime:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since = (0, clock.monotonic_ns())
-        """A log time, and the monotonic time in ns at which it was read. One tuple, so that a reader without the put
-        lock sees a matching pair.
-        """
+        """A log time, and the monotonic time in ns at which it was read: one tuple for readers without the put lock."""
 
     def begin_at(self, last_store_timestamp_ms: int) -> None:
         """Continue from the store time of the last recovered record."""
         self._since = (last_store_timestamp_ms, self._clock.monotonic_ns())
 
     def now_ms(self) -> int:
-        """Return the current log time in ms since 1970."""
         return max(self._clock.now_ms(), self._least_ms(self._clock.monotonic_ns()))
 
     def take_ms(self) -> int:
-        """Return the log time for a new record, never less than for the previous one. The caller must hold the put
-        lock.
-        """
+        """Return a store time, never less than the previous one. The caller must hold the put lock."""
         now_ms, now_ns = self._clock.now_ms(), self._clock.monotonic_ns()
         least_ms = self._least_ms(now_ns)
         if now_ms < least_ms:

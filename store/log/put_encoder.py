@@ -1,7 +1,7 @@
 """Put encoder: encodes the records of a put before the put lock is acquired.
 
-Delayed messages and messages for light queues are converted to the form in which they are stored. Messages that do not
-fit into a record, segment or path are refused here, so that under the put lock a put can fail only because of the disk.
+Delayed messages and messages for light queues are converted to their stored form. Messages that do not fit into a
+record, segment or path are refused here, so under the put lock a put can fail only because of the disk.
 """
 
 import struct
@@ -21,10 +21,9 @@ from ..formats.messages import Message, MessageBatch, PutMessageStatus, is_stora
 from ..formats.redirect import DELAY_MARK, redirection
 
 _NO_RECORD = (CorruptFileError, InvalidMessageError, UnicodeEncodeError, struct.error)
-"""Exceptions for a message that does not fit into a record, for example because of a lone surrogate or a too large
-number.
+"""A message does not fit into a record, for example because of a lone surrogate or a too large number.
 
-The encoders raise these while they encode, because separate checks would slow down every put.
+The encoders raise these, because separate checks would slow down every put.
 """
 _QUEUE_ID_MAX = 0x7FFFFFFF
 _HOST_FLAGS = {
@@ -39,7 +38,7 @@ _UNCOUNTED = (record_format.TRANSACTION_PREPARED, record_format.TRANSACTION_ROLL
 
 @dataclass(slots=True)
 class EncodedPut:
-    """Encoded records of one queue, adjacent in one buffer, whose offsets are not assigned yet."""
+    """Adjacent records of one queue without offsets."""
 
     buffer: bytearray
     starts: tuple[int, ...]
@@ -48,13 +47,13 @@ class EncodedPut:
     store_host: Host
     born_host_v6: bool
     counted: bool
-    """Whether the records are assigned queue offsets. Prepared and rolled-back records are not."""
+    """Prepared and rolled-back records are not assigned queue offsets."""
     light: LightPut | None = None
-    """The light queues of a single message, if it has any."""
+    """The light queues of a single message."""
 
 
 class PutEncoder:
-    """Encodes messages. The C core, if it was built, encodes plain messages; Python encodes the others."""
+    """The C core, if it was built, encodes plain messages; Python encodes the others."""
 
     def __init__(self, config: StoreConfig, core: Core | None) -> None:
         self._config = config
@@ -63,7 +62,7 @@ class PutEncoder:
         self._multi_dispatch = config.enable_multi_dispatch
 
     def encode(self, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
-        """Encode a message or batch, or return the status with which it is refused."""
+        """Return the records, or the status with which the message is refused."""
         try:
             if isinstance(message, MessageBatch):
                 return self._encode_batch(message)
@@ -74,7 +73,7 @@ class PutEncoder:
             return PutMessageStatus.MESSAGE_ILLEGAL
 
     def _encode_delayed(self, message: Message) -> EncodedPut | PutMessageStatus:
-        """Encode a delayed message in its stored form. It is refused if its later copy could not be stored."""
+        """Refuse a delayed message if its later copy could not be stored."""
         redirected = redirection(message, self._delay_levels)
         if redirected is None:
             return self._encode_single(message)
@@ -111,7 +110,7 @@ class PutEncoder:
         )
 
     def _encode_light(self, message: Message, sys_flag: int, properties: bytes) -> EncodedPut | PutMessageStatus:
-        """Encode a message for light queues with the longest possible light-queue offsets."""
+        """Encode with the longest possible light-queue offsets."""
         encode = partial(_encode_one, message, sys_flag, message.flag, message.body)
         place, lmq = (message.topic, message.queue_id), self._config.enable_lmq
         light = light_put(*place, properties, encode, lmq=lmq)
@@ -186,7 +185,7 @@ class PutEncoder:
 
 
 def _host_flags(message: Message) -> int:
-    """Return sysFlag with the IPv6 bits of the actual hosts. The client's IPv6 bits are ignored."""
+    """Return sysFlag with the IPv6 bits of the actual hosts instead of the client's."""
     sizes = len(message.born_host.address), len(message.store_host.address)
     flags = _HOST_FLAGS.get(sizes)
     if flags is None:
@@ -214,7 +213,7 @@ def _encode_one(head: Message, sys_flag: int, flag: int, body: bytes, properties
 
 
 def _storable_topic(message: Message) -> bytes:
-    """Return the topic as bytes. Raises InvalidMessageError if topic or queue id do not fit into a path or record."""
+    """Raise InvalidMessageError if topic or queue id do not fit into a path or record."""
     topic = _topic_bytes(message.topic)
     if topic is None or not 0 <= message.queue_id <= _QUEUE_ID_MAX:
         place = f"topic {message.topic!r}, queue {message.queue_id}"

@@ -11,7 +11,7 @@ from .group_transfer import GroupTransfer, GroupTransferRequest
 
 
 class PutWait:
-    """One pending put. Only one task at a time may use it. Invariant: it is answered once."""
+    """Only one task at a time may use it. Invariant: it is answered once."""
 
     __slots__ = ("_flush", "_on_answered", "_slaves", "_transfer", "append")
 
@@ -22,7 +22,7 @@ class PutWait:
         slaves: GroupTransfer | None,
         transfer: GroupTransferRequest | None,
     ) -> None:
-        """`flush` and `transfer` are the pending requests. `slaves` is the GroupTransfer that contains `transfer`."""
+        """`slaves` is the GroupTransfer that contains `transfer`."""
         assert transfer is None or slaves is not None, "a transfer request needs its GroupTransfer"
         self.append = append
         self._flush = flush
@@ -31,11 +31,10 @@ class PutWait:
         self._on_answered: Callable[[], None] | None = None
 
     def then(self, on_answered: Callable[[], None]) -> None:
-        """Set a function that is called when `wait` or `look` has the answer."""
+        """Call on_answered when `wait` or `look` has the answer."""
         self._on_answered = on_answered
 
     def wait(self) -> PutMessageResult:
-        """Wait for the answer, at most until the configured timeouts."""
         flushed = replicated = PutMessageStatus.PUT_OK
         if self._flush is not None:
             flushed = self._flush.wait()
@@ -44,7 +43,7 @@ class PutWait:
         return self._answered(flushed, replicated)
 
     def look(self, now_ns: int) -> PutMessageResult | None:
-        """Return the answer without waiting, or None if it is not known yet."""
+        """Return None if the answer is not known yet."""
         flushed = replicated = PutMessageStatus.PUT_OK
         if self._flush is not None:
             found = self._flush.look(now_ns)
@@ -66,7 +65,7 @@ class PutWait:
         return now_ns
 
     def _answered(self, flushed: PutMessageStatus, replicated: PutMessageStatus) -> PutMessageResult:
-        """Combine both statuses. If both failed, the status of the replication is returned."""
+        """If both failed, the status of the replication is returned."""
         if self._on_answered is not None:
             self._on_answered()
         status = flushed if replicated is PutMessageStatus.PUT_OK else replicated
@@ -74,5 +73,4 @@ class PutWait:
 
 
 def answer_of(put: PutMessageResult | PutWait) -> PutMessageResult:
-    """Return the answer to a put, after waiting for it if needed."""
     return put.wait() if isinstance(put, PutWait) else put

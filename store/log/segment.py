@@ -15,12 +15,12 @@ _BASE_OFFSET_MAX = (1 << 63) - (1 << 31)
 
 
 def segment_name(base_offset: int) -> str:
-    """Return a segment's file name: its base offset in 20 digits (RocketMQ's UtilAll.offset2FileName)."""
+    """The base offset in 20 digits (RocketMQ's UtilAll.offset2FileName)."""
     return f"{base_offset:020d}"
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a file name can be that of a segment: 20 digits, and offsets that fit into a record's field."""
+    """Return whether a name has 20 digits whose offsets fit into a record's field."""
     return len(name) == 20 and name.isascii() and name.isdecimal() and int(name) <= _BASE_OFFSET_MAX
 
 
@@ -47,44 +47,41 @@ class Segment:
         """Position of the blank record, if this process appended it. Set before `wrote`."""
         self.store_timestamp_ms = 0
         """Store time of the last record. Writers set it after `wrote`, and readers read it before `wrote`, so readers
-        never see a time newer than the bytes before `wrote`.
+        never get a time newer than the bytes before `wrote`.
         """
 
     @property
     def end_offset(self) -> int:
-        """Return the offset after the last byte of the file."""
         return self.base_offset + self.size_bytes
 
     @property
     def readable_store_timestamp_ms(self) -> int:
-        """Return the store time of a record before `readable`."""
+        """Store time of a record before `readable`."""
         return self.store_timestamp_ms
 
     def append(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Append data at `position`. The caller must be the only writer, and `position` must be the current value of
-        `wrote`.
-        """
+        """Append data at `position`, which must equal `wrote`. There may be only one writer."""
         end = position + len(data)
         assert 0 <= position <= end <= self.size_bytes, (position, end, self.size_bytes)
         self.file.store(position, data)
         self.wrote.set(end)  # after the bytes are stored: a flush in between must not count missing bytes as durable
 
     def close_with(self, position: int, blank: bytes) -> None:
-        """Append a blank record like `append`, and mark the segment as full."""
+        """Append a blank record, which makes the segment full."""
         assert 0 <= position <= self.size_bytes - len(blank), (position, len(blank), self.size_bytes)
         self.file.store(position, blank)
         self.blank_from = position
         self.wrote.set(self.size_bytes)
 
     def commit(self, least_pages: int) -> int:
-        """Return the end of the readable bytes. Without a write buffer, appended bytes are immediately readable."""
+        """Return `readable`. Without a write buffer, appended bytes are immediately readable."""
         return self.wrote.get()
 
     def flush(self, least_pages: int) -> int:
-        """Sync the readable bytes if at least least_pages pages are unflushed or the segment is full. Returns
-        `flushed`.
+        """Sync the readable bytes if at least least_pages pages are unflushed or the segment is full.
 
-        With least_pages 0 even one unflushed byte is synced. If the sync raises OSError, `flushed` does not advance.
+        Returns `flushed`. With least_pages 0 even one unflushed byte is synced. If the sync raises OSError, `flushed`
+        does not advance.
         """
         readable = self.readable.get()
         flushed = self.flushed.get()
@@ -102,13 +99,13 @@ class Segment:
         self.file.msync(start, end)
 
     def set_positions(self, wrote: int, flushed: int) -> None:
-        """Set the positions that recovery found: valid bytes end at `wrote`, durable bytes at `flushed`."""
+        """Set the ends of valid and durable bytes, as found by recovery."""
         assert 0 <= flushed <= wrote <= self.size_bytes, (flushed, wrote, self.size_bytes)
         self.wrote.set(wrote)
         self.flushed.set(flushed)
 
     def write_again(self, start: int, end: int) -> None:
-        """Store the bytes of [start, end) again, so that the next sync writes their pages to the disk."""
+        """Store the bytes again, so that the next sync writes their pages to the disk."""
         assert start >= 0, start
         assert end <= self.size_bytes, (end, self.size_bytes)
         for at in range(start, end, _CHUNK_BYTES):
@@ -133,9 +130,7 @@ class Segment:
         return True
 
     def _first_nonzero_from(self, position: int) -> int | None:
-        """Return the position of the first non-zero byte at or after `position`. Pages of a long file are released
-        after they are read.
-        """
+        """Pages of a long file are released after they are read."""
         for at in range(position, self.size_bytes, _GIVE_BACK_BYTES):
             end = min(at + _GIVE_BACK_BYTES, self.size_bytes)
             dirty = first_nonzero(self.file.view(at, end))

@@ -1,9 +1,9 @@
 """Segment queue: one offset space over equally long files in some directories.
 
-RocketMQ's MappedFileQueue. File names are base offsets, so the names in order are the queue. A gap between two names is
-damage: the load of the queue reports the gap and keeps the files before and after it. With p directories
-(MultiPathMappedFileQueue), segment number n is created in number (n mod p) of the sorted directories that accept new
-segments. That choice is not stored: a load searches all directories for each segment.
+RocketMQ's MappedFileQueue. File names are base offsets. A gap between two names is damage: the load of the queue
+reports the gap and keeps the files before and after it. With p directories (MultiPathMappedFileQueue), segment number
+n is created in number (n mod p) of the sorted directories that accept new segments. That choice is not stored: a load
+searches all directories for each segment.
 """
 
 from bisect import bisect_right
@@ -45,7 +45,7 @@ class SegmentDirectories:
         return [directory for directory in self.all if self._files.status(directory) is not None]
 
     def paths(self) -> list[str]:
-        """Return the paths of all directory entries, sorted by name."""
+        """Paths of all directory entries, sorted by name."""
         files = self._files
         found = [f"{at}/{name}" for at in self.present() for name in files.list_directory(at)]
         return sorted(found, key=name_of)
@@ -67,7 +67,7 @@ class SegmentDirectories:
 
 
 def used_ratio(space: DiskSpace) -> float:
-    """Return the used fraction of the disk space that ordinary users can use: 0 to 1, rounded up to whole percents.
+    """Return the used fraction of the space for ordinary users: 0 to 1, rounded up to whole percents.
 
     Source: RocketMQ UtilAll.getDiskPartitionSpaceUsedPercent.
     """
@@ -76,7 +76,7 @@ def used_ratio(space: DiskSpace) -> float:
 
 
 def used_ratio_if_known(files: Files, path: str) -> float | None:
-    """Return the used fraction of a directory's disk, or None if the directory or the figure is missing."""
+    """Return None if the directory or the figure is missing."""
     try:
         return used_ratio(files.space(path))
     except OSError:
@@ -123,7 +123,7 @@ class SegmentQueue:
         self.sync_error: OSError | None = None
         """Error of a sync that failed since the start. After such an error, reads may return older bytes."""
         self.strays: list[CorruptFileError] = []
-        """Directory entries that are not segments. The last load ignored them."""
+        """Directory entries that the last load ignored because they are not segments."""
         self.gaps: list[CorruptFileError] = []
         """Gaps between segments found by the last load."""
         self.lost_data = False
@@ -132,8 +132,7 @@ class SegmentQueue:
         self._segments_lock = world.tasks.lock(f"{label} row")
         """Locked while `segments` is replaced to add a segment or to remove the oldest one."""
         self.directory_is_durable = False
-        """Whether the directory entries of all created segments are durable. Set by the task that syncs the directory.
-        """
+        """Whether the directory entries of all created segments are durable."""
         self._segments_to_remove: tuple[Segment, ...] = ()
         """Unused segments whose files are being removed. The removal may not be durable yet."""
         self._world = world
@@ -154,7 +153,7 @@ class SegmentQueue:
         return _segment_index(segments, offset, self.segment_bytes) if segments else 0
 
     def at_or_after(self, offset: int) -> Segment | None:
-        """Return the segment that contains `offset`, else the first segment after `offset`."""
+        """Return the segment that contains `offset`, else the first segment after it."""
         segments = self.segments
         if not segments:
             return None
@@ -168,13 +167,13 @@ class SegmentQueue:
 
     @property
     def min_offset(self) -> int:
-        """Return the first offset of the queue, or -1 if it has no segment."""
+        """First offset of the queue, -1 without segments."""
         segments = self.segments
         return segments[0].base_offset if segments else -1
 
     @property
     def max_offset(self) -> int:
-        """Return the end offset of the readable bytes, or 0 if the queue has no segment."""
+        """End offset of the readable bytes, 0 without segments."""
         segments = self.segments
         if not segments:
             return 0
@@ -182,7 +181,7 @@ class SegmentQueue:
 
     @property
     def put_offset(self) -> int:
-        """Return the end offset of the appended bytes, whether they are readable or not."""
+        """End offset of the appended bytes, readable or not."""
         last = self.last()
         return 0 if last is None else last.base_offset + last.wrote.get()
 
@@ -192,7 +191,7 @@ class SegmentQueue:
         return self._directories.path(base_offset, self.segment_bytes)
 
     def create(self, base_offset: int) -> Segment:
-        """Create a segment file and add it at the end of the queue. The file's name is not durable yet."""
+        """Add a segment at the end of the queue. The name of its file is not durable yet."""
         path = self.path(base_offset)
         self._world.files.make_directories(self.directory)  # not durable yet
         file = self._world.files.map(path, self.segment_bytes)
@@ -216,15 +215,15 @@ class SegmentQueue:
 
     @property
     def first_is_removable(self) -> bool:
-        """Return whether the first segment is completely durable and another segment follows it."""
+        """Whether the first segment is completely durable and has a successor."""
         segments = self.segments
         return len(segments) > 1 and self.flushed_where.get() >= segments[0].end_offset
 
     def remove_first(self) -> bool:
-        """Durably remove the first segment, then advance the start of the queue. Returns False if it is not removable.
+        """Durably remove the first segment. Returns False if it is not removable.
 
-        Tasks that already read the segment can continue: its memory map is released after the last use. If a call
-        raises OSError, the segment stays in the queue, and the next call retries the removal.
+        Tasks that already read the segment can continue: its memory map is released after the last use. After an
+        OSError the segment stays in the queue, and the next call retries the removal.
         """
         if not self.first_is_removable:
             return False
@@ -232,7 +231,7 @@ class SegmentQueue:
         return True
 
     def make_second_durable(self) -> None:
-        """Sync the second segment file and its directory, so that its name and size are durable."""
+        """Make the name and size of the second segment durable."""
         assert len(self.segments) > 1, "there is no second segment"
         path = self.segments[1].file.path
         try:
@@ -245,8 +244,8 @@ class SegmentQueue:
     def remove_in_use(self) -> None:
         """Durably remove all segments while other tasks may read them. No task may append or flush any more.
 
-        The last segment is removed from the queue as soon as its file is unlinked, even if the unlink is not durable.
-        Otherwise later data could be written into a file without a name.
+        The last segment leaves the queue when its file is unlinked, even if the unlink is not durable. Otherwise
+        later data could be written into a file without a name.
         """
         while len(self.segments) > 1:
             self._remove_first_segment()
@@ -266,11 +265,9 @@ class SegmentQueue:
     # -- flushing ----------------------------------------------------------------------------------
 
     def flush(self, least_pages: int = 0) -> bool:
-        """Flush the segment at flushed_where, or the next segment if flushed_where is in a gap. Returns whether it
-        advanced.
+        """Flush the segment at flushed_where, or the segment after it if there is a gap. Returns whether it advanced.
 
-        A segment is flushed only after the previous one is completely durable, so all bytes before flushed_where are
-        durable.
+        A segment is flushed only after the previous one is completely durable.
         """
         where = self.flushed_where.get()
         segment = self.at_or_after(where)
@@ -295,10 +292,9 @@ class SegmentQueue:
             pass
 
     def sync_page(self, offset: int) -> None:
-        """Sync the page at `offset`. Raises OSError if this write-back failed, or an earlier one that was not yet
-        reported.
+        """Sync the page at `offset`, unless retention has removed its segment.
 
-        Does nothing if retention has already removed the segment.
+        Raises OSError if this write-back failed, or an earlier one that was not reported yet.
         """
         segment = self.find(offset)
         if segment is None:
@@ -313,8 +309,8 @@ class SegmentQueue:
     def make_durable(self, first: int) -> None:
         """Sync the segments from index `first` on, with their sizes and names.
 
-        Files of a killed process may be only in the page cache. Without these syncs a power cut could remove them,
-        together with new data in them.
+        Files of a killed process may be only in the page cache. A power cut could then remove them and new data in
+        them.
         """
         self.flush_all()
         for segment in self.segments[first:]:
@@ -328,11 +324,10 @@ class SegmentQueue:
         """Map all segment files into memory. A segment counts as full until recovery sets its positions.
 
         An incomplete file is removed together with all files after it if `is_expendable` is true for each of them.
-        Otherwise a gap is added to `gaps`, and the files before and after it are kept: load cannot tell which files
-        retention had already removed. Directory entries for which `is_stray` is true are ignored. Raises
-        CorruptFileError for any other name, for a file of the wrong size if that file or a later one contains data, and
-        for a name with data in two directories. before_loss is called before files with data are removed or short files
-        are extended.
+        Otherwise a gap is added to `gaps`, and the files on both sides are kept: retention may have removed the
+        missing ones. Directory entries for which `is_stray` is true are ignored. Raises CorruptFileError for any
+        other name, for a file of the wrong size if that file or a later one contains data, and for a name with data
+        in two directories. before_loss is called before files with data are removed or short files are extended.
         """
         files = self._world.files
         self.strays, self.gaps = [], []
@@ -340,7 +335,7 @@ class SegmentQueue:
         for index, error in self._find_irregular_files(bases):
             if all(self.is_expendable(base) for base in bases[index:]):
                 hit("half-made files removed")
-                self.lost_data = not all(self._holds_nothing(self.path(base)) for base in bases[index:])
+                self.lost_data = not all(self._is_all_zero_or_empty(self.path(base)) for base in bases[index:])
                 if self.lost_data and before_loss is not None:
                     before_loss()
                 for base in reversed(bases[index:]):
@@ -390,7 +385,7 @@ class SegmentQueue:
         Such a pair exists if the creation of a segment was interrupted and then repeated in another directory.
         """
         for empty, other in ((second, first), (first, second)):
-            if self._holds_nothing(empty):
+            if self._is_all_zero_or_empty(empty):
                 self._remove(empty)
                 return other
         raise CorruptFileError(second, 0, "file name", "a name that no other directory has", f"{first} too")
@@ -410,15 +405,13 @@ class SegmentQueue:
                 yield index, CorruptFileError(path, 0, "file size", self.segment_bytes, found)
 
     def is_stray(self, path: str) -> bool:
-        """Return whether `load` may ignore a directory entry without a segment name. True for a directory such as
-        `lost+found`.
-        """
+        """Return whether `load` may ignore this name: True for a directory such as `lost+found`."""
         status = self._world.files.status(path)
         return status is not None and status.is_directory
 
     def is_expendable(self, base_offset: int) -> bool:
         """Return whether a file may be removed: it has at most segment_bytes, all zero."""
-        return self._holds_nothing(self.path(base_offset))
+        return self._is_all_zero_or_empty(self.path(base_offset))
 
     def can_extend(self, base_offset: int) -> bool:
         """Return whether `load` may extend a short file with zeros. Recovery must then write the missing part."""
@@ -428,7 +421,7 @@ class SegmentQueue:
         status = self._world.files.status(self.path(base_offset))
         return 0 if status is None else status.size_bytes
 
-    def _holds_nothing(self, path: str) -> bool:
+    def _is_all_zero_or_empty(self, path: str) -> bool:
         status = self._world.files.status(path)
         if status is None or status.is_directory or status.size_bytes > self.segment_bytes:
             return False
@@ -440,7 +433,7 @@ class SegmentQueue:
         return expendable
 
     def remove_file(self, base_offset: int) -> None:
-        """Durably remove one segment file. If files are removed newest first, a crash never leaves a gap."""
+        """Durably remove one segment file. A crash leaves no gap if files are removed newest first."""
         self._remove(self.path(base_offset))
 
     def _remove(self, path: str) -> None:
@@ -451,8 +444,7 @@ class SegmentQueue:
     def truncate(self, offset: int, *, syncs_zeros: bool = False) -> bool:
         """Durably remove all bytes from `offset` on. Returns whether any of them was not zero.
 
-        Later segments are removed, newest first. The segment that contains `offset` is zeroed from there on.
-        syncs_zeros: see `Segment.clear_from`.
+        Later segments are removed, newest first. syncs_zeros: see `Segment.clear_from`.
         """
         assert offset >= 0, offset
         dirty = False
@@ -483,11 +475,11 @@ class SegmentQueue:
     def forget_unused(self) -> None:
         """Durably remove the segments of an empty queue, so that it can begin at any offset.
 
-        Raises OSError if a removal fails or may not be durable; the next call retries it. `segments` is empty even
-        after an error: otherwise later data could be written into a file without a name.
+        After an OSError the next call retries the removal. `segments` is empty even then: otherwise later data could
+        be written into a file without a name.
         """
         self._segments_to_remove += self.segments
-        self.segments = ()  # first, because other tasks read `segments` during the removal
+        self.segments = ()  # before the removal, because other tasks read `segments` during it
         for segment in reversed(self._segments_to_remove):
             self._remove(segment.file.path)
         self.flushed_where.set(0)
@@ -496,6 +488,5 @@ class SegmentQueue:
         self._segments_to_remove = ()
 
     def close(self) -> None:
-        """Unmap all segment files."""
         for segment in (*self._segments_to_remove, *self.segments):
             segment.file.close()

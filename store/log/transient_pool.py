@@ -23,8 +23,7 @@ _NOTHING = memoryview(b"")
 
 
 class TransientStorePool:
-    """A pool of equally large buffers for segments. Buffers are not cleared, because a commit writes only appended
-    bytes.
+    """Equally large buffers. They are not cleared, because a commit writes only appended bytes.
 
     Invariant: each buffer belongs to one segment or is free; the pool never contains more buffers than it created.
     """
@@ -38,7 +37,7 @@ class TransientStorePool:
         """A stack: the most recently returned buffer, which may still be in the CPU cache, is reused first."""
 
     def fill(self) -> None:
-        """Allocate the buffers. Raises MemoryError or OSError(ENOMEM) if there is not enough memory."""
+        """Raises MemoryError or OSError(ENOMEM) if there is not enough memory."""
         buffers = [self._world.files.buffer(self._buffer_bytes) for _ in range(self._count)]
         with self._lock:
             self._buffers = buffers
@@ -48,25 +47,25 @@ class TransientStorePool:
         return len(self._buffers)
 
     def borrow(self) -> memoryview | None:
-        """Remove a free buffer from the pool and return it, or None if no buffer is free."""
+        """Return None if no buffer is free."""
         with self._lock:
             return self._buffers.pop() if self._buffers else None
 
     def give_back(self, buffer: memoryview) -> None:
-        """Put a buffer back into the pool. The caller must not write to it any more."""
+        """The caller must not write to the buffer any more."""
         assert len(buffer) == self._buffer_bytes, (len(buffer), self._buffer_bytes)
         with self._lock:
             assert len(self._buffers) < self._count, "a buffer came back twice"
             self._buffers.append(buffer)
 
     def drain(self) -> None:
-        """Free the buffers in the pool. Buffers in use are freed together with their segments."""
+        """Buffers in use are freed together with their segments."""
         with self._lock:
             self._buffers = []
 
 
 class BufferedSegment(Segment):
-    """A new segment with a write buffer. It returns the buffer to the pool once all of its bytes are committed.
+    """Returns its buffer to the pool once all of its bytes are committed.
 
     Invariant: 0 <= flushed <= committed <= wrote <= size_bytes, and the file equals the buffer up to `committed`.
     """
@@ -110,11 +109,10 @@ class BufferedSegment(Segment):
         self.wrote.set(self.size_bytes)
 
     def commit(self, least_pages: int) -> int:
-        """Write appended bytes to the file if there are at least least_pages pages or the segment is full. Returns
-        `committed`.
+        """Write appended bytes to the file if there are at least least_pages pages or the segment is full.
 
-        With least_pages 0 even one byte is written. Only one task may call it. If the write raises OSError, `committed`
-        does not change, and the next call writes the same bytes again.
+        Returns `committed`. With least_pages 0 even one byte is written. Only one task may call it. If the write
+        raises OSError, the next call writes the same bytes again.
         """
         store_timestamp_ms = self.store_timestamp_ms
         wrote = self.wrote.get()
@@ -135,10 +133,10 @@ class BufferedSegment(Segment):
         return wrote
 
     def _write(self, at: int, end: int) -> None:
-        """Write bytes [at, end) of the buffer to the file. A short write is continued."""
+        """A short write is continued."""
         assert 0 <= at <= end <= len(self._buffer), (at, end, len(self._buffer))
         while at < end:
-            # When the simulation forces this branch, only the first half is written. A single byte cannot be halved.
+            # When the simulation forces this branch, only the first half is written.
             stop = (at + end) // 2 if end - at > 1 and forces("short write continued") else end
             written = self.file.pwrite(at, self._buffer[at:stop])
             if written <= 0:
@@ -148,7 +146,7 @@ class BufferedSegment(Segment):
                 hit("short write continued")
 
     def _sync(self, start: int, end: int) -> None:
-        """Sync the file with fdatasync, because commit writes through the file descriptor."""
+        """Commit writes through the file descriptor, so fdatasync is enough."""
         self.file.fdatasync()
 
 
@@ -156,11 +154,11 @@ class BufferedSegmentQueue(SegmentQueue):
     """A queue of segments with and without write buffers. Only one task may commit."""
 
     _open_base = 0
-    """Base offset of the first segment that may not be completely committed. All earlier segments are."""
+    """Base offset of the first segment that may not be completely committed."""
 
     @property
     def committed_where(self) -> int:
-        """Return the end offset of the committed bytes, or 0 without segments."""
+        """End offset of the committed bytes, 0 without segments."""
         segments = self.segments
         if not segments:
             return 0
@@ -173,13 +171,13 @@ class BufferedSegmentQueue(SegmentQueue):
 
     @property
     def max_offset(self) -> int:
-        """Return the end offset of the readable bytes, or 0 without segments."""
+        """End offset of the readable bytes, 0 without segments."""
         return self.committed_where
 
     def commit(self, least_pages: int = 0) -> int:
-        """Commit the segments in log order. Returns `committed_where`.
+        """Return `committed_where`. A segment is committed only after the previous one is complete.
 
-        A segment is committed only after the previous one is complete. Raises OSError like `BufferedSegment.commit`.
+        Raises OSError like `BufferedSegment.commit`.
         """
         where = self.committed_where
         while (segment := self.find(where)) is not None:
@@ -204,20 +202,18 @@ class CommitRealTimeService(Service):
         self._queue = queue
         self._flags = flags
         self._committed_where = 0
-        """The value of `committed_where` at the last call of on_committed."""
+        """`committed_where` at the last call of on_committed."""
         self._thorough_ns = 0
         """Monotonic time of the last progress, or of the last commit of all bytes."""
 
     def start(self) -> None:
-        """Start the task. The first commit of all bytes follows after one long interval."""
+        """The first commit of all bytes follows after one long interval."""
         self._committed_where = self._queue.committed_where
         self._thorough_ns = self.world.clock.monotonic_ns()
         super().start()
 
     def step(self) -> None:
-        """Wait for a put or one interval, then commit whole pages. Commit all bytes if the last such commit was long
-        ago.
-        """
+        """Wait for a put or one interval, then commit whole pages, or all bytes after a longer interval."""
         self.signal.wait(self._config.commit_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
         least_pages = self._config.commit_commit_log_least_pages

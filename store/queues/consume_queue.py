@@ -1,8 +1,8 @@
 """Consume queue: the log positions of the messages of one topic and queue id.
 
 Entry n is at logic offset 20 n and points to the record whose queueOffset is n. If that record is missing, entry n is
-blank, so later entries keep their place. Only one task writes: recovery, and after it dispatch. Any task may read. In a
-queue with an extension, an entry contains the address of a unit instead of a tag code.
+blank, so later entries keep their place. Only one task writes: recovery, and after it dispatch. Any task may read.
+With an extension, an entry contains the address of a unit instead of a tag code.
 """
 
 from ..errors import CorruptFileError, MisplacedRecordError
@@ -26,15 +26,15 @@ from ..world import World
 from .consume_queue_ext import ConsumeQueueExt
 
 GAP_ENTRIES_MAX = 4096
-"""Number of queue offsets that may always be missing between two records, even if the log between them is shorter."""
+"""So many queue offsets may always be missing between two records, even if the log between them is shorter."""
 _HOLE_ENTRIES_MAX = 1024
 
 
 class QueueSegments(SegmentQueue):
-    """The files of one queue. Files that a crash damaged are removed, because they can be rebuilt from the log."""
+    """The files of one queue. Damaged files are removed, because they can be rebuilt from the log."""
 
     def is_stray(self, path: str) -> bool:
-        """Return True: a directory entry without a segment name may be ignored, because lost segments are rebuilt."""
+        """Any name: lost segments are rebuilt."""
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
@@ -47,10 +47,12 @@ class QueueSegments(SegmentQueue):
 
         A file is short if it was damaged or `mappedFileSizeConsumeQueue` was increased.
         """
-        return 0 < self._size_of(base_offset) < self.segment_bytes and not self._holds_nothing(self.path(base_offset))
+        return 0 < self._size_of(base_offset) < self.segment_bytes and not self._is_all_zero_or_empty(
+            self.path(base_offset)
+        )
 
     def require_fit(self) -> None:
-        """Raise CorruptFileError if any file is longer than segment_bytes. Called before the load changes any file."""
+        """Raise CorruptFileError if any file is too long, before the load changes any file."""
         for base in self._find_bases():
             if self._size_of(base) > self.segment_bytes:
                 raise CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, self._size_of(base))
@@ -78,25 +80,26 @@ class ConsumeQueue:
         self.queue_id = queue_id
         self.queue = QueueSegments(world, directory, segment_bytes, f"consumequeue {topic}/{queue_id}")
         self.max_physical_offset = -1
-        """Log offset of the end of the last indexed record. Used only by the writing task."""
+        """Log offset after the last indexed record. Used only by the writing task."""
         self.min_logic_offset = 0
 
     @property
     def min_offset(self) -> int:
-        """Return the index of the first entry whose record is still in the log."""
+        """Index of the first entry whose record is still in the log."""
         return self.min_logic_offset // ENTRY_BYTES
 
     @property
     def max_offset(self) -> int:
-        """Return the index after the last entry."""
+        """Index after the last entry."""
         return self.queue.max_offset // ENTRY_BYTES
 
     # -- writing -----------------------------------------------------------------------------------
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int) -> None:
-        """Add the entry of one record at its queueOffset. A record that is already indexed is ignored.
+        """Add the entry of one record at its queueOffset, unless the record is already indexed.
 
-        Raises MisplacedRecordError, without a change, if queue_offset is already used or too far after the last entry.
+        Raises MisplacedRecordError, without a change, if queue_offset is already used or too far after the last
+        entry.
         """
         end = physical_offset + size_bytes
         assert 0 <= physical_offset < end, (physical_offset, size_bytes)
@@ -131,7 +134,7 @@ class ConsumeQueue:
             raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", expected, queue_offset)
 
     def put_extended(self, physical_offset: int, size_bytes: int, unit: ExtUnit, queue_offset: int) -> None:
-        """Add the entry of one record like `put`, with a unit in the extension if possible."""
+        """Like `put`, with a unit in the extension if possible."""
         if physical_offset + size_bytes <= self.max_physical_offset:
             return
         code = NO_ADDRESS if self.ext is None else self.ext.put(unit)
@@ -142,7 +145,7 @@ class ConsumeQueue:
     def put_run(self, queue_offset: int, entries: bytes) -> None:
         """Append the entries of records that directly follow the last indexed record.
 
-        Raises OSError if the disk is full; earlier entries are then already appended.
+        Raises OSError if the disk is full; some entries may then be appended.
         """
         assert queue_offset == self.max_offset, (queue_offset, self.max_offset)
         while entries:
@@ -172,13 +175,12 @@ class ConsumeQueue:
         return segment, position
 
     def fill_blank(self, queue_offset: int) -> None:
-        """Append blank entries up to queue_offset. If the queue was empty, it then begins at queue_offset.
-
-        If the queue has no segment, the segment that contains queue_offset is created.
-        """
+        """Append blank entries up to queue_offset. If the queue was empty, it then begins at queue_offset."""
         logic_offset = queue_offset * ENTRY_BYTES
         if self.min_offset >= self.max_offset:
-            self.min_logic_offset = logic_offset  # first, so that no reader takes blank entries for messages
+            self.min_logic_offset = (
+                logic_offset  # before the entries, so that no reader regards blank entries as messages
+            )
         if not self.queue.segments:
             self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
         following = self.max_offset
@@ -188,9 +190,8 @@ class ConsumeQueue:
     def place(self, queue_offset: int, raw: bytes | bytearray, *, write_again: bool = False) -> int:
         """Overwrite the entries from queue_offset on with `raw`, during recovery. Returns how many changed.
 
-        With write_again, unchanged entries are written too, so that the next sync writes their pages to the disk. The
-        positions of the segments are not changed; `recovered` sets them later. queue_offset is at most the end of the
-        existing entries.
+        With write_again, unchanged entries are written too, so that the next sync writes their pages to the disk.
+        `recovered` sets the positions of the segments later. queue_offset is at most the end of the existing entries.
         """
         assert queue_offset >= 0, queue_offset
         assert len(raw) % ENTRY_BYTES == 0, len(raw)
@@ -234,8 +235,7 @@ class ConsumeQueue:
             self.ext.recovered(self._last_ext_address())
 
     def kept_code(self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool) -> int:
-        """Return the code for a recovered entry: the address in the existing entry if its unit fits the record, else
-        the tags code.
+        """Return the existing unit address if its unit fits the record, else the record's tags code.
 
         vouched: whether the existing entry and unit are known to be durable.
         """
@@ -261,16 +261,16 @@ class ConsumeQueue:
         return None
 
     def flush(self, least_pages: int) -> None:
-        """Flush the units of the extension, then the entries that refer to them."""
+        """Flush units before the entries that refer to them."""
         if self.ext is not None:
             self.ext.queue.flush_all(least_pages)
         self.queue.flush_all(least_pages)
 
     def truncate(self, queue_offset: int, *, syncs_zeros: bool = False) -> bool:
-        """Durably remove the entries from queue_offset on. Returns whether there were any. syncs_zeros: see
-        `Segment.clear_from`.
+        """Durably remove the entries from queue_offset on. Returns whether there were any.
 
         If the queue begins after entry 0, an empty segment is kept, because its name contains the queue's counter.
+        syncs_zeros: see `Segment.clear_from`.
         """
         logic_offset = max(queue_offset * ENTRY_BYTES, self.queue.min_offset)
         if logic_offset == 0:
@@ -279,7 +279,7 @@ class ConsumeQueue:
         return self.queue.truncate(logic_offset, syncs_zeros=syncs_zeros)
 
     def forget_all(self) -> bool:
-        """Durably remove all segments, and with them the counter of the queue. Returns whether there was a segment."""
+        """Durably remove all segments, and with them the queue's counter. Returns whether there was a segment."""
         if not self.queue.segments:
             return False
         self.queue.remove_all()
@@ -287,9 +287,9 @@ class ConsumeQueue:
         return True
 
     def remove(self) -> None:
-        """Durably remove all files, oldest first. After an OSError the queue still exists if a file is left.
+        """Durably remove all files, oldest first. No entry may be added during this call or later.
 
-        No entry may be added during this call or later.
+        After an OSError the queue still exists if a file is left.
         """
         if self.ext is not None:
             self.ext.queue.remove_in_use()  # first, because no later call would remove units without entries
@@ -298,7 +298,7 @@ class ConsumeQueue:
     # -- reading -----------------------------------------------------------------------------------
 
     def entry(self, queue_offset: int) -> QueueEntry | None:
-        """Return one entry, whether it is valid or not, or None if no segment contains it."""
+        """Return one entry, valid or not; None if no segment contains it."""
         logic_offset = queue_offset * ENTRY_BYTES
         segment = self.queue.find(logic_offset)
         if segment is None or queue_offset < 0:
@@ -328,7 +328,7 @@ class ConsumeQueue:
         return None
 
     def unit_at(self, tags_code: int) -> ExtUnit | None:
-        """Return the unit at the address in a tagsCode. None if the unit is missing or the code is not an address."""
+        """Return None if the unit is missing or the code is not an address."""
         return None if self.ext is None or not is_ext_address(tags_code) else self.ext.get(tags_code)
 
     def entries_from(self, queue_offset: int) -> memoryview:
@@ -342,8 +342,8 @@ class ConsumeQueue:
     def correct_min_offset(self, log_min_offset: int) -> None:
         """Move the start of the queue to the first entry whose record is in the log, or to the end if there is none.
 
-        RocketMQ examines only the first segment. After a crash or a failed removal all entries of that segment may be
-        expired, so its queue would begin with messages that no pull can return.
+        RocketMQ examines only the first segment. After a crash or a failed removal all its entries may be expired, so
+        its queue would begin with messages that no pull can return.
         """
         for segment in self.queue.segments:
             raw = segment.file.view(0, segment.wrote.get())
@@ -369,11 +369,10 @@ class ConsumeQueue:
         return True  # all entries are blank
 
     def remove_expired_segments(self, log_min_offset: int) -> int:
-        """Remove the segments whose records have all left the log, and advance the start. Returns the number of
-        segments.
+        """Remove the segments whose records have all left the log, and return their number.
 
         Before each removal the following segment is synced, because a crash that leaves no segment would lose the
-        queue's counter. Raises OSError if a removal fails; that segment then remains the first.
+        queue's counter. After an OSError that segment remains the first.
         """
         removed = 0
         try:

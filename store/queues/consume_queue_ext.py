@@ -1,9 +1,8 @@
 """Queue extension: stores units of variable size for the entries of one queue.
 
-An entry can do without its unit. If a unit is missing or belongs to a different record, recovery replaces the address
-in the entry by the plain tagsCode. If a reader finds no unit, it treats the tags as unknown. An address is not reused
-while an entry may contain it. The task that writes the queue also writes the units; any task may read. Source: RocketMQ
-ConsumeQueueExt.
+If a unit is missing or belongs to a different record, recovery replaces the address in the entry by the plain
+tagsCode, and a reader treats the tags as unknown. An address is not reused while an entry may contain it. The task
+that writes the queue also writes the units; any task may read. Source: RocketMQ ConsumeQueueExt.
 """
 
 from ..errors import CorruptFileError
@@ -34,15 +33,13 @@ class ExtSegments(SegmentQueue):
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether the path is a file, whatever it contains."""
+        """Any file, whatever it contains."""
         status = self._world.files.status(self.path(base_offset))
         return status is None or not status.is_directory
 
 
 class ConsumeQueueExt:
-    """The extension of one queue. Invariant: each address is assigned to one unit, and units are stored in order of
-    addresses.
-    """
+    """Invariant: each address is assigned to one unit, and units are stored in order of addresses."""
 
     def __init__(self, world: World, directory: str, segment_bytes: int, topic: str, queue_id: int) -> None:
         self.queue = ExtSegments(world, directory, segment_bytes, f"consumequeue_ext {topic}/{queue_id}")
@@ -99,8 +96,8 @@ class ConsumeQueueExt:
     def load(self) -> None:
         """Map the files, and find the end of the units in the last file.
 
-        A file of the wrong size or after a gap is removed together with all later files. Raises CorruptFileError for a
-        file whose name is a number but not a multiple of the segment size.
+        A file of the wrong size or after a gap is removed together with all later files. Raises CorruptFileError for
+        a file whose name is a number but not a multiple of the segment size.
         """
         self.queue.load()
         last = self.queue.last()
@@ -124,8 +121,8 @@ class ConsumeQueueExt:
     def recovered(self, last_address: int | None) -> None:
         """Truncate after the last unit that an entry refers to, and rewrite the units that may not be durable.
 
-        last_address is the last address in an entry. If its unit is missing, all units are removed, and new addresses
-        start after last_address: the entry must not get the unit of another record.
+        last_address is the last address in an entry. If its unit is missing, all units are removed. New addresses
+        start after last_address, so that the entry never refers to the unit of another record.
         """
         unit = None if last_address is None else self.get(last_address)
         if last_address is None or unit is None:
@@ -162,9 +159,7 @@ class ConsumeQueueExt:
 
 
 def _end_of_units(segment: Segment) -> int:
-    """Return the end of the units in a file: its length after an end mark, else the first position without a valid
-    unit.
-    """
+    """Return the file's length after an end mark, else the first position without a valid unit."""
     view, at = segment.file.view(0, segment.size_bytes), 0
     try:
         while size_bytes := unit_bytes_at(view, at, segment.size_bytes, file=segment.file.path):

@@ -24,7 +24,7 @@ class ConsumeQueueTable:
         ext_directory: str | None = None,
         ext_segment_bytes: int = 0,
     ) -> None:
-        """If ext_directory is None, queues have no extension."""
+        """Without ext_directory, queues have no extension."""
         self.directory = directory
         self.ext_directory = ext_directory
         self._world = world
@@ -43,7 +43,7 @@ class ConsumeQueueTable:
         return self._queues.get((topic, queue_id))
 
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return a queue. A new queue has no files yet. Raises ValueError if the topic is not a valid name."""
+        """A new queue has no files yet. Raises ValueError if the topic is not a valid name."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             with self._lock:
@@ -64,14 +64,14 @@ class ConsumeQueueTable:
         return ConsumeQueue(self._world, path, self._segment_bytes, topic, queue_id, ext)
 
     def all(self) -> list[ConsumeQueue]:
-        """Return all queues, sorted by topic and id."""
+        """Sorted by topic and id."""
         return [queue for _, queue in sorted(self._queues.items())]
 
     def load(self, *, before_loss: Callable[[], None] | None = None) -> list[CorruptFileError]:
         """Map the files of all queues. Returns an error for each ignored directory entry that is not part of a queue.
 
-        before_loss is called before files with entries are removed. Raises CorruptFileError if a file has the name of a
-        queue's directory, and for the errors of `SegmentQueue.load`.
+        before_loss is called before files with entries are removed. Raises CorruptFileError if a file has the name of
+        a queue's directory, and for the errors of `SegmentQueue.load`.
         """
         strays: list[CorruptFileError] = []
         segment_queues = [self.find_or_create(*named).queue for named in self._named_in(self.directory, strays)]
@@ -138,7 +138,7 @@ class ConsumeQueueTable:
 
     @property
     def sync_error(self) -> OSError | None:
-        """Return the error of the first queue that has had a failed sync since the start, or None."""
+        """The first queue's error of a sync that failed since the start."""
         return next(
             (
                 segment_queue.sync_error
@@ -149,12 +149,11 @@ class ConsumeQueueTable:
         )
 
     def forget(self, queue: ConsumeQueue) -> None:
-        """Remove a queue from the table after its files were removed."""
         with self._lock:
             del self._queues[queue.topic, queue.queue_id]
 
     def remove_directories(self, queue: ConsumeQueue) -> None:
-        """Remove the directories of a removed queue, and the directories of its topic if they are then empty.
+        """Remove the directories of a removed queue, and those of its topic if they are then empty.
 
         Raises OSError at the first directory that is not empty.
         """
@@ -172,5 +171,5 @@ class ConsumeQueueTable:
 
 
 def _segment_queues(queues: list[ConsumeQueue]) -> list[SegmentQueue]:
-    """Return the segment queues of the entries, then the segment queues of the extensions."""
+    """First the segment queues of the entries, then those of the extensions."""
     return [*(queue.queue for queue in queues), *(queue.ext.queue for queue in queues if queue.ext is not None)]

@@ -1,13 +1,13 @@
 """Dispatch service ("reput"): adds each log record to queues and index.
 
 Under SYNC_FLUSH, dispatch stops at the durable end of the log, so no consumer reads a message that a power cut can
-remove. In an extended queue the unit is written before the entry that refers to it. A message is added to its own queue
-before its light queues. Listeners (RocketMQ's MessageArrivingListener) are called after that, and answer pulls that
-wait for a message. They run in the dispatch task before the next message is dispatched, so they must be fast. An
-exception in a listener is recorded and affects neither other listeners nor dispatch.
+remove. In an extended queue the unit is written before the entry that refers to it. A message is added to its own
+queue before its light queues. After that, listeners (RocketMQ's MessageArrivingListener) answer pulls that wait for a
+message. They run in the dispatch task before the next message is dispatched, so they must be fast. An exception in a
+listener is recorded and affects neither other listeners nor dispatch.
 
 With the C core, plain records are dispatched in batches. Each dispatcher processes the whole batch before the next
-dispatcher starts, so all queue entries of a batch exist before the key index is updated or a listener is called.
+dispatcher starts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,16 +34,15 @@ from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 
 UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
-"""Transaction types of records that are added to no queue."""
+"""Records of these transaction types are added to no queue."""
 
 RETRY_MS = 1_000
 """Pause before a retry after an error."""
 _RETRIES_MAX = 30
-"""Number of attempts at one log position before the store refuses puts."""
+"""After so many attempts at one log position the store refuses puts."""
 
 
 def is_queued(record: ScannedRecord) -> bool:
-    """Return whether a record must be added to a consume queue."""
     return (
         record.sys_flag & TRANSACTION_MASK not in UNDISPATCHED
         and record.queue_id >= 0
@@ -64,7 +63,7 @@ ArrivingListener = Callable[[ScannedRecord], None]
 
 
 class DispatchService(Service):
-    """One task that reads the log and passes each record to all dispatchers, then to the listeners.
+    """Passes each record of the log to all dispatchers, then to the listeners.
 
     Invariant: in one process each record is dispatched once, in log order, without gaps.
     """
@@ -85,9 +84,7 @@ class DispatchService(Service):
         self.reput_from = world.tasks.cell("reput from")
         """Log offset of the first record that is not dispatched yet."""
         self.dispatched_store_timestamp_ms = 0
-        """Store time of the last dispatched record before the first skipped record.
-
-        Set after the record's entry is in its queue.
+        """Store time of the last dispatched record before the first skipped one, set after its entry is written.
         """
         self.last_error: StoreError | OSError | None = None
         self.passed_over: CorruptFileError | None = None
@@ -96,11 +93,11 @@ class DispatchService(Service):
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
         """Called in this order for every record, including records that are added to no queue."""
         self.plain_dispatchers: dict[Dispatcher, PlainDispatcher] = {self.dispatch_to_queue: self._put_runs}
-        """Batch version of each dispatcher. A dispatcher without a batch version is called for each record."""
+        """Batch versions. A dispatcher without one is called for each record."""
         self.on_arriving: list[ArrivingListener] = []
         """Called after all dispatchers, for each record that was added to a queue."""
         self.awaits: Callable[[str, int], bool] = _always
-        """Returns whether a listener needs the messages of a topic's queue. Used only for batches."""
+        """Whether a listener needs the messages of a topic's queue. Used only for batches."""
         self.waiting_bytes_max = 0
         """Maximum size of the backlog since the start, in bytes of log."""
         self.on_scheduled: Callable[[], None] = do_nothing
@@ -110,7 +107,7 @@ class DispatchService(Service):
         self._flags = flags
         self._delays_ms = delays_ms
         self._failures = 0
-        """Number of consecutive failures at log offset `_failed_at`."""
+        """Consecutive failures at log offset `_failed_at`."""
         self._failed_at = -1
         self._plain = None if world.core is None else PlainRecords(world.core)
         self._run_queues: list[ConsumeQueue] = []
@@ -120,14 +117,13 @@ class DispatchService(Service):
         """Return the log offset up to which consumers may read records."""
         queue = self._commit_log.queue
         if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-            # RocketMQ also dispatches records that are not durable, so consumers can read messages that a power cut
-            # then removes.
+            # RocketMQ also dispatches records that a power cut then removes.
             return queue.flushed_where.get()
         return queue.max_offset
 
     @property
     def behind_bytes(self) -> int:
-        """Return the size of the backlog in bytes of log."""
+        """Size of the backlog in bytes of log."""
         return self._commit_log.queue.max_offset - self.reput_from.get()
 
     def step(self) -> None:
@@ -180,8 +176,8 @@ class DispatchService(Service):
                 else:
                     self._dispatch_batch(segment, at - segment.base_offset, found)
                     at = segment.base_offset + found.end
-                    # Set last: after an error the batch is dispatched again, and queues ignore records that they
-                    # already contain.
+                    # After an error the batch is dispatched again, and queues ignore records that they already
+                    # contain.
                     self.reput_from.set(at)
         finally:
             self.reput_from.set(at)
@@ -260,7 +256,7 @@ class DispatchService(Service):
             self.dispatched_store_timestamp_ms = run.column("store_timestamp_ms")[-1]
 
     def _call_listeners(self, segment: Segment, begin: int, run: PlainRecords) -> None:
-        """Call the listeners with the records of a batch that are in a queue for which `awaits` is true."""
+        """Pass on the records of a batch that are in a queue for which `awaits` is true."""
         awaited = {place for one in self._run_queues if self.awaits(*(place := (one.topic, one.queue_id)))}
         for record in self._records(segment, begin, run.end) if awaited else ():
             if (record.topic, record.queue_id) in awaited and is_queued(record):
@@ -281,7 +277,6 @@ class DispatchService(Service):
         self.dispatched_store_timestamp_ms = min(self.dispatched_store_timestamp_ms, before_ms)
 
     def dispatch_to_queue(self, record: ScannedRecord) -> None:
-        """Add a record to its consume queue, if `is_queued`."""
         if not is_queued(record):
             return
         queue = self._queues.find_or_create(record.topic, record.queue_id)
@@ -297,7 +292,7 @@ class DispatchService(Service):
             queue.put_run(queue_offset, entries)
 
     def finish(self) -> None:
-        """Dispatch the remaining records. After an error the next recovery dispatches them."""
+        """After an error the next recovery dispatches the remaining records."""
         try:
             while self.dispatch_available():
                 pass
@@ -330,7 +325,6 @@ class ExtendedQueueDispatcher:
         self._delays_ms = delays_ms
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Add a record to its consume queue, if `is_queued`."""
         if not is_queued(record):
             return
         queue = self._queues.find_or_create(record.topic, record.queue_id)
@@ -342,7 +336,6 @@ class LightQueueDispatcher:
     """Adds each record to its light queues."""
 
     def __init__(self, queues: ConsumeQueueTable, delays_ms: Mapping[int, int], *, lmq: bool) -> None:
-        """lmq: `enable_lmq`."""
         self._queues = queues
         self._delays_ms = delays_ms
         self._lmq = lmq
@@ -362,7 +355,6 @@ class MessageArrival(NamedTuple):
     topic: str
     queue_id: int
     next_offset: int
-    """The queue offset after the message."""
     tags_code: int
     store_timestamp_ms: int
     properties: Mapping[str, str]
@@ -370,11 +362,11 @@ class MessageArrival(NamedTuple):
 
 MessageArrivingListener = Callable[[MessageArrival], None]
 Awaits = Callable[[str, int], bool]
-"""Returns whether a listener needs the messages of a topic's queue."""
+"""Whether a listener needs the messages of a topic's queue."""
 
 
 class ArrivalNotifier:
-    """The arrival listeners of one store. It is registered with dispatch while it has listeners."""
+    """The arrival listeners of one store, registered with dispatch if there are any."""
 
     def __init__(self, config: StoreConfig, on_arriving: list[ArrivingListener], delays_ms: Mapping[int, int]) -> None:
         """on_arriving is `DispatchService.on_arriving`."""
@@ -397,7 +389,7 @@ class ArrivalNotifier:
         self._listeners = (*self._listeners, (listener, awaits))
 
     def remove(self, listener: MessageArrivingListener) -> None:
-        """Remove a listener. Raises ValueError if it is not registered."""
+        """Raises ValueError if the listener is not registered."""
         listeners = list(self._listeners)
         del listeners[[one for one, _ in listeners].index(listener)]
         self._listeners = tuple(listeners)
@@ -405,7 +397,6 @@ class ArrivalNotifier:
             self._on_arriving.remove(self.notify)
 
     def awaits(self, topic: str, queue_id: int) -> bool:
-        """Return whether any listener needs the messages of a topic's queue."""
         return self._config.long_polling_enable and any(awaits(topic, queue_id) for _, awaits in self._listeners)
 
     def notify(self, record: ScannedRecord) -> None:

@@ -31,13 +31,13 @@ class FlushConsumeQueueService(Service):
         self.last_error: OSError | None = None
         self.on_interval: Callable[[], None] = do_nothing
         self.index: IndexFiles | None = None
-        """The index files, each of which is synced when it is full. None without an index."""
+        """The index files, each of which is synced when it is full."""
         self._config = config
         self._queues = queues
         self._dispatch = dispatch
         self._checkpoint = checkpoint
         self.durable_to = world.tasks.cell("queues durable to")
-        """Log offset up to which all queue entries are known to be durable."""
+        """All queue entries up to this log offset are known to be durable."""
         self._thorough_ns = world.clock.monotonic_ns()
 
     def step(self) -> None:
@@ -64,7 +64,7 @@ class FlushConsumeQueueService(Service):
 
     def flush_thoroughly(self) -> None:
         """Make all queues durable, then advance and write the checkpoint."""
-        # Both values are read before the flush, because it may miss entries that are added during it.
+        # Read before the flush, which may miss entries that are added during it.
         dispatched_to = self._dispatch.reput_from.get()
         assert dispatched_to >= 0, dispatched_to
         dispatched_ms = self._dispatch.dispatched_store_timestamp_ms
@@ -84,7 +84,6 @@ class FlushConsumeQueueService(Service):
         return self._checkpoint.index_is_durable_to(self.index.durable_timestamp_ms)
 
     def finish(self) -> None:
-        """Flush queues, checkpoint and index a last time."""
         try:
             self.flush_thoroughly()
             if self.index is not None:

@@ -1,11 +1,11 @@
 """Pull: returns records from a queue offset on, and finds a queue offset by time.
 
 A failed sync may remove bytes from the page cache that readers have already read. After such an error a pull returns
-only durable records, and stops before other records and zeroed entries. Whether the disk has these is known only after
-a restart.
+only durable records, and stops before other records and zeroed entries: only after a restart is it known whether the
+disk has them.
 
-The search by time follows RocketMQ's getOffsetInQueueByTime exactly: it finds the *nearest* message, not the first at
-or after the time, and chooses the segment by file mtime. But an entry without a record is skipped, while RocketMQ then
+The search by time follows RocketMQ's getOffsetInQueueByTime: it finds the *nearest* message, not the first at or
+after the time, and chooses the segment by file mtime. But an entry without a record is skipped, while RocketMQ then
 returns 0. Files without entries and files with only expired entries are skipped too.
 """
 
@@ -49,7 +49,7 @@ class Puller:
         Raises OSError if a sync has failed and the first entry is not known to be durable.
         """
         low, high = queue.min_offset, queue.max_offset
-        refused = _refusal(offset, low, high)
+        refused = _answer_outside_queue(offset, low, high)
         if refused is not None:
             status, next_begin_offset = refused
             return GetMessageResult(status, next_begin_offset, low, high)
@@ -63,7 +63,7 @@ class Puller:
         max_messages = max(max_messages, 0)  # the C core accepts only 64 bits
         log = self._commit_log.queue
         has_failed = log.sync_error is not None
-        # The limit is read after the entries, so that their records are before the limit even if the log has grown.
+        # The limit is read after the entries, so that their records are before it even if the log has grown.
         self._scan(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=has_failed)
         if (
             log.sync_error is not None and not has_failed
@@ -155,9 +155,9 @@ class Puller:
     def _read_plain_entries(
         self, result: GetMessageResult, raw: memoryview, max_messages: int, wanted: TagFilter, log_limit: int
     ) -> tuple[int, int, int]:
-        """Let the C core read the records of the first entries, as long as they are plain and in one log segment.
+        """Let the C core read the records of the first entries, while they are plain and in one log segment.
 
-        Returns the number of entries read, the total size of their records, and the log offset of the last record.
+        Returns the number of entries, the total size of their records, and the log offset of the last record.
         """
         assert self._core is not None
         config = self._config
@@ -182,9 +182,7 @@ class Puller:
         return scanned, taken_bytes, last
 
     def _is_full(self, count: int, end_bytes: int, max_messages: int, *, in_disk: bool) -> bool:
-        """Return whether the answer must end before a record with which it would have end_bytes. It never ends before
-        the first record.
-        """
+        """Return whether a record with which the answer has end_bytes is too much. The first record always fits."""
         if count == 0:
             return False
         if count >= max_messages:
@@ -199,7 +197,7 @@ class Puller:
         return end_bytes > bytes_max or count >= count_max
 
 
-def _refusal(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] | None:
+def _answer_outside_queue(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] | None:
     """Return status and next offset for an offset outside of the queue. None if the offset is inside."""
     if high == 0:
         return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0

@@ -1,8 +1,8 @@
 """Index recovery: keeps valid files and rebuilds the rest from the log scan.
 
-Recovery keeps the oldest files as long as each is valid and continues the previous one, from the first key in the log.
-After an unclean exit a file must also be full and not newer than the index time in the checkpoint, because only such
-files are known to be durable. The remaining index is rebuilt in new files. All pages of new files are dirty, so the
+Recovery keeps the oldest files as long as each is valid and continues the previous one, from the first key in the
+log. After an unclean exit a file must also be full and not newer than the index time in the checkpoint, because only
+such files are known to be durable. The remaining index is rebuilt in new files. All their pages are dirty, so the
 sync at the end writes all of them. Before the rebuild, the checkpoint's index time is lowered to the end of the kept
 files, so that it does not cover an incomplete file after a crash. Indexing continues after the last key in the kept
 files, so no key is missing or duplicated.
@@ -24,8 +24,7 @@ from ..log.segment_queue import SegmentQueue
 from ..marks import forces, hit
 
 Place = tuple[int, int]
-"""A position between two keys of the log: the log offset of a record, and the number of its keys before the position.
-"""
+"""A position between two keys of the log: the log offset of a record, and the number of its keys before it."""
 
 _NOTHING: Place = (-1, 0)
 
@@ -43,9 +42,9 @@ class IndexRecovery:
         clean_exit: bool,
     ) -> None:
         self.lacks_room: OSError | None = None
-        """The error, if records could not be indexed because the disk was full."""
+        """The disk was full, so records could not be indexed."""
         self.room_ends_at = 0
-        """Log offset of the first record that could not be indexed because the disk was full."""
+        """Log offset of the first record that did not fit on the disk."""
         self._service = service
         self._table = service.table
         self._log = log
@@ -77,15 +76,14 @@ class IndexRecovery:
         return findings if self._clean_exit else []
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Index one scanned record. It is called in log order, starting at or before `start_offset`."""
+        """Index one scanned record. Called in log order, starting at or before `start_offset`."""
         self._index(record.physical_offset, partial(self._service.dispatch, record))
 
     def put_plain(self, plain: PlainRecords) -> None:
-        """Index a batch of scanned records like `dispatch`."""
         self._index(plain.key_column("physical_offset")[0], partial(self._service.put_plain, plain))
 
     def _index(self, physical_offset: int, index: Callable[[], None]) -> None:
-        """Call `index` for the records at a log offset, unless an earlier call failed because the disk was full."""
+        """Call `index`, unless an earlier call failed because the disk was full."""
         if self.lacks_room is not None:
             return
         try:
@@ -115,7 +113,7 @@ class IndexRecovery:
 
     @property
     def start_offset(self) -> int:
-        """Return the log offset from which records must be indexed, -1 for the start of the log."""
+        """Log offset from which records must be indexed, -1 for the start of the log."""
         return self._ends[-1][0] if self._ends else -1
 
     def drop_beyond(self, log_end_offset: int) -> bool:
@@ -139,8 +137,7 @@ class IndexRecovery:
     # -- one file ----------------------------------------------------------------------------------
 
     def _end_of(self, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
-        """Return the position after the last key of a file, or None if it is not kept, and its error if it should be
-        valid.
+        """Return the position after the last key of a kept file, else None, and its error if it should be valid.
 
         `begin` is the position after the last key of the previous file.
         """
@@ -193,7 +190,7 @@ class IndexRecovery:
         while first > 1 and file.entry(first - 1).physical_offset == offset:
             first -= 1
         done = begin[1] if first == 1 and begin[0] == offset else 0
-        # The keys of a record may be in two files. Its first `done` keys are in the previous file.
+        # The keys of a record may be in two files. The first `done` are in the previous file.
         keys = keys_of(record.properties)[done : done + last - first + 1]
         if len(keys) != last - first + 1:
             return None

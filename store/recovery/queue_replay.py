@@ -21,13 +21,13 @@ from ..queues.consume_queue import GAP_ENTRIES_MAX, ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 
 _CHUNK_ENTRIES = 4096
-"""Number of entries that are buffered, compared and written together."""
+"""So many entries are buffered, compared and written together."""
 
 _NUMBER_MASK = (1 << 64) - 1  # queueOffset is signed; with the mask a flipped sign bit counts as one bit
 
 
 class EarlierEntriesMissing(Exception):
-    """The queue lacks entries of records before the scan, so a longer scan is needed."""
+    """A longer scan is needed, because the queue lacks entries of records before the scan."""
 
 
 class RecordMisplaced(Exception):
@@ -75,7 +75,7 @@ class SkippedRanges:
 
 
 def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
-    """Return whether so many records fit into the log before this record, or its queue already has entries up to there.
+    """Return whether so many records fit into the log before this one, or its queue has entries up to there.
 
     A queue can have more entries than records in the log, because it may begin with blank entries.
     """
@@ -87,7 +87,7 @@ def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
         return False
     before = queue.entry(queue_offset - 1)
     reaches_it = before is not None and _is_valid_or_blank(before) and before.physical_offset < record.physical_offset
-    return reaches_it or _matches(queue.entry(queue_offset), record)
+    return reaches_it or _has_offset_and_size_of(queue.entry(queue_offset), record)
 
 
 def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
@@ -96,10 +96,10 @@ def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
     A matching entry is better evidence than queueOffset, which no checksum protects.
     """
     queue = queues.find(record.topic, record.queue_id)
-    if queue is None or _matches(queue.entry(record.queue_offset), record):
+    if queue is None or _has_offset_and_size_of(queue.entry(record.queue_offset), record):
         return record.queue_offset
     found = queue.index_of(record.physical_offset)
-    return found if found is not None and _matches(queue.entry(found), record) else record.queue_offset
+    return found if found is not None and _has_offset_and_size_of(queue.entry(found), record) else record.queue_offset
 
 
 class QueueReplay:
@@ -108,10 +108,10 @@ class QueueReplay:
     No checksum protects queueOffset, so a record with an unexpected queueOffset is *doubted* until the next record of
     its queue is scanned. If the next queueOffset follows the doubted one, the queue has a gap, as RocketMQ 4.9.8 can
     leave one. If the next queueOffset is the one expected without a gap, the doubted queueOffset is wrong, unless an
-    old entry there matches the record. If the next record does not decide, an old entry that matches the record
-    decides. If there is no such entry, three rules apply. A record may be alone between two gaps. A queueOffset that
-    differs in one bit from the expected one is wrong. As many records as are missing in a gap must fit into the log
-    before the record. The last record of a queue may come after any gap of up to GAP_ENTRIES_MAX.
+    old entry there matches the record. Otherwise an old entry that matches the record decides. If there is no such
+    entry, three rules apply. A record may be alone between two gaps. A queueOffset that differs in one bit from the
+    expected one is wrong. As many records as are missing in a gap must fit into the log before the record. The last
+    record of a queue may come after any gap of up to GAP_ENTRIES_MAX.
 
     A wrong queueOffset after a gap can by chance equal the expected one. A gap, or no further record, then follows in
     the queue. Only in these two cases is an old entry searched that matches the record elsewhere.
@@ -139,7 +139,7 @@ class QueueReplay:
         self.misplaced: list[Misplaced] = []
         """Records whose entry is not at their queueOffset."""
         self.lacks_room: OSError | None = None
-        """The error, if the disk was full. No entry is written after it."""
+        """After this error of a full disk no entry is written."""
         self._doubted: _Doubted | None = None
         self._skipped = skipped
         self._pending = bytearray()
@@ -179,8 +179,8 @@ class QueueReplay:
     def _blank_up_to_first(self, first: ScannedRecord) -> None:
         """Write blank entries before the entry of the first record. Entries that point into damage are kept.
 
-        All other earlier entries belong to expired records. If the queue's files do not contain the index of the first
-        record, the queue restarts in a new file that contains it.
+        All other earlier entries belong to expired records. If the queue's files do not contain the index of the
+        first record, the queue restarts in a new file that contains it.
         """
         queue_offset, segment_queue = first.queue_offset, self.queue.queue
         begin, end = self._file_bounds()
@@ -188,7 +188,7 @@ class QueueReplay:
         if (
             last is not None
             and queue_offset - last[0] > records_in(first.physical_offset - last[1])
-            and not _matches(self.queue.entry(queue_offset), first)
+            and not _has_offset_and_size_of(self.queue.entry(queue_offset), first)
         ):
             raise RecordMisplaced
         if last is None and not begin <= queue_offset < end:
@@ -240,7 +240,6 @@ class QueueReplay:
                 self._place(index, BLANK_ENTRY_BYTES)
 
     def add(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
-        """Add the next record of the queue."""
         if queue_offset != self.next or self._doubted is not None:
             doubted, self._doubted = self._doubted, None
             if doubted is not None:
@@ -287,7 +286,7 @@ class QueueReplay:
         place = self.queue.index_of(entry.physical_offset)
         if place is None or not self.next <= place < self.next + GAP_ENTRIES_MAX:
             return
-        if not _matches(self.queue.entry(place), entry) or self._is_indexed_twice(entry, place):
+        if not _has_offset_and_size_of(self.queue.entry(place), entry) or self._is_indexed_twice(entry, place):
             return
         self.next -= 1
         self.misplaced.append(Misplaced(entry.physical_offset, place, self.next))
@@ -306,7 +305,7 @@ class QueueReplay:
         before = decode_entry(pending, 0) if pending else self.queue.entry(self.next - 2)
         known = [last] if before is None or not is_valid(before) else [last, before]
         in_front = map(self.queue.entry, range(self.next - 1, place))
-        return any(_matches(each, one) for each in in_front for one in known)
+        return any(_has_offset_and_size_of(each, one) for each in in_front for one in known)
 
     def _has_data_after_last(self) -> bool:
         segment_queue, begin = self.queue.queue, self.next * ENTRY_BYTES
@@ -323,16 +322,16 @@ class QueueReplay:
         if recorded == self.next:
             return recorded  # no longer unexpected, because the previous record has been moved
         is_ahead = recorded > self.next
-        if following is not None and _matches(self.queue.entry(self.next), doubted):
+        if following is not None and _has_offset_and_size_of(self.queue.entry(self.next), doubted):
             return self.next  # the entry decides, because a following gap can make a wrong queueOffset look right
         if is_ahead and following == recorded + 1 and recorded - self.next <= GAP_ENTRIES_MAX:
             return recorded
-        if is_ahead and _matches(self.queue.entry(recorded), doubted):
+        if is_ahead and _has_offset_and_size_of(self.queue.entry(recorded), doubted):
             return recorded  # the next record's queueOffset is wrong: it does not count the gap before this record
         if following == self.next + 1:
             return self.next
         for place in (recorded, self.next, self.queue.index_of(doubted.physical_offset)):
-            if place is not None and place >= self.next and _matches(self.queue.entry(place), doubted):
+            if place is not None and place >= self.next and _has_offset_and_size_of(self.queue.entry(place), doubted):
                 return place
         if following is None and 0 < recorded - self.next <= GAP_ENTRIES_MAX:
             return recorded  # last record of the queue: new records continue after it, whether there is a gap or not
@@ -349,12 +348,12 @@ class QueueReplay:
         return last is None or missing <= records_in(doubted.physical_offset - last.physical_offset)
 
     def kept_code(self, record: ScannedRecord, tags_code: int) -> int:
-        """Return the code for the entry of a record: its tagsCode, or the unit address in the existing entry."""
+        """Return the code for a record's entry: its tagsCode, or the unit address in the existing entry."""
         entry, stored_ms = QueueEntry(*record[:2], tags_code), record.store_timestamp_ms
         return self.queue.kept_code(record.queue_offset, entry, stored_ms, vouched=not self.write_again)
 
     def _skip_to(self, queue_offset: int) -> None:
-        """Skip the indexes up to queue_offset. Entries that point into damage are kept, and others are blanked."""
+        """Blank the indexes up to queue_offset, but keep entries that point into damage."""
         self._write()
         begin = self.next
         assert begin <= queue_offset, (begin, queue_offset)  # the entries before it are already written
@@ -384,10 +383,10 @@ class QueueReplay:
             self.lacks_room = error
 
     def end(self, *, syncs_zeros: bool) -> None:
-        """Write the buffered entries, and remove all entries after the last record. syncs_zeros: see
-        `Segment.clear_from`.
+        """Write the buffered entries, and remove all entries after the last record.
 
-        If the disk is full, the queue ends at the last entry that fitted into its files.
+        If the disk is full, the queue ends at the last entry that fitted into its files. syncs_zeros: see
+        `Segment.clear_from`.
         """
         if self._doubted is not None:
             self._settle(self._doubted, None)
@@ -417,8 +416,7 @@ def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedR
     """Recover a queue without a record in the scan, which began at log_offset. Returns whether entries were removed.
 
     The entries before the first entry that points into the scanned log are kept. All-zero entries between them are a
-    gap. Blank entries are kept like entries of records before the scan, but not if the scan covers the whole log.
-    syncs_zeros: see `Segment.clear_from`.
+    gap. Blank entries are kept too, but not if the scan covers the whole log. syncs_zeros: see `Segment.clear_from`.
     """
     end = 0
     for segment in reversed(queue.queue.segments):
@@ -445,8 +443,7 @@ def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRan
     return entry.physical_offset < log_offset or skipped.hold(entry)
 
 
-def _matches(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _Doubted) -> bool:
-    """Return whether an entry has the log offset and size of a record."""
+def _has_offset_and_size_of(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _Doubted) -> bool:
     return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
 
 

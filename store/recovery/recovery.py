@@ -1,9 +1,9 @@
 """Recovery: truncates the log at its valid end and restores queues from the log.
 
 Data that was durable according to the checkpoint or a clean exit is *trusted*. A crash cannot damage trusted data, so
-damage there is reported and skipped, and the log is not truncated. After the trusted part the log ends at the first
-invalid record, because no acknowledged record can come after a record that is not acknowledged. If recovery crashes,
-the next recovery can repeat each step.
+damage there is reported and skipped. After the trusted part the log is truncated at the first invalid record, because
+no acknowledged record can come after a record that is not acknowledged. If recovery crashes, the next recovery can
+repeat each step.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,8 +38,7 @@ from .queue_replay import (
 
 _NOWHERE = 1 << 63  # larger than every log offset, which are signed 64-bit integers
 _SEGMENTS_AFTER_CLEAN_EXIT = 3  # RocketMQ CommitLog.recoverNormally
-"""Number of last segments that are not trusted after a clean exit, because another system may have written its marker.
-"""
+"""So many last segments are not trusted after a clean exit, because another system may have written its marker."""
 
 
 @dataclass(slots=True)
@@ -48,36 +47,36 @@ class RecoveryReport:
 
     clean_exit: bool
     start_offset: int = 0
-    """Log offset at which the scan began."""
+    """The scan began at this log offset."""
     end_offset: int = 0
     """Log offset after the last record."""
     records: int = 0
     last_store_timestamp_ms: int = 0
     changed_entries: int = 0
-    """Number of queue entries that were written or removed."""
+    """Queue entries that were written or removed."""
     findings: list[CorruptFileError] = field(default_factory=list)
     """Damage: skipped in the trusted part of the log or truncated after it, or a corrupt checkpoint."""
     cut_at: CorruptFileError | None = None
-    """The error at which the log was truncated, if it was."""
+    """The error at which the log was truncated."""
     lacks_room: OSError | None = None
-    """The error, if the disk was too full to complete the queues or the index."""
+    """The disk was too full to complete the queues or the index."""
     dispatched_to: int = 0
     """Log offset up to which queues and index are complete. Dispatch adds later records when the disk has space."""
     counted: dict[tuple[str, int], int] = field(default_factory=dict)
     """Next queue offset of each incomplete queue, by topic and id."""
     strays: list[CorruptFileError] = field(default_factory=list)
-    """Errors for directory entries that are not part of the store and were ignored."""
+    """Ignored directory entries that are not part of the store."""
 
 
 def trusted_after_clean_exit(begun_segments: int) -> int:
-    """Return how many segments are trusted after a clean exit, if begun_segments contain records."""
+    """Return how many segments are trusted, if begun_segments contain records."""
     return max(0, begun_segments - _SEGMENTS_AFTER_CLEAN_EXIT)
 
 
 def trusted_by_checkpoint(vouched_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
     """Return the number of segments before the segment that contains the checkpoint's store time.
 
-    first_times_ms has the number of each segment and the store time of its first record, if any, newest segment first.
+    first_times_ms has the number of each segment and the store time of its first record, if any, newest first.
     """
     if vouched_ms == 0:
         return 0
@@ -127,12 +126,12 @@ class Recovery:
         self._unvouched_offset = _NOWHERE
         """Log offset of the first record with a store time after `_vouched_ms`."""
         self.index: IndexRecovery | None = None
-        """Recovers the index in the same scan of the log. None without an index."""
+        """Recovers the index in the same scan of the log."""
 
     def run(self) -> RecoveryReport:
         """Recover, and make the result durable. Raises OSError if the disk fails; a new process can then repeat it.
 
-        Raises CorruptFileError if the segment size is too small for a blank record: it was read from a truncated file.
+        Raises CorruptFileError if the segment size, read from a truncated file, is too small for a blank record.
         """
         size_bytes = self._config.mapped_file_size_commit_log
         if size_bytes < BLANK_BYTES and self._log.segments:
@@ -160,9 +159,7 @@ class Recovery:
         return report
 
     def trusted_segments(self) -> int:
-        """Return how many segments are trusted, from the first one on. The queue entries of their records are trusted
-        too.
-        """
+        """Return how many segments, and queue entries of their records, are trusted, from the first one on."""
         if self._clean_exit:
             return trusted_after_clean_exit(self._begun_segments())
         return trusted_by_checkpoint(self._checkpoint.vouched_timestamp_ms, self._first_times_ms())
@@ -216,9 +213,7 @@ class Recovery:
     # -- scanning ----------------------------------------------------------------------------------
 
     def _scan(self, first: int, trusted: int) -> CorruptFileError | None:
-        """Scan from segment number `first` to the end of the log. Returns the error at the end, None for a blank
-        record.
-        """
+        """Scan the log from segment number `first` on. Returns the error at its end, None for a blank record."""
         self._report = RecoveryReport(self._clean_exit)
         self._replays = {}
         if self._plain is not None:
@@ -251,7 +246,7 @@ class Recovery:
         return None
 
     def _pass_damage(self, segment: Segment, offset: int) -> int | None:
-        """Mark damage at a log offset as skipped. Returns the position of the next record in the segment, or None."""
+        """Return the position of the next record after damage at a log offset, or None."""
         view, at = segment.file.view(0, segment.size_bytes), offset - segment.base_offset
         following = after_damage(view, at, segment.base_offset)
         assert following is None or following > at, (following, at)
@@ -271,17 +266,14 @@ class Recovery:
         while more:
             at = self._replay_plain(self._plain, segment, at)
             before = report.records
-            # Then one record that is not plain, or that is the first of its queue. Plain scans include the queue
+            # Then one record that is not plain, or that is the first of its queue, which plain scans include
             # afterwards.
             self._replay_records(segment, at, 1, whole_log=whole_log)
             at = report.end_offset - segment.base_offset
             more = report.records > before
 
     def _replay_plain(self, plain: PlainRecords, segment: Segment, start: int) -> int:
-        """Replay plain records from position `start` in batches, with the same effect as `_replay_records`.
-
-        Returns the position after them.
-        """
+        """Replay plain records from `start` in batches, otherwise like `_replay_records`. Returns their end."""
         report, view = self._report, segment.file.view(0, segment.size_bytes)
         vouched_ms = self._vouched_ms if self._unvouched_offset == _NOWHERE else NEVER_MS
         check_crc = self._config.check_crc_on_recover
@@ -346,15 +338,13 @@ class Recovery:
                 replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code)
 
     def _durability_ends_at(self, physical_offset: int) -> None:
-        """Record that the log is not known to be durable from physical_offset on."""
+        """The log is not known to be durable from physical_offset on."""
         self._unvouched_offset = physical_offset
         for replay in self._replays.values():
             replay.vouching_ends()
 
     def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay | None:
-        """Start the replay of a queue with its first record. If its queueOffset is impossible, report that and return
-        None.
-        """
+        """Start the replay of a queue with its first record. Reports an impossible queueOffset and returns None."""
         place = witnessed_first(record, self._queues)
         try:
             if place == record.queue_offset and not can_be_first(record, self._queues):
@@ -384,7 +374,7 @@ class Recovery:
     # -- cutting -----------------------------------------------------------------------------------
 
     def cut_log(self, end_offset: int) -> bool:
-        """Durably truncate the log at end_offset. Returns whether any removed byte was not zero."""
+        """Durably truncate the log. Returns whether any removed byte was not zero."""
         segments = self._log.segments
         dirty = self._log.truncate(end_offset)
         if dirty and len(self._log.segments) < len(segments):
@@ -392,7 +382,7 @@ class Recovery:
         return dirty
 
     def _set_log_positions(self, trusted: int) -> None:
-        """Set the positions of all segments. After the trusted segments, bytes count as written but not as durable.
+        """Set the positions of all segments. After the trusted segments, no byte counts as durable.
 
         After a process kill, those bytes may be only in the page cache.
         """
@@ -408,8 +398,8 @@ class Recovery:
     def write_again(self) -> None:
         """Write bytes that may not be durable again, so that the next sync writes them to the disk.
 
-        After a failed sync, Linux marks pages as clean although they are not on the disk. The previous process may have
-        ended because of such an error, and a sync without dirty pages would prove nothing.
+        After a failed sync, which may have ended the previous process, Linux marks pages as clean although they are
+        not on the disk. A sync without dirty pages proves nothing.
         """
         for segment in self._log.segments:
             start = max(self._unvouched_offset - segment.base_offset, 0)
@@ -438,7 +428,7 @@ class Recovery:
             self._report_misplaced(*one)
 
     def _leave_to_dispatch(self, replay: QueueReplay, error: OSError) -> None:
-        """Let dispatch add the missing entries of a queue after a full disk. Its counter continues after them."""
+        """After a full disk dispatch adds the missing entries. The queue's counter continues after them."""
         report, queue = self._report, replay.queue
         self._checkpoint.queues_begin_again()  # first, because the checkpoint must not cover missing entries
         report.lacks_room = error

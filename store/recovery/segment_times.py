@@ -1,6 +1,6 @@
 """Segment times: restores the mtimes of segment files after recovery.
 
-Retention and searches by time use the mtimes of log and queue files, and recovery writes to these files.
+Recovery writes to these files, but retention and searches by time use their mtimes.
 """
 
 from collections.abc import Iterable
