@@ -1,9 +1,9 @@
 """Delivered copies: restores delivery progress from the log.
 
-Used if `delayOffset.json` is lost. A delivered copy has the same body, properties and born time and host as the delayed
-record, so a search for copies in the log tells which delayed records were delivered. The progress ends before the first
-entry without a copy, because a message may be delivered twice but must not be lost. For the same reason, two identical
-delayed records never count as delivered.
+Used if `delayOffset.json` is lost. A copy has the same body, properties and born time and host as the delayed record,
+so copies in the log prove which delayed records were delivered. The progress ends before the first entry without a
+copy, because a message may be delivered twice but must not be lost. For the same reason, two identical delayed
+records never count as delivered.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ def delivered_levels(
     for level, entries in waiting.items():
         offset = copy_end = 0
         for at, key in entries:
-            # Entries before the known progress need no copy, because their copies may have expired.
+            # Copies of entries before the known progress may have expired.
             if at >= known.get(level, 0) and key is not None and key not in copies:
                 break
             assert at >= offset, (level, at, offset)
@@ -79,8 +79,7 @@ def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
         base_offset = segment.base_offset
         try:
             for one in scan_records(view, 0, end, file=file, base_offset=base_offset, check_crc=True):
-                # Only possible copies are decoded, because decoding is slow. Records in the schedule topic are not
-                # copies.
+                # Decoding is slow, so only possible copies are decoded. No copy is in the schedule topic.
                 if _MARK in one.properties and one.topic != SCHEDULE_TOPIC:
                     copy = decode_record(view, one.physical_offset - base_offset, file=file)
                     yield _key(copy), one.physical_offset + one.size_bytes

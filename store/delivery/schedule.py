@@ -1,17 +1,16 @@
 """Delayed delivery: puts a copy of each delayed message when it is due.
 
 RocketMQ's ScheduleMessageService. Messages of delay level n are in queue n - 1 of the schedule topic, where the
-tagsCode of an entry is the delivery time in ms. When a message is due, a copy is put to its original topic and queue
-like any message. The progress, a queue offset per level, is in `config/delayOffset.json`:
+tagsCode of an entry is the delivery time in ms. The copy of a due message is put to its original topic and queue. The
+progress, a queue offset per level, is in `config/delayOffset.json`:
 
     {"offsetTable": {<level>: <offset of the next entry to deliver>}}
 
 Each message is delivered at least once and never early. Progress advances when a copy is in the log, but only progress
 up to the last durable copy is persisted: otherwise a power cut could remove a copy that the file counts as delivered.
 The clock is log time (`log_time`), so the store time of a copy is never before its delivery time. One task serves all
-levels, and sleeps until an entry is due or dispatch reports a new entry. Pipelined delivery
-(`enable_schedule_async_deliver`) is not needed, because the put of a copy does not wait for the disk. Source: RocketMQ
-ScheduleMessageService and its DeliverDelayedMessageTimerTask.
+levels. Pipelined delivery (`enable_schedule_async_deliver`) is not needed, because the put of a copy does not wait for
+the disk. Source: RocketMQ ScheduleMessageService and its DeliverDelayedMessageTimerTask.
 """
 
 from collections import deque
@@ -40,11 +39,11 @@ _RETRY_MS = 100  # RocketMQ ScheduleMessageService.DELAY_FOR_A_WHILE
 RETRY_AFTER_ERROR_MS = 10_000  # RocketMQ ScheduleMessageService.DELAY_FOR_A_PERIOD
 """Pause before a retry after an error."""
 _SLEEP_MS_MAX = 1_000
-"""Maximum sleep while an entry waits. The wall clock may step forward during a sleep."""
+"""Maximum sleep while an entry waits: the wall clock may step forward during it."""
 
 
 class ScheduleMessageService(Service):
-    """The task that delivers delayed messages, and its progress.
+    """Delivers delayed messages, and keeps the progress.
 
     Invariant: during delivery neither the progress nor the durable progress of a level decreases. `_undurable` is in
     log order.
@@ -66,11 +65,11 @@ class ScheduleMessageService(Service):
         self.offsets: dict[int, int] = {}
         """Queue offset of the next entry to deliver, by level. Unused levels are missing."""
         self.passed_over = 0
-        """Number of skipped entries, whose record is unreadable, has no valid target or became too large."""
+        """Skipped entries, whose record is unreadable, has no valid target or became too large."""
         self.last_answer = PutMessageStatus.PUT_OK
         """Status of the last put of a copy. A refused copy is retried, and its level waits for it."""
         self.last_error: StoreError | OSError | None = None
-        """Last error while a message was delivered or progress was persisted. Both are retried."""
+        """Last error of a delivery or of persisting. Both are retried."""
         self.file = SideFile(world.files, f"{config.config_directory}/delayOffset.json")
         self._config = config
         self._commit_log = commit_log
@@ -81,9 +80,7 @@ class ScheduleMessageService(Service):
         self._durable: dict[int, int] = {}
         """Progress by level, counting only copies that were durable at the last check."""
         self._undurable: deque[tuple[int, int, int]] = deque()
-        """Progress whose copy is not durable yet, in log order: log offset of the end of the copy, level, next queue
-        offset.
-        """
+        """Copies that are not durable yet, in log order: log offset of the end, level, next queue offset."""
         self._is_persisted = True
         """Whether the last call of `persist` succeeded."""
         self._delivered_end = 0
@@ -129,9 +126,9 @@ class ScheduleMessageService(Service):
         return min(max(offset, queue.min_offset), end)
 
     def persist_correction(self) -> None:
-        """Persist progress that `load` reduced. Raises OSError if the disk fails.
+        """Persist progress that `load` reduced. Must precede the first put.
 
-        Must be called before the first put: after a put and a crash, the old offset could skip entries.
+        After a put and a crash, the old offset could skip entries. Raises OSError if the disk fails.
         """
         if self._corrected:
             self.persist()
@@ -156,7 +153,7 @@ class ScheduleMessageService(Service):
         self.file.store(encoded_offsets(self._durable))
 
     def _persist_now_and_then(self) -> int:
-        """Persist if the interval has passed. Returns the ms until the next persist."""
+        """Return the ms until the next persist."""
         now_ns = self.world.clock.monotonic_ns()
         if now_ns >= self._persist_due_ns:
             self._persist_due_ns = now_ns + self._config.flush_delay_offset_interval_ms * 1_000_000
@@ -164,7 +161,7 @@ class ScheduleMessageService(Service):
         return -(-(self._persist_due_ns - now_ns) // 1_000_000)
 
     def try_to_persist(self) -> None:
-        """Persist, or record the error. After a crash, messages after the persisted progress are delivered again."""
+        """Record an error instead of raising it. After a crash, later messages are delivered again."""
         try:
             self.persist()
         except OSError as error:
@@ -173,13 +170,11 @@ class ScheduleMessageService(Service):
     # -- delivering --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the task and the first persist interval."""
         interval_ns = self._config.flush_delay_offset_interval_ms * 1_000_000
         self._persist_due_ns = self.world.clock.monotonic_ns() + interval_ns
         super().start()
 
     def step(self) -> None:
-        """Deliver due entries, then sleep until the next delivery or persist."""
         try:
             wait_ms = self.deliver_due()
         except (StoreError, OSError) as error:
@@ -259,7 +254,7 @@ class ScheduleMessageService(Service):
         """Skip a message that does not fit into a record and return 0, else return the ms until the next attempt.
 
         The original put checked that the copy fits, so the record has been corrupted on the disk since then. A body
-        that is too long is retried: the limit may have been reduced, and a later start may raise it again.
+        that is too long is retried, because a later start may raise a reduced limit again.
         """
         if not self.last_answer.is_final or len(message.body) > self._config.max_message_size:
             return _RETRY_MS
@@ -270,7 +265,7 @@ class ScheduleMessageService(Service):
         """Skip an index without an entry and return 0, else return the ms until the next attempt.
 
         After a failed sync the entry is not skipped, because recovery will restore it. The page is synced first, to
-        detect a failure that was not reported yet; this may raise OSError. If no sync has failed, the disk lost the
+        detect a failure that was not reported yet; this may raise OSError. Without a failed sync the disk lost the
         entry, and no load can restore it.
         """
         segment_queue = queue.queue
@@ -282,7 +277,7 @@ class ScheduleMessageService(Service):
         return 0
 
     def _log_has_failed(self) -> bool:
-        """Return whether a sync has failed, which may have removed records from the page cache."""
+        """Return whether a failed sync may have removed records from the page cache."""
         return self._commit_log.flush_service.flags.has_failed
 
     def _record_of(self, entry: QueueEntry) -> MessageRecord | None:
@@ -296,10 +291,9 @@ class ScheduleMessageService(Service):
 
 
 def encoded_offsets(offsets: Mapping[int, int]) -> bytes:
-    """Encode `delayOffset.json`."""
     return encode_side_json({_TABLE: dict(sorted(offsets.items()))})
 
 
 def decoded_offsets(raw: bytes, file: str) -> dict[int, int]:
-    """Decode `delayOffset.json`. Raises CorruptFileError for invalid contents."""
+    """Raise CorruptFileError for invalid contents."""
     return numbered_offsets(table_of(decode_side_json(raw, file=file), _TABLE, file=file), _TABLE, file=file)

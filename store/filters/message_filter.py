@@ -1,7 +1,7 @@
 """Message filter: the interface of filters, and the filter by tags.
 
-A filter first checks the queue entry, then the record. A queue contains only hashes of tags, so two tags with the same
-hash both match, as in RocketMQ; the client compares the strings.
+A filter first checks the queue entry, then the record. A queue contains only hashes of tags, so two tags with the
+same hash both match, as in RocketMQ; the client compares the strings.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class TagFilter:
 
     @classmethod
     def parse(cls, expression: str | None) -> "TagFilter":
-        """Parse a tag expression. None matches every message."""
+        """None matches every message."""
         text = java_trim(expression or "*")
         tags = [tag for tag in map(java_trim, text.split("||")) if tag]  # as FilterAPI.buildSubscriptionData
         if text == "*" or not tags:
@@ -54,17 +54,14 @@ class TagFilter:
 
     @property
     def reads_records(self) -> bool:
-        """Return False, because the tag strings are not compared."""
+        """The tag strings are not compared."""
         return False
 
     def matches_queue(self, tags_code: int | None, unit: ExtUnit | None = None) -> bool:
-        """Return whether an entry with this tagsCode may match."""
         return self.codes is None or tags_code is None or tags_code & _LOW_32_BITS in self.codes
 
     def matches_record(self, raw: bytes) -> bool:
-        """Return True, because `matches_queue` already decided."""
         return True
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Return True, because `matches_queue` already decided."""
         return True

@@ -21,12 +21,12 @@ from typing import NamedTuple
 from ..formats.java_text import java_integer, java_order, java_trim
 
 _UNLIKE = -1
-"""Result of a comparison of values with incompatible types."""
+"""The values have incompatible types."""
 
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)", re.ASCII)
 
 Value = str | bool | int | float | None
-"""Value of an expression; None is unknown."""
+"""None is unknown."""
 
 _ORDERS: Mapping[str, Callable[[int], bool]] = {
     "<": lambda order: order < 0,
@@ -41,7 +41,7 @@ class Long(int):
 
 
 class NotComparableError(Exception):
-    """Raised for a comparison that throws an exception in Java. The message then does not match."""
+    """The comparison throws an exception in Java. The message then does not match."""
 
 
 def compare(left: str | bool | int | float, right: str | bool | int | float) -> int:
@@ -92,7 +92,7 @@ Evaluate = Callable[[Properties], Value]
 
 
 class PartKind(Enum):
-    """Kind of a part of an expression. It decides which combinations are allowed."""
+    """It decides which combinations are allowed."""
 
     PROPERTY = "a property"
     CONSTANT = "a value"
@@ -109,11 +109,11 @@ class SqlNode(NamedTuple):
     depth: int = 1
     """Nesting depth, counting this part."""
     value: Value = None
-    """The value of a constant."""
+    """Only of a constant."""
 
 
 def constant(value: Value) -> SqlNode:
-    """Build a constant. None is NULL."""
+    """None is NULL."""
     kind = PartKind.BOOLEAN_CONSTANT if value is None or isinstance(value, bool) else PartKind.CONSTANT
     return SqlNode(kind, lambda _: value, value=value)
 
@@ -151,7 +151,7 @@ def negation(part: SqlNode) -> SqlNode:
 
 
 def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
-    """Build AND or OR of parts. The result is `decisive` if any part is, else unknown if any part is unknown."""
+    """The result is `decisive` if any part is, else unknown if any part is unknown."""
     assert len(parts) > 1, len(parts)
     conditions = [as_condition(part).evaluate for part in parts]
 
@@ -168,9 +168,9 @@ def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
 
 
 conjunction = partial(_joined, decisive=False)
-"""Builds the AND of some parts."""
+"""AND."""
 disjunction = partial(_joined, decisive=True)
-"""Builds the OR of some parts."""
+"""OR."""
 
 
 # -- comparisons -----------------------------------------------------------------------------------
@@ -201,7 +201,6 @@ def _equal(left: SqlNode, right: SqlNode) -> SqlNode:
 
 
 def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
-    """Build left < right, or the same with <=, > or >=."""
     assert symbol in _ORDERS, symbol
     for part in (left, right):
         is_word = part.kind is PartKind.CONSTANT and isinstance(part.value, str)
@@ -222,7 +221,7 @@ def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
 
 
 def between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
-    """Build part BETWEEN low AND high, which includes both limits."""
+    """Both limits are included."""
     if low.value is not None and high.value is not None and _is_above(low.value, high.value):
         raise ValueError(f"BETWEEN {low.value!r} AND {high.value!r}: the second must not be the lower one")
     return conjunction([ordering(part, ">=", low), ordering(part, "<=", high)])
@@ -253,7 +252,7 @@ def membership(part: SqlNode, words: Sequence[str], *, negated: bool) -> SqlNode
 
 
 def minus(part: SqlNode) -> SqlNode:
-    """Build the negative of a part. Its value is unknown if the part is not a number."""
+    """Unknown if the part is not a number."""
     evaluate = part.evaluate
 
     def negated(properties: Properties) -> Value:

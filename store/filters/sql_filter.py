@@ -59,7 +59,7 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """One token. `text` is the text of a string without its quotes, and a keyword in capitals."""
+    """`text` is the text of a string without its quotes, and a keyword in capitals."""
 
     kind: TokenKind
     text: str
@@ -68,7 +68,7 @@ class Token(NamedTuple):
 
 
 def tokens_of(text: str) -> Iterator[Token]:
-    """Yield the tokens of an expression, ending with kind END. Raises FilterExpressionError at an invalid character."""
+    """Yield the tokens, ending with kind END. Raises FilterExpressionError at an invalid character."""
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -98,11 +98,11 @@ class SqlExpression:
 
     @classmethod
     def parse(cls, text: str) -> "SqlExpression":
-        """Parse an expression. Raises FilterExpressionError with the position of the error."""
+        """Raise FilterExpressionError with the position of the error."""
         return _parse(text)
 
     def matches(self, properties: Mapping[str, str]) -> bool:
-        """Return whether the expression is True for a message. False and unknown do not match."""
+        """False and unknown do not match."""
         try:
             return self.root.evaluate(properties) is True
         except NotComparableError:
@@ -127,7 +127,6 @@ class _Parser:
         self._level = 0
 
     def parse(self) -> SqlNode:
-        """Parse the whole expression as a condition."""
         root = self._built(lambda: sql.as_condition(self._either()))
         if self._next.kind is not TokenKind.END:
             raise self._unexpected("an operator or the end")
@@ -157,7 +156,7 @@ class _Parser:
         return FilterExpressionError(self._text, self._next.position, expected, found)
 
     def _built(self, build: Callable[[], SqlNode]) -> SqlNode:
-        """Call `build`. Its ValueError is raised as an error at the next token."""
+        """Raise a ValueError of `build` as an error at the next token."""
         try:
             part = build()
         except ValueError as error:

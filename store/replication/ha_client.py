@@ -1,9 +1,8 @@
 """Replication client of a slave: receives a master's log and reports the replicated offset.
 
-The meaning of a report depends on the slave's flushDiskType. The reported bytes are durable under SYNC_FLUSH, and in
-the page cache under ASYNC_FLUSH. A RocketMQ slave always reports bytes in the page cache. If the logs diverge, the
-client stops with an error.
-Source: RocketMQ HAService.HAClient.
+The reported bytes are durable if the slave uses SYNC_FLUSH, and in the page cache under ASYNC_FLUSH. A RocketMQ slave
+always reports bytes in the page cache. If the logs diverge, the client stops with an error. Source: RocketMQ
+HAService.HAClient.
 """
 
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from ..service import Service, do_nothing
 from .replica_log import ReplicaLog
 
 RECONNECT_MS = 5_000  # RocketMQ HAClient.run
-"""Pause of a slave between two attempts to connect."""
+"""Pause between two attempts to connect."""
 CONNECT_MS = 5_000
 STATES = DIVERGED, NOT_CONNECTED, COMPARING, FOLLOWING = ("diverged", "not connected", "comparing", "following")
 _RECEIVE_BYTES = 1 << 16
@@ -26,7 +25,7 @@ _NS_PER_MS = 1_000_000
 
 
 class HAClient(Service):
-    """Task that replicates the master's log."""
+    """Replicates the master's log."""
 
     name = "ha-client"
 
@@ -39,7 +38,7 @@ class HAClient(Service):
         self._config = store.config
         self._replica: ReplicaLog | None = None
         self.master_address = store.config.ha_master_address
-        """The master's address, or empty if unknown."""
+        """Empty if unknown."""
         self.diverged: DivergedError | None = None
         """Why replication stopped. Cleared when another master is set."""
         self.on_diverged: Callable[[str, DivergedError], None] = do_nothing
@@ -47,7 +46,6 @@ class HAClient(Service):
         self.last_error = ""
         self._lock = store.world.tasks.lock("ha-client connection")
         self._connection: Connection | None = None
-        """Guarded by `_lock`."""
         self._due_ns = 0
         """Monotonic time of the next report if the offset does not change."""
         self._reported = -1
@@ -69,11 +67,10 @@ class HAClient(Service):
 
     @property
     def is_following(self) -> bool:
-        """Return whether the connected master has all bytes of this log."""
+        """Whether the connected master has all bytes of this log."""
         return self._connection is not None and self._replica is not None and self._replica.is_verified
 
     def update_master_address(self, address: str) -> None:
-        """Connect to another master. No-op if the address is unchanged."""
         if address == self.master_address:
             return
         with self._lock:
@@ -94,7 +91,6 @@ class HAClient(Service):
             connection.close()
 
     def step(self) -> None:
-        """Replicate until the connection ends, then pause."""
         address = self.master_address
         if not address or self.diverged is not None:
             self.signal.wait(None)

@@ -1,13 +1,13 @@
 """Replication service: listens for slaves and sends them the log.
 
-The program that runs a store adds the service. The service starts after the store and stops before it. A broker of any
-role listens for slaves; a slave also has a client for its master. While the service is stopped, puts on a SYNC_MASTER
-return SLAVE_NOT_AVAILABLE.
+The program that runs a store adds the service. The service starts after the store and stops before it. A broker of
+any role listens for slaves; a slave also has a client for its master. While the service is stopped, puts on a
+SYNC_MASTER return SLAVE_NOT_AVAILABLE.
 
 Each connection has two tasks: one reads reports, the other sends the log up to the end that readers may see. Under
-SYNC_FLUSH that end is durable, so no slave has records that the master loses in a crash. A blank record at the end of a
-segment is sent only after the next segment has data, because the master's recovery truncates a blank at the log's end.
-If a slave reports more bytes than were sent, its log is longer than the master's, and the connection is closed.
+SYNC_FLUSH that end is durable, so no slave has records that the master loses in a crash. A blank record at the end of
+a segment is sent only after the next segment has data, because the master's recovery truncates a blank at the log's
+end. If a slave reports more bytes than were sent, its log is longer than the master's, and the connection is closed.
 Source: RocketMQ HAService, HAConnection.
 """
 
@@ -61,14 +61,14 @@ class HAConnection:
         self._tasks: list[Task] = []
 
     def start(self) -> None:
-        """Start the task that reads reports. The first report starts the task that sends."""
+        """The first report starts the task that sends."""
         self._tasks.append(self._world.tasks.spawn(f"ha-reader-{self.number}", self._read))
 
     def wake(self) -> None:
         self._signal.notify()
 
     def close(self, reason: str) -> None:
-        """Close the connection. Only the first call has an effect."""
+        """Only the first call has an effect."""
         if not self._closed.compare_and_set(0, 1):
             return
         self.closed_because = reason
@@ -85,12 +85,12 @@ class HAConnection:
 
     @property
     def reported(self) -> int:
-        """Return the log offset in the slave's last report, or -1 before the first report."""
+        """Log offset in the slave's last report, or -1 before the first report."""
         return self._reported.get()
 
     @property
     def sent(self) -> int:
-        """Return the log offset after the last byte that was sent."""
+        """Log offset after the last byte that was sent."""
         return self._sent.get()
 
     def has(self, start_offset: int, end_offset: int) -> bool:
@@ -126,7 +126,7 @@ class HAConnection:
         return ", and took nothing: its log may have diverged" if took_nothing else ""
 
     def _process_report(self, report: int) -> bool:
-        """Process a report. Return False, with the connection closed, if the report is impossible."""
+        """Return False, with the connection closed, if the report is impossible."""
         if self._reported.get() == _UNKNOWN:
             return self._process_first_report(report)
         if report > self._sent.get():
@@ -143,9 +143,9 @@ class HAConnection:
     def _process_first_report(self, report: int) -> bool:
         """Start to send. If the log lacks the requested offset, close the connection and return False.
 
-        An empty slave receives the log from the start of the segment with the last byte. The segment after that one may
-        not exist yet. Before the connection is closed, a heartbeat with the log's end or start lets the slave detect
-        the difference.
+        An empty slave receives the log from the start of the segment with the last byte. The segment after that one
+        may not exist yet. Before the connection is closed, a heartbeat with the log's end or start lets the slave
+        detect the difference.
         """
         end, first = self._readable_limit(), max(self._log.min_offset, 0)
         begin = report or max((end - 1) // self._log.segment_bytes * self._log.segment_bytes, first)
@@ -233,7 +233,7 @@ class HAService:
             self.client = HAClient(store)
 
     def start(self) -> None:
-        """Listen for slaves at haListenPort. On a slave, start the client. Raises OSError if listening fails."""
+        """Listen at haListenPort. On a slave, start the client. Raises OSError if listening fails."""
         self._listener = self._network.listen(self._address)
         self._store.follow(self._wake)
         self._accepting = self._tasks.spawn("ha-accept", self._accept)
@@ -260,17 +260,17 @@ class HAService:
 
     @property
     def address(self) -> str:
-        """Return the listening address as `host:port`. RocketMQ calls it the HA server address."""
+        """`host:port`. RocketMQ calls it the HA server address."""
         assert self._listener is not None, "start first"
         return self._listener.address
 
     def update_master_address(self, address: str) -> None:
-        """Let the client of a slave connect to another master. No-op on a master."""
+        """No-op on a master."""
         if self.client is not None:
             self.client.update_master_address(address)
 
     def runtime_info(self) -> dict[str, str]:
-        """Return runtime figures of replication. RocketMQ 4.9 has no such figures."""
+        """RocketMQ 4.9 has no such figures."""
         info = {f"haSlave_{each.remote_address}": f"{each.reported},{each.sent}" for each in self.connections}
         info["haLastClosed"] = self.last_closed
         if self.client is not None:

@@ -4,7 +4,7 @@ The stream has no epoch and no checksum, so the slave verifies the records. It r
 master and compares the bytes. If that record is not durable, the slave requests an earlier position. The record
 contains its offset, its store time and the message, so a master with the same record has the same log up to there.
 Later records pass the checks of recovery (sizes, magic, physicalOffset, body CRC, torn topic or properties), and only
-complete records are appended. If a connection ends within a record, the slave drops the part and requests it again.
+complete records are appended. If a connection ends within a record, the slave requests it again.
 
 The slave cannot detect three faults: a difference before an equal last record; changed bytes in a header, topic or
 properties that TCP's checksum missed; and a wrong master, if the slave has no record to compare.
@@ -25,18 +25,18 @@ from ..marks import hit
 _HEAD = Struct(">ii")
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 _IDLE_HEARTBEATS = 2
-"""Consecutive heartbeats after which the master has no more data. It would send data before the second heartbeat."""
+"""After so many consecutive heartbeats the master has no more data: it would send data before the second one."""
 
 
 class ReplicaLog:
-    """Writer of one slave's log. Not thread-safe."""
+    """Not thread-safe."""
 
     def __init__(self, commit_log: CommitLog) -> None:
         self._commit_log = commit_log
         self._log: SegmentQueue = commit_log.queue
         self._last_record: int | None = None
         self._damage: CorruptFileError | None = None
-        """Corruption because of which the last record cannot be found and compared, or None."""
+        """Corruption because of which the last record cannot be found and compared."""
         try:
             self._last_record = last_record_offset(self._log)
         except CorruptFileError as damage:
@@ -52,10 +52,10 @@ class ReplicaLog:
     def begin(self, kept_offset: int) -> int:
         """Start a new stream. Return the log offset to request, 0 for an empty log.
 
-        The requested offset is that of the last record, or `kept_offset` if that is lower. A RocketMQ master treats the
-        request as a report, so it must not exceed the log that this slave guarantees. A request of offset 0 means an
-        empty log, so a record at 0 is compared from its second byte. Raises DivergedError if the last record cannot be
-        found because of corruption, since any log would then match.
+        The requested offset is that of the last record, or `kept_offset` if that is lower. A RocketMQ master treats
+        the request as a report, so it must not exceed the log that this slave guarantees. A request of offset 0 means
+        an empty log, so a record at 0 is compared from its second byte. Raises DivergedError if the last record
+        cannot be found because of corruption, since any log would then match.
         """
         if self._damage is not None:
             expected = "a last record to compare with the master's"
@@ -71,7 +71,7 @@ class ReplicaLog:
 
     @property
     def is_verified(self) -> bool:
-        """Return whether all bytes up to the end of this log were compared with the master's."""
+        """Whether all bytes up to the end of this log were compared with the master's."""
         return self._begun and self._expected >= self._log.max_offset
 
     def take(self, piece: TransferPiece) -> bool:
@@ -180,13 +180,13 @@ class ReplicaLog:
             raise DivergedError(base_offset + error.offset, expected, found) from error
 
     def _reset_pending(self, end_offset: int) -> None:
-        """Drop the pending bytes. Start again with padding from the sector's start to the log's end."""
+        """Start again with padding from the sector's start to the log's end."""
         self._padding = end_offset % self._log.segment_bytes % SECTOR_BYTES
         self._pending = bytearray(self._padding)
 
 
 def last_record_offset(log: SegmentQueue) -> int | None:
-    """Return the log offset of the last record, or None. Raises CorruptFileError if corruption precedes it."""
+    """Raise CorruptFileError if corruption precedes the last record."""
     for segment in reversed(log.segments):
         wrote, view = segment.wrote.get(), segment.file.view(0, segment.size_bytes)
         file, base_offset = segment.file.path, segment.base_offset

@@ -1,16 +1,16 @@
 """Retention service: removes expired log segments, then queue and index files.
 
-One task limits the disk usage of the store. It removes messages whether they were consumed or not. Even if the disk is
-full, a segment is removed only after it is durable and dispatched and the queue entries of its records are durable.
-Without these entries recovery could not restore the counters of the queues. Queue and index files are removed only
-after the removal of their records is durable.
+It removes messages whether they were consumed or not. Even if the disk is full, a segment is removed only after it is
+durable and dispatched and the queue entries of its records are durable: without these entries recovery could not
+restore the counters of the queues. Queue and index files are removed only after the removal of their records is
+durable.
 
 Reaction to disk usage:
 
-    used                                   reaction
-    over disk_space_warning_level_ratio    refuse puts until usage is below the next mark; delete at once
+    used                                reaction
+    over disk_space_warning_level_ratio refuse puts until usage is below the next mark; delete at once
     over disk_space_clean_forcibly_ratio   delete at once, regardless of age
-    over disk_max_used_space_ratio         delete expired segments at any hour
+    over disk_max_used_space_ratio      delete expired segments at any hour
 
 If the log uses several disks, the disk with the most free space counts. The disk of the queues counts separately.
 Source: RocketMQ CleanCommitLogService, isSpaceToDelete, CleanConsumeQueueService.
@@ -38,7 +38,7 @@ from ..world import Files, World
 SEGMENTS_PER_PASS = 10  # RocketMQ MappedFileQueue.DELETE_FILES_BATCH_MAX
 _HOUR_MS = 3_600_000
 MANUAL_PASSES = 20  # RocketMQ CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
-"""Number of passes for which a manual request stays active, even if they remove nothing."""
+"""A manual request stays active for so many passes, even if they remove nothing."""
 
 # The intervals of DefaultMessageStore.addScheduleTask.
 FIRST_CHECK_MS = 1_000
@@ -46,8 +46,7 @@ CHECK_INTERVAL_MS = 10_000
 FIRST_CLEAN_MS = 60_000
 
 _NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
-"""Topics whose queues never restart at offset 0, because delivery progress and op messages contain their queue offsets.
-"""
+"""Queues of these topics never restart at offset 0: delivery progress and op messages contain their offsets."""
 _PERCENT_MIN, _PERCENT_MAX = 10, 95  # RocketMQ MessageStoreConfig.getDiskMaxUsedSpaceRatio
 
 
@@ -55,13 +54,13 @@ class Pressure(NamedTuple):
     """The removals that the disk usage requires."""
 
     delete: bool
-    """Delete expired segments at any hour."""
+    """Expired segments at any hour."""
     at_once: bool
-    """Delete segments of any age, oldest first."""
+    """Segments of any age, oldest first."""
 
 
 class DiskWatermark:
-    """Measures disk usage, and sets and clears DISK_FULL. Commit and load also set DISK_FULL if the disk is full."""
+    """Measures disk usage, and sets and clears DISK_FULL. Commit and load also set it."""
 
     def __init__(self, files: Files, config: StoreConfig, flags: RunningFlags) -> None:
         self._files = files
@@ -113,7 +112,7 @@ class CleanCommitLog:
         self._pause = pause
         self._manual = world.tasks.cell("manual deletions")
         self._stuck: int | None = None
-        """Base offset of the segment whose removal failed last, if any."""
+        """Base offset of the segment whose last removal failed."""
         self._stuck_since_ns = 0
 
     def delete_manually(self) -> None:
@@ -121,7 +120,7 @@ class CleanCommitLog:
         self._manual.set(MANUAL_PASSES)
 
     def run(self) -> int:
-        """Do one pass. Returns the number of removed segments. After an OSError, a later pass retries the removal."""
+        """Return the number of removed segments. After an OSError, a later pass retries the removal."""
         pressure = self._watermark.measure()
         manual = self._manual.get() > 0
         if manual:
@@ -151,17 +150,16 @@ class CleanCommitLog:
         return removed
 
     def _has_expired(self, segment: Segment) -> bool:
-        """Return whether the mtime of a file is older than the reserved time. A missing file counts as expired."""
+        """A missing file counts as expired."""
         status = self._world.files.status(segment.file.path)
         reserved_ms = self._config.file_reserved_time_hours * _HOUR_MS
         return status is None or self._world.clock.now_ms() >= status.mtime_ms + reserved_ms
 
     def _remove_first(self) -> bool:
-        """Remove the first segment if nothing needs it any more. Returns whether it was removed."""
+        """Return whether the first segment could be removed."""
         first, *others = self._log.segments
         assert others, "the last segment stays"
-        # Only if its queue entries are durable: otherwise no file might contain the counters of the queues after a
-        # crash.
+        # Without durable queue entries, no file might contain the counters of the queues after a crash.
         if self._flush_queues.durable_to.get() < first.end_offset:
             self._flush_queues.hurry()
             return False
@@ -201,7 +199,7 @@ class CleanConsumeQueue:
         queues: ConsumeQueueTable,
         pause: Callable[[int], bool],
     ) -> None:
-        """`pause` sleeps for some ms, and returns False if the service is stopping."""
+        """`pause`: see `CleanCommitLog`."""
         self.expirers: list[Expirer] = []
         """Called after the queues were cleaned, for other files that refer to the log."""
         self._config = config
@@ -275,7 +273,7 @@ class CleanConsumeQueue:
             self._queues.forget(queue)
             return True
 
-        # The lock prevents another task from syncing these directories during their removal.
+        # No other task may sync these directories during their removal.
         with self._queues.names_lock:
             gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
         if failure is not None:
@@ -287,7 +285,6 @@ class CleanConsumeQueue:
 
 
 def is_numbered_elsewhere(topic: str) -> bool:
-    """Return whether other files store the queue offsets of a topic."""
     return topic in _NUMBERED_ELSEWHERE
 
 
@@ -314,10 +311,10 @@ class RetentionService(Service):
         self._interval_ns = config.clean_resource_interval_ms * 1_000_000
         self._pass_lock = world.tasks.lock("retention pass")
         self._check_ns = self._clean_ns = 0
-        """Monotonic times at which the next measurement and the next cleaning are due."""
+        """Monotonic times of the next measurement and the next cleaning."""
 
     def start(self) -> None:
-        """Start the task. The first measurement follows after 1 s, the first cleaning after 60 s."""
+        """The first measurement follows after 1 s, the first cleaning after 60 s."""
         now_ns = self.world.clock.monotonic_ns()
         self._check_ns = now_ns + FIRST_CHECK_MS * 1_000_000
         self._clean_ns = now_ns + FIRST_CLEAN_MS * 1_000_000
@@ -330,7 +327,6 @@ class RetentionService(Service):
         self.wake()
 
     def step(self) -> None:
-        """Wait until a measurement or a cleaning is due, and do it."""
         clock = self.world.clock
         left_ns = min(self._check_ns, self._clean_ns) - clock.monotonic_ns()
         if left_ns > 0:
@@ -346,7 +342,7 @@ class RetentionService(Service):
             self.watermark.measure()
 
     def clean(self) -> None:
-        """Do one cleaning pass. Errors are recorded, and a later pass retries."""
+        """Errors are recorded, and a later pass retries."""
         with self._pass_lock:
             for run in (self.log.run, self.queues.run):
                 try:
@@ -360,6 +356,6 @@ class RetentionService(Service):
             self.queues.remove_expired_queues()
 
     def _pause_or_end(self, ms: int) -> bool:
-        """Sleep for `ms`. Returns False if the service is stopping."""
+        """Return False if the service is stopping."""
         self.pause(ms)
         return not self.is_stopping

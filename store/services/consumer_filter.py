@@ -4,9 +4,9 @@
     data = consumers.register("Orders", "group", "amount > 5")
     store.get_message("Orders", 0, 0, wanted=SqlMessageFilter.of_consumer(data))
 
-While a consumer is registered, dispatch evaluates its expression for each message of the topic. If the message matches,
-dispatch sets the consumer's bits in the message's bit map. A pull checks the bit map before it reads the properties. A
-pull ignores the bit maps of messages that were dispatched before the registration.
+While a consumer is registered, dispatch evaluates its expression for each message of the topic, and sets the consumer's
+bits in the bit map of a matching message. A pull checks the bit map before it reads the properties, except for messages
+that were dispatched before the registration.
 
 The bit map is a Bloom filter with a few bits per consumer of a topic. A consumer's bits are computed from the text
 `group#topic`, as in RocketMQ. Bit n is bit n mod 8, from the lowest, of byte n div 8. The hash is the first half of
@@ -82,7 +82,7 @@ def _final_mix(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """Dimensions of a Bloom filter: length of a bit map, and number of bits per text."""
+    """Length of a bit map, and number of bits per text."""
 
     bits: int
     """A multiple of 8."""
@@ -124,7 +124,7 @@ def set_bits(bit_map: bytearray, positions: tuple[int, ...]) -> None:
 
 
 def has_bits(bit_map: bytes, positions: tuple[int, ...]) -> bool:
-    """Return whether all bits at the positions are set. False positives are possible."""
+    """False positives are possible."""
     return all(bit_map[position // 8] >> position % 8 & 1 for position in positions)
 
 
@@ -136,7 +136,7 @@ def _not_negative(value: int) -> int:
 
 _NEVER_MS = (1 << 63) - 1
 FORGOTTEN_AFTER_MS = 24 * 3600 * 1000
-"""How long dispatch sets the bits of an unregistered consumer, in case the consumer registers again."""
+"""Dispatch sets the bits of an unregistered consumer for this time, in case the consumer registers again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -159,7 +159,7 @@ class ConsumerFilterManager:
     """All registered expressions. Thread-safe; reads need no lock."""
 
     def __init__(self, tasks: Tasks, now_ms: Callable[[], int]) -> None:
-        """Create an empty registry. `now_ms` must not return a time before the store time of a dispatched message."""
+        """`now_ms` must not return a time before the store time of a dispatched message."""
         self.bloom_filter = BloomFilter.of()
         self._now_ms = now_ms
         self._lock = tasks.lock("consumer filters")
@@ -168,7 +168,7 @@ class ConsumerFilterManager:
     def register(self, topic: str, group: str, expression: str, client_version: int = 0) -> ConsumerFilterData:
         """Register a group's expression for a topic. Return the registration that is valid after the call.
 
-        The call has no effect if the client version is older than the registered one. Raises FilterExpressionError.
+        An older client version than the registered one has no effect. Raises FilterExpressionError.
         """
         parsed = SqlExpression.parse(expression)
         with self._lock:
@@ -195,7 +195,7 @@ class ConsumerFilterManager:
         return False
 
     def unregister(self, group: str) -> None:
-        """Unregister a group. Dispatch still sets the group's bits for FORGOTTEN_AFTER_MS."""
+        """Dispatch still sets the group's bits for FORGOTTEN_AFTER_MS."""
         with self._lock:
             now_ms = self._now_ms()
             for topic in sorted(self._by_topic):
@@ -215,10 +215,7 @@ class ConsumerFilterManager:
         return self._by_topic.get(topic, ())
 
     def bit_map_of(self, record: ScannedRecord) -> bytes:
-        """Return a bit map with the bits of all consumers whose expression matches the record.
-
-        The bit map is empty if the topic has no consumers.
-        """
+        """Return the bits of all consumers whose expression matches the record. Empty if the topic has no consumers."""
         consumers = self.of_topic(record.topic)
         if not consumers:
             return b""
@@ -230,15 +227,11 @@ class ConsumerFilterManager:
         return bytes(bit_map)
 
     def find(self, topic: str, group: str) -> ConsumerFilterData | None:
-        """Return the registration of a group for a topic, or None."""
         return next((each for each in self.of_topic(topic) if each.group == group), None)
 
 
 class SqlMessageFilter:
-    """Filter of pulls by one consumer's expression.
-
-    If the consumer is registered, the filter uses bit maps to skip records without reading them.
-    """
+    """Filter of pulls by one consumer's expression. A registered consumer's bit maps can skip records unread."""
 
     def __init__(self, expression: SqlExpression, consumer: ConsumerFilterData | None = None) -> None:
         assert consumer is None or consumer.expression == expression, "the bit maps belong to the registered expression"
@@ -256,7 +249,7 @@ class SqlMessageFilter:
 
     @property
     def reads_records(self) -> bool:
-        """Return True: a bit map can exclude a record but not prove a match."""
+        """A bit map can exclude a record but not prove a match."""
         return True
 
     def matches_queue(self, tags_code: int | None, unit: ExtUnit | None) -> bool:
@@ -270,7 +263,7 @@ class SqlMessageFilter:
         return has_bits(unit.bit_map, consumer.positions)
 
     def matches_record(self, raw: bytes) -> bool:
-        """Return whether the expression matches the record's properties. A corrupt record counts as having none."""
+        """A corrupt record counts as having no properties."""
         try:
             bounds = check_record(raw, 0, len(raw), file="commitlog", file_offset=0, check_crc=False)
         except CorruptFileError:

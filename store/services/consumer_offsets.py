@@ -2,9 +2,9 @@
 
     {"offsetTable": {"<topic>@<group>": {<queueId>: <offset>}}}
 
-If light queues are enabled, the manager acts as RocketMQ's LmqConsumerOffsetManager. It then keeps offsets of groups
-with the prefix `%LMQ%` in a second table, without a queue id, and writes both tables to `lmqConsumerOffset.json`. A
-crash loses at most one flush interval of progress. `clamp` corrects offsets beyond the end of a truncated queue.
+If light queues are enabled, offsets of groups with the prefix `%LMQ%` are in a second table, without a queue id, and
+both tables are in `lmqConsumerOffset.json` (RocketMQ's LmqConsumerOffsetManager). A crash loses at most one flush
+interval of progress. `clamp` corrects offsets beyond the end of a truncated queue.
 Source: RocketMQ ConsumerOffsetManager, LmqConsumerOffsetManager.
 """
 
@@ -25,7 +25,7 @@ _SEPARATOR = "@"
 
 
 class ConsumerOffsetManager(Service):
-    """The consumers' offsets, written to disk periodically and at shutdown. Thread-safe."""
+    """Consumers' offsets, written to disk periodically and at shutdown. Thread-safe."""
 
     name = "consumer offsets"
 
@@ -39,7 +39,7 @@ class ConsumerOffsetManager(Service):
     ) -> None:
         super().__init__(world)
         self.last_error: OSError | None = None
-        """Error of the last attempt to write the file, or None. The write is retried after the next interval."""
+        """Error if the last attempt to write the file failed. The next interval retries it."""
         name = "lmqConsumerOffset.json" if light_queues else "consumerOffset.json"
         self.file = SideFile(world.files, f"{config_directory}/{name}")
         self.flush_interval_ms = flush_interval_ms
@@ -56,7 +56,7 @@ class ConsumerOffsetManager(Service):
             self._offsets, self._light_offsets = loaded or ({}, {})
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Set the offset of the next message for a group. The new offset may be lower than the old one."""
+        """Set the offset of the next message for a group. It may be lower than the old one."""
         key = f"{topic}{_SEPARATOR}{group}"
         with self._lock:
             if self._is_light(group):
@@ -65,7 +65,7 @@ class ConsumerOffsetManager(Service):
                 self._offsets.setdefault(key, {})[queue_id] = offset
 
     def query_offset(self, group: str, topic: str, queue_id: int) -> int:
-        """Return the offset of a group in a queue, or -1."""
+        """Return -1 if the group has no offset."""
         key = f"{topic}{_SEPARATOR}{group}"
         with self._lock:
             if self._is_light(group):
@@ -73,7 +73,7 @@ class ConsumerOffsetManager(Service):
             return self._offsets.get(key, {}).get(queue_id, -1)
 
     def topics_of(self, group: str) -> list[str]:
-        """Return the topics in which a group has offsets, sorted."""
+        """Sorted."""
         return sorted(topic for topic, one in self._pairs() if one == group)
 
     def groups_of(self, topic: str) -> list[str]:
@@ -85,7 +85,7 @@ class ConsumerOffsetManager(Service):
         return [(topic, group) for topic, _, group in (key.rpartition(_SEPARATOR) for key in keys)]
 
     def all(self) -> list[tuple[str, str, dict[int, int]]]:
-        """Return topic, group and offsets by queue id. Light queues are left out."""
+        """Return topic, group and offsets by queue id, without light queues."""
         with self._lock:
             tables = [(key, dict(offsets)) for key, offsets in self._offsets.items()]
         return [(*key.rpartition(_SEPARATOR)[::2], offsets) for key, offsets in tables]
@@ -99,7 +99,7 @@ class ConsumerOffsetManager(Service):
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return the content of the file, sorted by name. RocketMQ's file is not sorted."""
+        """Content of the file, sorted by name. RocketMQ's file is not sorted."""
         fields: dict[str, Any] = {}
         with self._lock:
             if self._light_queues:
@@ -120,9 +120,9 @@ class ConsumerOffsetManager(Service):
     def clamp(self, store: AnyMessageStore) -> int:
         """Reduce each offset beyond the end of its queue to that end, durably. Return the number of changed offsets.
 
-        Call this after recovery and before the store accepts puts. Otherwise a consumer whose offset is beyond the end
-        of a truncated queue would miss new messages. Offsets before a queue's first message stay unchanged, because a
-        pull answers them with OFFSET_TOO_SMALL. Raises OSError if the disk fails.
+        Call this after recovery and before the store accepts puts. Otherwise a consumer whose offset is beyond the
+        end of a truncated queue would miss new messages. Offsets before a queue's first message stay unchanged,
+        because a pull answers them with OFFSET_TOO_SMALL. Raises OSError if the disk fails.
         """
         clamped = 0
         with self._lock:
@@ -148,13 +148,11 @@ class ConsumerOffsetManager(Service):
             return self.file.store(encode_side_json(self.members))
 
     def step(self) -> None:
-        """Sleep for one interval, then write the file."""
         self.signal.wait(self.flush_interval_ms)
         if not self.is_stopping:
             self._try_to_persist()
 
     def finish(self) -> None:
-        """Write the file a last time."""
         self._try_to_persist()
 
     def _try_to_persist(self) -> None:

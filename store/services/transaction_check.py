@@ -1,13 +1,13 @@
 """Transaction check: asks producer groups for the state of undecided half messages.
 
-Each pass reads the half queue from the end of the last pass. A half message with an op is decided, so the pass skips
-it. If an undecided half message is old enough, the check puts a copy at the end of the queue and asks the producer
-group. If it is too young, the pass ends, because all later messages are younger. The check moves past a half message
-only after the message is decided, put back or given up, so it loses no message.
+Each pass reads the half queue from the end of the last pass, and skips half messages with an op: they are decided. If
+an undecided half message is old enough, the check puts a copy at the end of the queue and asks the producer group. If
+it is too young, the pass ends, because all later messages are younger. The check moves past a half message only after
+the message is decided, put back or given up, so it loses no message.
 
-The check stores its progress in both queues as offsets of a consumer group. It first waits until the log that the
-progress depends on is durable. Otherwise a crash could keep the progress but lose the copy that was put back, and the
-transaction would never be checked again.
+The check stores its progress in both queues as offsets of a consumer group, after the log that the progress depends on
+is durable. Otherwise a crash could keep the progress but lose the copy that was put back, and the transaction would
+never be checked again.
 Source: RocketMQ TransactionalMessageCheckService, TransactionalMessageServiceImpl.check, isNeedDiscard, isNeedSkip,
 getImmunityTime.
 """
@@ -40,7 +40,7 @@ from .consumer_offsets import ConsumerOffsetManager
 from .transaction_queues import Decisions, OpQueue, pull_from
 
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
-"""The consumer group whose offsets are the progress of the check."""
+"""The progress of the check is stored as offsets of this consumer group."""
 
 _PASS_MS_MAX = 60_000  # RocketMQ TransactionalMessageServiceImpl.MAX_PROCESS_TIME_LIMIT
 _COMMIT_MS_MAX = 5_000
@@ -50,7 +50,7 @@ _HOUR_MS = 3_600_000
 
 
 class _Progress(NamedTuple):
-    """Progress in both queues, and the log offset that must be durable before the progress is stored."""
+    """Progress in both queues, and the log offset that must be durable before it is stored."""
 
     half_offset: int
     op_offset: int
@@ -72,7 +72,7 @@ class TransactionConfig:
 
 
 class TransactionalMessageCheckService(Service):
-    """Task that makes one pass over the half queue per interval."""
+    """Makes one pass over the half queue per interval."""
 
     name = "transaction check"
 
@@ -96,18 +96,18 @@ class TransactionalMessageCheckService(Service):
         self._half_offset = 0
         """Queue offset of the first half message that the check has not passed."""
         self._own_from = -1
-        """First offset of this life in the half queue. `_decisions` has all put-backs of half messages from here on."""
+        """First half-queue offset of this life. `_decisions` has all put-backs of half messages from here on."""
         self._unpublished: _Progress | None = None
         self._questions: list[MessageRecord] = []
         """Copies of this pass that are still in a buffer of the pool, where a look-up cannot find them."""
         self._put_end = 0
-        """Log offset after the last put. If the store uses a transient pool, this is beyond the readable log."""
+        """Log offset after the last put. With a transient pool, it is beyond the readable log."""
 
     def use(self, config: TransactionConfig) -> None:
         self.config = config
 
     def start(self) -> None:
-        """Start the passes. Half messages put after this call belong to this life."""
+        """Half messages put after this call belong to this life."""
         self._own_from = self._half_end()
         super().start()
 
@@ -115,7 +115,7 @@ class TransactionalMessageCheckService(Service):
         return self._store.get_max_offset_in_queue(HALF_TOPIC, QUEUE_ID)
 
     def step(self) -> None:
-        """Sleep for one interval, then make a pass. A disk error ends the pass but not the task."""
+        """A disk error ends the pass but not the task."""
         self.signal.wait(self.config.transaction_check_interval_ms)
         if self.is_stopping:
             return
@@ -127,7 +127,7 @@ class TransactionalMessageCheckService(Service):
     def finish(self) -> None:
         """Publish the progress of the last pass, after its log is durable.
 
-        Consumer offsets are written before the store stops. Without a flush here, a clean stop would lose the progress,
+        Consumer offsets are written before the store stops. Without this flush, a clean stop would lose the progress,
         and the next life would ask the same questions again.
         """
         done = self._unpublished
@@ -216,7 +216,7 @@ class TransactionalMessageCheckService(Service):
                 self._decisions.op_stored(half_offset, append.queue_offset)
 
     def _check_half_message(self, half: HalfMessage, ops: OpQueue) -> bool:
-        """Handle a half message. Return whether the pass may continue."""
+        """Return whether the pass may continue."""
         asked: MessageRecord | None = None
         decisions = self._decisions
         with decisions.lock:
@@ -265,8 +265,8 @@ class TransactionalMessageCheckService(Service):
     def _put_or_unchanged(self, message: Message, unchanged: Message) -> PutMessageResult:
         """Put a message. If it is too long, put the unchanged half message instead.
 
-        The message can be too long after limits were reduced. It can also be too long because of corrupt bytes that are
-        not UTF-8, since their replacement characters need more space.
+        Causes: reduced limits, or corrupt bytes that are not UTF-8, since their replacement characters need more
+        space.
         """
         result = self._put(message)
         return self._put(unchanged) if result.status.is_final else result
@@ -280,8 +280,8 @@ class TransactionalMessageCheckService(Service):
     def _ask(self, record: MessageRecord) -> None:
         """Ask about a record after a look-up can find it, because the producer may answer at once.
 
-        Under SYNC_FLUSH the record must be durable first. If it is in a buffer of the pool, the question waits for the
-        end of the pass.
+        Under SYNC_FLUSH the record must be durable first. If it is in a buffer of the pool, the question waits for
+        the end of the pass.
         """
         self._store.flush.wait_durable(_end_of(record), wait=True)
         if self._is_in_file(record):
@@ -339,7 +339,7 @@ class HalfMessageVerdict(Enum):
 
 
 def verdict(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
-    """Return the action for an undecided half message. `reserved_ms` is how long the store keeps messages."""
+    """`reserved_ms` is how long the store keeps messages."""
     # All rules use one age. With two clock readings a half message could be past its immunity but before its timeout.
     age_ms = now_ms - half.record.born_timestamp_ms
     if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:

@@ -29,8 +29,8 @@ class PulledPlace(NamedTuple):
 def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
     """Yield the messages of a queue between two queue offsets, or up to the end of the queue.
 
-    A pull can return messages after `end`, because a queue can skip offsets and a pull counts only messages. Messages
-    after `end` are left out: the check has just put them back, and would miss their decisions.
+    A pull can return messages after `end`, because a queue can skip offsets and a pull counts only messages. They are
+    left out: the check has just put them back, and would miss their decisions.
 
     If the pull's next offset is not after its offset, the iteration ends. The caller handles that case.
     """
@@ -60,7 +60,7 @@ def _decoded(raw: bytes, physical_offset: int) -> MessageRecord | None:
 
 
 class OpQueue:
-    """Reader of the op queue from a queue offset on. Not thread-safe."""
+    """Not thread-safe."""
 
     def __init__(self, store: MessageStore, begin: int) -> None:
         self._store = store
@@ -72,11 +72,10 @@ class OpQueue:
 
     @property
     def needed_from(self) -> int:
-        """Return the queue offset of the first op that a later life needs."""
+        """Queue offset of the first op that a later life needs."""
         return min(self._ops, default=self._read_to)
 
     def is_decided(self, half: HalfMessage) -> bool:
-        """Return whether an op names any queue offset of a half message."""
         return any(offset in self._decided for offset in half.offsets)
 
     def read(self) -> None:
@@ -119,10 +118,10 @@ class Decisions:
         self._given_up: set[int] = set()
         """First offsets of half messages that were given up and are still undecided."""
         self._passed = range(0)
-        """First offsets that the check has passed. Offsets in `_put_back` and `_given_up` are exceptions."""
+        """First offsets that the check has passed, except those in `_put_back` and `_given_up`."""
 
     def begin(self, half: HalfMessage, visible_ops: int) -> bool:
-        """Claim a half message for a decision. Return False if the message is already decided or claimed.
+        """Claim a half message for a decision. Return False if it is already decided or claimed.
 
         `visible_ops` is the end of the op queue.
         """
@@ -154,7 +153,7 @@ class Decisions:
                 self._ops.pop(offset, None)
 
     def conclude(self, half: HalfMessage, ops: Mapping[int, int | None]) -> None:
-        """Record a decision. `ops` maps half offsets to queue offsets of ops, or to None if the op is not stored."""
+        """`ops` maps half offsets to queue offsets of ops, or to None if the op is not stored."""
         with self.lock:
             for half_offset, op_offset in ops.items():
                 assert op_offset is None or op_offset >= 0, (half_offset, op_offset)
@@ -163,7 +162,7 @@ class Decisions:
             self._given_up.discard(half.first_offset)
 
     def op_stored(self, half_offset: int, op_offset: int) -> None:
-        """Record that the op of an earlier decision is now stored."""
+        """The op of an earlier decision is now stored."""
         assert op_offset >= 0, op_offset
         with self.lock:
             self._ops[half_offset] = op_offset
@@ -190,11 +189,10 @@ class Decisions:
         return any(not 0 <= op_offset < visible_ops for op_offset in ops)
 
     def was_put_back(self, half: HalfMessage, offset: int) -> None:
-        """Record the queue offset of a new copy of a half message."""
+        """`offset` is the queue offset of the new copy."""
         self._put_back[half.first_offset] = offset
 
     def was_passed(self, half: HalfMessage) -> None:
-        """Record that the check has passed a half message."""
         if self._put_back.get(half.first_offset) == half.record.queue_offset:
             del self._put_back[half.first_offset]
 

@@ -45,7 +45,7 @@ from .transaction_queues import Decisions
 
 
 class EndTransactionStatus(Enum):
-    """Result of a commit or rollback. The value is RocketMQ's remark where RocketMQ has one."""
+    """The value is RocketMQ's remark where RocketMQ has one."""
 
     DECIDED = "decided"
     ALREADY_DECIDED = "an earlier decision counts"
@@ -95,22 +95,21 @@ class TransactionalMessageService:
         self.checker.use(config)
 
     def start(self) -> None:
-        """Start the check. Call this after the store has started and the offsets are loaded and clamped."""
+        """Call this after the store has started and the offsets are loaded and clamped."""
         self.checker.start()
 
     def shutdown(self) -> None:
-        """Stop the check. Call this before the last write of the offsets and before the store stops."""
+        """Call this before the last write of the offsets and before the store stops."""
         self.checker.shutdown()
 
     def prepare(self, message: Message) -> PutMessageResult:
-        """Store a half message. Consumers do not receive the message before its commit."""
+        """Consumers do not receive the message before its commit."""
         return answer_of(self.begin_prepare(message))
 
     def begin_prepare(self, message: Message, on_known: Callable[[], None] | None = None) -> PutMessageResult | PutWait:
         """Begin a `prepare`, with the result of `MessageStore.begin_put`.
 
-        The result is MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED if a later commit or put-back of the message would
-        fail.
+        The result is MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED if a later commit or put-back would fail.
         """
         half = prepared(message)
         if half is None:
@@ -138,7 +137,7 @@ class TransactionalMessageService:
         if put is None or not put.is_stored:
             self._decisions.abandon(half)
             return EndTransactionResult(EndTransactionStatus.PUT_FAILED, put)
-        # The op is stored after the message. A crash that left only the op would end the transaction without delivery.
+        # A crash that left only the op would end the transaction without delivery.
         return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
 
     def rollback(self, request: EndTransaction) -> EndTransactionResult:
@@ -168,7 +167,7 @@ class TransactionalMessageService:
         return None
 
     def _claimed(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
-        """Claim the half message that a request names. Return it, or the reason why it cannot be decided."""
+        """Return the claimed half message, or the reason why it cannot be decided."""
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return EndTransactionStatus.SLAVE_NOT_AVAILABLE
         record = self._store.look_message_by_offset(request.commit_log_offset)

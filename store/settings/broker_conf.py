@@ -149,7 +149,7 @@ def _config_of(values: dict[str, Any], lines: Mapping[str, int]) -> StoreConfig:
 
 
 def canonical_key(key: str) -> str:
-    """Return a key with `maped` in place of `mapped`."""
+    """Replace `mapped` by `maped`."""
     return key.replace("apped", "aped")
 
 

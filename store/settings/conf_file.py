@@ -1,6 +1,6 @@
 """Editor of a broker.conf: changes some settings and keeps all other lines.
 
-RocketMQ instead writes the file anew with all keys, so that comments are lost. Both files contain the same settings.
+RocketMQ instead writes the file anew with all keys, so that comments are lost.
 """
 
 import re
@@ -50,7 +50,7 @@ def _continues(line: str) -> bool:
 
 
 class ConfFile:
-    """The broker.conf of a running broker. Not thread-safe."""
+    """Not thread-safe."""
 
     def __init__(self, files: Files, path: str) -> None:
         self.path = path

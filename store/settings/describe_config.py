@@ -24,7 +24,7 @@ class Meaning(NamedTuple):
     """Unit and meaning of a setting."""
 
     unit: str
-    """Unit of a number; empty otherwise."""
+    """Only of a number."""
     text: str
 
 
@@ -124,10 +124,9 @@ class Setting(NamedTuple):
     value: str | int | float | bool
     default: str | int | float | bool
     unit: str
-    """Unit of a number; empty otherwise."""
+    """Only of a number."""
     meaning: str
     own: bool
-    """Whether the key is unknown to RocketMQ."""
 
     @property
     def differs(self) -> bool:
@@ -148,7 +147,6 @@ def describe(config: StoreConfig, default_root: str) -> list[Setting]:
 
 
 def config_fields(settings: Sequence[Setting], others: Mapping[str, str]) -> dict[str, Any]:
-    """Return the JSON fields of the contract."""
     return {"format": FORMAT, "settings": [one._asdict() for one in settings], "others": dict(others)}
 
 
