@@ -49,7 +49,7 @@ def encode_batch(units: Iterable[BatchUnit]) -> bytes:
 
 
 def decode_batch(body: bytes) -> list[BatchUnit]:
-    """Decode a batch body. Raises CorruptFileError at the first wrong length."""
+    """Raise CorruptFileError at the first wrong length."""
     units = []
     at = 0
     while at < len(body):
@@ -60,7 +60,7 @@ def decode_batch(body: bytes) -> list[BatchUnit]:
 
 
 def decode_unit(body: bytes, at: int) -> tuple[int, int, int, int, int]:
-    """Return the flag of the unit at `at`, and the positions of begin and end of its body and of its properties.
+    """Return the flag of the unit at `at`, and begin and end of its body and of its properties.
 
     The next unit begins at the end of the properties. Raises CorruptFileError at the first wrong length.
     """
@@ -86,7 +86,7 @@ def decode_unit(body: bytes, at: int) -> tuple[int, int, int, int, int]:
 
 
 def join_properties(unit: bytes, batch: bytes) -> bytes:
-    """Append the properties of the batch to those of a unit, with a separator if needed."""
+    """Join with a separator if needed."""
     if unit and batch and not unit.endswith(b"\x02"):
         return unit + b"\x02" + batch
     return unit + batch
@@ -107,8 +107,8 @@ def encode_batch_records(
 ) -> tuple[bytearray, tuple[int, ...]]:
     """Encode a batch body as adjacent records. Returns the bytes and the start of each record.
 
-    `place_records` must then write offsets and times into the records. The topic must have 1 to 127 bytes, and the IPv6
-    bits of sys_flag must match the hosts. `clean` removes properties that only the store may set. Raises
+    `place_records` must then write offsets and times into the records. The topic must have 1 to 127 bytes, and the
+    IPv6 bits of sys_flag must match the hosts. `clean` removes properties that only the store may set. Raises
     CorruptFileError for an invalid body, and InvalidMessageError for properties that do not fit into a record.
     """
     head = head_layout(sys_flag)

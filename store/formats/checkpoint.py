@@ -18,9 +18,7 @@ from ..errors import CorruptFileError
 CHECKPOINT_FILE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE
 CHECKPOINT_BYTES = 24
 SAFETY_MARGIN_MS = 3_000  # RocketMQ StoreCheckpoint.getMinTimestamp
-"""Subtracted from the checkpoint time in recovery: a sync can end between records of the same ms, and clocks are
-imprecise.
-"""
+"""Subtracted in recovery: a sync can end between records of the same ms, and clocks are imprecise."""
 _LAYOUT = Struct(">qqq")
 assert _LAYOUT.size == CHECKPOINT_BYTES
 _FIELDS = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
@@ -65,8 +63,7 @@ def claims_beyond(
 ) -> Iterator[CorruptFileError]:
     """Yield an error for each time that is later than the store time of the last record in the log.
 
-    After an unclean exit only the time that recovery uses is checked: the smaller of the first two, minus
-    SAFETY_MARGIN_MS.
+    After an unclean exit only the time that recovery uses is checked.
     """
     expected = f"at most {last_store_timestamp_ms}, the last record's store time"
     if unclean_exit:

@@ -1,11 +1,11 @@
 """Columns: tables of plain records that the C core reads from the log.
 
 If the C core was built, it replaces a Python loop over `scan_records`. The core stops before each record that is not
-plain, as defined in native/scan.c. `scan_records` then decodes that record or reports its error, and the core continues
-after it. Both ways find the same records.
+plain, as defined in native/scan.c. `scan_records` then decodes that record or reports its error, and the core
+continues after it. Both ways find the same records.
 
-A table contains equally long columns of native 64-bit integers, one column after the other. numpy can read it without a
-copy: `numpy.frombuffer(table, numpy.int64).reshape(len(COLUMNS), -1)`.
+A table contains equally long columns of native 64-bit integers, one column after the other. numpy can read it without
+a copy: `numpy.frombuffer(table, numpy.int64).reshape(len(COLUMNS), -1)`.
 """
 
 from typing import Protocol
@@ -14,20 +14,20 @@ from .delay_level import SCHEDULE_TOPIC
 from .host import Host
 
 COLUMNS = ("physical_offset", "size_bytes", "queue", "queue_offset", "store_timestamp_ms", "tags_code")
-"""Columns of a record. `queue` is a number from `PlainRecords.know`, or -1 if the record is added to no queue."""
+"""`queue` is a number from `PlainRecords.know`, or -1 if the record is added to no queue."""
 KEY_COLUMNS = ("key_hash", "physical_offset", "store_timestamp_ms")
 """Columns of an index key."""
 
 ROWS_MAX = 8192
-"""Number of rows of a table: few enough to stay in the CPU cache until they are used."""
+"""Rows of a table: few enough to stay in the CPU cache until they are used."""
 _INT64_BYTES = 8
 NEVER_MS = (1 << 63) - 1
-"""A time later than the store time of any record."""
+"""Later than the store time of any record."""
 
 
 Run = tuple[int, int, bytes, bytes]
-"""A run: records of one queue with consecutive queueOffsets. It has the queue number, the first queueOffset, the
-encoded queue entries, and the store times as native 64-bit integers.
+"""Records of one queue with consecutive queueOffsets: queue number, first queueOffset, encoded queue entries, and the
+store times as native 64-bit integers.
 """
 
 Pulled = tuple[list[bytes], list[int], list[int], int, int, int]
@@ -37,7 +37,7 @@ of the records, and the log offset in the last examined entry.
 
 
 class Core(Protocol):
-    """The functions of the C core."""
+    """Functions of the C core."""
 
     def scan(
         self,
@@ -53,8 +53,8 @@ class Core(Protocol):
     ) -> tuple[int, int, int]:
         """Write the plain records from `start` on into the table `rows`, and their keys into the table `keys`.
 
-        Stops before a record that is not plain, has an unknown queue, is newer than stored_ms_max or does not fit into
-        a table. Returns the number of records, the number of keys, and the position after the last record.
+        Stops before a record that is not plain, has an unknown queue, is newer than stored_ms_max or does not fit
+        into a table. Returns the number of records, the number of keys, and the position after the last record.
         """
 
     def with_key(
@@ -80,9 +80,9 @@ class Core(Protocol):
         begin_ms: int,
         /,
     ) -> tuple[bytes, int]:
-        """Return the encoded index entries of the keys in rows begin to end, and how many are the first of their slot.
+        """Return the encoded index entries of the keys in rows begin to end, and how many begin a slot.
 
-        Entries are numbered from `number` on. Each entry refers to the previous entry of its slot, which is read from
+        Entries are numbered from `number` on. Each refers to the previous entry of its slot, which is read from
         `newest` or else from the file. `newest` maps the position of a slot in the file to its newest entry, and is
         updated. begin_ms is the begin time in the file's header.
         """
@@ -151,7 +151,7 @@ class Core(Protocol):
 
 
 class PlainRecords:
-    """A batch of plain records, as tables. Each scan overwrites the previous batch."""
+    """A batch of plain records. Each scan overwrites the previous batch."""
 
     def __init__(self, core: Core) -> None:
         self.end = 0
@@ -188,8 +188,7 @@ class PlainRecords:
     ) -> bool:
         """Scan plain records until the table is full. Returns whether any were found.
 
-        base_offset is the log offset of the first byte of the view. The scan stops before a record that was stored
-        after stored_ms_max.
+        base_offset is the log offset of the view. The scan stops before a record that was stored after stored_ms_max.
         """
         self._runs = None
         count, key_count, end = self._core.scan(
@@ -210,7 +209,7 @@ class PlainRecords:
         return _column(self._keys, KEY_COLUMNS.index(name), self.key_count)
 
     def runs(self) -> list[Run]:
-        """Return the runs of the current batch; see `Core.runs`."""
+        """See `Core.runs`."""
         if self._runs is None:
             self._runs = self._core.runs(self._rows, self.count, len(self.queues))
         return self._runs
@@ -218,7 +217,7 @@ class PlainRecords:
     def link(
         self, begin: int, end: int, index: memoryview, slots: int, newest: dict[int, int], number: int, begin_ms: int
     ) -> tuple[bytes, int]:
-        """Link the keys in rows begin to end; see `Core.link`."""
+        """See `Core.link`."""
         assert 0 <= begin <= end <= self.key_count, (begin, end, self.key_count)
         return self._core.link(self._keys, begin, end, index, slots, newest, number, begin_ms)
 

@@ -43,22 +43,20 @@ assert _LAYOUT.size == ENTRY_BYTES
 _QUEUE_ID_MAX = 2**31 - 1
 
 encode_entry: Callable[[int, int, int], bytes] = _LAYOUT.pack
-"""Encode one entry: (physical_offset, size_bytes, tags_code). Called for every record dispatched or recovered."""
+"""Arguments: physical_offset, size_bytes, tags_code. Called for every record dispatched or recovered."""
 
 UNIT_BYTES_MIN = 20
 UNIT_BYTES_MAX = 32767  # RocketMQ CqExtUnit.MAX_EXT_UNIT_SIZE, Short.MAX_VALUE
 END_BYTES = 4  # RocketMQ ConsumeQueueExt.END_BLANK_DATA_LENGTH
-"""Bytes at the end of a file that are reserved for the end mark."""
+"""Reserved for the end mark at the end of a file."""
 END_MARK = b"\xff\xff"
 NO_ADDRESS = 1
-"""The value that RocketMQ returns if it cannot store a unit."""
+"""RocketMQ returns this value if it cannot store a unit."""
 ADDRESS_MAX = -0x8000_0001  # RocketMQ ConsumeQueueExt.MAX_ADDR: just below the least 32-bit hash
 ADDRESS_TOP = 0x80
-"""First byte of every address of an offset below 2^56. Extensions are never that long, and no hash begins with this
-byte.
-"""
+"""First byte of every address of an offset below 2^56. No hash begins with it, and no extension is that long."""
 OFFSET_MAX = (1 << 56) - 1
-"""Maximum offset of a unit. RocketMQ allows 2^63 - 2^31 - 1."""
+"""RocketMQ allows 2^63 - 2^31 - 1."""
 
 _HEAD = Struct(">hqqh")
 _SIZE = Struct(">h")
@@ -85,17 +83,16 @@ def decode_entry(view: memoryview | bytes, at: int) -> QueueEntry:
 
 
 def is_blank(entry: QueueEntry) -> bool:
-    """Return whether this is a blank entry."""
     return entry == BLANK_ENTRY
 
 
 def is_valid(entry: QueueEntry) -> bool:
-    """Return whether the entry may point to a record: offset and size are possible."""
+    """Return whether offset and size are possible for a record."""
     return entry.physical_offset >= 0 and entry.size_bytes > 0 and not is_blank(entry)
 
 
 def tags_code(tags: str) -> int:
-    """Return the code of a TAGS value: its Java hash, or 0 for an empty tag. An entry contains it sign-extended.
+    """Return the Java hash of a TAGS value, or 0 for an empty tag. An entry contains it sign-extended.
 
     >>> encode_entry(0, 91, tags_code("polygenelubricants"))[12:].hex()
     'ffffffff80000000'
@@ -104,7 +101,7 @@ def tags_code(tags: str) -> int:
 
 
 def queue_id_of(name: str) -> int | None:
-    """Parse the name of a queue's directory. Returns None if it is not a queue id in canonical form."""
+    """Return None if the name of a directory is not a queue id in canonical form."""
     if not (name.isascii() and name.isdecimal() and len(name) <= len(str(_QUEUE_ID_MAX))):
         return None
     queue_id = int(name)
@@ -120,14 +117,11 @@ class ExtUnit(NamedTuple):
 
 
 def is_ext_address(tags_code: int) -> bool:
-    """Return whether a tagsCode is an address in the extension."""
     return tags_code <= ADDRESS_MAX
 
 
 def address_of(offset: int) -> int:
-    """Return the address of the unit at an offset.
-
-    >>> address_of(0)
+    """>>> address_of(0)
     -9223372036854775808
     """
     assert 0 <= offset <= OFFSET_MAX, offset
@@ -142,16 +136,15 @@ def offset_of(address: int) -> int:
 
 
 def encode_unit(unit: ExtUnit) -> bytes:
-    """Encode a unit of at most UNIT_BYTES_MAX."""
     tags_code, store_timestamp_ms, bit_map = unit
     size_bytes = UNIT_BYTES_MIN + len(bit_map)
-    # A longer unit would get a negative size, which readers would take for the end mark.
+    # Readers would regard the negative size of a longer unit as the end mark.
     assert size_bytes <= UNIT_BYTES_MAX, size_bytes
     return _HEAD.pack(size_bytes, tags_code, store_timestamp_ms, len(bit_map)) + bit_map
 
 
 def unit_bytes_at(view: memoryview | bytes, at: int, end: int, *, file: str) -> int:
-    """Return the length of the unit at `at`, or 0 if an end mark or zeros are there instead.
+    """Return the length of the unit at `at`, or 0 for an end mark or zeros.
 
     Raises CorruptFileError for any other contents, and for a unit that does not end by `end`.
     """
@@ -169,7 +162,7 @@ def unit_bytes_at(view: memoryview | bytes, at: int, end: int, *, file: str) -> 
 
 
 def decode_unit(view: memoryview | bytes, at: int, end: int, *, file: str) -> ExtUnit:
-    """Decode the unit at `at`. Raises CorruptFileError at the first wrong field."""
+    """Raise CorruptFileError at the first wrong field."""
     size_bytes = unit_bytes_at(view, at, end, file=file)
     if size_bytes == 0:
         raise CorruptFileError(file, at, "size", f"a unit of {UNIT_BYTES_MIN} bytes or more", "none")

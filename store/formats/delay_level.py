@@ -32,7 +32,7 @@ _codes: dict[bytes, int] = {}  # cache: tag -> code
 
 @lru_cache(maxsize=64)
 def parse_delay_levels(text: str) -> Mapping[int, int]:
-    """Parse a list like DEFAULT_DELAY_LEVELS into delays in ms by level. Raises ValueError with the wrong item.
+    """Return delays in ms by level. Raises ValueError with the wrong item.
 
     >>> parse_delay_levels("1s 2h")
     {1: 1000, 2: 7200000}
@@ -49,14 +49,14 @@ def parse_delay_levels(text: str) -> Mapping[int, int]:
 def delivery_tags_code(delay: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int | None:
     """Return the delivery time in ms for a DELAY value, or None if the value is not a level.
 
-    A level above the highest counts as the highest. A value that is not a number is ignored; RocketMQ takes its record
-    for corrupt and ends the log there.
+    A level above the highest counts as the highest. A value that is not a number is ignored; RocketMQ regards its
+    record as corrupt and ends the log there.
     """
     level = min(_java_int(delay), max(delays, default=0))
     if level <= 0:
         return None
     deliver_at_ms = store_timestamp_ms + delays.get(level, UNKNOWN_LEVEL_DELAY_MS)
-    # Clamped even for impossible store times, because readers take a negative code for an address in the extension.
+    # Clamped even for impossible store times, because a negative code is an address in the extension.
     return min(max(deliver_at_ms, 0), _LONG_MAX)
 
 
@@ -72,7 +72,7 @@ def record_tags_code(record: ScannedRecord, delays: Mapping[int, int]) -> int:
 
 
 def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
-    """Return `record_tags_code`, but from the fields of a record, which is faster."""
+    """Return `record_tags_code` from the fields of a record, which is faster."""
     # The common case, a single TAGS property, is parsed here; find_property handles all cases.
     if topic == SCHEDULE_TOPIC:
         delay = find_property(properties, _DELAY)

@@ -61,40 +61,40 @@ class HalfMessage(NamedTuple):
     record: MessageRecord
     properties: dict[str, str]
     first_offset: int
-    """Queue offset of the first record of this half message. After a put-back it differs from that of `record`."""
+    """Queue offset of its first record. After a put-back it differs from that of `record`."""
 
     @classmethod
     def of(cls, record: MessageRecord) -> "HalfMessage":
-        """Decode a record. As in Java, property bytes that are not UTF-8 are replaced."""
+        """As in Java, property bytes that are not UTF-8 are replaced."""
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         if text != record.properties:
             record = replace(record, properties=text)
         properties = decode_properties(text)
         first = whole_number(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
         own = record.queue_offset
-        # A value larger than its own offset is impossible: it is corrupt or was set by the producer.
+        # A value larger than its own offset is corrupt or was set by the producer.
         return cls(record, properties, own if first is None or first > own else first)
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Return the queue offsets that an op message can contain: its own, and the first one if that differs."""
+        """The queue offsets that an op message can contain: its own, and the first one if that differs."""
         own = self.record.queue_offset
         return (own,) if own == self.first_offset else (own, self.first_offset)
 
     @property
     def request(self) -> EndTransaction:
-        """Return the fields that identify this half message in a commit or rollback."""
+        """The fields that identify this half message in a commit or rollback."""
         group = self.properties.get(PROPERTY_PGROUP, "")
         return EndTransaction(group, self.record.queue_offset, self.record.physical_offset)
 
     @property
     def check_times(self) -> int:
-        """Return how many checks were sent to the producer group."""
+        """How many checks were sent to the producer group."""
         return whole_number(self.properties.get(PROPERTY_TRANSACTION_CHECK_TIMES)) or 0
 
     @property
     def immunity_ms(self) -> int | None:
-        """Return the minimum time before the first check that the producer set, or None."""
+        """The producer's minimum time before the first check."""
         seconds = whole_number(self.properties.get(PROPERTY_CHECK_IMMUNITY_TIME_IN_SECONDS))
         return None if seconds is None else seconds * 1000
 
@@ -106,9 +106,9 @@ def whole_number(text: str | None) -> int | None:
 
 
 def prepared(message: Message) -> Message | None:
-    """Return the half message to store for a transactional message. None if its topic does not fit into a property.
+    """Return the half message to store for a transactional message, without properties of an earlier transaction.
 
-    Properties of an earlier transaction are removed.
+    Returns None if its topic does not fit into a property.
     """
     if ENTRY_SEPARATOR in message.topic:
         return None
@@ -165,9 +165,7 @@ def decision(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Mess
 
 
 def put_back(half: HalfMessage, *, asked: bool) -> Message:
-    """Return the message that stores a half message again, undecided. `asked`: a check is being sent to the producer
-    group.
-    """
+    """Return the message that stores an undecided half message again. `asked`: the producer group is being asked."""
     added = {PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: str(half.first_offset)}
     if asked:
         added[PROPERTY_TRANSACTION_CHECK_TIMES] = str(half.check_times + 1)
@@ -181,15 +179,13 @@ def resumed(given_up: MessageRecord) -> Message:
 
 
 def first_offset_of(given_up: MessageRecord) -> int | None:
-    """Return the first queue offset of a half message that was given up, or None if it was never put back."""
+    """Return None if the half message was never put back."""
     properties = HalfMessage.of(given_up).properties
     return whole_number(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
 
 
 def again(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
-    """Return a copy of a half message for a topic, with added properties. The put of the copy does not wait for the
-    disk.
-    """
+    """Return a copy of a half message for a topic. Its put does not wait for the disk."""
     return copy_of(half.record, topic, QUEUE_ID, _rebuilt(half, added))
 
 

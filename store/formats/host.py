@@ -59,7 +59,7 @@ class Host(NamedTuple):
 
     @property
     def is_ipv6(self) -> bool:
-        """Return whether the address is IPv6. The sysFlag of a record must match."""
+        """The sysFlag of a record must match."""
         return len(self.address) == IPV6_BYTES
 
     def __str__(self) -> str:

@@ -50,10 +50,9 @@ FIELDS_AT = {
     "hashSlotCount": 32,
     "indexCount": 36,
 }
-"""Offset of each header field."""
 
 encode_entry: Callable[[int, int, int, int], bytes] = ENTRY.pack
-"""Encode one entry: (key_hash, physical_offset, time_diff_s, previous). Called for every key of every message."""
+"""Arguments: key_hash, physical_offset, time_diff_s, previous. Called for every key of every message."""
 
 _SLOTS_APART = ENTRY_BYTES // SLOT_BYTES
 _CHUNK_BYTES = 1 << 20
@@ -69,7 +68,7 @@ LOCAL_MS_MAX = 3_093_527_980_799_999  # the last ms of the year 99999
 
 
 class IndexHeader(NamedTuple):
-    """Header of an index file. Times are in ms, offsets are log offsets."""
+    """Times are in ms, offsets are log offsets."""
 
     begin_timestamp_ms: int
     end_timestamp_ms: int
@@ -92,7 +91,7 @@ class IndexEntry(NamedTuple):
 def decode_header(view: memoryview) -> IndexHeader:
     """Decode the first 40 bytes. The values are not checked; see header_defects."""
     header = IndexHeader._make(HEADER.unpack_from(view))
-    # RocketMQ writes 0 into a new file and treats it as 1, because number 0 in a slot means that the slot is empty.
+    # RocketMQ treats the 0 in a new file as 1, because number 0 in a slot means that the slot is empty.
     return header._replace(next_entry=1) if header.next_entry <= 0 else header
 
 
@@ -111,7 +110,6 @@ def index_file_bytes(slots: int, entries_max: int) -> int:
 
 
 def time_diff_s(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:
-    """Return the timeDiff of an entry."""
     if begin_timestamp_ms <= 0 or store_timestamp_ms <= begin_timestamp_ms:
         return 0
     diff_s = (store_timestamp_ms - begin_timestamp_ms) // 1000
@@ -136,9 +134,7 @@ def header_defects(header: IndexHeader, path: str, entries_max: int) -> Iterator
 
 
 def used_slots_defects(header: IndexHeader, used_slots: int, path: str) -> Iterator[CorruptFileError]:
-    """Yield an error if hashSlotCount is wrong. RocketMQ up to 4.7.0 counts entries instead of slots, which is
-    accepted.
-    """
+    """Yield an error if hashSlotCount is wrong. RocketMQ up to 4.7.0 counts entries instead, which is accepted."""
     if header.used_slots not in (used_slots, header.next_entry - 1):
         yield header_error(path, "hashSlotCount", used_slots, header.used_slots)
 
@@ -148,7 +144,7 @@ def header_error(path: str, field: str, expected: object, found: object) -> Corr
 
 
 def slots_of(view: memoryview) -> int | None:
-    """Return the number of slots in a file, or None if it cannot be derived."""
+    """Return None if the number of slots cannot be derived."""
     last = decode_header(view).next_entry - 1
     number, odd_bytes = divmod(len(view) - HEADER_BYTES, SLOT_BYTES)
     if last < 1 or odd_bytes:
@@ -203,7 +199,7 @@ def parse_index_file_name(name: str) -> int | None:
 
 
 def index_names_in_order(names: Iterable[str]) -> list[str]:
-    """Sort file names by time. Names with five-digit years are last."""
+    """Names with five-digit years are last."""
     return sorted(names, key=lambda name: (len(name) == _NAME_CHARACTERS[-1], name))
 
 

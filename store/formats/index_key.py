@@ -13,7 +13,7 @@ from .properties import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_UNIQ_KEY, find_pr
 from .scan import ScannedRecord
 
 MAYBE_KEYED = b"KEY"
-"""Properties without these bytes have no key. This fast test is done first for every record."""
+"""Properties without these bytes have no key: a fast first test for every record."""
 
 _KEYS = PROPERTY_KEYS.encode()
 _UNIQ_KEY = PROPERTY_UNIQ_KEY.encode()
@@ -29,12 +29,12 @@ _topics: dict[str, int] = {}  # cache: topic -> hash of `topic#`
 
 
 def may_have_keys(record: ScannedRecord) -> bool:
-    """Return whether a record may have keys to index. Rollback records are never indexed."""
+    """Rollback records are never indexed."""
     return MAYBE_KEYED in record.properties and record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
 
 
 def keys_of(properties: bytes) -> list[bytes]:
-    """Return the keys of a message in index order: UNIQ_KEY first, duplicates included."""
+    """UNIQ_KEY is first. Duplicates are included."""
     keys = []
     if _UNIQ_KEY_MARK in properties:
         unique = find_property(properties, _UNIQ_KEY)
@@ -77,7 +77,7 @@ def key_hash(topic: str, key: bytes) -> int:
 
 
 def key_hashes(topic: str, properties: bytes) -> tuple[int, ...]:
-    """Return the hashes of a message's keys, in the order of `keys_of`."""
+    """In the order of `keys_of`."""
     return tuple([key_hash(topic, key) for key in keys_of(properties)])
 
 

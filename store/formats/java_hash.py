@@ -8,18 +8,18 @@ Source: Java SE, String.hashCode; RocketMQ IndexFile.indexKeyHashMethod for the 
 from struct import Struct
 
 _CHUNK_UNITS = 32
-"""Number of characters between two reductions to 32 bits. Fewer reductions are faster, although the number grows to a
-few machine words.
+"""Characters between two reductions to 32 bits. Fewer reductions are faster, although the number grows to a few machine
+words.
 """
 KNOWN_CHARACTERS_MAX = 256
-"""Longer texts are not cached, because clients can send texts of any length."""
+"""Clients can send texts of any length, so longer texts are not cached."""
 _KNOWN_MAX = 16_384
 
 _known: dict[str, int] = {}  # cache: text -> hash
 
 
 def java_length(text: str) -> int:
-    """Return the number of UTF-16 code units, which is the length of a text in Java.
+    """Return the number of UTF-16 code units.
 
     >>> java_length("a\N{GRINNING FACE}")
     3

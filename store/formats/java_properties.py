@@ -22,7 +22,7 @@ _CONTROLS = {"t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 
 
 class PropertiesError(ValueError):
-    """Raised for an invalid escape, with line, expected and found text."""
+    """An invalid escape."""
 
     def __init__(self, line: int, expected: str, found: str) -> None:
         super().__init__(f"line {line}: expected {expected}, found {found!r}")
@@ -55,7 +55,7 @@ def parse_properties(text: str) -> Iterator[Property]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each line that is not blank and not a comment, joined with its continuation lines, and its line number."""
+    """Join continuation lines, and skip blank lines and comments."""
     lines = iter(enumerate(_LINE_END.split(text), start=1))
     for number, line in lines:
         line = line.lstrip(_BLANKS)
@@ -71,7 +71,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _unescape(text: str, line: int) -> str:
-    r"""Replace the escapes in a text. \u is a UTF-16 code unit, so two of them can be one character."""
+    r"""Replace escapes. \u is a UTF-16 code unit, so two of them can be one character."""
     if "\\" not in text:
         return text
 

@@ -5,8 +5,8 @@ INNER_MULTI_QUEUE_OFFSET contains the message's offset in each light queue, in t
 assigned under the put lock, from the same table of counters as for other queues. With `enable_lmq`, a queue with the
 prefix %LMQ% has queue id 0; any other light queue has the queue id of the message.
 
-A delayed or transactional message is added to its light queues only when it is delivered or committed. Source: RocketMQ
-MultiDispatch, ConsumeQueue.multiDispatchLmqQueue, MixAll.isLmq.
+A delayed or transactional message is added to its light queues only when it is delivered or committed. Source:
+RocketMQ MultiDispatch, ConsumeQueue.multiDispatchLmqQueue, MixAll.isLmq.
 """
 
 from collections.abc import Callable, Iterable
@@ -52,7 +52,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
     """Return a copy of a record for each of its light queues, with topic, queueId and queueOffset of that queue.
 
     The result is empty if there are not as many offsets as names, for example because light queues were disabled when
-    the message was put. lmq: `enable_lmq`.
+    the message was put.
     """
     names, offsets = find_property(record.properties, _NAMES), find_property(record.properties, _OFFSETS)
     if names is None or offsets is None:
@@ -70,7 +70,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
 
 
 def _split(text: str) -> list[str]:
-    """Split names like Java: empty names at the end are dropped, and a blank text has no names."""
+    """Split like Java: empty names at the end are dropped, and a blank text has no names."""
     return [] if is_java_blank(text) else java_split(text, _SPLITTER)
 
 
@@ -90,7 +90,7 @@ def _queue_id(name: str, queue_id: int, *, lmq: bool) -> int:
 
 
 def without_offsets(properties: bytes) -> bytes:
-    """Remove light-queue offsets from properties, because only the store may set them."""
+    """Remove light-queue offsets, because only the store may set them."""
     separator, dropped = ENTRY_SEPARATOR.encode(), _OFFSETS + NAME_SEPARATOR.encode()
     return separator.join(piece for piece in properties.split(separator) if not piece.startswith(dropped))
 
@@ -107,12 +107,12 @@ class LightPut:
     offsets: tuple[int, ...] = ()
 
     def widest_properties(self) -> bytes:
-        """Return the properties with the longest possible offsets, to check that they fit into a record."""
+        """Return the longest possible properties, to check that they fit into a record."""
         return self._properties_with(_OFFSET_MAX for _ in self.keys)
 
     def take_places(self, table: dict[QueueKey, int]) -> bytearray:
         """Assign the next offset of each light queue, and return the encoded record."""
-        # The caller holds the put lock until after `count`. With a lock per queue instead, two producers could be
+        # The caller must keep the put lock until after `count`. With a lock per queue instead, two producers could be
         # assigned the same offset in a light queue.
         self.offsets = tuple(table.get(key, 0) for key in self.keys)
         return self.encode(self._properties_with(self.offsets))
@@ -137,7 +137,7 @@ class LightPut:
 def light_put(
     topic: str, queue_id: int, properties: bytes, encode: Callable[[bytes], bytearray], *, lmq: bool
 ) -> LightPut | None:
-    """Prepare a message for its light queues. Returns None if this put adds it to no light queue.
+    """Return None if this put adds the message to no light queue.
 
     Raises InvalidMessageError if the name of a light queue cannot be a directory name.
     """

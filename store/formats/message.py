@@ -98,7 +98,7 @@ def records_in(log_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """A decoded record. `properties` is the raw string, with undecodable bytes as surrogate escapes."""
+    """`properties` is the raw string, with undecodable bytes as surrogate escapes."""
 
     size_bytes: int
     magic: int
@@ -131,7 +131,6 @@ class RecordBounds(NamedTuple):
 
 
 def body_crc(body: Raw) -> int:
-    """Return the bodyCRC of a body, which may be empty."""
     return crc32(body) & CRC_MASK
 
 
@@ -142,7 +141,7 @@ def head_layout(sys_flag: int) -> Struct:
 
 @lru_cache(maxsize=4096)
 def tail_layout(topic_bytes: int, properties_bytes: int, length: str = "B") -> Struct:
-    """Return the layout of fields 16 and 17 of a record. `length` is the format of topicLength: B in V1, H in V2."""
+    """Return the layout of fields 16 and 17. `length` is the format of topicLength: B in V1, H in V2."""
     return Struct(f">{length}{topic_bytes}sH{properties_bytes}s")
 
 
@@ -217,8 +216,8 @@ def place_records(
 ) -> None:
     """Write offsets and store time, which are known only under the put lock, into adjacent encoded records.
 
-    queue_offset belongs to the first record, and physical_offset to the start of the buffer. `starts` are the positions
-    of the records in the buffer.
+    queue_offset belongs to the first record, and physical_offset to the start of the buffer. `starts` are the
+    positions of the records in the buffer.
     """
     assert physical_offset >= 0, physical_offset
     place, stamp = _OFFSETS.pack_into, _I64.pack_into
@@ -230,7 +229,7 @@ def place_records(
 
 
 def encode_message_record(record: MessageRecord) -> bytes:
-    """Encode a decoded V1 or V2 record to the same bytes. CRC and sizes are copied, not computed."""
+    """Copy CRC and sizes of a V1 or V2 record instead of computing them."""
     topic = record.topic.encode()
     properties = record.properties.encode(errors="surrogateescape")
     head = _HEADS[record.sys_flag & HOST_V6_MASK].pack(
@@ -274,7 +273,7 @@ def decode_record(view: Raw, at: int, *, file: str, file_offset: int = 0) -> Mes
 
 
 def decode_topic(view: Raw, bounds: RecordBounds, *, file: str, file_offset: int) -> str:
-    """Return the topic of a checked record. Raises CorruptFileError if the topic is not UTF-8."""
+    """Raise CorruptFileError if the topic is not UTF-8."""
     raw = bytes(view[bounds.topic_at : bounds.topic_end])
     try:
         return raw.decode()
@@ -296,8 +295,7 @@ def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, c
     size_bytes, magic = _BLANK.unpack_from(view, at)
     if magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2):
         raise corrupt(at + MAGIC_AT, "magicCode", "daa320a7 or daa320ab", f"{magic & 0xFFFFFFFF:08x}")
-    # A wrong length must not be used: with 0 a scan would never end, and a large value would be after the end of the
-    # file.
+    # A wrong length must not be used: with 0 a scan would never end, and a large value would be after the file's end.
     if not RECORD_BYTES_MIN <= size_bytes <= end - at:
         raise corrupt(at, "totalSize", f"{RECORD_BYTES_MIN} to {end - at}", size_bytes)
 

@@ -44,7 +44,7 @@ class Message:
         keys: str = "",
         properties: Mapping[str, str] | None = None,
     ) -> "Message":
-        """Build a message from plain values. Keys are separated by spaces."""
+        """Keys are separated by spaces."""
         named = dict(properties or {})
         if tags:
             named[PROPERTY_TAGS] = tags
@@ -57,8 +57,8 @@ class Message:
 class MessageBatch:
     """Messages for one queue that are stored next to each other, in one segment.
 
-    `head` contains topic, queue, hosts, times, and properties that are added to each message. `units` is the batch body
-    (`formats.batch`).
+    `head` contains topic, queue, hosts, times, and properties that are added to each message. `units` is the batch
+    body (`formats.batch`).
     """
 
     head: Message
@@ -67,12 +67,12 @@ class MessageBatch:
 
 @lru_cache(maxsize=4096)
 def is_storable_topic(topic: str) -> bool:
-    """Return whether a topic can be the name of a directory for its queues."""
+    """Return whether a topic can be the name of a directory."""
     return bool(topic) and "/" not in topic and "\0" not in topic and topic not in (".", "..")
 
 
 class PutMessageStatus(Enum):
-    """Status of a put. With the first four values the message is in the log."""
+    """With the first four values the message is in the log."""
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -88,7 +88,7 @@ class PutMessageStatus(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Return whether a retry with the same settings would be refused again, because of the message itself."""
+        """Whether a retry with the same settings would be refused again, because of the message itself."""
         return self in (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
@@ -101,7 +101,7 @@ class AppendMessageResult(NamedTuple):
     store_timestamp_ms: int
     store_host: Host
     record_starts: tuple[int, ...] = (0,)
-    """Start of each record, relative to wrote_offset."""
+    """Relative to wrote_offset."""
 
     @property
     def message_count(self) -> int:
@@ -109,20 +109,20 @@ class AppendMessageResult(NamedTuple):
 
     @property
     def message_id(self) -> str:
-        """Return the offset message ids, separated by commas."""
+        """Offset message ids, separated by commas."""
         host, begin = self.store_host, self.wrote_offset
         return ",".join(encode_message_id(host, begin + start) for start in self.record_starts)
 
 
 class PutMessageResult(NamedTuple):
-    """The answer to a put. `append` is None if the log is unchanged."""
+    """`append` is None if the log is unchanged."""
 
     status: PutMessageStatus
     append: AppendMessageResult | None = None
 
     @property
     def is_stored(self) -> bool:
-        """Return whether the message is in the log, whether durable or not."""
+        """Whether the message is in the log, durable or not."""
         return self.append is not None
 
 
@@ -141,7 +141,7 @@ class GetMessageStatus(Enum):
 
 @dataclass(slots=True)
 class GetMessageResult:
-    """The result of a pull. All offsets except physical_offsets are queue offsets."""
+    """All offsets except physical_offsets are queue offsets."""
 
     status: GetMessageStatus
     next_begin_offset: int
@@ -156,5 +156,4 @@ class GetMessageResult:
 
     @property
     def buffer_total_bytes(self) -> int:
-        """Return the total size of the records in bytes."""
         return sum(map(len, self.records))

@@ -58,7 +58,7 @@ def encode_properties(properties: Mapping[str, str], *, trailing_separator: bool
 
 
 def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKETS) -> str:
-    """Encode properties in the order of a Java HashMap, like RocketMQ when it encodes a changed property string again.
+    """Encode properties in the order of a Java HashMap, like RocketMQ for a changed property string.
 
     The map starts with `buckets` buckets, and doubles their number while there are more than 3/4 as many entries.
     Entries are ordered by bucket, then by insertion. Source: Java SE, HashMap.hash and resize.
@@ -85,7 +85,7 @@ def _bucket(name: str, buckets: int) -> int:
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    """Decode a property string of any version. Entries without a name or a value are dropped."""
+    """Entries without a name or a value are dropped."""
     properties = {}
     for piece in text.split(ENTRY_SEPARATOR):
         name, _, value = piece.partition(NAME_SEPARATOR)
@@ -95,7 +95,7 @@ def decode_properties(text: str) -> dict[str, str]:
 
 
 def find_property(raw: bytes, name: bytes) -> bytes | None:
-    """Return the same value as decode_properties for one name, or None, without decoding the other entries.
+    """Return the value that decode_properties finds, without decoding the other entries.
 
     `name` must not be empty or contain a separator.
     """

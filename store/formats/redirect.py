@@ -46,8 +46,7 @@ _DELAYABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
 def redirection(message: Message, levels: int) -> Redirection | None:
     """Return both forms of a delayed message, or None if it is not delayed. `levels` is the number of levels.
 
-    Raises InvalidMessageError if its topic does not fit into the properties, or if it was put to the schedule topic
-    itself.
+    Raises InvalidMessageError if its topic does not fit into the properties, or is the schedule topic itself.
     """
     level = min(delay_level(message.properties.encode()), levels)
     if level <= 0 or not message.honour_delay or message.sys_flag & TRANSACTION_MASK not in _DELAYABLE:

@@ -39,13 +39,12 @@ class FrameHeader(NamedTuple):
 
 
 def encode_report(slave_offset: int) -> bytes:
-    """Encode a report of the end of a slave's log."""
     assert slave_offset >= 0, slave_offset
     return _REPORT.pack(slave_offset)
 
 
 def decode_report(raw: bytes | bytearray | memoryview, *, stream: str, position: int) -> int:
-    """Decode one report. If it is negative, raises CorruptFileError with stream and position."""
+    """Raise CorruptFileError with stream and position if the report is negative."""
     (slave_offset,) = _REPORT.unpack(raw)
     if slave_offset < 0:
         raise CorruptFileError(stream, position, "slave_offset", "0 or more", slave_offset)
@@ -61,9 +60,9 @@ def encode_frame_header(log_offset: int, size_bytes: int) -> bytes:
 def decode_frame_header(
     raw: bytes | bytearray | memoryview, segment_bytes: int, *, stream: str, position: int
 ) -> FrameHeader:
-    """Decode the 12-byte header of a frame. Its data must be in one file of segment_bytes.
+    """Raise CorruptFileError with stream and position of the wrong field.
 
-    Raises CorruptFileError with stream and position of the wrong field.
+    The frame's data must be in one file of segment_bytes.
     """
     header = FrameHeader._make(_FRAME.unpack(raw))
     if header.log_offset < 0:
@@ -92,7 +91,6 @@ class FrameReader:
         self._segment_bytes = segment_bytes
         self._stream = stream
         self._position = 0
-        """Position of the next byte in the stream."""
         self._head = bytearray()
         self._frame = FrameHeader(0, 0)
         """Remaining part of the current frame."""

@@ -1,16 +1,16 @@
 """Record scanner: iterates over the records of a log file and checks all of them.
 
-A record is valid if all of these hold: its sizes are consistent and fit, its magic is that of a message, its
-physicalOffset is its position, the body matches its CRC, and topic and properties are not torn.
+A record is valid if its sizes are consistent and fit, its magic is that of a message, its physicalOffset is its
+position, the body matches its CRC, and topic and properties are not torn.
 
-No checksum protects topic and properties. But unwritten bytes are zero, and a disk loses a whole sector or the end of a
-sector. So the write was torn if the topic contains a NUL, or if the part of the properties in a 512-byte sector ends
-with a NUL. Any other NUL in properties is user data. RocketMQ checks neither torn writes nor physicalOffset. These
-checks do not detect bit flips outside the body, sectors with older bytes, or a time or host that is zero. Source:
-RocketMQ CommitLog.checkMessageAndReturnSize.
+No checksum protects topic and properties. But unwritten bytes are zero, and a disk loses a whole sector or the end of
+a sector. So the write was torn if the topic contains a NUL, or if the part of the properties in a 512-byte sector
+ends with a NUL. Any other NUL in properties is user data. RocketMQ checks neither torn writes nor physicalOffset.
+These checks do not detect bit flips outside the body, sectors with older bytes, or a time or host that is zero.
+Source: RocketMQ CommitLog.checkMessageAndReturnSize.
 
-A file begins with a record, and the size of each record gives the start of the next one. After damage, the start of the
-next record must be searched. A body may contain a copy of a record, including its offset, so a search can find a wrong
+A file begins with a record, and the size of each record gives the start of the next one. After damage, the next
+record must be searched. A body may contain a copy of a record, including its offset, so a search can find a wrong
 start.
 """
 
@@ -71,8 +71,8 @@ _tails: dict[int, Callable[[memoryview, int], tuple[Any, ...]]] = {}
 def chain(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[int]:
     """Yield the start of each record after the record at `start`, computed from the sizes of the records before it.
 
-    A record must begin at `start`. base_offset is the log offset of the first byte of the view. Stops at the first
-    record that does not end by `end`, or has a wrong magic or physicalOffset. No other field is checked.
+    base_offset is the log offset of the view. Stops at the first record that does not end by `end`, or has a wrong
+    magic or physicalOffset. No other field is checked.
     """
     assert 0 <= start <= end <= len(view), (start, end, len(view))
     unpack, at, last = _CHAINED.unpack_from, start, end - RECORD_BYTES_MIN
@@ -89,9 +89,7 @@ def chain(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[
 
 
 def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: int) -> int | None:
-    """Return the first position at or after `start` with the magic and physicalOffset of a record, or with a blank
-    record.
-    """
+    """Return the first position from `start` on with a record's magic and physicalOffset, or a blank record."""
     assert start >= 0, start
     overlap_bytes = RECORD_BYTES_MIN
     chunk_at, search_bytes = start, _SEARCH_BYTES
@@ -112,7 +110,7 @@ def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: i
 
 
 def is_closed_at(view: memoryview, at: int, segment_bytes: int) -> bool:
-    """Return whether there is a blank record at `at` that fills the rest of the segment."""
+    """Return whether a blank record at `at` fills the rest of the segment."""
     if len(view) - at < BLANK_BYTES:
         return False
     size_bytes, magic = _BLANK.unpack_from(view, at)
@@ -158,8 +156,8 @@ def scan_records(
 
     Ends at a blank record, or at `end` if a record ends there. Otherwise raises CorruptFileError at the wrong field.
     """
-    # A plain record (V1, IPv4 hosts, a known topic, no NUL in its properties) is checked here. Any other record, and a
-    # record that fails this check, is passed to _scan_carefully, which does all checks and names the wrong field.
+    # A plain record (V1, IPv4 hosts, a known topic, no NUL in its properties) is checked here. Any other record, and
+    # a record that fails this check, is passed to _scan_carefully, which does all checks and names the wrong field.
     assert 0 <= start <= end <= len(view), (start, end, len(view))
     unpack_plain = _PLAIN.unpack_from
     new = tuple.__new__
@@ -225,7 +223,7 @@ def _is_blank(view: memoryview, at: int, end: int) -> bool:
 
 
 def _scan_carefully(view: memoryview, at: int, end: int, file: str, base_offset: int, check_crc: bool) -> ScannedRecord:
-    """Scan one record of any shape. Raises CorruptFileError at the first wrong field."""
+    """Raise CorruptFileError at the first wrong field."""
     bounds = check_record(view, at, end, file=file, file_offset=0, check_crc=check_crc)
     size_bytes, queue_id, queue_offset, physical_offset, sys_flag = _FIXED.unpack_from(view, at)
     if physical_offset != base_offset + at:
@@ -245,14 +243,14 @@ def _scan_carefully(view: memoryview, at: int, end: int, file: str, base_offset:
 
 
 def store_timestamp_ms_at(view: memoryview, at: int) -> int:
-    """Return the store time of the record at `at`, which must be valid."""
+    """The record must be valid."""
     (sys_flag,) = _MAGIC.unpack_from(view, at + _SYS_FLAG_AT)
     (store_timestamp_ms,) = _I64.unpack_from(view, at + (68 if sys_flag & BORN_HOST_V6 else 56))
     return int(store_timestamp_ms)
 
 
 def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str | None:
-    """Return the name of the field that contains a torn write, "topic" or "properties", else None.
+    """Return "topic" or "properties" if this field contains a torn write, else None.
 
     properties_at is the position of the properties in the file, which determines their sectors.
     """
@@ -267,7 +265,7 @@ def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str 
 
 
 def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
-    """Cache and return the unpacker of topicLength, topic, propertiesLength and properties of a record."""
+    """Return the unpacker of topicLength, topic, propertiesLength and properties of a record."""
     if len(_tails) >= _TAILS_MAX:
         _tails.clear()
     room_bytes = (shape >> 8) - 3
@@ -278,7 +276,7 @@ def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
 
 
 def _remember(topic: bytes, name: str) -> str:
-    """Add a topic to the known topics, which are not checked again."""
+    """Known topics are not checked again."""
     if 0 in topic or len(topic) > MAX_TOPIC_BYTES:
         return name
     if len(_topics) >= _TOPICS_MAX:

@@ -26,8 +26,8 @@ DEPTH_MAX = 32
 _INTEGER_DIGITS_MAX = 19
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
-# A whole string is one match, so its contents are never taken for a key or a brace. If a string has no end, only its
-# first quote matches, and the search stops there: otherwise each later quote would be tried up to the end of the text.
+# A whole string is one match, so its contents never count as a key or a brace. If a string has no end, the search
+# stops at its first quote: otherwise each later quote would be tried up to the end of the text.
 _TOKEN = re.compile(
     r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?P<before>[{,][ \t\r\n]*)(?P<key>-?[0-9]+)(?=[ \t\r\n]*:)|[{\[}\]]|"', re.S
 )
@@ -40,7 +40,7 @@ _MAY_HAVE_BARE_KEY = re.compile(r"[{,][ \t\r\n]*-?[0-9]")
 
 Table = Mapping[Any, "int | str | Table"]
 _encode_plain = json.JSONEncoder(ensure_ascii=False).encode
-"""Encodes strings, numbers, booleans and null. `json.dumps` would create a new encoder for each call."""
+"""For strings, numbers, booleans and null. `json.dumps` would create a new encoder for each call."""
 
 
 def encode_scalar(value: str | float | None) -> str:
@@ -143,8 +143,9 @@ def _check_surrogates(text: str, file: str, file_offset: int) -> None:
 
 
 def _with_quoted_keys(text: str, file: str, file_offset: int) -> tuple[str, list[int]]:
-    """Return the text with all keys quoted, and the positions of added quotes. Raises CorruptFileError if it is nested
-    too deeply.
+    """Return the text with all keys quoted, and the positions of added quotes.
+
+    Raises CorruptFileError if the text is nested too deeply.
     """
     if text.count("{") + text.count("[") <= DEPTH_MAX and _MAY_HAVE_BARE_KEY.search(text) is None:
         return text, []  # the common case
@@ -181,9 +182,7 @@ def _integer(digits: str) -> int:
 
 
 def decimal_of(digits: str) -> Decimal:
-    """Return a number that is not an integer, with all its digits. Raises ValueError for an exponent of about 20
-    digits.
-    """
+    """Return a number with all its digits. Raises ValueError for an exponent of about 20 digits."""
     try:
         return Decimal(digits)
     except InvalidOperation:
@@ -198,7 +197,7 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=decimal_of, parse_co
 
 
 def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, Any]:
-    """Return the table in a field, or an empty table if the field is missing or null."""
+    """Return an empty table if the field is missing or null."""
     found = fields.get(name)
     if found is None:
         return {}
@@ -208,7 +207,7 @@ def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, An
 
 
 def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict[int, int]:
-    """Return the offsets in a table by number, sorted. Raises CorruptFileError for an entry that is not two numbers."""
+    """Return the offsets by number, sorted. Raises CorruptFileError for an entry that is not two numbers."""
     offsets = {}
     for key, value in table.items():
         if not re.fullmatch("-?[0-9]{1,10}", key):
@@ -218,7 +217,7 @@ def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict
 
 
 def offset_of(value: object, field: str, *, file: str) -> int:
-    """Return an integer value. Raises CorruptFileError for any other."""
+    """Raise CorruptFileError unless the value is an integer."""
     if type(value) is not int:
         raise CorruptFileError(file, 0, field, "an integer", _shown(value))
     return value

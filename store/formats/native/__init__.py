@@ -4,4 +4,4 @@ Its functions are described in `store.formats.columns`.
 """
 
 INTERFACE = 4
-"""Interface version. Increase it here and in records.c when a function of the core changes."""
+"""Increase it here and in records.c when a function of the core changes."""

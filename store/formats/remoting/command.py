@@ -49,7 +49,7 @@ from .json_body import Members
 RESPONSE_FLAG = 0x1
 ONE_WAY_FLAG = 0x2
 LANGUAGES = ("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST")
-"""Client languages. The index is the code of the language."""
+"""The index is the code of the language."""
 OTHER_LANGUAGE = LANGUAGES.index("OTHER")
 _LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
 
@@ -69,7 +69,7 @@ _HALF_CHARACTER = re.compile(rb"\\u[dD]")
 
 
 class _JsonHeader(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """A JSON header, with members in fastjson's order. A member that is None is missing."""
+    """Members in fastjson's order. A member that is None is missing."""
 
     code: int
     extFields: dict[str, str | int | bool | None] | None = None  # noqa: N815
@@ -95,19 +95,18 @@ class HeaderForm(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemotingCommand:
-    """One command. Numbers are signed. In the binary form code and version have 16 bits, other numbers 32."""
+    """Numbers are signed. In the binary form code and version have 16 bits, other numbers 32."""
 
     code: int
     """The kind of a request, or the result in a response."""
     opaque: int
-    """Request id. The response has the same id."""
+    """The response to a request has the same id."""
     flag: int = 0
     language: int = 0
     """An index in LANGUAGES. The binary form also encodes other numbers; in the JSON form they become OTHER."""
     version: int = 0
     remark: str | None = None
     ext_fields: Mapping[str, str] = field(default_factory=dict)
-    """Additional fields by name, in order."""
     body: bytes = b""
     form: HeaderForm = HeaderForm.JSON
 
@@ -117,7 +116,7 @@ class RemotingCommand:
 
     @property
     def is_one_way(self) -> bool:
-        """Return whether the sender expects no response."""
+        """Whether the sender expects no response."""
         return bool(self.flag & ONE_WAY_FLAG)
 
 
@@ -130,7 +129,7 @@ def check_numbers(command: RemotingCommand, **bits: int) -> None:
 
 
 def decoded_text(raw: bytes, field_name: str, *, file: str, offset: int) -> str:
-    """Decode the text of a header field at `offset`. Raises CorruptFileError at the first invalid byte."""
+    """Raise CorruptFileError at the first byte that is not UTF-8."""
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -139,7 +138,7 @@ def decoded_text(raw: bytes, field_name: str, *, file: str, offset: int) -> str:
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:
-    """Encode a header. Raises ValueError with the name of a field that does not fit."""
+    """Raise ValueError with the name of a field that does not fit."""
     remark = (command.remark or "").encode()
     fields = _encode_fields(command.ext_fields)
     check_numbers(command, code=16, language=8, version=16, opaque=32, flag=32)
@@ -158,7 +157,7 @@ def _encode_fields(fields: Mapping[str, str]) -> bytes:
 
 
 def decode_binary_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
-    """Decode a header at `offset` of the file. Raises CorruptFileError at the first wrong field."""
+    """Raise CorruptFileError at the first wrong field. The header begins at `offset` of the file."""
     if len(raw) < HEADER_BYTES_MIN:
         raise CorruptFileError(file, offset, "headerLength", f"at least {HEADER_BYTES_MIN} bytes", f"{len(raw)} bytes")
     code, language, version, opaque, flag, remark_bytes = _FIXED.unpack_from(raw)
@@ -219,7 +218,7 @@ def _end_of(
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
-    """Encode a header. Raises ValueError with the name of a number that does not fit."""
+    """Raise ValueError with the name of a number that does not fit."""
     check_numbers(command, code=32, version=32, opaque=32, flag=32)
     known = 0 <= command.language < len(LANGUAGES)
     header = _JsonHeader(
@@ -236,7 +235,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
 
 
 def decode_json_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
-    """Decode a header at `offset` of the file. Raises CorruptFileError with the wrong byte or member."""
+    """Raise CorruptFileError with the wrong byte or member. The header begins at `offset` of the file."""
     plain = _plain_command(raw, body)
     if plain is not None:
         return plain

@@ -41,9 +41,9 @@ _ESCAPES = (
 )
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "Y": True, "N": False, "T": True, "F": False}
 _NO_VALUE = ("", "null", "NULL")
-"""Strings that fastjson reads as a missing number or boolean."""
+"""Fastjson reads these strings as a missing number or boolean."""
 _DIGITS_MAX = 20
-"""A 64-bit integer has fewer digits. This limit is checked before a huge exponent would be expanded."""
+"""More than any 64-bit integer has. Checked before a huge exponent would be expanded."""
 
 
 def decode_fastjson(raw: bytes, *, file: str, offset: int = 0) -> dict[str, Any]:
@@ -76,7 +76,6 @@ class _DialectReader:
         self._depth = 0
 
     def document(self) -> dict[str, Any]:
-        """Parse the whole text."""
         self._at = int(self._text.startswith("\ufeff"))
         if self._next(_BLANK) != "{":
             self._fail("an object")
@@ -186,7 +185,7 @@ def _escaped(escape: re.Match[str]) -> str:
 
 
 def integer_of(value: Any) -> int | None:
-    """Convert a value to an integer, or None if it counts as missing. Raises ValueError if fastjson would fail."""
+    """Return None if the value counts as missing. Raises ValueError if fastjson would fail."""
     if isinstance(value, str):
         if value in _NO_VALUE:
             return None
@@ -202,7 +201,7 @@ def integer_of(value: Any) -> int | None:
 
 
 def boolean_of(value: Any) -> bool | None:
-    """Convert a value to a boolean, or None if it counts as missing. Raises ValueError if fastjson would fail."""
+    """Return None if the value counts as missing. Raises ValueError if fastjson would fail."""
     if isinstance(value, str) and value not in _NO_VALUE:
         found = _BOOLEANS.get(value, _BOOLEANS.get(value.lower()))
         if found is None:

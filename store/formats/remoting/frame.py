@@ -89,7 +89,7 @@ def decode_frame(
 
 
 def encode_frame(command: RemotingCommand) -> bytes:
-    """Encode a command in its header form. Raises ValueError if header or frame are too long."""
+    """Raise ValueError if header or frame are too long."""
     is_binary = command.form is HeaderForm.ROCKETMQ
     header = encode_binary_header(command) if is_binary else encode_json_header(command)
     size_bytes = _HEADER_AT + len(header) + len(command.body)
@@ -119,16 +119,14 @@ class CommandReader:
 
     @property
     def held_bytes(self) -> int:
-        """Return the number of buffered bytes."""
         return len(self._data) - self._at if self._part is None else len(self._part)
 
     @property
     def has_more(self) -> bool:
-        """Return whether unsearched bytes may contain a command."""
+        """Whether unsearched bytes may contain a command."""
         return self._at < len(self._data)
 
     def add(self, data: bytes) -> None:
-        """Buffer received bytes."""
         assert self._part is None or not self._data, "bytes are in one place only"
         if self._part is not None:
             self._part += data

@@ -70,7 +70,7 @@ def _encode(value: Any) -> str:
 
 
 def decode_json_body(raw: bytes) -> "Members":
-    """Decode an object. Raises CorruptFileError at the wrong byte."""
+    """Raise CorruptFileError at the wrong byte."""
     return Members(decode_fastjson(raw, file=BODY), "")
 
 
@@ -91,7 +91,7 @@ def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
 
 
 class Members:
-    """The members of one object, converted like in fastjson. Errors are CorruptFileErrors with the path of the member.
+    """The members of one object, converted like in fastjson. A CorruptFileError has the path of the member.
 
     If no member has exactly the requested name, names are compared without case, `_` and `-`.
     """
@@ -110,11 +110,11 @@ class Members:
         return list(self._members)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a member as a string. Numbers and booleans become their literals; objects and lists become JSON."""
+        """Numbers and booleans become their literals; objects and lists become JSON."""
         return self._converted(name, _text_of, "a text", default)
 
     def optional_text(self, name: str) -> str | None:
-        """Return a member as a string, or None if it is missing."""
+        """Return None if the member is missing."""
         return _text_of(self._found(name))
 
     def texts(self) -> dict[str, str]:
@@ -122,7 +122,7 @@ class Members:
         return {name: text for name, text in texts.items() if text is not None}
 
     def integer(self, name: str, default: int | None = None, *, bits: int = 64) -> int:
-        """Return a member as an integer of at most `bits` bits. Fractions are truncated; true is 1 and false is 0."""
+        """Return an integer of at most `bits` bits. Fractions are truncated; true is 1 and false is 0."""
         expected = f"an integer of {bits} bits"
         value = self._converted(name, integer_of, expected, default)
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -130,7 +130,7 @@ class Members:
         return value
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
-        """Return a member as a boolean. The number 1 is true, and any other number is false."""
+        """The number 1 is true, and any other number is false."""
         return self._converted(name, boolean_of, "true or false", default)
 
     def choice(self, name: str, choices: Sequence[str], default: str, other: str | None = None) -> str:
@@ -149,7 +149,7 @@ class Members:
         return named if named in choices else default if other is None else other
 
     def inner(self, name: str) -> "Members":
-        """Return a member that is an object, or an empty object if it is missing."""
+        """Return an empty object if the member is missing."""
         return self._sub(name, self._of_type(name, dict, "an object", {}))
 
     def objects(self, name: str, most: int) -> Iterator["Members"]:
@@ -164,7 +164,7 @@ class Members:
             yield self._sub(f"{name}[{at}]", value)
 
     def table(self) -> Iterator[tuple[str, "Members"]]:
-        """Yield the name and the object of each member. All members must be objects."""
+        """All members must be objects."""
         for name, value in self._members.items():
             if not isinstance(value, dict):
                 raise self._error(name, "an object", value)
