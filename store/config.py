@@ -219,7 +219,6 @@ class StoreConfig:
 
     @property
     def is_transient_store_pool_effective(self) -> bool:
-        """Whether puts are first written to memory buffers of the process."""
         return (
             self.transient_store_pool_enable
             and self.flush_disk_type is FlushDiskType.ASYNC_FLUSH
@@ -265,6 +264,5 @@ class StoreConfig:
 
 
 def _paths(text: str) -> tuple[str, ...]:
-    """Split at `,` and remove duplicates and trailing `/`."""
     stripped = map(java_trim, text.split(","))
     return tuple(dict.fromkeys(path.rstrip("/") or path for path in stripped if path))

@@ -76,10 +76,9 @@ class AccessDeniedError(StoreError):
 
 
 def is_disk_full(error: Exception) -> bool:
-    """Return whether the disk or the user's quota is full."""
     return isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT)
 
 
 def brings(extra: str) -> str:
-    """Return the command that installs an extra. The package is on no index, so a checkout is needed."""
+    """The package is on no index, so installing an extra needs a checkout."""
     return f"`pip install '.[{extra}]'` in a checkout of tornlog"

@@ -157,7 +157,6 @@ class MessageStore:
             self._connect_on_readable()
 
     def _connect_on_readable(self) -> None:
-        """With sync flush the log becomes readable by a flush, else by an append."""
         if self._is_sync_flush:
             self.flush.on_flushed = self._on_readable
         else:
@@ -307,7 +306,6 @@ class MessageStore:
         return clean
 
     def _mark_stopped(self) -> bool:
-        """Return whether the removal of the marker is durable."""
         try:
             self.world.files.unlink(self.config.abort_path)
             self.world.files.sync_directory(self.config.store_path_root_dir)
@@ -340,7 +338,7 @@ class MessageStore:
     # -- expiry ------------------------------------------------------------------------------------
 
     def execute_delete_files_manually(self) -> None:
-        """Delete expired segments at any hour: now and in the next 19 passes of retention."""
+        """Delete expired segments at any hour, now and in the next 19 passes."""
         self.retention.delete_manually()
 
     def clean_expired_consumer_queue(self) -> None:
@@ -353,7 +351,7 @@ class MessageStore:
     # -- puts --------------------------------------------------------------------------------------
 
     def put_message(self, message: Message) -> PutMessageResult:
-        """Store one message. The result's status tells whether the message is durable."""
+        """The result's status tells whether the message is durable."""
         return answer_of(self.begin_put(message))
 
     def put_messages(self, batch: MessageBatch) -> PutMessageResult:
@@ -388,7 +386,6 @@ class MessageStore:
             self.stats.put_was_slow(took_ns)
 
     def _refusal(self, message: Message | MessageBatch) -> PutMessageStatus | None:
-        """RocketMQ's order of checks. None: the put is accepted."""
         if not self._accepting.get() or not self.flags.is_writeable:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
         if self.commit_log.begin_time_in_lock_ms and self.is_os_page_cache_busy:
@@ -404,7 +401,7 @@ class MessageStore:
 
     @property
     def is_os_page_cache_busy(self) -> bool:
-        """Whether a put has held the put lock for so long that the disk is probably stalled."""
+        """Whether the put lock is held for so long that the disk is probably stalled."""
         begin_ms = self.commit_log.begin_time_in_lock_ms
         if begin_ms == 0:
             return False
@@ -413,7 +410,7 @@ class MessageStore:
 
     @property
     def is_transient_store_pool_deficient(self) -> bool:
-        """Whether the pool has no free buffer for a new segment. A broker then refuses producers."""
+        """A broker then refuses producers."""
         return self.pool is not None and self.pool.available == 0
 
     # -- reads -------------------------------------------------------------------------------------
@@ -452,7 +449,7 @@ class MessageStore:
             raise StoreNotReadableError(f"the store was made not readable: running flags {self.flags.bits}")
 
     def look_message_by_offset(self, physical_offset: int) -> MessageRecord | None:
-        """Return the record that begins at a log offset; None if no record begins there."""
+        """Return None if no record begins at the log offset."""
         self._require_readable()
         if physical_offset < 0:
             return None
@@ -507,7 +504,7 @@ class MessageStore:
 
     @property
     def dispatchers(self) -> list[Dispatcher]:
-        """The functions to which dispatch passes each record, in order."""
+        """Dispatch passes each record to these functions, in order."""
         return self.dispatch.dispatchers
 
     @property
@@ -515,7 +512,7 @@ class MessageStore:
         return self.dispatch.behind_bytes
 
     def runtime_info(self) -> dict[str, str]:
-        """Return the store's part of a broker's runtime information, with RocketMQ's names."""
+        """RocketMQ's names."""
         self.stats.sample()
         return {
             **stats_info(self.stats, self.world.clock.now_ms(), self.dispatch.waiting_bytes_max),

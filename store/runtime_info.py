@@ -60,7 +60,7 @@ def _disk_ratio(files: Files, path: str) -> float:
 
 
 def schedule_info(offsets: Mapping[int, int], queues: ConsumeQueueTable) -> dict[str, str]:
-    """Return, for each delay level, the next queue offset to deliver and the end offset of the queue."""
+    """Return the next queue offset to deliver and the end offset of the queue, by delay level."""
     info = {}
     for level, offset in sorted(offsets.items()):
         queue = queues.find(SCHEDULE_TOPIC, level - 1)

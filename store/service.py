@@ -43,7 +43,6 @@ class Service(ABC):
         self._task = self.world.tasks.spawn(self.name, self._run)
 
     def wake(self) -> None:
-        """End the wait of the current or next step."""
         self.signal.notify()
 
     @property

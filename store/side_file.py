@@ -37,12 +37,11 @@ class SideFile:
 
     @property
     def backup_path(self) -> str:
-        """Path of the previous version."""
         return f"{self.path}.bak"
 
     @property
     def temporary_path(self) -> str:
-        """Path of the next version while it is written. `load` removes a file that a crash left there."""
+        """`load` removes a file that a crash left there."""
         return f"{self.path}.tmp"
 
     @property
@@ -53,7 +52,7 @@ class SideFile:
 
     @property
     def is_current(self) -> bool:
-        """Whether the last load or store succeeded and used the current version."""
+        """Whether the last load or store used the current version."""
         return self._content is not None
 
     def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
@@ -82,7 +81,6 @@ class SideFile:
         return value
 
     def _report_interrupted_replacement(self) -> None:
-        """Report a crash after the rename of a damaged version and before the rename of the next one."""
         is_missing = self.damage is None and self._files.status(self.path) is None
         kept = next(self.damaged_paths)
         if is_missing and self._files.status(kept) is not None:

@@ -158,7 +158,6 @@ class StoreStats:
 
     @property
     def puts_failed(self) -> int:
-        """Accepted puts that failed."""
         return self._counted.puts_failed
 
     def put_totals(self, topic: str) -> TopicTotals:
@@ -176,14 +175,13 @@ class StoreStats:
 
     @property
     def put_bytes_total(self) -> int:
-        """Total size of the records."""
         return sum(totals.size_bytes for totals in self._totals_by_topic())
 
     def _totals_by_topic(self) -> tuple[TopicTotals, ...]:
         return tuple(self._counted.put_totals.values())  # copied in one step, because puts may add a topic at any time
 
     def sample(self) -> None:
-        """No effect if the last sample is less than a second old."""
+        """No effect within a second after the last sample."""
         with self._lock:
             if self._clock.monotonic_ns() // _NS_PER_MS - self._samples[-1].at_ms >= _SAMPLE_MS:
                 self._samples.append(self._totals())
@@ -198,7 +196,7 @@ class StoreStats:
         )
 
     def rates(self, seconds: int) -> Rates | None:
-        """Return the rates of the last `seconds` seconds; None if the samples cover less time."""
+        """Return None if the samples cover less time."""
         with self._lock:
             last = self._samples[-1]
             due_ms = last.at_ms - seconds * 1_000

@@ -39,7 +39,7 @@ class DeliveredLevel(NamedTuple):
 def delivered_levels(
     commit_log: CommitLog, queues: ConsumeQueueTable, levels: Iterable[int], known: Mapping[int, int]
 ) -> dict[int, DeliveredLevel]:
-    """Read the whole log and return the progress of each level with a queue. `known` is progress from a backup."""
+    """Read the whole log. `known` is progress from a backup."""
     waiting = {
         level: list(_entries(commit_log, queue))
         for level in levels
@@ -61,7 +61,7 @@ def delivered_levels(
 
 
 def _entries(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the queue offset of each entry and the key of its copy, None for an entry that delivery skips."""
+    """Yield queue offset and key of the copy of each entry, None for an entry that delivery skips."""
     limit = commit_log.queue.max_offset
     for at in range(queue.min_offset, queue.max_offset):
         entry = queue.entry(at)
@@ -73,7 +73,7 @@ def _entries(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, 
 
 
 def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
-    """Yield key and end offset of each record that may be a copy. Each segment is read up to the first damage."""
+    """Yield key and end offset of each possible copy. Each segment is read up to the first damage."""
     for segment in commit_log.queue.segments:
         view, end, file = segment.file.view(0, segment.size_bytes), segment.readable.get(), segment.file.path
         base_offset = segment.base_offset
@@ -88,7 +88,7 @@ def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
 
 
 def _key(message: Message | MessageRecord) -> bytes:
-    """Return a digest of the fields that are equal in a delayed record and its copy."""
+    """A delayed record and its copy have the same key."""
     text = message.properties.encode(errors="surrogateescape").decode(errors="replace")
     properties = decode_properties(text)
     properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)  # only copies have this property

@@ -90,7 +90,7 @@ class ScheduleMessageService(Service):
     # -- progress ----------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Read the progress, and limit it to the recovered queues. Raises CorruptFileError for an unreadable file."""
+        """Limit the progress to the recovered queues. Raises CorruptFileError for an unreadable file."""
         loaded = self.file.load(decoded_offsets)
         offsets = loaded or {}
         # RocketMQ does not limit it. If a queue lost messages, an offset after its end blocks the level until as many
@@ -147,7 +147,7 @@ class ScheduleMessageService(Service):
         return stored
 
     def take_over(self, offsets: Mapping[int, int]) -> None:
-        """On a slave, which does not deliver, persist the progress of the master. May raise OSError."""
+        """A slave does not deliver, but persists the master's progress. May raise OSError."""
         self.offsets = dict(offsets)
         self._durable = dict(offsets)
         self.file.store(encoded_offsets(self._durable))
@@ -186,7 +186,7 @@ class ScheduleMessageService(Service):
         self.signal.wait(wait_ms)
 
     def deliver_due(self) -> int | None:
-        """Deliver all due messages. Returns the ms until the next check, or None if no entry waits."""
+        """Return the ms until the next check, or None if no entry waits."""
         waits_ms = [self._deliver_level(level) for level in self._delays_ms]
         return min((wait_ms for wait_ms in waits_ms if wait_ms is not None), default=None)
 
@@ -218,7 +218,7 @@ class ScheduleMessageService(Service):
         self._undurable.append((self._delivered_end, level, offset))
 
     def _deliver_entry(self, level: int, entry: QueueEntry) -> int:
-        """Deliver or skip one entry. Returns 0, or the ms until the next attempt if neither was possible."""
+        """Deliver or skip one entry. Returns 0, or else the ms until the next attempt."""
         record = None
         deliver_at_ms = entry.tags_code
         if deliver_at_ms < 0:  # the code is an address in the extension, so the time is computed from the record
@@ -277,7 +277,7 @@ class ScheduleMessageService(Service):
         return 0
 
     def _log_has_failed(self) -> bool:
-        """Return whether a failed sync may have removed records from the page cache."""
+        """A failed sync may have removed records from the page cache."""
         return self._commit_log.flush_service.flags.has_failed
 
     def _record_of(self, entry: QueueEntry) -> MessageRecord | None:

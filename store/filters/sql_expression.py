@@ -45,7 +45,7 @@ class NotComparableError(Exception):
 
 
 def compare(left: str | bool | int | float, right: str | bool | int | float) -> int:
-    """Return a negative number, 0 or a positive number. Raises NotComparableError if a string cannot be converted."""
+    """Return the sign of the order. Raises NotComparableError if a string cannot be converted."""
     if isinstance(left, str):
         if isinstance(right, str):
             return (java_order(left) > java_order(right)) - (java_order(left) < java_order(right))
@@ -131,7 +131,7 @@ def _condition(evaluate: Evaluate, *parts: SqlNode) -> SqlNode:
 
 
 def as_condition(part: SqlNode) -> SqlNode:
-    """Convert a part to a condition. A property becomes False if the message has it, else unknown."""
+    """A property becomes False if the message has it, else unknown."""
     if part.kind in (PartKind.CONDITION, PartKind.BOOLEAN_CONSTANT):
         return part
     if part.kind is not PartKind.PROPERTY:
@@ -239,7 +239,6 @@ def not_between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
 
 
 def membership(part: SqlNode, words: Sequence[str], *, negated: bool) -> SqlNode:
-    """Build part IN (words), or NOT IN."""
     if part.kind is not PartKind.PROPERTY:
         raise ValueError(f"IN asks about a property, not {part.kind.value}")
     evaluate, wanted = part.evaluate, frozenset(words)

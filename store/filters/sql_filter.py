@@ -151,7 +151,7 @@ class _Parser:
             raise self._unexpected(symbol)
 
     def _unexpected(self, expected: str, found: str | None = None) -> FilterExpressionError:
-        """Return an error at the next token. If `found` is given, the error contains it instead of the token."""
+        """`found` replaces the next token in the error."""
         found = self._next.text if found is None else found
         return FilterExpressionError(self._text, self._next.position, expected, found)
 

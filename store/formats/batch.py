@@ -86,7 +86,6 @@ def decode_unit(body: bytes, at: int) -> tuple[int, int, int, int, int]:
 
 
 def join_properties(unit: bytes, batch: bytes) -> bytes:
-    """Join with a separator if needed."""
     if unit and batch and not unit.endswith(b"\x02"):
         return unit + b"\x02" + batch
     return unit + batch

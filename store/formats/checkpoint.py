@@ -33,7 +33,6 @@ class CheckpointValues(NamedTuple):
 
 
 def encode_checkpoint(values: CheckpointValues) -> bytes:
-    """Encode the first 24 bytes of the file."""
     return _LAYOUT.pack(*values)
 
 
@@ -42,12 +41,12 @@ def encode_checkpoint_file(values: CheckpointValues) -> bytes:
 
 
 def is_unborn(raw: bytes) -> bool:
-    """Return whether a crash interrupted the creation of the file: it is all zero and too short for three times."""
+    """A crash that interrupts the creation leaves a file that is all zero and too short for three times."""
     return len(raw) < CHECKPOINT_BYTES and not any(raw)
 
 
 def decode_checkpoint(raw: bytes, *, file: str) -> CheckpointValues:
-    """Decode the first 24 bytes. Raises CorruptFileError if the file is shorter or a time is negative."""
+    """Raise CorruptFileError if the file is too short or a time is negative."""
     if len(raw) < CHECKPOINT_BYTES:
         expected = f"at least {CHECKPOINT_BYTES} bytes"
         raise CorruptFileError(file, len(raw), "size", expected, f"{len(raw)} bytes")

@@ -205,7 +205,6 @@ class PlainRecords:
         return _column(self._rows, COLUMNS.index(name), self.count)
 
     def key_column(self, name: str) -> "memoryview[int]":
-        """Return one of KEY_COLUMNS. The view is valid until the next scan."""
         return _column(self._keys, KEY_COLUMNS.index(name), self.key_count)
 
     def runs(self) -> list[Run]:

@@ -78,7 +78,7 @@ BLANK_ENTRY_BYTES = _LAYOUT.pack(*BLANK_ENTRY)
 
 
 def decode_entry(view: memoryview | bytes, at: int) -> QueueEntry:
-    """Decode the 20 bytes at `at`, which must exist. The result is not checked; see is_valid."""
+    """The 20 bytes at `at` must exist. The result is not checked; see is_valid."""
     return QueueEntry._make(_LAYOUT.unpack_from(view, at))
 
 
@@ -101,7 +101,7 @@ def tags_code(tags: str) -> int:
 
 
 def queue_id_of(name: str) -> int | None:
-    """Return None if the name of a directory is not a queue id in canonical form."""
+    """Return None unless the name is a queue id in canonical form."""
     if not (name.isascii() and name.isdecimal() and len(name) <= len(str(_QUEUE_ID_MAX))):
         return None
     queue_id = int(name)

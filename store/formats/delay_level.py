@@ -61,18 +61,18 @@ def delivery_tags_code(delay: bytes, store_timestamp_ms: int, delays: Mapping[in
 
 
 def delay_level(properties: bytes) -> int:
-    """Return the level in the DELAY property, 0 if it is missing or not a number."""
+    """Return 0 if DELAY is missing or not a number."""
     delay = find_property(properties, _DELAY)
     return 0 if delay is None else _java_int(delay)
 
 
 def record_tags_code(record: ScannedRecord, delays: Mapping[int, int]) -> int:
-    """Return the tagsCode for the queue entry of a record. `delays` is the result of parse_delay_levels."""
+    """`delays` is the result of parse_delay_levels."""
     return entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, delays)
 
 
 def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
-    """Return `record_tags_code` from the fields of a record, which is faster."""
+    """Like `record_tags_code`, but faster."""
     # The common case, a single TAGS property, is parsed here; find_property handles all cases.
     if topic == SCHEDULE_TOPIC:
         delay = find_property(properties, _DELAY)
@@ -104,5 +104,5 @@ def _remember_code(tags: bytes) -> int:
 
 
 def _java_int(text: bytes) -> int:
-    """Parse like Java's Integer.parseInt. Returns 0 if that throws an exception."""
+    """Return 0 where Java's Integer.parseInt throws an exception."""
     return java_integer(text.decode(errors="replace"), 32) or 0

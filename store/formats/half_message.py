@@ -77,30 +77,28 @@ class HalfMessage(NamedTuple):
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """The queue offsets that an op message can contain: its own, and the first one if that differs."""
+        """An op message can contain one of these queue offsets."""
         own = self.record.queue_offset
         return (own,) if own == self.first_offset else (own, self.first_offset)
 
     @property
     def request(self) -> EndTransaction:
-        """The fields that identify this half message in a commit or rollback."""
         group = self.properties.get(PROPERTY_PGROUP, "")
         return EndTransaction(group, self.record.queue_offset, self.record.physical_offset)
 
     @property
     def check_times(self) -> int:
-        """How many checks were sent to the producer group."""
         return whole_number(self.properties.get(PROPERTY_TRANSACTION_CHECK_TIMES)) or 0
 
     @property
     def immunity_ms(self) -> int | None:
-        """The producer's minimum time before the first check."""
+        """Set by the producer: the minimum time before the first check."""
         seconds = whole_number(self.properties.get(PROPERTY_CHECK_IMMUNITY_TIME_IN_SECONDS))
         return None if seconds is None else seconds * 1000
 
 
 def whole_number(text: str | None) -> int | None:
-    """Parse like `Long.parseLong`. Returns None if that throws an exception, and for negative numbers."""
+    """Return None for negative numbers, and where `Long.parseLong` throws an exception."""
     number = None if text is None else java_integer(text, 64)
     return number if number is not None and number >= 0 else None
 
@@ -128,7 +126,7 @@ def prepared(message: Message) -> Message | None:
 
 
 def widest_forms(message: Message, half: Message) -> tuple[Message, Message]:
-    """Return the longest messages that can later be stored for a prepared message: given up, and committed."""
+    """Return the longest messages that can later be stored: given up, and committed."""
     widened = rebuild_properties(decode_properties(half.properties) | _WIDEST)
     given_up = replace(half, topic=GIVEN_UP_TOPIC, properties=widened)
     committed = replace(half, topic=message.topic, queue_id=message.queue_id, properties=widened)
@@ -136,7 +134,7 @@ def widest_forms(message: Message, half: Message) -> tuple[Message, Message]:
 
 
 def committed(half: HalfMessage) -> Message | None:
-    """Return the message that a commit publishes, or None if the half message has no valid target."""
+    """Return None if the half message has no valid target."""
     message = delivered(half.record)
     if message is None:
         return None
@@ -165,7 +163,7 @@ def decision(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Mess
 
 
 def put_back(half: HalfMessage, *, asked: bool) -> Message:
-    """Return the message that stores an undecided half message again. `asked`: the producer group is being asked."""
+    """Return the message that stores an undecided half message again. `asked`: a check is being sent."""
     added = {PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: str(half.first_offset)}
     if asked:
         added[PROPERTY_TRANSACTION_CHECK_TIMES] = str(half.check_times + 1)
@@ -173,7 +171,7 @@ def put_back(half: HalfMessage, *, asked: bool) -> Message:
 
 
 def resumed(given_up: MessageRecord) -> Message:
-    """Return the message that restarts the checks of a half message that was given up."""
+    """Return the message that restarts the checks."""
     half = HalfMessage.of(given_up)
     return again(half, HALF_TOPIC, {PROPERTY_TRANSACTION_CHECK_TIMES: "0"})
 
@@ -185,7 +183,7 @@ def first_offset_of(given_up: MessageRecord) -> int | None:
 
 
 def again(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
-    """Return a copy of a half message for a topic. Its put does not wait for the disk."""
+    """The put of the copy does not wait for the disk."""
     return copy_of(half.record, topic, QUEUE_ID, _rebuilt(half, added))
 
 

@@ -51,7 +51,7 @@ class Host(NamedTuple):
 
     @classmethod
     def of_address(cls, address: str) -> "Host":
-        """Parse `host:port`, with an IPv6 host in brackets. Raises ValueError with the wrong part."""
+        """An IPv6 host is in brackets. Raises ValueError with the wrong part."""
         host, colon, port = address.rpartition(":")
         if not colon:
             raise ValueError(f"address {address!r}: expected host:port")
@@ -79,7 +79,7 @@ def encode_message_id(store_host: Host, physical_offset: int) -> str:
 
 
 def decode_message_id(text: str) -> tuple[Host, int]:
-    """Return store host and physical offset of an id. Raises ValueError if it is not 32 or 56 hex digits."""
+    """Raise ValueError if the id is not 32 or 56 hex digits."""
     address_bytes = _ADDRESS_BYTES.get(len(text))
     if address_bytes is None:
         raise ValueError(f"message id {text!r}: expected 32 or 56 hex digits, found {len(text)} characters")

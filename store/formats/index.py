@@ -89,19 +89,18 @@ class IndexEntry(NamedTuple):
 
 
 def decode_header(view: memoryview) -> IndexHeader:
-    """Decode the first 40 bytes. The values are not checked; see header_defects."""
+    """The values are not checked; see header_defects."""
     header = IndexHeader._make(HEADER.unpack_from(view))
     # RocketMQ treats the 0 in a new file as 1, because number 0 in a slot means that the slot is empty.
     return header._replace(next_entry=1) if header.next_entry <= 0 else header
 
 
 def decode_entry(view: memoryview, at: int) -> IndexEntry:
-    """Decode the 20 bytes at `at`, which must exist. The values are not checked."""
+    """The 20 bytes at `at` must exist. The values are not checked."""
     return IndexEntry._make(ENTRY.unpack_from(view, at))
 
 
 def entries_at(slots: int) -> int:
-    """Return the position of entry 0."""
     return HEADER_BYTES + SLOT_BYTES * slots
 
 
@@ -117,7 +116,6 @@ def time_diff_s(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:
 
 
 def header_defects(header: IndexHeader, path: str, entries_max: int) -> Iterator[CorruptFileError]:
-    """Yield an error for each header field with an impossible value."""
     if header.next_entry > entries_max:
         yield header_error(path, "indexCount", f"at most {entries_max}", header.next_entry)
     if header.begin_timestamp_ms < 0:
@@ -134,7 +132,7 @@ def header_defects(header: IndexHeader, path: str, entries_max: int) -> Iterator
 
 
 def used_slots_defects(header: IndexHeader, used_slots: int, path: str) -> Iterator[CorruptFileError]:
-    """Yield an error if hashSlotCount is wrong. RocketMQ up to 4.7.0 counts entries instead, which is accepted."""
+    """RocketMQ up to 4.7.0 counts entries instead of slots, which is accepted."""
     if header.used_slots not in (used_slots, header.next_entry - 1):
         yield header_error(path, "hashSlotCount", used_slots, header.used_slots)
 
@@ -204,7 +202,7 @@ def index_names_in_order(names: Iterable[str]) -> list[str]:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """Convert days since 1970-01-01 to year, month and day."""
+    """`days` since 1970-01-01."""
     era, day_of_era = divmod(days + _EPOCH_DAYS, _ERA_DAYS)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)

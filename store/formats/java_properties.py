@@ -71,7 +71,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _unescape(text: str, line: int) -> str:
-    r"""Replace escapes. \u is a UTF-16 code unit, so two of them can be one character."""
+    r"""\u is a UTF-16 code unit, so two of them can be one character."""
     if "\\" not in text:
         return text
 

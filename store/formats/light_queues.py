@@ -70,7 +70,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
 
 
 def _split(text: str) -> list[str]:
-    """Split like Java: empty names at the end are dropped, and a blank text has no names."""
+    """Empty names at the end are dropped, and a blank text has no names."""
     return [] if is_java_blank(text) else java_split(text, _SPLITTER)
 
 
@@ -90,7 +90,7 @@ def _queue_id(name: str, queue_id: int, *, lmq: bool) -> int:
 
 
 def without_offsets(properties: bytes) -> bytes:
-    """Remove light-queue offsets, because only the store may set them."""
+    """Only the store may set these offsets."""
     separator, dropped = ENTRY_SEPARATOR.encode(), _OFFSETS + NAME_SEPARATOR.encode()
     return separator.join(piece for piece in properties.split(separator) if not piece.startswith(dropped))
 
@@ -107,7 +107,7 @@ class LightPut:
     offsets: tuple[int, ...] = ()
 
     def widest_properties(self) -> bytes:
-        """Return the longest possible properties, to check that they fit into a record."""
+        """To check that the longest possible properties fit into a record."""
         return self._properties_with(_OFFSET_MAX for _ in self.keys)
 
     def take_places(self, table: dict[QueueKey, int]) -> bytearray:
@@ -122,12 +122,11 @@ class LightPut:
         return rebuild_properties(named).encode()
 
     def count(self, table: dict[QueueKey, int]) -> None:
-        """Set the counter of each light queue to the offset after its assigned one."""
         for key, offset in zip(self.keys, self.offsets, strict=True):
             table[key] = offset + 1
 
     def exceeds(self, table: dict[QueueKey, int], queues_max: int) -> bool:
-        """Return whether this message would create light queues beyond queues_max."""
+        """Return whether this message would create too many light queues."""
         new = {key for key in self.keys if key not in table and key[0].startswith(LIGHT_PREFIX)}
         if not new or len(table) + len(new) <= queues_max:
             return False

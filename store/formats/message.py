@@ -92,7 +92,6 @@ Raw = bytes | bytearray | memoryview
 
 
 def records_in(log_bytes: int) -> int:
-    """Return the maximum number of records that fit into log_bytes of the log."""
     return log_bytes // RECORD_BYTES_MIN
 
 
@@ -135,13 +134,13 @@ def body_crc(body: Raw) -> int:
 
 
 def head_layout(sys_flag: int) -> Struct:
-    """Return the layout of fields 1 to 15 of a record, up to bodyLength."""
+    """Fields 1 to 15, up to bodyLength."""
     return _HEADS[sys_flag & HOST_V6_MASK]
 
 
 @lru_cache(maxsize=4096)
 def tail_layout(topic_bytes: int, properties_bytes: int, length: str = "B") -> Struct:
-    """Return the layout of fields 16 and 17. `length` is the format of topicLength: B in V1, H in V2."""
+    """Fields 16 and 17. `length` is the format of topicLength: B in V1, H in V2."""
     return Struct(f">{length}{topic_bytes}sH{properties_bytes}s")
 
 
@@ -229,7 +228,7 @@ def place_records(
 
 
 def encode_message_record(record: MessageRecord) -> bytes:
-    """Copy CRC and sizes of a V1 or V2 record instead of computing them."""
+    """CRC and sizes are copied, not computed."""
     topic = record.topic.encode()
     properties = record.properties.encode(errors="surrogateescape")
     head = _HEADS[record.sys_flag & HOST_V6_MASK].pack(
@@ -333,6 +332,6 @@ def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, c
 
 
 def encode_blank(remaining: int) -> bytes:
-    """Encode the 8-byte header of the blank record that fills the `remaining` bytes of a file."""
+    """Encode the header of the blank record that fills the `remaining` bytes of a file."""
     assert remaining >= BLANK_BYTES, remaining
     return _BLANK.pack(remaining, BLANK_MAGIC)

@@ -88,7 +88,7 @@ class PutMessageStatus(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether a retry with the same settings would be refused again, because of the message itself."""
+        """Whether the same message would be refused again, with the same settings."""
         return self in (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
@@ -109,7 +109,7 @@ class AppendMessageResult(NamedTuple):
 
     @property
     def message_id(self) -> str:
-        """Offset message ids, separated by commas."""
+        """Separated by commas."""
         host, begin = self.store_host, self.wrote_offset
         return ",".join(encode_message_id(host, begin + start) for start in self.record_starts)
 

@@ -71,7 +71,7 @@ def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKET
 
 
 def map_buckets(names: Sequence[str]) -> int:
-    """Return the bucket count of a Java map with this order of names, or Java's default if there is no such count."""
+    """Return the bucket count of a Java map with this order, or Java's default if there is none."""
     for buckets in _MAP_BUCKETS_SEEN:
         order = [_bucket(name, buckets) for name in names]
         if 4 * len(names) <= 3 * buckets and order == sorted(order):

@@ -65,7 +65,7 @@ def redirection(message: Message, levels: int) -> Redirection | None:
 
 
 def delivered(record: MessageRecord) -> Message | None:
-    """Return the message to deliver for a record of the schedule topic, or None if its target is not valid."""
+    """Return None if the record has no valid target."""
     text = record.properties.encode(errors="surrogateescape").decode(errors="replace")  # as Java decodes it
     properties = decode_properties(text)
     topic = properties.get(PROPERTY_REAL_TOPIC)
@@ -76,7 +76,7 @@ def delivered(record: MessageRecord) -> Message | None:
 
 
 def copy_of(record: MessageRecord, topic: str, queue_id: int, properties: str) -> Message:
-    """Return the message of a record for another queue. Its put does not wait for the disk and ignores DELAY."""
+    """The put of the copy does not wait for the disk and ignores DELAY."""
     return Message(
         topic,
         record.body,

@@ -44,7 +44,7 @@ def encode_report(slave_offset: int) -> bytes:
 
 
 def decode_report(raw: bytes | bytearray | memoryview, *, stream: str, position: int) -> int:
-    """Raise CorruptFileError with stream and position if the report is negative."""
+    """Raise CorruptFileError if the report is negative."""
     (slave_offset,) = _REPORT.unpack(raw)
     if slave_offset < 0:
         raise CorruptFileError(stream, position, "slave_offset", "0 or more", slave_offset)
@@ -96,7 +96,7 @@ class FrameReader:
         """Remaining part of the current frame."""
 
     def feed(self, received: bytes) -> Iterator[TransferPiece]:
-        """Yield the pieces in `received`, as views of it. Raises CorruptFileError at an invalid header."""
+        """Yield views of `received`. Raises CorruptFileError at an invalid header."""
         view = memoryview(received)
         while view:
             if self._frame.size_bytes:

@@ -110,7 +110,6 @@ def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: i
 
 
 def is_closed_at(view: memoryview, at: int, segment_bytes: int) -> bool:
-    """Return whether a blank record at `at` fills the rest of the segment."""
     if len(view) - at < BLANK_BYTES:
         return False
     size_bytes, magic = _BLANK.unpack_from(view, at)
@@ -265,7 +264,6 @@ def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str 
 
 
 def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
-    """Return the unpacker of topicLength, topic, propertiesLength and properties of a record."""
     if len(_tails) >= _TAILS_MAX:
         _tails.clear()
     room_bytes = (shape >> 8) - 3

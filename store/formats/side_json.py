@@ -44,7 +44,7 @@ _encode_plain = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def encode_scalar(value: str | float | None) -> str:
-    """Encode a string, number, boolean or null like `json.dumps`, but faster."""
+    """Like `json.dumps`, but faster."""
     return str(value) if type(value) is int else _encode_plain(value)
 
 
@@ -61,14 +61,14 @@ class TableEncoder(Generic[_Value]):
     """Encodes a table repeatedly and caches each encoded value. Values must be replaced, not modified."""
 
     def __init__(self, members_of: Callable[[_Value], Table], depth: int) -> None:
-        """members_of converts a value to a JSON object. depth is the number of braces around the value in the file."""
+        """members_of converts a value to a JSON object inside `depth` braces."""
         self._members_of = members_of
         self._depth = depth
         self._known: dict[str, tuple[_Value, EncodedValue]] = {}
         """The last value and its encoded form, by name."""
 
     def encoded(self, table: Mapping[str, _Value]) -> dict[str, EncodedValue]:
-        """Return the encoded table for `encode_side_json`, sorted by name. Only one task at a time may call it."""
+        """Return the table for `encode_side_json`, sorted by name. Only one task at a time may call it."""
         known = self._known
         self._known = {}
         for name, value in sorted(table.items()):
@@ -135,7 +135,7 @@ def decode_side_json(raw: bytes, *, file: str, file_offset: int = 0) -> dict[str
 
 
 def _check_surrogates(text: str, file: str, file_offset: int) -> None:
-    """Raise CorruptFileError at an unpaired surrogate, because such a string could not be written again."""
+    """An unpaired surrogate could not be written again."""
     for escape in _ESCAPES.finditer(text):
         if escape["half"] is not None:
             offset = file_offset + len(text[: escape.start()].encode())
@@ -207,7 +207,7 @@ def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, An
 
 
 def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict[int, int]:
-    """Return the offsets by number, sorted. Raises CorruptFileError for an entry that is not two numbers."""
+    """Return the offsets sorted. Raises CorruptFileError for an entry that is not two numbers."""
     offsets = {}
     for key, value in table.items():
         if not re.fullmatch("-?[0-9]{1,10}", key):

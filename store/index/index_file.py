@@ -98,13 +98,13 @@ class IndexFile:
     # -- writing -----------------------------------------------------------------------------------
 
     def follow(self, full: "IndexFile") -> None:
-        """Initialise the header with the end of the previous, full file."""
+        """The header begins with the end of the previous, full file."""
         self.begin_timestamp_ms = self.end_timestamp_ms = full.end_timestamp_ms
         self._begin_offset = self.end_physical_offset = full.end_physical_offset
         self._store_header(self._next)
 
     def put_key(self, key_hash: int, physical_offset: int, store_timestamp_ms: int) -> bool:
-        """Add an entry, even if there is an equal entry. Returns False, without a change, if the file is full."""
+        """Return False, without a change, if the file is full. Equal entries are permitted."""
         number = self._next
         if number >= self._entries_max:
             return False
@@ -158,14 +158,14 @@ class IndexFile:
         return end - begin
 
     def end_building(self) -> None:
-        """Write buffered entries, slots and header. Later entries are written without a buffer."""
+        """Later entries are written without a buffer."""
         self._write_built()
         self.is_building = False
         if self._next != self.count.get():
             self._publish()
 
     def _write_built(self) -> None:
-        """Write buffered entries, then the slots that refer to them."""
+        """Write entries before the slots that refer to them."""
         if not self._unwritten:
             return
         unwritten, odd_bytes = divmod(len(self._unwritten), ENTRY_BYTES)
@@ -184,7 +184,6 @@ class IndexFile:
         self._newest.clear()
 
     def _publish(self) -> None:
-        """Let readers use all entries."""
         assert not self._unwritten, len(self._unwritten)
         self._store_header(self._next)
         self.count.set(self._next)
@@ -234,7 +233,6 @@ class IndexFile:
             number = previous
 
     def may_hold(self, begin_ms: int, end_ms: int) -> bool:
-        """Return whether the file may contain a record that was stored in [begin_ms, end_ms]."""
         return begin_ms <= self.end_timestamp_ms and end_ms >= self.begin_timestamp_ms
 
 
@@ -256,7 +254,6 @@ def defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterat
 
 
 def _entry_defects(view: memoryview, path: str, header: IndexHeader, table: "array[int]") -> Iterator[CorruptFileError]:
-    """Fill `table` with the correct value of each slot."""
     slots = len(table)
     begin, end = header.begin_physical_offset, header.end_physical_offset
     at = entries_at(slots) + ENTRY_BYTES

@@ -114,7 +114,6 @@ class IndexFiles:
     # -- syncing -----------------------------------------------------------------------------------
 
     def make_full_durable(self) -> None:
-        """Sync the full files that are not durable yet, and their names."""
         with self._syncing:
             self._sync([file for file in self.files if not file.is_durable and file.is_full])
 
@@ -258,7 +257,7 @@ class IndexService:
             self._keys += 1
 
     def put_plain(self, plain: PlainRecords) -> None:
-        """Like `dispatch` for a batch. After an OSError the caller must retry, with the batch or single records."""
+        """After an OSError the caller must retry, with the batch or single records."""
         offsets = plain.key_column("physical_offset")
         begin = bisect_left(offsets, self._offset)
         if begin < len(offsets) and offsets[begin] == self._offset:
@@ -317,6 +316,6 @@ class IndexService:
 
     @property
     def last_update(self) -> tuple[int, int]:
-        """Return store time and log offset of the last indexed record, or zeros if the index is empty."""
+        """Return store time and log offset of the last indexed record, or zeros."""
         files = self.table.files
         return (files[-1].end_timestamp_ms, files[-1].end_physical_offset) if files else (0, 0)

@@ -47,7 +47,6 @@ class KeyQuerier:
         found: dict[int, bytes] = {}
 
         def accept(physical_offset: int) -> bool:
-            """Return whether the record at a log offset matches and is not in the result yet."""
             if physical_offset in found or physical_offset < 0:
                 return False
             raw = self._plain_record(physical_offset, raw_topic, raw_key, begin_ms, limit)
@@ -81,7 +80,6 @@ class KeyQuerier:
         return self._core.with_key(segment.file.view(at, end), physical_offset, topic, key, begin_ms)
 
     def _record(self, physical_offset: int, topic: str, key: bytes, begin_ms: int, limit: int) -> bytes | None:
-        """Return None if there is no record or it does not match."""
         record = self._commit_log.record_at(physical_offset, limit)
         if record is None or record.topic != topic or record.store_timestamp_ms < begin_ms:
             return None

@@ -168,13 +168,13 @@ class AllocateMappedFileService(Service):
         return segment
 
     def _budget(self) -> int:
-        """Return how many segments may be requested now. The caller must hold the lock."""
+        """The caller must hold the lock."""
         if self._pool is None or not self._needs_buffer:
             return _AT_ONCE
         return self._pool.available - len(self._waiting())
 
     def _register(self, base_offset: int, budget: int) -> _Request | None:
-        """Return the existing or a new request. Returns None if a new one exceeds the budget."""
+        """Return None if a new request exceeds the budget."""
         request = self._requests.get(base_offset)
         if request is None or request.error is not None:
             if budget <= 0:
@@ -204,7 +204,7 @@ class AllocateMappedFileService(Service):
             request.done.notify()
 
     def _fail_from(self, base_offset: int, error: OSError) -> None:
-        """Fail all requests from base_offset on. A later `take` can request these segments again."""
+        """A later `take` can request the failed segments again."""
         with self._lock:
             failed = [request for request in self._waiting() if request.base_offset >= base_offset]
             for request in failed:
@@ -213,7 +213,7 @@ class AllocateMappedFileService(Service):
             request.done.notify()
 
     def make(self, base_offset: int) -> Segment:
-        """Create one segment that is zeroed and durable. After an OSError the incomplete file is removed."""
+        """Create one zeroed, durable segment. After an OSError the incomplete file is removed."""
         files, path = self.world.files, self._queue.path(base_offset)
         directory = directory_of(path)
         if files.status(directory) is None:  # the directory was removed after the start

@@ -67,12 +67,12 @@ class StoreCheckpoint:
 
     @property
     def recovery_timestamp_ms(self) -> int:
-        """Log and queues are durable up to this store time, less SAFETY_MARGIN_MS."""
+        """Store time up to which log and queues are durable, minus SAFETY_MARGIN_MS."""
         return vouched_timestamp_ms(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms)
 
     @property
     def knows_queues(self) -> bool:
-        """Whether the time of the queues is known: False without a checkpoint or after queues_begin_again."""
+        """False without a checkpoint or after queues_begin_again."""
         return self.logics_msg_timestamp_ms > 0
 
     def log_is_durable_to(self, store_timestamp_ms: int) -> None:
@@ -82,7 +82,7 @@ class StoreCheckpoint:
         self.logics_msg_timestamp_ms = max(self.logics_msg_timestamp_ms, store_timestamp_ms)
 
     def index_is_durable_to(self, store_timestamp_ms: int) -> bool:
-        """Returns whether the time advanced."""
+        """Return whether the time advanced."""
         is_new = store_timestamp_ms > self.index_msg_timestamp_ms
         if is_new:
             self.index_msg_timestamp_ms = store_timestamp_ms

@@ -214,7 +214,6 @@ class CommitLog:
             return True
 
     def close(self) -> None:
-        """Wait for the current put, and refuse all later puts."""
         with self._put_lock:
             self._closed = True
 

@@ -215,7 +215,6 @@ class GroupCommitService(FlushCommitLogService):
         return taken
 
     def commit(self, requests: list[GroupCommitRequest]) -> None:
-        """Sync once for all requests, then answer each one."""
         # When the simulation forces this branch, each request below syncs separately.
         is_left_out = bool(requests) and forces("group commit again")
         if not is_left_out and not self.flush_to(self.queue.max_offset) and requests:
@@ -231,7 +230,7 @@ class GroupCommitService(FlushCommitLogService):
         return self.flush_to(request.end_offset)
 
     def finish(self) -> None:
-        """Answer all pending requests. Each later put calls sync itself."""
+        """Answer pending requests. Each later put calls sync itself."""
         with self._lock:
             self._closed = True
         self.commit(self.take_requests())

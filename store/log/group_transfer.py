@@ -131,7 +131,6 @@ class GroupTransfer:
             self._requests = [each for each in self._requests if each is not request]
 
     def reported(self, replica: Replica) -> None:
-        """Answer all requests whose bytes a slave has now reported."""
         with self._lock:
             done = [each for each in self._requests if replica.has(each.start_offset, each.end_offset)]
             if done:
@@ -140,7 +139,7 @@ class GroupTransfer:
             request.complete(PutMessageStatus.PUT_OK)
 
     def connected(self, replica: Replica) -> None:
-        """Add a slave after its first report."""
+        """Called after the first report."""
         assert replica not in self.replicas, "a slave connects once"
         with self._lock:
             self.replicas = (*self.replicas, replica)
@@ -151,7 +150,6 @@ class GroupTransfer:
             self.replicas = tuple(each for each in self.replicas if each is not replica)
 
     def give_up(self) -> None:
-        """Answer all requests with FLUSH_SLAVE_TIMEOUT, because the master stops replicating."""
         with self._lock:
             requests, self._requests, self.replicas = self._requests, [], ()
         for request in requests:

@@ -62,7 +62,6 @@ class PutEncoder:
         self._multi_dispatch = config.enable_multi_dispatch
 
     def encode(self, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
-        """Return the records, or the status with which the message is refused."""
         try:
             if isinstance(message, MessageBatch):
                 return self._encode_batch(message)
@@ -185,7 +184,7 @@ class PutEncoder:
 
 
 def _host_flags(message: Message) -> int:
-    """Return sysFlag with the IPv6 bits of the actual hosts instead of the client's."""
+    """Replace the client's IPv6 bits in sysFlag."""
     sizes = len(message.born_host.address), len(message.store_host.address)
     flags = _HOST_FLAGS.get(sizes)
     if flags is None:

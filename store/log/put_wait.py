@@ -31,7 +31,6 @@ class PutWait:
         self._on_answered: Callable[[], None] | None = None
 
     def then(self, on_answered: Callable[[], None]) -> None:
-        """Call on_answered when `wait` or `look` has the answer."""
         self._on_answered = on_answered
 
     def wait(self) -> PutMessageResult:
@@ -58,7 +57,7 @@ class PutWait:
         return self._answered(flushed, replicated)
 
     def due_ns(self, now_ns: int) -> int:
-        """Return the deadline of the first request without an answer, or now_ns if all have answers."""
+        """Return the deadline of the first request without an answer, else now_ns."""
         for request in (self._flush, self._transfer):
             if request is not None and request.look(now_ns) is None:
                 return request.due_ns

@@ -15,12 +15,12 @@ _BASE_OFFSET_MAX = (1 << 63) - (1 << 31)
 
 
 def segment_name(base_offset: int) -> str:
-    """The base offset in 20 digits (RocketMQ's UtilAll.offset2FileName)."""
+    """Return the base offset in 20 digits (RocketMQ's UtilAll.offset2FileName)."""
     return f"{base_offset:020d}"
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a name has 20 digits whose offsets fit into a record's field."""
+    """Return whether a name has 20 digits and its offsets fit into a record's field."""
     return len(name) == 20 and name.isascii() and name.isdecimal() and int(name) <= _BASE_OFFSET_MAX
 
 
@@ -74,7 +74,7 @@ class Segment:
         self.wrote.set(self.size_bytes)
 
     def commit(self, least_pages: int) -> int:
-        """Return `readable`. Without a write buffer, appended bytes are immediately readable."""
+        """Without a write buffer, appended bytes are immediately readable."""
         return self.wrote.get()
 
     def flush(self, least_pages: int) -> int:
@@ -105,7 +105,7 @@ class Segment:
         self.flushed.set(flushed)
 
     def write_again(self, start: int, end: int) -> None:
-        """Store the bytes again, so that the next sync writes their pages to the disk."""
+        """The next sync then writes their pages to the disk."""
         assert start >= 0, start
         assert end <= self.size_bytes, (end, self.size_bytes)
         for at in range(start, end, _CHUNK_BYTES):

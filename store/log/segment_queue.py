@@ -45,7 +45,7 @@ class SegmentDirectories:
         return [directory for directory in self.all if self._files.status(directory) is not None]
 
     def paths(self) -> list[str]:
-        """Paths of all directory entries, sorted by name."""
+        """Sorted by name."""
         files = self._files
         found = [f"{at}/{name}" for at in self.present() for name in files.list_directory(at)]
         return sorted(found, key=name_of)
@@ -76,7 +76,7 @@ def used_ratio(space: DiskSpace) -> float:
 
 
 def used_ratio_if_known(files: Files, path: str) -> float | None:
-    """Return None if the directory or the figure is missing."""
+    """Return None if directory or figure is missing."""
     try:
         return used_ratio(files.space(path))
     except OSError:
@@ -88,7 +88,7 @@ def name_of(path: str) -> str:
 
 
 def _segment_index(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
-    """Return the index of the last segment that begins at or before `offset`, or 0 if every segment begins after it."""
+    """Return the index of the last segment that begins at or before `offset`, else 0."""
     number = min(max(offset - segments[0].base_offset, 0) // segment_bytes, len(segments) - 1)
     if segments[number].base_offset > offset:  # a gap before it, so fewer segments begin before the offset
         number = max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
@@ -148,12 +148,12 @@ class SegmentQueue:
         return segment if offset < segment.end_offset else None
 
     def number_of(self, offset: int) -> int:
-        """Return the index of the segment that contains `offset`, else of the last segment before it, else 0."""
+        """Return the index of the last segment that begins at or before `offset`, else 0."""
         segments = self.segments
         return _segment_index(segments, offset, self.segment_bytes) if segments else 0
 
     def at_or_after(self, offset: int) -> Segment | None:
-        """Return the segment that contains `offset`, else the first segment after it."""
+        """Return the segment that contains `offset`, else the first after it."""
         segments = self.segments
         if not segments:
             return None
@@ -161,19 +161,18 @@ class SegmentQueue:
         return next((one for one in segments[number : number + 2] if offset < one.end_offset), None)
 
     def last(self) -> Segment | None:
-        """Return the segment that receives appends."""
         segments = self.segments
         return segments[-1] if segments else None
 
     @property
     def min_offset(self) -> int:
-        """First offset of the queue, -1 without segments."""
+        """-1 without segments."""
         segments = self.segments
         return segments[0].base_offset if segments else -1
 
     @property
     def max_offset(self) -> int:
-        """End offset of the readable bytes, 0 without segments."""
+        """End of the readable bytes, 0 without segments."""
         segments = self.segments
         if not segments:
             return 0
@@ -181,7 +180,7 @@ class SegmentQueue:
 
     @property
     def put_offset(self) -> int:
-        """End offset of the appended bytes, readable or not."""
+        """End of the appended bytes."""
         last = self.last()
         return 0 if last is None else last.base_offset + last.wrote.get()
 
@@ -191,7 +190,7 @@ class SegmentQueue:
         return self._directories.path(base_offset, self.segment_bytes)
 
     def create(self, base_offset: int) -> Segment:
-        """Add a segment at the end of the queue. The name of its file is not durable yet."""
+        """The name of the segment's file is not durable yet."""
         path = self.path(base_offset)
         self._world.files.make_directories(self.directory)  # not durable yet
         file = self._world.files.map(path, self.segment_bytes)
@@ -215,7 +214,7 @@ class SegmentQueue:
 
     @property
     def first_is_removable(self) -> bool:
-        """Whether the first segment is completely durable and has a successor."""
+        """Whether the first segment is durable and has a successor."""
         segments = self.segments
         return len(segments) > 1 and self.flushed_where.get() >= segments[0].end_offset
 
@@ -231,7 +230,6 @@ class SegmentQueue:
         return True
 
     def make_second_durable(self) -> None:
-        """Make the name and size of the second segment durable."""
         assert len(self.segments) > 1, "there is no second segment"
         path = self.segments[1].file.path
         try:
@@ -391,7 +389,7 @@ class SegmentQueue:
         raise CorruptFileError(second, 0, "file name", "a name that no other directory has", f"{first} too")
 
     def _find_irregular_files(self, bases: list[int]) -> Iterator[tuple[int, CorruptFileError]]:
-        """Yield the index and the error of each file that has a wrong size or comes after a gap."""
+        """An irregular file has a wrong size or comes after a gap."""
         for index, base in enumerate(bases):
             path = self.path(base)
             if index and base != bases[index - 1] + self.segment_bytes:
@@ -405,16 +403,16 @@ class SegmentQueue:
                 yield index, CorruptFileError(path, 0, "file size", self.segment_bytes, found)
 
     def is_stray(self, path: str) -> bool:
-        """Return whether `load` may ignore this name: True for a directory such as `lost+found`."""
+        """Return whether `load` may ignore a name: True for a directory such as `lost+found`."""
         status = self._world.files.status(path)
         return status is not None and status.is_directory
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether a file may be removed: it has at most segment_bytes, all zero."""
+        """Return whether a file has at most segment_bytes, all zero, and may be removed."""
         return self._is_all_zero_or_empty(self.path(base_offset))
 
     def can_extend(self, base_offset: int) -> bool:
-        """Return whether `load` may extend a short file with zeros. Recovery must then write the missing part."""
+        """Return whether `load` may extend a short file with zeros. Recovery must write the missing part."""
         return False
 
     def _size_of(self, base_offset: int) -> int:
@@ -433,7 +431,7 @@ class SegmentQueue:
         return expendable
 
     def remove_file(self, base_offset: int) -> None:
-        """Durably remove one segment file. A crash leaves no gap if files are removed newest first."""
+        """Durable. A crash leaves no gap if files are removed newest first."""
         self._remove(self.path(base_offset))
 
     def _remove(self, path: str) -> None:

@@ -47,7 +47,6 @@ class TransientStorePool:
         return len(self._buffers)
 
     def borrow(self) -> memoryview | None:
-        """Return None if no buffer is free."""
         with self._lock:
             return self._buffers.pop() if self._buffers else None
 
@@ -133,7 +132,6 @@ class BufferedSegment(Segment):
         return wrote
 
     def _write(self, at: int, end: int) -> None:
-        """A short write is continued."""
         assert 0 <= at <= end <= len(self._buffer), (at, end, len(self._buffer))
         while at < end:
             # When the simulation forces this branch, only the first half is written.
@@ -171,7 +169,6 @@ class BufferedSegmentQueue(SegmentQueue):
 
     @property
     def max_offset(self) -> int:
-        """End offset of the readable bytes, 0 without segments."""
         return self.committed_where
 
     def commit(self, least_pages: int = 0) -> int:
@@ -213,7 +210,6 @@ class CommitRealTimeService(Service):
         super().start()
 
     def step(self) -> None:
-        """Wait for a put or one interval, then commit whole pages, or all bytes after a longer interval."""
         self.signal.wait(self._config.commit_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
         least_pages = self._config.commit_commit_log_least_pages
@@ -224,7 +220,7 @@ class CommitRealTimeService(Service):
             self._thorough_ns = self.world.clock.monotonic_ns()
 
     def commit(self, least_pages: int) -> bool:
-        """Commit as much as possible. If the readable bytes grew, call on_committed and return True."""
+        """Return whether the readable bytes grew; then on_committed was called."""
         try:
             self._queue.commit(least_pages)
         except OSError as error:
@@ -243,5 +239,5 @@ class CommitRealTimeService(Service):
         return True
 
     def finish(self) -> None:
-        """Commit all bytes. No put may follow."""
+        """No put may follow."""
         self.commit(0)

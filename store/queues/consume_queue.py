@@ -52,7 +52,7 @@ class QueueSegments(SegmentQueue):
         )
 
     def require_fit(self) -> None:
-        """Raise CorruptFileError if any file is too long, before the load changes any file."""
+        """Raise CorruptFileError for a too long file, before the load changes any file."""
         for base in self._find_bases():
             if self._size_of(base) > self.segment_bytes:
                 raise CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, self._size_of(base))
@@ -159,7 +159,6 @@ class ConsumeQueue:
             entries = entries[len(piece) :]
 
     def append_entries(self, raw: bytes | bytearray) -> None:
-        """Append whole entries, in as many segments as needed."""
         assert len(raw) % ENTRY_BYTES == 0, len(raw)
         while raw:
             segment, position = self._writable_segment()
@@ -175,7 +174,7 @@ class ConsumeQueue:
         return segment, position
 
     def fill_blank(self, queue_offset: int) -> None:
-        """Append blank entries up to queue_offset. If the queue was empty, it then begins at queue_offset."""
+        """Append blank entries. An empty queue then begins at queue_offset."""
         logic_offset = queue_offset * ENTRY_BYTES
         if self.min_offset >= self.max_offset:
             self.min_logic_offset = (
@@ -219,7 +218,7 @@ class ConsumeQueue:
         return self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
 
     def recovered(self, end: int, durable: int) -> None:
-        """Set the positions of all segments: entries end at index `end`, durable entries at index `durable`."""
+        """Set the positions of all segments: entries end at index `end`, durable entries at `durable`."""
         assert end >= 0, end
         for segment in self.queue.segments:
             wrote, flushed = (
@@ -279,7 +278,7 @@ class ConsumeQueue:
         return self.queue.truncate(logic_offset, syncs_zeros=syncs_zeros)
 
     def forget_all(self) -> bool:
-        """Durably remove all segments, and with them the queue's counter. Returns whether there was a segment."""
+        """Durably remove all segments and the queue's counter. Returns whether there was a segment."""
         if not self.queue.segments:
             return False
         self.queue.remove_all()
@@ -298,7 +297,7 @@ class ConsumeQueue:
     # -- reading -----------------------------------------------------------------------------------
 
     def entry(self, queue_offset: int) -> QueueEntry | None:
-        """Return one entry, valid or not; None if no segment contains it."""
+        """The entry may be invalid. None: no segment contains it."""
         logic_offset = queue_offset * ENTRY_BYTES
         segment = self.queue.find(logic_offset)
         if segment is None or queue_offset < 0:
@@ -328,7 +327,6 @@ class ConsumeQueue:
         return None
 
     def unit_at(self, tags_code: int) -> ExtUnit | None:
-        """Return None if the unit is missing or the code is not an address."""
         return None if self.ext is None or not is_ext_address(tags_code) else self.ext.get(tags_code)
 
     def entries_from(self, queue_offset: int) -> memoryview:
@@ -357,7 +355,7 @@ class ConsumeQueue:
             self.min_logic_offset = max(self.min_logic_offset, segment.base_offset + len(raw))
 
     def has_expired_segment(self, log_min_offset: int) -> bool:
-        """Return whether all records of the first segment have left the log. The last segment never expires."""
+        """The last segment never expires."""
         segments = self.queue.segments
         if len(segments) < 2:
             return False

@@ -51,7 +51,7 @@ class ConsumeQueueExt:
     # -- writing -----------------------------------------------------------------------------------
 
     def put(self, unit: ExtUnit) -> int:
-        """Append a unit and return its address, or NO_ADDRESS if it is too long or no file can be created."""
+        """Return the unit's address, or NO_ADDRESS if it is too long or no file can be created."""
         size_bytes = UNIT_BYTES_MIN + len(unit.bit_map)
         if size_bytes > min(UNIT_BYTES_MAX, self.queue.segment_bytes - END_BYTES):
             return NO_ADDRESS

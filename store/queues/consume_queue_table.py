@@ -43,7 +43,7 @@ class ConsumeQueueTable:
         return self._queues.get((topic, queue_id))
 
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """A new queue has no files yet. Raises ValueError if the topic is not a valid name."""
+        """A new queue has no files yet. Raises ValueError for an invalid topic."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             with self._lock:
@@ -93,7 +93,7 @@ class ConsumeQueueTable:
         return strays
 
     def _named_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
-        """Yield topic and id of each queue in a directory. Other directory entries are added to `strays`."""
+        """Other directory entries are added to `strays`."""
         files = self._world.files
         if files.status(directory) is None:
             return
@@ -138,7 +138,7 @@ class ConsumeQueueTable:
 
     @property
     def sync_error(self) -> OSError | None:
-        """The first queue's error of a sync that failed since the start."""
+        """The first error of a sync since the start."""
         return next(
             (
                 segment_queue.sync_error
@@ -171,5 +171,5 @@ class ConsumeQueueTable:
 
 
 def _segment_queues(queues: list[ConsumeQueue]) -> list[SegmentQueue]:
-    """First the segment queues of the entries, then those of the extensions."""
+    """Extensions are last."""
     return [*(queue.queue for queue in queues), *(queue.ext.queue for queue in queues if queue.ext is not None)]

@@ -114,7 +114,7 @@ class DispatchService(Service):
         """The consume queue of each run in the current batch."""
 
     def readable_limit(self) -> int:
-        """Return the log offset up to which consumers may read records."""
+        """Consumers may read records before this log offset."""
         queue = self._commit_log.queue
         if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             # RocketMQ also dispatches records that a power cut then removes.
@@ -127,7 +127,7 @@ class DispatchService(Service):
         return self._commit_log.queue.max_offset - self.reput_from.get()
 
     def step(self) -> None:
-        """Dispatch the available records, or wait for new ones. After an error, pause; the next step retries."""
+        """After an error, pause; the next step retries."""
         try:
             moved = self.dispatch_available()
         except (StoreError, OSError) as error:
@@ -145,7 +145,7 @@ class DispatchService(Service):
             self.signal.wait(None)
 
     def dispatch_available(self) -> bool:
-        """Dispatch the records of one segment up to `readable_limit`. Returns whether dispatch advanced."""
+        """Dispatch the records of one segment. Returns whether dispatch advanced."""
         start = self.reput_from.get()
         limit = self.readable_limit()
         if start >= limit:
@@ -185,7 +185,7 @@ class DispatchService(Service):
             self.reput_from.set(segment.end_offset)  # a blank record closes the segment
 
     def _runs(self, segment: Segment, position: int, end: int) -> Iterator[PlainRecords | ScannedRecord]:
-        """Yield the records in log order: plain records in batches, all other records one by one."""
+        """Yield plain records in batches, all other records one by one."""
         plain = self._plain
         assert plain is not None
         view = segment.file.view(0, end)
@@ -239,7 +239,7 @@ class DispatchService(Service):
             self.dispatched_store_timestamp_ms = record.store_timestamp_ms
 
     def _dispatch_batch(self, segment: Segment, begin: int, run: PlainRecords) -> None:
-        """Call each dispatcher with a batch that begins at position `begin`, or with each of its records."""
+        """A dispatcher without a batch version gets each record."""
         for dispatch in self.dispatchers:
             dispatch_batch = self.plain_dispatchers.get(dispatch)
             if dispatch_batch is not None:
@@ -256,7 +256,7 @@ class DispatchService(Service):
             self.dispatched_store_timestamp_ms = run.column("store_timestamp_ms")[-1]
 
     def _call_listeners(self, segment: Segment, begin: int, run: PlainRecords) -> None:
-        """Pass on the records of a batch that are in a queue for which `awaits` is true."""
+        """Pass on records of the queues for which `awaits` is true."""
         awaited = {place for one in self._run_queues if self.awaits(*(place := (one.topic, one.queue_id)))}
         for record in self._records(segment, begin, run.end) if awaited else ():
             if (record.topic, record.queue_id) in awaited and is_queued(record):
@@ -301,7 +301,7 @@ class DispatchService(Service):
 
 
 def _continue_queues(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
-    """Return whether each run directly follows the last entry of its queue, counting the runs before it."""
+    """Return whether each run directly follows the last entry of its queue or the run before."""
     ends: dict[int, tuple[int, int]] = {}
     for queue, (number, queue_offset, entries, _) in zip(queues, runs, strict=True):
         end, log_end = ends.get(number) or (queue.max_offset, queue.max_physical_offset)
@@ -400,7 +400,7 @@ class ArrivalNotifier:
         return self._config.long_polling_enable and any(awaits(topic, queue_id) for _, awaits in self._listeners)
 
     def notify(self, record: ScannedRecord) -> None:
-        """Call all listeners for one record, once for its own queue and once for each of its light queues."""
+        """Call all listeners for the record's own queue and for each of its light queues."""
         if not self._config.long_polling_enable:
             return
         properties = decode_properties(record.properties.decode(errors="surrogateescape"))

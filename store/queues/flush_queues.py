@@ -58,12 +58,11 @@ class FlushConsumeQueueService(Service):
             self.last_error = error  # the checkpoint does not advance, so the next recovery rebuilds later entries
 
     def hurry(self) -> None:
-        """Make the next step flush all queues and the checkpoint, and wake the task."""
+        """Make the next step flush all queues and the checkpoint."""
         self._thorough_ns -= self._config.flush_consume_queue_thorough_interval_ms * 1_000_000
         self.wake()
 
     def flush_thoroughly(self) -> None:
-        """Make all queues durable, then advance and write the checkpoint."""
         # Read before the flush, which may miss entries that are added during it.
         dispatched_to = self._dispatch.reput_from.get()
         assert dispatched_to >= 0, dispatched_to
@@ -77,7 +76,7 @@ class FlushConsumeQueueService(Service):
         self._checkpoint.flush()
 
     def _flush_full_index_files(self) -> bool:
-        """Sync index files that are now full. Returns whether the checkpoint's index time advanced."""
+        """Return whether the checkpoint's index time advanced."""
         if self.index is None or self.last_error is not None:
             return False
         self.index.make_full_durable()

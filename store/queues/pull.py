@@ -182,7 +182,7 @@ class Puller:
         return scanned, taken_bytes, last
 
     def _is_full(self, count: int, end_bytes: int, max_messages: int, *, in_disk: bool) -> bool:
-        """Return whether a record with which the answer has end_bytes is too much. The first record always fits."""
+        """Return whether the next record would exceed a limit. The first record always fits."""
         if count == 0:
             return False
         if count >= max_messages:
@@ -198,7 +198,7 @@ class Puller:
 
 
 def _answer_outside_queue(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] | None:
-    """Return status and next offset for an offset outside of the queue. None if the offset is inside."""
+    """Return status and next offset, None if the offset is inside."""
     if high == 0:
         return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < low:
@@ -213,7 +213,7 @@ def _answer_outside_queue(offset: int, low: int, high: int) -> tuple[GetMessageS
 
 
 def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, timestamp_ms: int, log_limit: int) -> int:
-    """Return the queue offset of the message whose store time is nearest to timestamp_ms, or 0 if there is none."""
+    """Return the offset of the message whose store time is nearest to timestamp_ms, or 0."""
     segment = _segment_by_time(files, queue, timestamp_ms)
     if segment is None:
         return 0
@@ -247,7 +247,7 @@ def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, tim
 
 
 def _stored_ms(commit_log: CommitLog, segment: Segment, at: int, log_min: int, log_limit: int) -> int | None:
-    """Return the store time of an entry's record, _GONE if retention removed it, None if there is no such record."""
+    """Return _GONE if retention removed the record, None if there is none."""
     entry = decode_entry(segment.file.view(at, at + ENTRY_BYTES), 0)
     if not is_valid(entry):
         return None
@@ -258,7 +258,7 @@ def _stored_ms(commit_log: CommitLog, segment: Segment, at: int, log_min: int, l
 
 
 def _segment_by_time(files: Files, queue: ConsumeQueue, timestamp_ms: int) -> Segment | None:
-    """Return the first segment with unexpired entries and an mtime of timestamp_ms or later, else the last segment."""
+    """Return the first segment with unexpired entries and a later or equal mtime, else the last segment."""
     ends = [(segment, segment.base_offset + segment.wrote.get()) for segment in queue.queue.segments]
     segments = [segment for segment, end in ends if max(segment.base_offset, queue.min_logic_offset) < end]
     for segment in segments:

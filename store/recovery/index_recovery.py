@@ -59,7 +59,7 @@ class IndexRecovery:
         """For each kept file, the position after its last key."""
 
     def begin(self) -> list[CorruptFileError]:
-        """Load the index files and remove those that are not kept. Returns errors that a crash cannot cause."""
+        """Remove the files that are not kept. Returns errors that a crash cannot cause."""
         odd = self._table.load()
         findings = list(odd)
         place = _NOTHING
@@ -76,14 +76,14 @@ class IndexRecovery:
         return findings if self._clean_exit else []
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Index one scanned record. Called in log order, starting at or before `start_offset`."""
+        """Called in log order, starting at or before `start_offset`."""
         self._index(record.physical_offset, partial(self._service.dispatch, record))
 
     def put_plain(self, plain: PlainRecords) -> None:
         self._index(plain.key_column("physical_offset")[0], partial(self._service.put_plain, plain))
 
     def _index(self, physical_offset: int, index: Callable[[], None]) -> None:
-        """Call `index`, unless an earlier call failed because the disk was full."""
+        """Do nothing after an earlier call failed because the disk was full."""
         if self.lacks_room is not None:
             return
         try:
@@ -95,7 +95,7 @@ class IndexRecovery:
             self.lacks_room, self.room_ends_at = error, physical_offset
 
     def _keep(self, odd: list[str]) -> None:
-        """Remove the files at the paths in `odd`, and all files after the kept files."""
+        """Remove `odd` and all files after the kept files."""
         ends = self._ends
         if ends and forces("index dropped"):
             ends.pop()
@@ -113,11 +113,11 @@ class IndexRecovery:
 
     @property
     def start_offset(self) -> int:
-        """Log offset from which records must be indexed, -1 for the start of the log."""
+        """-1 is the start of the log."""
         return self._ends[-1][0] if self._ends else -1
 
     def drop_beyond(self, log_end_offset: int) -> bool:
-        """Remove files with records after the end of the log. If this returns True, the scan must be repeated."""
+        """If this returns True, the scan must be repeated."""
         count = len(self._ends)
         while self._ends and self._ends[-1][0] >= log_end_offset:
             self._ends.pop()
@@ -170,7 +170,7 @@ class IndexRecovery:
         return end, None
 
     def _key_due_after(self, place: Place) -> tuple[int, int]:
-        """Return log offset and hash of the first key after a position, or (-1, -1)."""
+        """Return log offset and hash, or (-1, -1)."""
         offset, done = place
         for record in self._keyed_records(max(offset, self._log.min_offset)):
             keys = keys_of(record.properties)[done if record.physical_offset == offset else 0 :]
@@ -179,7 +179,7 @@ class IndexRecovery:
         return -1, -1
 
     def _end_place(self, file: IndexFile, begin: Place) -> Place | None:
-        """Return the position after the last key of a file. None if the last entries do not match a record."""
+        """Return None if the last entries do not match a record."""
         header = file.header
         offset = header.end_physical_offset
         record = next(self._keyed_records(offset), None)
@@ -199,7 +199,7 @@ class IndexRecovery:
         return offset, done + len(keys)
 
     def _keyed_records(self, offset: int) -> Iterator[ScannedRecord]:
-        """Yield the records from a log offset on that may have keys. Damaged parts of the log are skipped."""
+        """Yield the records that may have keys. Damaged parts of the log are skipped."""
         for segment in self._log.segments:
             if segment.end_offset <= offset:
                 continue

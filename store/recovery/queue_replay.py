@@ -60,7 +60,7 @@ class SkippedRanges:
         self._ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
-        """Add the range [start, end), which must be after all earlier ranges."""
+        """The range [start, end) must be after all earlier ranges."""
         starts, ends = self._starts, self._ends
         assert start < end, (start, end)
         assert not ends or ends[-1] <= start, (ends[-1], start)  # sorted, because `hold` bisects
@@ -210,7 +210,7 @@ class QueueReplay:
         return segments[0].base_offset // ENTRY_BYTES, segments[-1].end_offset // ENTRY_BYTES
 
     def _last_in_damage(self, end: int) -> tuple[int, int] | None:
-        """Return index and log offset of the last entry before index `end` that points into skipped damage."""
+        """Return index and log offset of the last entry before `end` that points into skipped damage."""
         begin, _ = self._file_bounds()
         for index in range(end - 1, begin - 1, -1):
             entry = self.queue.entry(index)
@@ -219,14 +219,14 @@ class QueueReplay:
         return None
 
     def _is_taken(self, first: ScannedRecord) -> bool:
-        """Return whether the entry of a record before the scan is already at the first record's queueOffset."""
+        """Return whether a record before the scan already has the first record's queueOffset."""
         entry = self.queue.entry(first.queue_offset)
         if entry is None or not is_valid(entry):
             return False
         return _is_unscanned(entry, self._scanned_from, self._skipped)
 
     def _blank_before_first(self, queue_offset: int, *, whole_log: bool) -> None:
-        """Blank earlier entries that point into the scanned log: the scan found no record of this queue there."""
+        """Blank earlier entries that point into the scanned log, where this queue has no record."""
         segments = self.queue.queue.segments
         begin = segments[0].base_offset // ENTRY_BYTES if segments else queue_offset
         for index in range(queue_offset - 1, begin - 1, -1):
@@ -253,7 +253,7 @@ class QueueReplay:
         self.next = queue_offset + 1
 
     def add_run(self, queue_offset: int, entries: bytes) -> None:
-        """Add records with consecutive queueOffsets. `entries` are their encoded entries."""
+        """The records have consecutive queueOffsets. `entries` are encoded."""
         at = 0
         while at < len(entries) and (queue_offset != self.next or self._doubted is not None):
             self.add(queue_offset, *decode_entry(entries, at))
@@ -266,7 +266,7 @@ class QueueReplay:
             self.next += (len(entries) - at) // ENTRY_BYTES
 
     def _settle(self, doubted: _Doubted, following: int | None) -> None:
-        """Decide the index of a doubted record. `following` is the queueOffset of the next record, if there is one."""
+        """Decide the index of a doubted record. `following` is the queueOffset of the next record."""
         self._move_last()
         self._write()
         place = self._place_of(doubted, following)
@@ -317,7 +317,7 @@ class QueueReplay:
         return first_nonzero(segment.file.view(position, end)) is not None
 
     def _place_of(self, doubted: _Doubted, following: int | None) -> int | None:
-        """Return the index for a doubted record. None if it is already used, too far away or unknown."""
+        """Return None if the index is already used, too far away or unknown."""
         recorded = doubted.queue_offset
         if recorded == self.next:
             return recorded  # no longer unexpected, because the previous record has been moved
@@ -343,17 +343,17 @@ class QueueReplay:
         return recorded if is_ahead and not is_passed_by and self._has_room(doubted) else None
 
     def _has_room(self, doubted: _Doubted) -> bool:
-        """Return whether the log has room before this record for all records that the queue lacks."""
+        """Return whether all records that the queue lacks fit into the log before this record."""
         last, missing = self.queue.entry(self.next - 1), doubted.queue_offset - self.next
         return last is None or missing <= records_in(doubted.physical_offset - last.physical_offset)
 
     def kept_code(self, record: ScannedRecord, tags_code: int) -> int:
-        """Return the code for a record's entry: its tagsCode, or the unit address in the existing entry."""
+        """Return the record's tagsCode, or the unit address in the existing entry."""
         entry, stored_ms = QueueEntry(*record[:2], tags_code), record.store_timestamp_ms
         return self.queue.kept_code(record.queue_offset, entry, stored_ms, vouched=not self.write_again)
 
     def _skip_to(self, queue_offset: int) -> None:
-        """Blank the indexes up to queue_offset, but keep entries that point into damage."""
+        """Blank the entries up to queue_offset, but keep entries that point into damage."""
         self._write()
         begin = self.next
         assert begin <= queue_offset, (begin, queue_offset)  # the entries before it are already written
@@ -404,7 +404,7 @@ class QueueReplay:
         self.queue.recovered(end, self.first)
 
     def _end_in_files(self) -> int:
-        """Return the index after the last valid entry in the files. Blank entries after it are written again later."""
+        """Return the index after the last valid entry. Blank entries after it are written again later."""
         begin, end = self._file_bounds()
         end = min(end, self.next)
         while end > begin and not ((entry := self.queue.entry(end - 1)) is not None and is_valid(entry)):

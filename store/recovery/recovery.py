@@ -69,7 +69,7 @@ class RecoveryReport:
 
 
 def trusted_after_clean_exit(begun_segments: int) -> int:
-    """Return how many segments are trusted, if begun_segments contain records."""
+    """`begun_segments` contain records."""
     return max(0, begun_segments - _SEGMENTS_AFTER_CLEAN_EXIT)
 
 
@@ -159,7 +159,7 @@ class Recovery:
         return report
 
     def trusted_segments(self) -> int:
-        """Return how many segments, and queue entries of their records, are trusted, from the first one on."""
+        """The queue entries of records in trusted segments are trusted too."""
         if self._clean_exit:
             return trusted_after_clean_exit(self._begun_segments())
         return trusted_by_checkpoint(self._checkpoint.vouched_timestamp_ms, self._first_times_ms())
@@ -196,7 +196,7 @@ class Recovery:
         )
 
     def _scan_enough(self, trusted: int) -> CorruptFileError | None:
-        """Scan as much of the log as queues and index need. Returns the result of `_scan`."""
+        """Scan as much as queues and index need. Returns the result of `_scan`."""
         first = 0 if self._config.recover_whole_log or not self._queues_are_vouched else trusted
         while True:
             if self.index is not None:
@@ -213,7 +213,7 @@ class Recovery:
     # -- scanning ----------------------------------------------------------------------------------
 
     def _scan(self, first: int, trusted: int) -> CorruptFileError | None:
-        """Scan the log from segment number `first` on. Returns the error at its end, None for a blank record."""
+        """Scan from segment number `first` on. Returns the error at the end, None for a blank record."""
         self._report = RecoveryReport(self._clean_exit)
         self._replays = {}
         if self._plain is not None:
@@ -273,7 +273,7 @@ class Recovery:
             more = report.records > before
 
     def _replay_plain(self, plain: PlainRecords, segment: Segment, start: int) -> int:
-        """Replay plain records from `start` in batches, otherwise like `_replay_records`. Returns their end."""
+        """Replay plain records in batches, otherwise like `_replay_records`. Returns their end position."""
         report, view = self._report, segment.file.view(0, segment.size_bytes)
         vouched_ms = self._vouched_ms if self._unvouched_offset == _NOWHERE else NEVER_MS
         check_crc = self._config.check_crc_on_recover
@@ -338,7 +338,6 @@ class Recovery:
                 replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code)
 
     def _durability_ends_at(self, physical_offset: int) -> None:
-        """The log is not known to be durable from physical_offset on."""
         self._unvouched_offset = physical_offset
         for replay in self._replays.values():
             replay.vouching_ends()
@@ -374,7 +373,7 @@ class Recovery:
     # -- cutting -----------------------------------------------------------------------------------
 
     def cut_log(self, end_offset: int) -> bool:
-        """Durably truncate the log. Returns whether any removed byte was not zero."""
+        """Durable. Returns whether any removed byte was not zero."""
         segments = self._log.segments
         dirty = self._log.truncate(end_offset)
         if dirty and len(self._log.segments) < len(segments):
@@ -428,7 +427,7 @@ class Recovery:
             self._report_misplaced(*one)
 
     def _leave_to_dispatch(self, replay: QueueReplay, error: OSError) -> None:
-        """After a full disk dispatch adds the missing entries. The queue's counter continues after them."""
+        """Dispatch adds the missing entries after a full disk. The queue's counter continues after them."""
         report, queue = self._report, replay.queue
         self._checkpoint.queues_begin_again()  # first, because the checkpoint must not cover missing entries
         report.lacks_room = error

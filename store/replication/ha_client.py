@@ -60,7 +60,6 @@ class HAClient(Service):
 
     @property
     def state_and_reason(self) -> str:
-        """Return the state, followed by its error if there is one."""
         state = self.state
         reason = {DIVERGED: str(self.diverged), NOT_CONNECTED: self.last_error}.get(state)
         return f"{state}: {reason}" if reason else state
@@ -128,7 +127,7 @@ class HAClient(Service):
         self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # flush the last, unreported records
 
     def _receive_stream(self, connection: Connection, replica: ReplicaLog) -> None:
-        """Receive the master's stream until it ends with OSError, CorruptFileError or DivergedError."""
+        """End with OSError, CorruptFileError or DivergedError."""
         stream = f"log from {connection.remote_address}"
         frames = FrameReader(self._config.mapped_file_size_commit_log, stream)
         log, is_async = self._store.log, self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH
@@ -156,13 +155,13 @@ class HAClient(Service):
         return self.world.clock.monotonic_ns()
 
     def _report_progress(self, connection: Connection, replica: ReplicaLog) -> None:
-        """Report a higher offset, or repeat the last report when it is due. An unverified log is not reported."""
+        """Report a higher offset, or repeat the last report when due. An unverified log is not reported."""
         offset = self._guaranteed_offset() if replica.is_verified else self._reported
         if offset > self._reported or self._now_ns() >= self._due_ns:
             self._report(connection, max(offset, self._reported))
 
     def _guaranteed_offset(self) -> int:
-        """Return the offset up to which this slave guarantees its log."""
+        """This slave guarantees its log up to this offset."""
         log = self._store.log
         end_offset = log.max_offset
         if end_offset == self._reported or self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:

@@ -79,18 +79,17 @@ class HAConnection:
         self._on_closed(self)
 
     def join(self) -> None:
-        """Wait until both tasks have ended. Call `close` first."""
+        """Call `close` first."""
         for task in self._tasks:  # the reader may append a task meanwhile
             task.join(None)
 
     @property
     def reported(self) -> int:
-        """Log offset in the slave's last report, or -1 before the first report."""
+        """-1 before the first report."""
         return self._reported.get()
 
     @property
     def sent(self) -> int:
-        """Log offset after the last byte that was sent."""
         return self._sent.get()
 
     def has(self, start_offset: int, end_offset: int) -> bool:
@@ -120,13 +119,13 @@ class HAConnection:
 
     @property
     def _divergence_hint(self) -> str:
-        """Return a hint for the close reason. A slave whose log differs disconnects without an error message."""
+        """A slave whose log differs disconnects without an error message."""
         began = self._began.get()
         took_nothing = began != _UNKNOWN and began == self._reported.get() < self._sent.get()
         return ", and took nothing: its log may have diverged" if took_nothing else ""
 
     def _process_report(self, report: int) -> bool:
-        """Return False, with the connection closed, if the report is impossible."""
+        """Close the connection and return False if the report is impossible."""
         if self._reported.get() == _UNKNOWN:
             return self._process_first_report(report)
         if report > self._sent.get():
@@ -180,7 +179,7 @@ class HAConnection:
             raise
 
     def _send_next(self) -> bool:
-        """Send up to haTransferBatchSize bytes of one segment. Return False if there is nothing to send."""
+        """Return False if there is nothing to send."""
         at = self._sent.get()
         limit = self._readable_limit()
         if at >= limit:
@@ -233,7 +232,7 @@ class HAService:
             self.client = HAClient(store)
 
     def start(self) -> None:
-        """Listen at haListenPort. On a slave, start the client. Raises OSError if listening fails."""
+        """On a slave, start the client. Raises OSError if listening fails."""
         self._listener = self._network.listen(self._address)
         self._store.follow(self._wake)
         self._accepting = self._tasks.spawn("ha-accept", self._accept)

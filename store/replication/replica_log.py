@@ -71,7 +71,6 @@ class ReplicaLog:
 
     @property
     def is_verified(self) -> bool:
-        """Whether all bytes up to the end of this log were compared with the master's."""
         return self._begun and self._expected >= self._log.max_offset
 
     def take(self, piece: TransferPiece) -> bool:
@@ -128,7 +127,7 @@ class ReplicaLog:
         return size_bytes
 
     def _append_whole_records(self) -> bool:
-        """Append all complete records of the pending bytes. Return whether there was one."""
+        """Return whether there was a complete record."""
         base = self._expected - len(self._pending) + self._padding
         room = self._log.segment_bytes - base % self._log.segment_bytes
         begin, end = self._padding, self._whole_records_end(base, room)
@@ -151,7 +150,7 @@ class ReplicaLog:
         return True
 
     def _whole_records_end(self, base: int, room: int) -> int:
-        """Return the end of the last complete record in the pending bytes, by the size fields of the records."""
+        """Return the end of the last complete record, by the size fields."""
         pending, at = self._pending, self._padding
         stop = self._padding + room
         while len(pending) - at >= BLANK_BYTES:
@@ -170,7 +169,7 @@ class ReplicaLog:
         return at
 
     def _verified_last_record(self, whole: memoryview, base: int) -> ScannedRecord | None:
-        """Verify records. Return the last record, or None if there is only a blank record."""
+        """Return the last record, or None if there is only a blank record."""
         begin, end, base_offset = self._padding, len(whole), base - self._padding
         try:
             scan = scan_records(whole, begin, end, file="what comes", base_offset=base_offset, check_crc=True)
@@ -180,7 +179,7 @@ class ReplicaLog:
             raise DivergedError(base_offset + error.offset, expected, found) from error
 
     def _reset_pending(self, end_offset: int) -> None:
-        """Start again with padding from the sector's start to the log's end."""
+        """Start with padding from the sector's start to the log's end."""
         self._padding = end_offset % self._log.segment_bytes % SECTOR_BYTES
         self._pending = bytearray(self._padding)
 

@@ -116,11 +116,10 @@ class CleanCommitLog:
         self._stuck_since_ns = 0
 
     def delete_manually(self) -> None:
-        """Make the next passes delete expired segments at any hour."""
         self._manual.set(MANUAL_PASSES)
 
     def run(self) -> int:
-        """Return the number of removed segments. After an OSError, a later pass retries the removal."""
+        """Return the number of removed segments. After an OSError, a later pass retries."""
         pressure = self._watermark.measure()
         manual = self._manual.get() > 0
         if manual:
@@ -156,7 +155,6 @@ class CleanCommitLog:
         return status is None or self._world.clock.now_ms() >= status.mtime_ms + reserved_ms
 
     def _remove_first(self) -> bool:
-        """Return whether the first segment could be removed."""
         first, *others = self._log.segments
         assert others, "the last segment stays"
         # Without durable queue entries, no file might contain the counters of the queues after a crash.
@@ -175,7 +173,7 @@ class CleanCommitLog:
         return removed
 
     def _retry_stuck(self) -> int:
-        """Retry a failed removal if the retry interval has passed (RocketMQ's retryDeleteFirst)."""
+        """Retry a failed removal after the retry interval (RocketMQ's retryDeleteFirst)."""
         if self._stuck is None or self._stuck != self._log.min_offset:
             return 0
         waited_ns = self._world.clock.monotonic_ns() - self._stuck_since_ns
@@ -321,7 +319,7 @@ class RetentionService(Service):
         super().start()
 
     def delete_manually(self) -> None:
-        """Start a pass now. It and some later passes delete expired segments at any hour (RocketMQ's admin command)."""
+        """Start a pass. It and some later passes delete expired segments at any hour (RocketMQ's admin command)."""
         self.log.delete_manually()
         self._clean_ns = 0
         self.wake()
@@ -342,7 +340,6 @@ class RetentionService(Service):
             self.watermark.measure()
 
     def clean(self) -> None:
-        """Errors are recorded, and a later pass retries."""
         with self._pass_lock:
             for run in (self.log.run, self.queues.run):
                 try:
@@ -351,7 +348,7 @@ class RetentionService(Service):
                     self.last_error = error
 
     def remove_expired_queues(self) -> None:
-        """Remove the queues without messages in the log. Raises OSError if a removal fails."""
+        """Raises OSError if a removal fails."""
         with self._pass_lock:
             self.queues.remove_expired_queues()
 

@@ -110,7 +110,6 @@ class BloomFilter:
         return self.bits // 8
 
     def positions(self, text: str) -> tuple[int, ...]:
-        """Return the numbers of the bits that represent a text."""
         assert self.bits > 0, self.bits
         hashed, numbers = murmur3_64(text.encode()), range(1, self.hashes + 1)
         first, second = hashed & 0xFFFF_FFFF, hashed >> 32
@@ -129,7 +128,7 @@ def has_bits(bit_map: bytes, positions: tuple[int, ...]) -> bool:
 
 
 def _not_negative(value: int) -> int:
-    """Return the low 32 bits as a Java int, with all bits inverted if that int is negative."""
+    """Invert the low 32 bits if they are negative as a Java int."""
     value &= 0xFFFF_FFFF
     return value ^ 0xFFFF_FFFF if value & 0x8000_0000 else value
 
@@ -215,7 +214,7 @@ class ConsumerFilterManager:
         return self._by_topic.get(topic, ())
 
     def bit_map_of(self, record: ScannedRecord) -> bytes:
-        """Return the bits of all consumers whose expression matches the record. Empty if the topic has no consumers."""
+        """Combine the bits of all consumers whose expression matches. Empty if the topic has no consumers."""
         consumers = self.of_topic(record.topic)
         if not consumers:
             return b""
@@ -244,7 +243,7 @@ class SqlMessageFilter:
 
     @classmethod
     def parse(cls, expression: str) -> "SqlMessageFilter":
-        """Return the filter of an unregistered expression. Raises FilterExpressionError."""
+        """Raise FilterExpressionError if the expression is invalid. It need not be registered."""
         return cls(SqlExpression.parse(expression))
 
     @property
@@ -284,7 +283,7 @@ def use_bit_maps(store: MessageStore) -> ConsumerFilterManager:
     assert store.extended is not None, "enable_consume_queue_ext"
 
     def newest_ms() -> int:
-        """Return a time not before the store time of any dispatched message, even if the clock has stepped back."""
+        """Not before the store time of any dispatched message, even if the clock has stepped back."""
         stored_ms = store.commit_log.last_store_timestamp_ms
         return max(store.world.clock.now_ms(), stored_ms, store.dispatch.dispatched_store_timestamp_ms)
 

@@ -56,7 +56,7 @@ class ConsumerOffsetManager(Service):
             self._offsets, self._light_offsets = loaded or ({}, {})
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Set the offset of the next message for a group. It may be lower than the old one."""
+        """`offset`, that of the next message, may be lower than the old one."""
         key = f"{topic}{_SEPARATOR}{group}"
         with self._lock:
             if self._is_light(group):
@@ -109,7 +109,7 @@ class ConsumerOffsetManager(Service):
         return fields
 
     def replace(self, raw: bytes, sender: str) -> None:
-        """Replace all offsets with another broker's file content. Raises CorruptFileError."""
+        """`raw` is another broker's file content. Raises CorruptFileError."""
         offsets, light_offsets = decoded_consumer_offsets(raw, sender)
         with self._lock:
             self._offsets, self._light_offsets = offsets, light_offsets
@@ -142,7 +142,7 @@ class ConsumerOffsetManager(Service):
         return clamped
 
     def persist(self) -> bool:
-        """Make the offsets durable. Return False if they already were. Raises OSError if the disk fails."""
+        """Return False if the offsets were durable already. Raises OSError if the disk fails."""
         # `members` is read under the file lock too. Otherwise an older state could overwrite a newer one.
         with self._file_lock:
             return self.file.store(encode_side_json(self.members))

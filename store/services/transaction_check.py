@@ -180,7 +180,6 @@ class TransactionalMessageCheckService(Service):
         self._publish()
 
     def _continue_from_progress(self) -> OpQueue:
-        """Continue at the progress of earlier lives. Return the op queue."""
         self._half_offset = self._progress_in(HALF_TOPIC)
         if self._own_from < 0:
             self._own_from = self._half_end()
@@ -191,7 +190,7 @@ class TransactionalMessageCheckService(Service):
         return offset if offset >= 0 else max(self._store.get_min_offset_in_queue(topic, QUEUE_ID), 0)
 
     def _is_settled(self, half_offset: int) -> bool:
-        """Return whether the check can no longer find the half message that was first stored at this offset."""
+        """Return whether the check can no longer find the half message first stored at this offset."""
         if half_offset < self._half_offset:
             return not self._decisions.is_put_back(half_offset)
         # Compare with the end of the puts, because a producer can decide before its half message is dispatched.
@@ -249,11 +248,11 @@ class TransactionalMessageCheckService(Service):
         return True
 
     def _has_expired(self, half: HalfMessage) -> bool:
-        """Return whether a half message expired after it was read. Its op may have expired too."""
+        """The half message may have expired since it was read, and its op too."""
         return half.record.physical_offset < self._store.min_phy_offset
 
     def _give_up(self, half: HalfMessage) -> bool:
-        """Move a half message to the given-up topic. Return False if the move must be retried."""
+        """Return False if the move to the given-up topic must be retried."""
         result = self._put(again(half, GIVEN_UP_TOPIC, {}))
         if not result.is_stored and not result.status.is_final:
             return False

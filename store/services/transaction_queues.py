@@ -94,7 +94,7 @@ class OpQueue:
                 self._decided.update(halves)
 
     def forget(self, is_settled: Callable[[int], bool]) -> None:
-        """Drop each op whose half messages are all settled, so that no later check needs the op."""
+        """Drop each op whose half messages are all settled."""
         self._ops = {at: halves for at, halves in self._ops.items() if not all(map(is_settled, halves))}
         self._decided = {half for halves in self._ops.values() for half in halves}
 
@@ -135,7 +135,6 @@ class Decisions:
             return True
 
     def _was_decided_and_passed(self, first_offset: int) -> bool:
-        """Return whether a half message of this life was decided and the check has passed it."""
         is_kept = first_offset in self._put_back or first_offset in self._given_up
         return first_offset in self._passed and not is_kept
 
@@ -147,7 +146,6 @@ class Decisions:
             del self._ops[half_offset]
 
     def abandon(self, half: HalfMessage) -> None:
-        """Release a claim without a decision."""
         with self.lock:
             for offset in half.offsets:
                 self._ops.pop(offset, None)
@@ -162,18 +160,17 @@ class Decisions:
             self._given_up.discard(half.first_offset)
 
     def op_stored(self, half_offset: int, op_offset: int) -> None:
-        """The op of an earlier decision is now stored."""
         assert op_offset >= 0, op_offset
         with self.lock:
             self._ops[half_offset] = op_offset
 
     def owed(self) -> list[int]:
-        """Return the offsets of decided half messages whose op is not in the log."""
+        """Return decided half messages whose op is not in the log."""
         with self.lock:
             return [half_offset for half_offset, op_offset in self._ops.items() if op_offset == _OWED]
 
     def clear(self) -> None:
-        """Remove all decisions, because the half queue was created again and reuses its offsets."""
+        """The half queue was created again and reuses its offsets."""
         with self.lock:
             self._ops.clear()
             self._put_back.clear()
@@ -197,7 +194,7 @@ class Decisions:
             del self._put_back[half.first_offset]
 
     def is_put_back(self, first_offset: int) -> bool:
-        """Return whether the check has not yet passed the newest copy of a half message."""
+        """Return whether the check has not yet passed the newest copy."""
         return first_offset in self._put_back
 
     def was_given_up(self, half: HalfMessage) -> None:
@@ -211,7 +208,7 @@ class Decisions:
         return not is_decided and first_offset not in self._put_back
 
     def was_resumed(self, half: HalfMessage) -> None:
-        """Record that an operator resumed a half message. `half` is its new copy."""
+        """An operator resumed a half message. `half` is its new copy."""
         self._given_up.discard(half.first_offset)
         if half.first_offset != half.record.queue_offset:
             self._put_back[half.first_offset] = half.record.queue_offset

@@ -167,7 +167,7 @@ class TransactionalMessageService:
         return None
 
     def _claimed(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
-        """Return the claimed half message, or the reason why it cannot be decided."""
+        """Claim the half message, or return why it cannot be decided."""
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return EndTransactionStatus.SLAVE_NOT_AVAILABLE
         record = self._store.look_message_by_offset(request.commit_log_offset)
@@ -182,7 +182,7 @@ class TransactionalMessageService:
         return half if self._decisions.begin(half, visible_ops) else EndTransactionStatus.ALREADY_DECIDED
 
     def _conclude(self, half: HalfMessage) -> bool:
-        """Put an op for each offset of a half message. Return whether all ops are stored."""
+        """Put an op for each offset of a half message. Return whether all are stored."""
         ops = {offset: self._put_op(offset) for offset in half.offsets}
         self._decisions.conclude(half, ops)
         return None not in ops.values()

@@ -111,7 +111,7 @@ class BrokerConf:
 
 
 def read_broker_conf(text: str, root: str) -> BrokerConf:
-    """Parse a broker.conf. `root` is the default of storePathRootDir. Raises ConfigError."""
+    """`root` is the default of storePathRootDir. Raises ConfigError."""
     values: dict[str, Any] = {}
     others: dict[str, str] = {}
     lines: dict[str, int] = {}
@@ -167,7 +167,7 @@ def _shortened(text: str) -> str:
 
 
 def value_of(setting: Field[Any], key: str, text: str, line: int | None = None) -> Any:
-    """Convert the text of a key to the type of its setting. Raises ConfigError."""
+    """Raise ConfigError unless the text has the type of the setting."""
     expected, read = _parser_of(setting)
     value = read(text)
     if value is None:
@@ -176,7 +176,7 @@ def value_of(setting: Field[Any], key: str, text: str, line: int | None = None) 
 
 
 def _parser_of(setting: Field[Any]) -> tuple[str, Callable[[str], Any]]:
-    """Return the expected form of a setting's text, and its parser, which returns None on an error."""
+    """Return the expected form, and a parser that returns None on an error."""
     kind = setting.type
     if kind is bool:
         return "true or false", lambda text: _BOOLEANS.get(text.lower())

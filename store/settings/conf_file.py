@@ -44,7 +44,6 @@ def _setting_line(key: str, value: str) -> str:
 
 
 def _continues(line: str) -> bool:
-    r"""Return whether the line ends in an unescaped backslash."""
     bare = line.rstrip("\r\n")
     return (len(bare) - len(bare.rstrip("\\"))) % 2 == 1
 

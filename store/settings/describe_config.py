@@ -134,7 +134,7 @@ class Setting(NamedTuple):
 
 
 def describe(config: StoreConfig, default_root: str) -> list[Setting]:
-    """Return all settings in the order of StoreConfig. `default_root` is the default of storePathRootDir."""
+    """Return the settings in the order of StoreConfig. `default_root` is the default of storePathRootDir."""
     rows = []
     for one in fields(StoreConfig):
         key = one.metadata["key"]
@@ -151,7 +151,6 @@ def config_fields(settings: Sequence[Setting], others: Mapping[str, str]) -> dic
 
 
 def spelled(value: str | int | float | bool) -> str:
-    """Return a value as written in a broker.conf."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

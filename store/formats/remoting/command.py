@@ -116,12 +116,12 @@ class RemotingCommand:
 
     @property
     def is_one_way(self) -> bool:
-        """Whether the sender expects no response."""
+        """The sender expects no response."""
         return bool(self.flag & ONE_WAY_FLAG)
 
 
 def check_numbers(command: RemotingCommand, **bits: int) -> None:
-    """Raise ValueError for the first field in `bits` whose value needs more than the given number of bits."""
+    """Raise ValueError for the first field that needs more than the given number of bits."""
     for name, width in bits.items():
         value = getattr(command, name)
         if not -(1 << width - 1) <= value < 1 << width - 1:
@@ -129,7 +129,6 @@ def check_numbers(command: RemotingCommand, **bits: int) -> None:
 
 
 def decoded_text(raw: bytes, field_name: str, *, file: str, offset: int) -> str:
-    """Raise CorruptFileError at the first byte that is not UTF-8."""
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -157,7 +156,7 @@ def _encode_fields(fields: Mapping[str, str]) -> bytes:
 
 
 def decode_binary_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
-    """Raise CorruptFileError at the first wrong field. The header begins at `offset` of the file."""
+    """Raise CorruptFileError at the first wrong field. The header begins at `offset`."""
     if len(raw) < HEADER_BYTES_MIN:
         raise CorruptFileError(file, offset, "headerLength", f"at least {HEADER_BYTES_MIN} bytes", f"{len(raw)} bytes")
     code, language, version, opaque, flag, remark_bytes = _FIXED.unpack_from(raw)
@@ -209,7 +208,7 @@ def _decode_fields(raw: bytes, at: int, file: str, offset: int) -> dict[str, str
 def _end_of(
     raw: bytes, at: int, after: int, length: int, name: str, file: str, offset: int, length_bytes: int = 4
 ) -> int:
-    """Return the end of a length-prefixed value at `at`. At least `after` bytes must follow it."""
+    """At least `after` bytes must follow the length-prefixed value."""
     begin = at + length_bytes
     most = len(raw) - begin - after
     if not 0 <= length <= most:
@@ -235,7 +234,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
 
 
 def decode_json_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
-    """Raise CorruptFileError with the wrong byte or member. The header begins at `offset` of the file."""
+    """Raise CorruptFileError with the wrong byte or member. The header begins at `offset`."""
     plain = _plain_command(raw, body)
     if plain is not None:
         return plain
@@ -246,7 +245,7 @@ def decode_json_header(raw: bytes, body: bytes, *, file: str, offset: int) -> Re
 
 
 def _plain_command(raw: bytes, body: bytes) -> RemotingCommand | None:
-    """Decode a header of plain JSON, in a third of the time of `_careful_command`. Returns None for other headers."""
+    """Take a third of the time of `_careful_command`. Returns None for other headers."""
     if _HALF_CHARACTER.search(raw) is not None:
         return None
     try:

@@ -158,7 +158,7 @@ class _DialectReader:
     # -- reading -----------------------------------------------------------------------------------
 
     def _next(self, passed_over: re.Pattern[str]) -> str:
-        """Skip blanks or separators, and return the next character, or an empty string at the end."""
+        """Skip blanks or separators. Returns an empty string at the end."""
         blank = passed_over.match(self._text, self._at)
         assert blank is not None, "it matches nothing, too"
         self._at = blank.end()

@@ -123,7 +123,6 @@ class CommandReader:
 
     @property
     def has_more(self) -> bool:
-        """Whether unsearched bytes may contain a command."""
         return self._at < len(self._data)
 
     def add(self, data: bytes) -> None:
@@ -166,7 +165,7 @@ class CommandReader:
             yield taken
 
     def _is_whole(self, part: bytearray) -> bool:
-        """Return whether `part` is a complete frame, or has an impossible length."""
+        """An impossible length counts as complete."""
         if len(part) < LENGTH_BYTES:
             return False
         try:

@@ -99,7 +99,7 @@ class Members:
     __slots__ = ("_file", "_members", "_offset", "_path")
 
     def __init__(self, members: Mapping[str, Any], path: str, file: str = BODY, offset: int = 0) -> None:
-        """`offset` is the position of the outermost object in the file."""
+        """`offset` is the position of the outermost object."""
         self._members = members
         self._path = path
         self._file = file
@@ -122,7 +122,7 @@ class Members:
         return {name: text for name, text in texts.items() if text is not None}
 
     def integer(self, name: str, default: int | None = None, *, bits: int = 64) -> int:
-        """Return an integer of at most `bits` bits. Fractions are truncated; true is 1 and false is 0."""
+        """Fractions are truncated; true is 1 and false is 0."""
         expected = f"an integer of {bits} bits"
         value = self._converted(name, integer_of, expected, default)
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -153,7 +153,7 @@ class Members:
         return self._sub(name, self._of_type(name, dict, "an object", {}))
 
     def objects(self, name: str, most: int) -> Iterator["Members"]:
-        """Yield the objects in a member that is a list of at most `most` objects, or a single object, or missing."""
+        """The member is a list of at most `most` objects, or a single object, or missing."""
         found = self._found(name)
         values = [found] if isinstance(found, dict) else self._of_type(name, list, "a list", [])
         if len(values) > most:
