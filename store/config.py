@@ -37,7 +37,7 @@ class BrokerRole(Enum):
 
 
 class ConfigError(ValueError):
-    """An invalid setting. `line` is its line in a file, if it comes from one."""
+    """An invalid setting, with the line of the file that contains it."""
 
     def __init__(self, name: str, expected: str, found: object, *, line: int | None = None) -> None:
         place = "" if line is None else f"line {line}: "
@@ -241,7 +241,7 @@ class StoreConfig:
 
     @property
     def writable_commit_log_directories(self) -> tuple[str, ...]:
-        """At least one."""
+        """At least one directory is writable."""
         read_only = self.read_only_commit_log_directories
         return tuple(path for path in self.commit_log_directories if path not in read_only)
 

@@ -45,7 +45,7 @@ def make_directory(files: Files, path: str, *, below: str = "", once_made: Calla
 
 
 def _above(path: str, below: str) -> list[str]:
-    """Highest first."""
+    """Return the highest parent first."""
     above: list[str] = []
     while (parent := directory_of(path)) not in (path, below):
         above.insert(0, parent)

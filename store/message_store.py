@@ -247,8 +247,8 @@ class MessageStore:
     def start(self) -> None:
         """Make the marker of an unclean exit durable, then start the services and accept puts.
 
-        Raises RuntimeError unless the store was loaded and not started before. Without a load the store would ignore
-        existing files, in a directory that another instance may have locked.
+        Raises RuntimeError unless the store was loaded and not started before. Without a load it would ignore
+        existing files, which another instance may have locked.
         """
         if self._lock is None or self._is_started:
             found = "a running store" if self._is_started else "a store that was not loaded"
@@ -364,7 +364,7 @@ class MessageStore:
         """Store a message or a batch. Return the result, or a PutWait if the result is not known yet.
 
         on_known: called when the PutWait may have its result, in any task and possibly before this method returns.
-        None: the caller blocks on the PutWait.
+        None: the caller must block on the PutWait.
         """
         begin_ns = self._now_ns()
         refused = self._refusal(message)

@@ -35,7 +35,7 @@ class RunningFlags:
         self._lasting = 0
         """Reasons that only a restart clears. Guarded by the lock."""
         self.failures: dict[str, str] = {}
-        """Names of services that an unexpected error ended, each with the error."""
+        """Names of services that an unexpected error ended, and the errors."""
         self.on_service_failed: Callable[[str], None] = do_nothing
         """Called with the name of a failed service before its task ends."""
 

@@ -35,7 +35,6 @@ class Service(ABC):
         self.signal = world.tasks.signal(self.name)
         self._stopping = world.tasks.cell(f"{self.name} stopping")
         self.on_failure: Callable[[str, Exception], None] = do_nothing
-        """Called with the service's name and the unexpected error."""
         self.has_failed = False
         self._task: Task | None = None
 

@@ -21,12 +21,12 @@ Value = TypeVar("Value")
 
 
 class SideFile:
-    """One side file. One task at a time calls it."""
+    """One task at a time may use a side file."""
 
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
         self.damage: CorruptFileError | None = None
-        """Why the last `load` could not use the current version; None without damage."""
+        """Why the last `load` could not use the current version."""
         self._is_damaged = False
         """Whether the file under the main name is damaged. It is renamed before a new version gets the name."""
         self._files = files

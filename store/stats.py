@@ -27,7 +27,7 @@ LATENCY_BOUNDS_MS = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_
 assert len(LATENCY_BUCKETS) == len(LATENCY_BOUNDS_MS) + 1
 _BOUNDS_NS = [ms * 1_000_000 for ms in LATENCY_BOUNDS_MS]
 FAST_PUT_NS = _BOUNDS_NS[0]
-"""To save time, faster puts are counted only by the log."""
+"""Only the log counts faster puts, to save time."""
 
 SLOW_MS = 500
 """RocketMQ logs each put that takes longer, and each that holds the put lock for longer."""
@@ -108,7 +108,7 @@ class StoreStats:
         self.messages_transferred = 0
         self.get_ns_max = 0
         self.fall_behind_bytes: dict[tuple[str, int], int] = {}
-        """Distance between the last pulled message and the end of the log, per topic and queue id."""
+        """Distance between the last pulled message and the end of the log, by topic and queue id."""
         self.batches = 0
         self.messages_batched = 0
         self._clock = world.clock

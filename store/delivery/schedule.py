@@ -39,7 +39,7 @@ _RETRY_MS = 100  # RocketMQ ScheduleMessageService.DELAY_FOR_A_WHILE
 RETRY_AFTER_ERROR_MS = 10_000  # RocketMQ ScheduleMessageService.DELAY_FOR_A_PERIOD
 """Pause before a retry after an error."""
 _SLEEP_MS_MAX = 1_000
-"""Maximum sleep while an entry waits: the wall clock may step forward during it."""
+"""Maximum sleep while an entry waits, because the wall clock may step forward."""
 
 
 class ScheduleMessageService(Service):
@@ -82,7 +82,6 @@ class ScheduleMessageService(Service):
         self._undurable: deque[tuple[int, int, int]] = deque()
         """Copies that are not durable yet, in log order: log offset of the end, level, next queue offset."""
         self._is_persisted = True
-        """Whether the last call of `persist` succeeded."""
         self._delivered_end = 0
         self._corrected = False
         self._persist_due_ns = 0
@@ -264,9 +263,9 @@ class ScheduleMessageService(Service):
     def _pass_over_hole(self, queue: ConsumeQueue, offset: int) -> int:
         """Skip an index without an entry and return 0, else return the ms until the next attempt.
 
-        After a failed sync the entry is not skipped, because recovery will restore it. The page is synced first, to
-        detect a failure that was not reported yet; this may raise OSError. Without a failed sync the disk lost the
-        entry, and no load can restore it.
+        After a failed sync the entry is not skipped, because recovery will restore it. A sync of the page detects a
+        failure that was not reported yet; it may raise OSError. Without a failed sync the disk lost the entry for
+        good.
         """
         segment_queue = queue.queue
         if segment_queue.sync_error is None and not self._log_has_failed():

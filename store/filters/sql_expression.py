@@ -92,7 +92,7 @@ Evaluate = Callable[[Properties], Value]
 
 
 class PartKind(Enum):
-    """It decides which combinations are allowed."""
+    """The kind of a part decides which combinations are allowed."""
 
     PROPERTY = "a property"
     CONSTANT = "a value"
@@ -107,9 +107,8 @@ class SqlNode(NamedTuple):
     kind: PartKind
     evaluate: Evaluate
     depth: int = 1
-    """Nesting depth, counting this part."""
     value: Value = None
-    """Only of a constant."""
+    """None except for a constant."""
 
 
 def constant(value: Value) -> SqlNode:
@@ -168,9 +167,7 @@ def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
 
 
 conjunction = partial(_joined, decisive=False)
-"""AND."""
 disjunction = partial(_joined, decisive=True)
-"""OR."""
 
 
 # -- comparisons -----------------------------------------------------------------------------------

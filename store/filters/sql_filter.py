@@ -35,7 +35,6 @@ _TOKEN = re.compile(
 
 EXPRESSION_CHARACTERS_MAX = 1 << 16
 DEPTH_MAX = 64  # a level of parentheses needs 6 nested calls, and Python allows 1,000
-"""Maximum nesting depth of an expression."""
 _DEPTH = f"parts nested at most {DEPTH_MAX} deep"
 
 _INT_MAX = (1 << 31) - 1
@@ -64,7 +63,7 @@ class Token(NamedTuple):
     kind: TokenKind
     text: str
     position: int
-    """Index of its first character in the expression."""
+    """Index of the token's first character."""
 
 
 def tokens_of(text: str) -> Iterator[Token]:

@@ -22,7 +22,6 @@ ROWS_MAX = 8192
 """Rows of a table: few enough to stay in the CPU cache until they are used."""
 _INT64_BYTES = 8
 NEVER_MS = (1 << 63) - 1
-"""Later than the store time of any record."""
 
 
 Run = tuple[int, int, bytes, bytes]
@@ -82,9 +81,9 @@ class Core(Protocol):
     ) -> tuple[bytes, int]:
         """Return the encoded index entries of the keys in rows begin to end, and how many begin a slot.
 
-        Entries are numbered from `number` on. Each refers to the previous entry of its slot, which is read from
-        `newest` or else from the file. `newest` maps the position of a slot in the file to its newest entry, and is
-        updated. begin_ms is the begin time in the file's header.
+        Entries are numbered from `number` on. Each refers to the previous entry of its slot, from `newest` or else
+        from the file. `newest` maps the position of a slot in the file to its newest entry, and is updated. begin_ms
+        is the begin time in the file's header.
         """
 
     def pull(
@@ -155,13 +154,12 @@ class PlainRecords:
 
     def __init__(self, core: Core) -> None:
         self.end = 0
-        """Position after the last record."""
         self.count = 0
         self.key_count = 0
         self._core = core
         self._runs: list[Run] | None = None
         self.queues: list[tuple[str, int]] = []
-        """The known queues. The number of a queue is its index in this list."""
+        """The number of a queue is its index in this list."""
         self._numbers: dict[bytes, int] = {}
         self._rows = bytearray(_INT64_BYTES * len(COLUMNS) * ROWS_MAX)
         self._keys = bytearray(_INT64_BYTES * len(KEY_COLUMNS) * ROWS_MAX)

@@ -48,7 +48,6 @@ encode_entry: Callable[[int, int, int], bytes] = _LAYOUT.pack
 UNIT_BYTES_MIN = 20
 UNIT_BYTES_MAX = 32767  # RocketMQ CqExtUnit.MAX_EXT_UNIT_SIZE, Short.MAX_VALUE
 END_BYTES = 4  # RocketMQ ConsumeQueueExt.END_BLANK_DATA_LENGTH
-"""Reserved for the end mark at the end of a file."""
 END_MARK = b"\xff\xff"
 NO_ADDRESS = 1
 """RocketMQ returns this value if it cannot store a unit."""
@@ -64,7 +63,7 @@ assert _HEAD.size == UNIT_BYTES_MIN
 
 
 class QueueEntry(NamedTuple):
-    """Log offset and size of a record, and its tags code."""
+    """Position and tags code of a record."""
 
     physical_offset: int
     size_bytes: int

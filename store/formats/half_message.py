@@ -39,7 +39,6 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 QUEUE_ID = 0
-"""The only queue id of the three topics."""
 DECIDED_TAG = "d"
 
 _WIDEST = {PROPERTY_TRANSACTION_CHECK_TIMES: "9" * 10, PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: "9" * 19}
@@ -51,7 +50,6 @@ class EndTransaction(NamedTuple):
 
     producer_group: str
     tran_state_table_offset: int
-    """Queue offset of the half message."""
     commit_log_offset: int
 
 

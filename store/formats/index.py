@@ -197,12 +197,12 @@ def parse_index_file_name(name: str) -> int | None:
 
 
 def index_names_in_order(names: Iterable[str]) -> list[str]:
-    """Names with five-digit years are last."""
+    """Sort names. Those with five-digit years are last."""
     return sorted(names, key=lambda name: (len(name) == _NAME_CHARACTERS[-1], name))
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """`days` since 1970-01-01."""
+    """Return year, month and day of a number of days since 1970-01-01."""
     era, day_of_era = divmod(days + _EPOCH_DAYS, _ERA_DAYS)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)

@@ -77,7 +77,7 @@ def key_hash(topic: str, key: bytes) -> int:
 
 
 def key_hashes(topic: str, properties: bytes) -> tuple[int, ...]:
-    """In the order of `keys_of`."""
+    """Return the hashes in the order of `keys_of`."""
     return tuple([key_hash(topic, key) for key in keys_of(properties)])
 
 

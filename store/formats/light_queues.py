@@ -42,7 +42,6 @@ _DIGITS_MAX = len(str(_OFFSET_MAX))
 _WAITING_TOPICS = (SCHEDULE_TOPIC, HALF_TOPIC, GIVEN_UP_TOPIC)
 
 QueueKey = tuple[str, int]
-"""Topic and queue id."""
 
 
 # -- records in the log ----------------------------------------------------------------------------
@@ -51,8 +50,7 @@ QueueKey = tuple[str, int]
 def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
     """Return a copy of a record for each of its light queues, with topic, queueId and queueOffset of that queue.
 
-    The result is empty if there are not as many offsets as names, for example because light queues were disabled when
-    the message was put.
+    There are none if offsets and names differ in number, for example because light queues were disabled at the put.
     """
     names, offsets = find_property(record.properties, _NAMES), find_property(record.properties, _OFFSETS)
     if names is None or offsets is None:
@@ -103,11 +101,10 @@ class LightPut:
     """The light queues in the order of the property. A queue may occur twice."""
     properties: dict[str, str]
     encode: Callable[[bytes], bytearray]
-    """Encodes the record from its properties."""
     offsets: tuple[int, ...] = ()
 
     def widest_properties(self) -> bytes:
-        """To check that the longest possible properties fit into a record."""
+        """Return the longest possible properties, to check that they fit into a record."""
         return self._properties_with(_OFFSET_MAX for _ in self.keys)
 
     def take_places(self, table: dict[QueueKey, int]) -> bytearray:

@@ -97,7 +97,7 @@ def records_in(log_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """`properties` is the raw string, with undecodable bytes as surrogate escapes."""
+    """A decoded record. `properties` is the raw string, with undecodable bytes as surrogate escapes."""
 
     size_bytes: int
     magic: int
@@ -134,13 +134,13 @@ def body_crc(body: Raw) -> int:
 
 
 def head_layout(sys_flag: int) -> Struct:
-    """Fields 1 to 15, up to bodyLength."""
+    """Return the layout of fields 1 to 15, up to bodyLength."""
     return _HEADS[sys_flag & HOST_V6_MASK]
 
 
 @lru_cache(maxsize=4096)
 def tail_layout(topic_bytes: int, properties_bytes: int, length: str = "B") -> Struct:
-    """Fields 16 and 17. `length` is the format of topicLength: B in V1, H in V2."""
+    """Return the layout of fields 16 and 17. `length` is the format of topicLength: B in V1, H in V2."""
     return Struct(f">{length}{topic_bytes}sH{properties_bytes}s")
 
 

@@ -44,7 +44,7 @@ _CHAINED = Struct(">ii20xq")  # totalSize, magicCode, physicalOffset
 _MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2))
 _BLANK_MAGIC = BLANK_MAGIC.to_bytes(4, "big", signed=True)
 _SEARCH_BYTES = 1 << 14
-"""Size of the first chunk of a search. Each chunk is twice as long as the previous one, up to a maximum."""
+"""Each chunk of a search is twice as long as the previous one, up to a maximum."""
 _SEARCH_BYTES_MAX = 1 << 20
 _ZEROS = bytes(_SEARCH_BYTES_MAX + RECORD_BYTES_MIN)
 _RECORD_MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
@@ -203,8 +203,8 @@ def scan_records(
 def after_damage(view: memoryview, at: int, base_offset: int) -> int | None:
     """Return the position of the next record after a corrupt record at `at`, or None. base_offset is as in `chain`.
 
-    If only the CRC is wrong, the size of the corrupt record gives the position. Otherwise the result is the next
-    position with a magic and a matching physicalOffset. The record there is not checked.
+    If only the CRC is wrong, the corrupt record's size gives the position. Otherwise it is the next position with a
+    magic and a matching physicalOffset, whose record is not checked.
     """
     records = scan_records(view, at, len(view), file="", base_offset=base_offset, check_crc=False)
     try:

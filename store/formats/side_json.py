@@ -65,7 +65,6 @@ class TableEncoder(Generic[_Value]):
         self._members_of = members_of
         self._depth = depth
         self._known: dict[str, tuple[_Value, EncodedValue]] = {}
-        """The last value and its encoded form, by name."""
 
     def encoded(self, table: Mapping[str, _Value]) -> dict[str, EncodedValue]:
         """Return the table for `encode_side_json`, sorted by name. Only one task at a time may call it."""

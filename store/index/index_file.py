@@ -36,7 +36,7 @@ from ..formats.index import (
 from ..world import MappedFile, Tasks
 
 _BUILT_BYTES_MAX = 1 << 20
-"""Maximum size of the buffered entries during a build."""
+"""Limit of the buffered entries during a build."""
 
 _PHY_OFFSET_AT = 4
 _TIME_DIFF_AT = 12
@@ -60,7 +60,6 @@ class IndexFile:
         self.is_building = False
         """During a build entries are buffered until `end_building`, and there are no readers."""
         self._unwritten = bytearray()
-        """Encoded entries of a build."""
         self._newest: dict[int, int] = {}
         """Number of the newest buffered entry, by the position of its slot in the file."""
         self._slots = slots
@@ -74,7 +73,7 @@ class IndexFile:
         self._used_slots = header.used_slots
         self._next = header.next_entry
         self.count = tasks.cell(f"index {name}.count", self._next)
-        """Number of the next entry. Readers use only entries with smaller numbers."""
+        """Readers use only entries with smaller numbers."""
 
     @property
     def header(self) -> IndexHeader:

@@ -82,8 +82,8 @@ class IndexFiles:
     def create(self) -> IndexFile:
         """Create the next file. The file and its name are not durable yet.
 
-        Its name is the local time, but at least 1 ms later than the newest name, because the clock or the time zone
-        may step back. Raises OSError if the name would be after the year 99999, or if the disk fails.
+        Its name is the local time, but at least 1 ms later than the newest name, because clock or time zone may step
+        back. Raises OSError if the disk fails, or for a name after the year 99999.
         """
         files = self._world.files
         if files.status(self._directory) is None:
@@ -162,8 +162,8 @@ class IndexFiles:
     def delete_expired(self, log_min_offset: int) -> int:
         """Remove the oldest files, but not the last, whose records are all before log_min_offset. Return how many.
 
-        Files are unlinked oldest first, and the directory is synced once. A crash before the sync can restore only
-        files whose records are removed. After an OSError the file and all newer files stay until the next call.
+        Files are unlinked oldest first, so a crash before the sync of the directory can restore only files whose
+        records are removed. After an OSError the file and all newer files stay until the next call.
         """
         with self._syncing:
             files = self.files[:-1]
@@ -203,11 +203,9 @@ class IndexService:
         self._flags = flags
         self._max_num = config.max_msgs_num_batch
         self._file: IndexFile | None = None
-        """The file to which entries are added."""
         self._offset = -1
-        """Log offset of the last indexed record."""
         self._keys = 0
-        """So many keys of the last indexed record are in the index."""
+        """Number of indexed keys of the last indexed record."""
         self._failures = 0
         self._is_building = False
         """During a build, headers are written only when a file is full and in `end_building`."""

@@ -33,7 +33,7 @@ class StoreCheckpoint:
         self.physic_msg_timestamp_ms = 0
         """The log is durable up to this store time."""
         self.logics_msg_timestamp_ms = 0
-        """All consume queues are durable up to this store time."""
+        """Consume queues are durable up to this store time."""
         self.index_msg_timestamp_ms = 0
         """Full index files are durable up to this store time."""
         self.vouched_timestamp_ms = 0
@@ -97,7 +97,7 @@ class StoreCheckpoint:
     def log_ends_at(self, store_timestamp_ms: int) -> None:
         """Durably lower the times to the store time of the last record in the log.
 
-        Later times are those of truncated records. After a clock step, new records may have earlier store times.
+        Later times are those of truncated records. New records may have earlier times after a clock step.
         """
         if max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms:
             self.physic_msg_timestamp_ms = min(self.physic_msg_timestamp_ms, store_timestamp_ms)

@@ -48,13 +48,13 @@ class CommitLog:
         self.put_totals: dict[str, TopicTotals] = {}
         """By the topic name in the record. Protected by the put lock."""
         self.puts_failed = 0
-        """Puts that the store accepted but that did not reach the log."""
+        """Accepted puts that did not reach the log."""
         self.time = LogTime(world.clock)
         self.last_store_timestamp_ms = 0
         self.begin_time_in_lock_ms = 0
         """When the put lock was acquired, 0 if it is free. Read without the lock to detect stalls."""
         self.long_holds = SlowCount()
-        """Puts that held the put lock for a long time. Protected by the put lock."""
+        """Protected by the put lock."""
         self.on_appended: Callable[[], None] = do_nothing
         self.group_transfer: GroupTransfer | None = None
         """Only on a SYNC_MASTER."""
@@ -200,9 +200,9 @@ class CommitLog:
         return offset == self.queue.max_offset
 
     def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], bool]) -> bool:
-        """Call `remove` to remove a queue that ends at max_offset, and restart its offsets at 0, while puts wait.
+        """Call `remove` to remove a queue that ends at max_offset, and restart its offsets at 0. Puts wait.
 
-        Returns False if the queue has newer messages or `remove` returns False; then the offsets do not restart.
+        Returns False, without a restart, if the queue has newer messages or `remove` returns False.
         """
         with self._put_lock:
             key = (topic, queue_id)

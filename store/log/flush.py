@@ -18,7 +18,7 @@ from .segment_queue import SegmentQueue
 
 
 class FlushCommitLogService(Service):
-    """Runs one flush at a time and handles a failed flush."""
+    """Base of both flush modes: runs one flush at a time and handles a failed flush."""
 
     def __init__(
         self, world: World, config: StoreConfig, queue: SegmentQueue, checkpoint: StoreCheckpoint, flags: RunningFlags
@@ -140,7 +140,7 @@ class GroupCommitRequest:
             on_known = self._done.notify
         self._on_known = on_known
         self._durable: bool | None = None
-        """The answer. It is set before the waiting task is notified."""
+        """Set before the waiting task is notified."""
         self._gave_up = False
 
     def complete(self, durable: bool) -> None:

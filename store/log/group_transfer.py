@@ -52,7 +52,7 @@ class GroupTransferRequest:
             on_known = self._done.notify
         self._on_known = on_known
         self._status: PutMessageStatus | None = None
-        """The answer. It is set before the waiting task is notified."""
+        """Set before the waiting task is notified."""
 
     def complete(self, status: PutMessageStatus) -> None:
         """The answer is ignored if the deadline has passed."""
@@ -90,7 +90,7 @@ class GroupTransfer:
     ) -> GroupTransferRequest:
         """Create a request that is answered once a slave has the log bytes [start_offset, end_offset).
 
-        If every slave lacks too many bytes of the log, the answer is immediately SLAVE_NOT_AVAILABLE. on_known: see
+        If every slave lacks too many bytes, the answer is immediately SLAVE_NOT_AVAILABLE. on_known: see
         `GroupTransferRequest`.
         """
         timeout_ms = self._config.slave_timeout_ms

@@ -38,7 +38,7 @@ _UNCOUNTED = (record_format.TRANSACTION_PREPARED, record_format.TRANSACTION_ROLL
 
 @dataclass(slots=True)
 class EncodedPut:
-    """Adjacent records of one queue without offsets."""
+    """Encoded, adjacent records of one queue, without offsets."""
 
     buffer: bytearray
     starts: tuple[int, ...]

@@ -114,9 +114,9 @@ class Segment:
     def clear_from(self, position: int, *, syncs_zeros: bool = False) -> bool:
         """Durably zero the file from `position` on. Returns whether any of these bytes was not zero.
 
-        Without the zeros, a truncated record would become valid again if a new record ended exactly at its start.
-        syncs_zeros: sync even if the page cache contains only zeros. The disk may still contain other bytes if a
-        process died during an earlier truncation.
+        Otherwise a truncated record would become valid again if a new record ended exactly at its start. syncs_zeros:
+        sync even if the page cache contains only zeros. The disk may contain other bytes if a process died during an
+        earlier truncation.
         """
         assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         start = self._first_nonzero_from(position)

@@ -17,11 +17,10 @@ from ..world import DiskSpace, Files, World
 from .segment import Segment, first_nonzero, is_segment_name, segment_name
 
 _GAP = "base offset"
-"""Field name in the error for a segment after a gap."""
 
 
 class SegmentDirectories:
-    """The directories that contain the segment files of one queue."""
+    """Directories of the segment files of one queue."""
 
     def __init__(
         self, files: Files, writable: Sequence[str], read_only: Sequence[str] = (), *, used_ratio_max: float = 1.0
@@ -45,7 +44,7 @@ class SegmentDirectories:
         return [directory for directory in self.all if self._files.status(directory) is not None]
 
     def paths(self) -> list[str]:
-        """Sorted by name."""
+        """Return the paths of all entries, sorted by name."""
         files = self._files
         found = [f"{at}/{name}" for at in self.present() for name in files.list_directory(at)]
         return sorted(found, key=name_of)
@@ -123,18 +122,15 @@ class SegmentQueue:
         self.sync_error: OSError | None = None
         """Error of a sync that failed since the start. After such an error, reads may return older bytes."""
         self.strays: list[CorruptFileError] = []
-        """Directory entries that the last load ignored because they are not segments."""
+        """Directory entries without a segment name, which the last load ignored."""
         self.gaps: list[CorruptFileError] = []
-        """Gaps between segments found by the last load."""
         self.lost_data = False
         """Whether the last load removed files with data, or extended short files."""
         self.extended: list[CorruptFileError] = []
         self._segments_lock = world.tasks.lock(f"{label} row")
-        """Locked while `segments` is replaced to add a segment or to remove the oldest one."""
         self.directory_is_durable = False
-        """Whether the directory entries of all created segments are durable."""
         self._segments_to_remove: tuple[Segment, ...] = ()
-        """Unused segments whose files are being removed. The removal may not be durable yet."""
+        """Unused segments whose removal may not be durable yet."""
         self._world = world
         self._label = label
 
@@ -166,13 +162,13 @@ class SegmentQueue:
 
     @property
     def min_offset(self) -> int:
-        """-1 without segments."""
+        """-1 if the queue has no segment."""
         segments = self.segments
         return segments[0].base_offset if segments else -1
 
     @property
     def max_offset(self) -> int:
-        """End of the readable bytes, 0 without segments."""
+        """End of the readable bytes, 0 if the queue has no segment."""
         segments = self.segments
         if not segments:
             return 0
@@ -222,7 +218,7 @@ class SegmentQueue:
         """Durably remove the first segment. Returns False if it is not removable.
 
         Tasks that already read the segment can continue: its memory map is released after the last use. After an
-        OSError the segment stays in the queue, and the next call retries the removal.
+        OSError the segment stays, and the next call retries the removal.
         """
         if not self.first_is_removable:
             return False
@@ -380,7 +376,7 @@ class SegmentQueue:
     def _keep_one(self, first: str, second: str) -> str:
         """Of two files with the same name, remove the one without data and return the path of the other.
 
-        Such a pair exists if the creation of a segment was interrupted and then repeated in another directory.
+        Such a pair exists if an interrupted creation was repeated in another directory.
         """
         for empty, other in ((second, first), (first, second)):
             if self._is_all_zero_or_empty(empty):
@@ -431,7 +427,7 @@ class SegmentQueue:
         return expendable
 
     def remove_file(self, base_offset: int) -> None:
-        """Durable. A crash leaves no gap if files are removed newest first."""
+        """Remove one file durably. A crash leaves no gap if files are removed newest first."""
         self._remove(self.path(base_offset))
 
     def _remove(self, path: str) -> None:
@@ -473,8 +469,8 @@ class SegmentQueue:
     def forget_unused(self) -> None:
         """Durably remove the segments of an empty queue, so that it can begin at any offset.
 
-        After an OSError the next call retries the removal. `segments` is empty even then: otherwise later data could
-        be written into a file without a name.
+        After an OSError the next call retries the removal, but `segments` is empty: otherwise later data could be
+        written into a file without a name.
         """
         self._segments_to_remove += self.segments
         self.segments = ()  # before the removal, because other tasks read `segments` during it

@@ -110,8 +110,8 @@ class BufferedSegment(Segment):
     def commit(self, least_pages: int) -> int:
         """Write appended bytes to the file if there are at least least_pages pages or the segment is full.
 
-        Returns `committed`. With least_pages 0 even one byte is written. Only one task may call it. If the write
-        raises OSError, the next call writes the same bytes again.
+        Returns `committed`. With least_pages 0 even one byte is written. Only one task may call it. After an OSError
+        the next call writes the same bytes again.
         """
         store_timestamp_ms = self.store_timestamp_ms
         wrote = self.wrote.get()

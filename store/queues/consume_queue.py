@@ -26,7 +26,8 @@ from ..world import World
 from .consume_queue_ext import ConsumeQueueExt
 
 GAP_ENTRIES_MAX = 4096
-"""So many queue offsets may always be missing between two records, even if the log between them is shorter."""
+"""Permitted number of missing queue offsets between two records, even if fewer records fit into the log between them.
+"""
 _HOLE_ENTRIES_MAX = 1024
 
 
@@ -34,7 +35,7 @@ class QueueSegments(SegmentQueue):
     """The files of one queue. Damaged files are removed, because they can be rebuilt from the log."""
 
     def is_stray(self, path: str) -> bool:
-        """Any name: lost segments are rebuilt."""
+        """Return True for any name, because lost segments are rebuilt."""
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
@@ -122,9 +123,9 @@ class ConsumeQueue:
     def _check_place(self, queue_offset: int, following: int, physical_offset: int) -> None:
         """Raise MisplacedRecordError unless the queue offsets from `following` to queue_offset may be missing.
 
-        Their maximum number is the largest of: the number of records that fit into the log after the last indexed
-        record; GAP_ENTRIES_MAX, as in recovery; and the number of entries of one queue file, because RocketMQ 4.9.8
-        skips a whole file if a start finds it allocated but unused.
+        At most this number may be missing: the largest of the number of records that fit into the log after the last
+        indexed record; GAP_ENTRIES_MAX, as in recovery; and the number of entries of a queue file, because RocketMQ
+        4.9.8 skips a whole file if a start finds it allocated but unused.
         """
         log_bytes = physical_offset - max(self.max_physical_offset, 0)
         of_a_file = self.queue.segment_bytes // ENTRY_BYTES
@@ -190,7 +191,7 @@ class ConsumeQueue:
         """Overwrite the entries from queue_offset on with `raw`, during recovery. Returns how many changed.
 
         With write_again, unchanged entries are written too, so that the next sync writes their pages to the disk.
-        `recovered` sets the positions of the segments later. queue_offset is at most the end of the existing entries.
+        `recovered` sets the segments' positions later. queue_offset is at most the end of the existing entries.
         """
         assert queue_offset >= 0, queue_offset
         assert len(raw) % ENTRY_BYTES == 0, len(raw)
@@ -308,8 +309,7 @@ class ConsumeQueue:
     def index_of(self, physical_offset: int) -> int | None:
         """Return the index of the entry with this phyOffset. None if it is missing or the entries are out of order.
 
-        Segment positions are ignored, because recovery has not set them yet. A long run of invalid entries counts as
-        the end of the queue.
+        Recovery has not set the segment positions yet. A long run of invalid entries counts as the end of the queue.
         """
         low, high = 0, sum(segment.size_bytes for segment in self.queue.segments) // ENTRY_BYTES
         begin = self.queue.segments[0].base_offset // ENTRY_BYTES if high else 0
@@ -340,8 +340,8 @@ class ConsumeQueue:
     def correct_min_offset(self, log_min_offset: int) -> None:
         """Move the start of the queue to the first entry whose record is in the log, or to the end if there is none.
 
-        RocketMQ examines only the first segment. After a crash or a failed removal all its entries may be expired, so
-        its queue would begin with messages that no pull can return.
+        RocketMQ examines only the first segment. If a crash or a failed removal leaves only expired entries there,
+        its queue begins with messages that no pull can return.
         """
         for segment in self.queue.segments:
             raw = segment.file.view(0, segment.wrote.get())
@@ -369,8 +369,8 @@ class ConsumeQueue:
     def remove_expired_segments(self, log_min_offset: int) -> int:
         """Remove the segments whose records have all left the log, and return their number.
 
-        Before each removal the following segment is synced, because a crash that leaves no segment would lose the
-        queue's counter. After an OSError that segment remains the first.
+        The following segment is synced first, because a crash that leaves no segment would lose the queue's counter.
+        After an OSError the segment remains.
         """
         removed = 0
         try:

@@ -33,13 +33,16 @@ class ExtSegments(SegmentQueue):
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Any file, whatever it contains."""
+        """Return True for any file, whatever it contains."""
         status = self._world.files.status(self.path(base_offset))
         return status is None or not status.is_directory
 
 
 class ConsumeQueueExt:
-    """Invariant: each address is assigned to one unit, and units are stored in order of addresses."""
+    """The extension of one queue.
+
+    Invariant: each address is assigned to one unit, and units are stored in order of addresses.
+    """
 
     def __init__(self, world: World, directory: str, segment_bytes: int, topic: str, queue_id: int) -> None:
         self.queue = ExtSegments(world, directory, segment_bytes, f"consumequeue_ext {topic}/{queue_id}")
@@ -122,7 +125,7 @@ class ConsumeQueueExt:
         """Truncate after the last unit that an entry refers to, and rewrite the units that may not be durable.
 
         last_address is the last address in an entry. If its unit is missing, all units are removed. New addresses
-        start after last_address, so that the entry never refers to the unit of another record.
+        start after it, so that the entry never refers to the unit of another record.
         """
         unit = None if last_address is None else self.get(last_address)
         if last_address is None or unit is None:

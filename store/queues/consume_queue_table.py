@@ -31,7 +31,6 @@ class ConsumeQueueTable:
         self._segment_bytes = segment_bytes
         self._ext_segment_bytes = ext_segment_bytes
         self.names_lock = world.tasks.lock("queue directories")
-        """Locked while queue directories are synced or removed."""
         self._lock = world.tasks.lock("consume queues")
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self.lost_entries = False
@@ -64,7 +63,7 @@ class ConsumeQueueTable:
         return ConsumeQueue(self._world, path, self._segment_bytes, topic, queue_id, ext)
 
     def all(self) -> list[ConsumeQueue]:
-        """Sorted by topic and id."""
+        """Return all queues, sorted by topic and id."""
         return [queue for _, queue in sorted(self._queues.items())]
 
     def load(self, *, before_loss: Callable[[], None] | None = None) -> list[CorruptFileError]:
@@ -171,5 +170,5 @@ class ConsumeQueueTable:
 
 
 def _segment_queues(queues: list[ConsumeQueue]) -> list[SegmentQueue]:
-    """Extensions are last."""
+    """Return the queues of the extensions last."""
     return [*(queue.queue for queue in queues), *(queue.ext.queue for queue in queues if queue.ext is not None)]

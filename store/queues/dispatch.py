@@ -37,9 +37,8 @@ UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 """Records of these transaction types are added to no queue."""
 
 RETRY_MS = 1_000
-"""Pause before a retry after an error."""
 _RETRIES_MAX = 30
-"""After so many attempts at one log position the store refuses puts."""
+"""Attempts at one log position before the store refuses puts."""
 
 
 def is_queued(record: ScannedRecord) -> bool:
@@ -55,7 +54,7 @@ Dispatcher = Callable[[ScannedRecord], None]
 
 
 PlainDispatcher = Callable[[PlainRecords], None]
-"""Does the same as a Dispatcher for a batch of plain records."""
+"""A Dispatcher for a batch of plain records."""
 
 
 ArrivingListener = Callable[[ScannedRecord], None]
@@ -82,13 +81,12 @@ class DispatchService(Service):
         super().__init__(world)
         self.config = config
         self.reput_from = world.tasks.cell("reput from")
-        """Log offset of the first record that is not dispatched yet."""
         self.dispatched_store_timestamp_ms = 0
         """Store time of the last dispatched record before the first skipped one, set after its entry is written.
         """
         self.last_error: StoreError | OSError | None = None
         self.passed_over: CorruptFileError | None = None
-        """Error of the last skipped record, whose queueOffset is impossible."""
+        """The queueOffset of the last skipped record is impossible."""
         self.passed_over_count = 0
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
         """Called in this order for every record, including records that are added to no queue."""
@@ -97,9 +95,9 @@ class DispatchService(Service):
         self.on_arriving: list[ArrivingListener] = []
         """Called after all dispatchers, for each record that was added to a queue."""
         self.awaits: Callable[[str, int], bool] = _always
-        """Whether a listener needs the messages of a topic's queue. Used only for batches."""
+        """Used only for batches."""
         self.waiting_bytes_max = 0
-        """Maximum size of the backlog since the start, in bytes of log."""
+        """Largest backlog since the start, in bytes of log."""
         self.on_scheduled: Callable[[], None] = do_nothing
         """Called for each record of the schedule topic, after all dispatchers."""
         self._commit_log = commit_log
@@ -111,7 +109,6 @@ class DispatchService(Service):
         self._failed_at = -1
         self._plain = None if world.core is None else PlainRecords(world.core)
         self._run_queues: list[ConsumeQueue] = []
-        """The consume queue of each run in the current batch."""
 
     def readable_limit(self) -> int:
         """Consumers may read records before this log offset."""
@@ -371,7 +368,6 @@ class ArrivalNotifier:
     def __init__(self, config: StoreConfig, on_arriving: list[ArrivingListener], delays_ms: Mapping[int, int]) -> None:
         """on_arriving is `DispatchService.on_arriving`."""
         self.last_error: Exception | None = None
-        """The last exception that a listener raised."""
         self._config = config
         self._on_arriving = on_arriving
         self._delays_ms = delays_ms
@@ -380,7 +376,7 @@ class ArrivalNotifier:
     def append(self, listener: MessageArrivingListener, awaits: Awaits = _always) -> None:
         """Add a listener. Does nothing on a slave. Listeners are not called while long polling is off.
 
-        `awaits` is called once per batch and queue. Even if it returns False, the listener may be called.
+        `awaits` is called once per batch and queue. The listener may be called even if it returns False.
         """
         if self._config.broker_role is BrokerRole.SLAVE:
             return

@@ -31,7 +31,7 @@ class FlushConsumeQueueService(Service):
         self.last_error: OSError | None = None
         self.on_interval: Callable[[], None] = do_nothing
         self.index: IndexFiles | None = None
-        """The index files, each of which is synced when it is full."""
+        """Each index file is synced when it is full."""
         self._config = config
         self._queues = queues
         self._dispatch = dispatch

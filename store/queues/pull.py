@@ -85,9 +85,9 @@ class Puller:
     ) -> None:
         """Examine the entries of one segment, at least 800 of them, until the answer is full.
 
-        has_failed: whether a sync of the log has failed. If an entry is blank or its record is unreadable, only that
-        entry is skipped, because later records in the same log segment may exist. Once the start of the log is known,
-        entries of records before it are skipped without reading the log.
+        has_failed: whether a sync of the log has failed. Only an entry that is blank or has an unreadable record is
+        skipped, because later records in the same log segment may exist. Entries before the start of the log are
+        skipped without reading the log.
         """
         in_memory_bytes = self._config.access_message_in_memory_max_bytes
         segment_queue, unsure_from = queue.queue, _FAR

@@ -54,7 +54,6 @@ class IndexRecovery:
         """Whether the entries of files that are known to be durable are checked too."""
         self._check_crc = config.check_crc_on_recover
         self._builds = False
-        """Whether any file may be rebuilt."""
         self._ends: list[Place] = []
         """For each kept file, the position after its last key."""
 
@@ -113,7 +112,7 @@ class IndexRecovery:
 
     @property
     def start_offset(self) -> int:
-        """-1 is the start of the log."""
+        """Log offset from which records must be indexed, -1 for the start of the log."""
         return self._ends[-1][0] if self._ends else -1
 
     def drop_beyond(self, log_end_offset: int) -> bool:

@@ -21,7 +21,7 @@ from ..queues.consume_queue import GAP_ENTRIES_MAX, ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 
 _CHUNK_ENTRIES = 4096
-"""So many entries are buffered, compared and written together."""
+"""Entries that are buffered, compared and written together."""
 
 _NUMBER_MASK = (1 << 64) - 1  # queueOffset is signed; with the mask a flipped sign bit counts as one bit
 
@@ -137,9 +137,8 @@ class QueueReplay:
         self.write_again = write_again
         """Whether unchanged entries are written too, because they may not be on the disk."""
         self.misplaced: list[Misplaced] = []
-        """Records whose entry is not at their queueOffset."""
         self.lacks_room: OSError | None = None
-        """After this error of a full disk no entry is written."""
+        """The disk is full. No further entry is written."""
         self._doubted: _Doubted | None = None
         self._skipped = skipped
         self._pending = bytearray()
@@ -155,9 +154,9 @@ class QueueReplay:
         self.next = first.queue_offset
 
     def vouching_ends(self) -> None:
-        """Start to write unchanged entries too, because the entries from here on may not be durable.
+        """Start to write unchanged entries too: the entries from here on may not be durable.
 
-        The entry of the last record stays buffered, because the next record can still change its index.
+        The last record's entry stays buffered, because the next record can still change its index.
         """
         held = bytes(self._pending[-ENTRY_BYTES:])
         if held:
@@ -179,8 +178,8 @@ class QueueReplay:
     def _blank_up_to_first(self, first: ScannedRecord) -> None:
         """Write blank entries before the entry of the first record. Entries that point into damage are kept.
 
-        All other earlier entries belong to expired records. If the queue's files do not contain the index of the
-        first record, the queue restarts in a new file that contains it.
+        All other earlier entries belong to expired records. If no file of the queue contains the index of the first
+        record, the queue restarts in a new file.
         """
         queue_offset, segment_queue = first.queue_offset, self.queue.queue
         begin, end = self._file_bounds()
@@ -298,8 +297,8 @@ class QueueReplay:
     def _is_indexed_twice(self, last: QueueEntry, place: int) -> bool:
         """Return whether an entry between the last record's index and `place` matches one of the last two records.
 
-        If so, there is no gap: the store added each record to the queue twice. An entry that matches neither record
-        proves nothing: a crash while a blank entry is written can leave half of it, which looks like a real entry.
+        If so, there is no gap: the store added each record twice. An entry that matches neither record proves
+        nothing: a crash during the write of a blank entry can leave half of it, which looks like a real entry.
         """
         pending = bytes(self._pending[-2 * ENTRY_BYTES : -ENTRY_BYTES])
         before = decode_entry(pending, 0) if pending else self.queue.entry(self.next - 2)

@@ -38,7 +38,7 @@ from .queue_replay import (
 
 _NOWHERE = 1 << 63  # larger than every log offset, which are signed 64-bit integers
 _SEGMENTS_AFTER_CLEAN_EXIT = 3  # RocketMQ CommitLog.recoverNormally
-"""So many last segments are not trusted after a clean exit, because another system may have written its marker."""
+"""Last segments that are not trusted after a clean exit: another system may have written its marker."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,6 @@ class RecoveryReport:
     start_offset: int = 0
     """The scan began at this log offset."""
     end_offset: int = 0
-    """Log offset after the last record."""
     records: int = 0
     last_store_timestamp_ms: int = 0
     changed_entries: int = 0
@@ -57,7 +56,6 @@ class RecoveryReport:
     findings: list[CorruptFileError] = field(default_factory=list)
     """Damage: skipped in the trusted part of the log or truncated after it, or a corrupt checkpoint."""
     cut_at: CorruptFileError | None = None
-    """The error at which the log was truncated."""
     lacks_room: OSError | None = None
     """The disk was too full to complete the queues or the index."""
     dispatched_to: int = 0
@@ -69,7 +67,7 @@ class RecoveryReport:
 
 
 def trusted_after_clean_exit(begun_segments: int) -> int:
-    """`begun_segments` contain records."""
+    """Return how many of the begun segments are trusted."""
     return max(0, begun_segments - _SEGMENTS_AFTER_CLEAN_EXIT)
 
 
@@ -126,7 +124,6 @@ class Recovery:
         self._unvouched_offset = _NOWHERE
         """Log offset of the first record with a store time after `_vouched_ms`."""
         self.index: IndexRecovery | None = None
-        """Recovers the index in the same scan of the log."""
 
     def run(self) -> RecoveryReport:
         """Recover, and make the result durable. Raises OSError if the disk fails; a new process can then repeat it.
@@ -373,7 +370,7 @@ class Recovery:
     # -- cutting -----------------------------------------------------------------------------------
 
     def cut_log(self, end_offset: int) -> bool:
-        """Durable. Returns whether any removed byte was not zero."""
+        """Durably truncate the log. Returns whether any removed byte was not zero."""
         segments = self._log.segments
         dirty = self._log.truncate(end_offset)
         if dirty and len(self._log.segments) < len(segments):
@@ -398,7 +395,7 @@ class Recovery:
         """Write bytes that may not be durable again, so that the next sync writes them to the disk.
 
         After a failed sync, which may have ended the previous process, Linux marks pages as clean although they are
-        not on the disk. A sync without dirty pages proves nothing.
+        not on the disk.
         """
         for segment in self._log.segments:
             start = max(self._unvouched_offset - segment.base_offset, 0)

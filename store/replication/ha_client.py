@@ -17,7 +17,6 @@ from ..service import Service, do_nothing
 from .replica_log import ReplicaLog
 
 RECONNECT_MS = 5_000  # RocketMQ HAClient.run
-"""Pause between two attempts to connect."""
 CONNECT_MS = 5_000
 STATES = DIVERGED, NOT_CONNECTED, COMPARING, FOLLOWING = ("diverged", "not connected", "comparing", "following")
 _RECEIVE_BYTES = 1 << 16
@@ -42,7 +41,7 @@ class HAClient(Service):
         self.diverged: DivergedError | None = None
         """Why replication stopped. Cleared when another master is set."""
         self.on_diverged: Callable[[str, DivergedError], None] = do_nothing
-        """Called with the master's address when the logs diverge."""
+        """Called with the master's address."""
         self.last_error = ""
         self._lock = store.world.tasks.lock("ha-client connection")
         self._connection: Connection | None = None
@@ -127,7 +126,7 @@ class HAClient(Service):
         self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # flush the last, unreported records
 
     def _receive_stream(self, connection: Connection, replica: ReplicaLog) -> None:
-        """End with OSError, CorruptFileError or DivergedError."""
+        """Receive until OSError, CorruptFileError or DivergedError."""
         stream = f"log from {connection.remote_address}"
         frames = FrameReader(self._config.mapped_file_size_commit_log, stream)
         log, is_async = self._store.log, self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH

@@ -27,7 +27,7 @@ _RECEIVE_BYTES = 1 << 16
 _UNKNOWN = -1
 
 CONNECTIONS_MAX = 64
-"""Maximum number of slaves, because each needs two tasks. Further connections are closed."""
+"""A slave needs two tasks. Further connections are closed."""
 
 _ACCEPT_RETRY_MS = 1_000  # without free descriptors `accept` fails at once, and the loop would spin
 
@@ -43,7 +43,7 @@ class HAConnection:
         self.number = number
         self.remote_address = connection.remote_address
         self.closed_because = ""
-        """Why this connection was closed. Empty while it is open."""
+        """Empty while the connection is open."""
         self._world = store.world
         self._config = store.config
         self._connection = connection
@@ -54,7 +54,6 @@ class HAConnection:
         self._signal = tasks.signal(f"ha-writer-{number}")
         self._closed = tasks.cell(f"ha-connection-{number} closed")
         self._began = tasks.cell(f"ha-connection-{number} began", _UNKNOWN)
-        """Log offset of the first byte sent."""
         self._sent = tasks.cell(f"ha-connection-{number} sent")
         """Log offset after the last byte that was sent or is being sent."""
         self._reported = tasks.cell(f"ha-connection-{number} reported", _UNKNOWN)

@@ -25,7 +25,7 @@ from ..marks import hit
 _HEAD = Struct(">ii")
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 _IDLE_HEARTBEATS = 2
-"""After so many consecutive heartbeats the master has no more data: it would send data before the second one."""
+"""After two consecutive heartbeats the master has no more data: it would send data before the second one."""
 
 
 class ReplicaLog:
@@ -36,7 +36,7 @@ class ReplicaLog:
         self._log: SegmentQueue = commit_log.queue
         self._last_record: int | None = None
         self._damage: CorruptFileError | None = None
-        """Corruption because of which the last record cannot be found and compared."""
+        """The last record cannot be found and compared because of this corruption."""
         try:
             self._last_record = last_record_offset(self._log)
         except CorruptFileError as damage:

@@ -38,7 +38,7 @@ from ..world import Files, World
 SEGMENTS_PER_PASS = 10  # RocketMQ MappedFileQueue.DELETE_FILES_BATCH_MAX
 _HOUR_MS = 3_600_000
 MANUAL_PASSES = 20  # RocketMQ CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
-"""A manual request stays active for so many passes, even if they remove nothing."""
+"""Passes for which a manual request stays active, even if they remove nothing."""
 
 # The intervals of DefaultMessageStore.addScheduleTask.
 FIRST_CHECK_MS = 1_000
@@ -51,7 +51,7 @@ _PERCENT_MIN, _PERCENT_MAX = 10, 95  # RocketMQ MessageStoreConfig.getDiskMaxUse
 
 
 class Pressure(NamedTuple):
-    """The removals that the disk usage requires."""
+    """Removals that the disk usage requires."""
 
     delete: bool
     """Expired segments at any hour."""
@@ -112,7 +112,6 @@ class CleanCommitLog:
         self._pause = pause
         self._manual = world.tasks.cell("manual deletions")
         self._stuck: int | None = None
-        """Base offset of the segment whose last removal failed."""
         self._stuck_since_ns = 0
 
     def delete_manually(self) -> None:

@@ -151,7 +151,7 @@ class ConsumerFilterData:
     born_timestamp_ms: int = _NEVER_MS
     """Dispatch evaluates the expression for all messages stored after this time."""
     dead_timestamp_ms: int | None = None
-    """Time when the group was unregistered, None while it is registered."""
+    """None while the group is registered."""
 
 
 class ConsumerFilterManager:
@@ -283,7 +283,7 @@ def use_bit_maps(store: MessageStore) -> ConsumerFilterManager:
     assert store.extended is not None, "enable_consume_queue_ext"
 
     def newest_ms() -> int:
-        """Not before the store time of any dispatched message, even if the clock has stepped back."""
+        """Return a time not before the store time of any dispatched message, even if the clock has stepped back."""
         stored_ms = store.commit_log.last_store_timestamp_ms
         return max(store.world.clock.now_ms(), stored_ms, store.dispatch.dispatched_store_timestamp_ms)
 

@@ -39,7 +39,7 @@ class ConsumerOffsetManager(Service):
     ) -> None:
         super().__init__(world)
         self.last_error: OSError | None = None
-        """Error if the last attempt to write the file failed. The next interval retries it."""
+        """The next interval retries a failed write."""
         name = "lmqConsumerOffset.json" if light_queues else "consumerOffset.json"
         self.file = SideFile(world.files, f"{config_directory}/{name}")
         self.flush_interval_ms = flush_interval_ms
@@ -73,7 +73,7 @@ class ConsumerOffsetManager(Service):
             return self._offsets.get(key, {}).get(queue_id, -1)
 
     def topics_of(self, group: str) -> list[str]:
-        """Sorted."""
+        """Return the topics sorted."""
         return sorted(topic for topic, one in self._pairs() if one == group)
 
     def groups_of(self, topic: str) -> list[str]:
@@ -120,9 +120,9 @@ class ConsumerOffsetManager(Service):
     def clamp(self, store: AnyMessageStore) -> int:
         """Reduce each offset beyond the end of its queue to that end, durably. Return the number of changed offsets.
 
-        Call this after recovery and before the store accepts puts. Otherwise a consumer whose offset is beyond the
-        end of a truncated queue would miss new messages. Offsets before a queue's first message stay unchanged,
-        because a pull answers them with OFFSET_TOO_SMALL. Raises OSError if the disk fails.
+        Call this after recovery and before the store accepts puts. Otherwise a consumer would miss new messages of a
+        truncated queue. Offsets before a queue's first message stay unchanged, because a pull answers them with
+        OFFSET_TOO_SMALL. Raises OSError if the disk fails.
         """
         clamped = 0
         with self._lock:

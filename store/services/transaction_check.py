@@ -44,7 +44,7 @@ CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 
 _PASS_MS_MAX = 60_000  # RocketMQ TransactionalMessageServiceImpl.MAX_PROCESS_TIME_LIMIT
 _COMMIT_MS_MAX = 5_000
-"""How long a pass waits until buffered records are written to the log, before it asks about them."""
+"""Time limit for buffered records to be written to the log, before a pass asks about them."""
 _POLL_MS = 20
 _HOUR_MS = 3_600_000
 
@@ -64,7 +64,7 @@ class TransactionConfig:
     transaction_timeout_ms: int = 6_000
     """Age of a half message at its first check (transactionTimeOut)."""
     transaction_check_max: int = 15
-    """Number of checks after which a half message is given up (transactionCheckMax)."""
+    """A half message is given up after this number of checks (transactionCheckMax)."""
     transaction_check_interval_ms: int = 60_000
     """Pause between two passes (transactionCheckInterval)."""
     store_host: Host = LOOPBACK_BROKER
@@ -127,8 +127,8 @@ class TransactionalMessageCheckService(Service):
     def finish(self) -> None:
         """Publish the progress of the last pass, after its log is durable.
 
-        Consumer offsets are written before the store stops. Without this flush, a clean stop would lose the progress,
-        and the next life would ask the same questions again.
+        Consumer offsets are written before the store stops. Without this flush a clean stop would lose the progress,
+        and the next life would repeat the questions.
         """
         done = self._unpublished
         if done is not None:

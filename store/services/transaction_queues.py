@@ -29,8 +29,8 @@ class PulledPlace(NamedTuple):
 def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
     """Yield the messages of a queue between two queue offsets, or up to the end of the queue.
 
-    A pull can return messages after `end`, because a queue can skip offsets and a pull counts only messages. They are
-    left out: the check has just put them back, and would miss their decisions.
+    A queue can skip offsets, so a pull can return messages after `end`. They are left out: the check has just put
+    them back, and would miss their decisions.
 
     If the pull's next offset is not after its offset, the iteration ends. The caller handles that case.
     """
@@ -104,7 +104,7 @@ _OWED = -2
 
 
 class Decisions:
-    """Decisions and put-backs of this life. The methods below the comment line require `lock`."""
+    """Decisions and put-backs of this life."""
 
     def __init__(self, world: World) -> None:
         self.lock = world.tasks.lock("transactions")

@@ -61,14 +61,13 @@ _UNREAD = """
     storePathConsumeQueue storePathConsumerQueue storePathIndex storeCheckpoint abortFile
     checkTransactionMessageEnable
 """
-"""Keys that no 4.9 broker reads, although common instructions mention them."""
+"""Common instructions mention these keys, but no 4.9 broker reads them."""
 
 _OWN = """
     masterAddr haHost heldPullsMax heldPullsOfClientMax
     serverConnectionsMax serverConnectionsPerHostMax serverFrameTimeoutMillis serverOutputTimeoutMillis
     serverHeldBytesMax
 """
-"""Keys that only this broker has."""
 
 BROKER_KEYS = frozenset(" ".join((_BROKER, _STARTUP, _SERVER, _CLIENT, _DLEDGER, _UNREAD, _OWN)).split())
 
@@ -89,7 +88,7 @@ _UNUSED = """
     useEpollNativeSelector=false useTLS=false writeBufferHighWaterMark=0 writeBufferLowWaterMark=0
 """
 UNUSED_DEFAULTS: Mapping[str, str] = dict(each.split("=", 1) for each in _UNUSED.split())
-"""Keys without effect in this broker, with RocketMQ's defaults. Tools expect these keys in a broker's answer."""
+"""Keys without effect in this broker, with RocketMQ's defaults. Tools expect them in a broker's answer."""
 
 # A Java long has at most 19 digits. The time to parse a number grows with the square of its digits.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")

@@ -95,7 +95,7 @@ class HeaderForm(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemotingCommand:
-    """Numbers are signed. In the binary form code and version have 16 bits, other numbers 32."""
+    """A request or response. Numbers are signed. In the binary form code and version have 16 bits, other numbers 32."""
 
     code: int
     """The kind of a request, or the result in a response."""
@@ -116,7 +116,7 @@ class RemotingCommand:
 
     @property
     def is_one_way(self) -> bool:
-        """The sender expects no response."""
+        """Whether the sender expects no response."""
         return bool(self.flag & ONE_WAY_FLAG)
 
 
@@ -245,7 +245,7 @@ def decode_json_header(raw: bytes, body: bytes, *, file: str, offset: int) -> Re
 
 
 def _plain_command(raw: bytes, body: bytes) -> RemotingCommand | None:
-    """Take a third of the time of `_careful_command`. Returns None for other headers."""
+    """Decode a plain header in a third of the time of `_careful_command`. Returns None for other headers."""
     if _HALF_CHARACTER.search(raw) is not None:
         return None
     try:

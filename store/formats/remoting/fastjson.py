@@ -26,7 +26,7 @@ from ...errors import CorruptFileError
 from ..side_json import DEPTH_MAX, decimal_of, decode_side_json
 
 DIALECT_BYTES_MAX = 256 << 10
-"""Size limit of a text that is not plain JSON: this reader is 30 times slower than the reader of plain JSON."""
+"""Size limit of a text that is not plain JSON, because this reader is 30 times slower."""
 
 _BLANK = re.compile(r"(?:[ \t\r\n\f\b]|//[^\n]*|/\*.*?\*/)*+", re.S)
 _SEPARATOR = re.compile(r"(?:[ \t\r\n\f\b,]|//[^\n]*|/\*.*?\*/)*+", re.S)

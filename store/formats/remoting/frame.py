@@ -39,7 +39,6 @@ _LENGTH = Struct(">i")
 _FORMS = {form.value: form for form in HeaderForm}
 
 LENGTH_FIELD = "length"
-"""Field name of a CorruptFileError for an impossible frame length."""
 
 
 def frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0) -> int:

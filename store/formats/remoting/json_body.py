@@ -22,10 +22,9 @@ from ..side_json import encode_scalar
 from .fastjson import boolean_of, decode_fastjson, integer_of
 
 BODY = "body"
-"""The file name in error messages."""
 _SHOWN_CHARACTERS = 80
 _MEMBERS_MAX = 64
-"""An object with more members is not searched for other spellings of a name. Every RocketMQ class has fewer members."""
+"""An object with more members is not searched for other spellings of a name. RocketMQ's classes have fewer."""
 _QUEUE_KEY = re.compile(r"([{,]\s*+)(\{[^{}]*+\})(?=\s*+:)")
 """A message queue as a map key. No topic or broker name contains braces."""
 
