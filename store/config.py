@@ -232,7 +232,7 @@ class StoreConfig:
 
     @property
     def commit_log_directories(self) -> tuple[str, ...]:
-        """In the order of the setting. New segments go to the writable directories."""
+        """The directories in the order of the setting. New segments go to the writable directories."""
         return _paths(self.store_path_commit_log) or (f"{self.store_path_root_dir}/commitlog",)
 
     @property

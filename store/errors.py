@@ -80,5 +80,5 @@ def is_disk_full(error: Exception) -> bool:
 
 
 def brings(extra: str) -> str:
-    """The package is on no index, so installing an extra needs a checkout."""
+    """Return the command that installs an extra. The package is on no index, so it needs a checkout."""
     return f"`pip install '.[{extra}]'` in a checkout of tornlog"

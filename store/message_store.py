@@ -136,7 +136,7 @@ class MessageStore:
 
     @property
     def services(self) -> list[Service]:
-        """A slave delivers no delayed messages."""
+        """All services; a slave delivers no delayed messages."""
         services = [self.allocate, self.flush, self.dispatch, self.flush_queues, self.retention]
         if self.commit is not None:
             services.append(self.commit)
@@ -351,7 +351,7 @@ class MessageStore:
     # -- puts --------------------------------------------------------------------------------------
 
     def put_message(self, message: Message) -> PutMessageResult:
-        """The result's status tells whether the message is durable."""
+        """Store one message. The result's status tells whether it is durable."""
         return answer_of(self.begin_put(message))
 
     def put_messages(self, batch: MessageBatch) -> PutMessageResult:
@@ -410,7 +410,7 @@ class MessageStore:
 
     @property
     def is_transient_store_pool_deficient(self) -> bool:
-        """A broker then refuses producers."""
+        """Whether the pool has no free buffer, so that a broker refuses producers."""
         return self.pool is not None and self.pool.available == 0
 
     # -- reads -------------------------------------------------------------------------------------
@@ -512,7 +512,7 @@ class MessageStore:
         return self.dispatch.behind_bytes
 
     def runtime_info(self) -> dict[str, str]:
-        """RocketMQ's names."""
+        """Return runtime information with RocketMQ's names."""
         self.stats.sample()
         return {
             **stats_info(self.stats, self.world.clock.now_ms(), self.dispatch.waiting_bytes_max),

@@ -20,7 +20,7 @@ _NS_PER_MS = 1_000_000
 
 
 def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[str, str]:
-    """dispatch_bytes_max: the largest dispatch backlog seen."""
+    """Return the statistics. dispatch_bytes_max: the largest dispatch backlog seen."""
     messages, size_bytes = stats.put_messages_total, stats.put_bytes_total
     rates = [stats.rates(seconds) for seconds in TPS_WINDOWS_S]
     return {

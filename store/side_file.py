@@ -41,12 +41,12 @@ class SideFile:
 
     @property
     def temporary_path(self) -> str:
-        """`load` removes a file that a crash left there."""
+        """Path of the next version. `load` removes a file that a crash left there."""
         return f"{self.path}.tmp"
 
     @property
     def damaged_paths(self) -> Iterator[str]:
-        """The first free path is used."""
+        """Yield paths for damaged versions. The first free one is used."""
         yield f"{self.path}.damaged"
         yield from (f"{self.path}.damaged.{number}" for number in count(1))
 

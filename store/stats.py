@@ -181,7 +181,7 @@ class StoreStats:
         return tuple(self._counted.put_totals.values())  # copied in one step, because puts may add a topic at any time
 
     def sample(self) -> None:
-        """No effect within a second after the last sample."""
+        """Take a sample, unless the last one is less than a second old."""
         with self._lock:
             if self._clock.monotonic_ns() // _NS_PER_MS - self._samples[-1].at_ms >= _SAMPLE_MS:
                 self._samples.append(self._totals())

@@ -88,7 +88,7 @@ def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
 
 
 def _key(message: Message | MessageRecord) -> bytes:
-    """A delayed record and its copy have the same key."""
+    """Return a digest that is equal for a delayed record and its copy."""
     text = message.properties.encode(errors="surrogateescape").decode(errors="replace")
     properties = decode_properties(text)
     properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)  # only copies have this property

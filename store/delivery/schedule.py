@@ -9,8 +9,7 @@ progress, a queue offset per level, is in `config/delayOffset.json`:
 Each message is delivered at least once and never early. Progress advances when a copy is in the log, but only progress
 up to the last durable copy is persisted: otherwise a power cut could remove a copy that the file counts as delivered.
 The clock is log time (`log_time`), so the store time of a copy is never before its delivery time. One task serves all
-levels. Pipelined delivery (`enable_schedule_async_deliver`) is not needed, because the put of a copy does not wait for
-the disk. Source: RocketMQ ScheduleMessageService and its DeliverDelayedMessageTimerTask.
+levels. Source: RocketMQ ScheduleMessageService and its DeliverDelayedMessageTimerTask.
 """
 
 from collections import deque
@@ -146,7 +145,7 @@ class ScheduleMessageService(Service):
         return stored
 
     def take_over(self, offsets: Mapping[int, int]) -> None:
-        """A slave does not deliver, but persists the master's progress. May raise OSError."""
+        """Persist the master's progress on a slave, which does not deliver. May raise OSError."""
         self.offsets = dict(offsets)
         self._durable = dict(offsets)
         self.file.store(encoded_offsets(self._durable))
@@ -276,7 +275,7 @@ class ScheduleMessageService(Service):
         return 0
 
     def _log_has_failed(self) -> bool:
-        """A failed sync may have removed records from the page cache."""
+        """Return whether a failed sync may have removed records from the page cache."""
         return self._commit_log.flush_service.flags.has_failed
 
     def _record_of(self, entry: QueueEntry) -> MessageRecord | None:

@@ -45,7 +45,7 @@ class TagFilter:
 
     @classmethod
     def parse(cls, expression: str | None) -> "TagFilter":
-        """None matches every message."""
+        """Parse a tag expression. None matches every message."""
         text = java_trim(expression or "*")
         tags = [tag for tag in map(java_trim, text.split("||")) if tag]  # as FilterAPI.buildSubscriptionData
         if text == "*" or not tags:

@@ -41,7 +41,7 @@ def encode_checkpoint_file(values: CheckpointValues) -> bytes:
 
 
 def is_unborn(raw: bytes) -> bool:
-    """A crash that interrupts the creation leaves a file that is all zero and too short for three times."""
+    """Return whether a crash interrupted the creation: the file is all zero and too short for three times."""
     return len(raw) < CHECKPOINT_BYTES and not any(raw)
 
 

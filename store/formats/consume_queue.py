@@ -77,7 +77,7 @@ BLANK_ENTRY_BYTES = _LAYOUT.pack(*BLANK_ENTRY)
 
 
 def decode_entry(view: memoryview | bytes, at: int) -> QueueEntry:
-    """The 20 bytes at `at` must exist. The result is not checked; see is_valid."""
+    """Decode the 20 bytes at `at`, which must exist. The result is not checked; see is_valid."""
     return QueueEntry._make(_LAYOUT.unpack_from(view, at))
 
 

@@ -72,7 +72,7 @@ def record_tags_code(record: ScannedRecord, delays: Mapping[int, int]) -> int:
 
 
 def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
-    """Like `record_tags_code`, but faster."""
+    """Return the same as `record_tags_code`, but faster."""
     # The common case, a single TAGS property, is parsed here; find_property handles all cases.
     if topic == SCHEDULE_TOPIC:
         delay = find_property(properties, _DELAY)

@@ -63,7 +63,7 @@ class HalfMessage(NamedTuple):
 
     @classmethod
     def of(cls, record: MessageRecord) -> "HalfMessage":
-        """As in Java, property bytes that are not UTF-8 are replaced."""
+        """Decode a record. As in Java, property bytes that are not UTF-8 are replaced."""
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         if text != record.properties:
             record = replace(record, properties=text)
@@ -75,7 +75,7 @@ class HalfMessage(NamedTuple):
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """An op message can contain one of these queue offsets."""
+        """The queue offsets that an op message can contain."""
         own = self.record.queue_offset
         return (own,) if own == self.first_offset else (own, self.first_offset)
 
@@ -181,7 +181,7 @@ def first_offset_of(given_up: MessageRecord) -> int | None:
 
 
 def again(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
-    """The put of the copy does not wait for the disk."""
+    """Return a copy, whose put does not wait for the disk."""
     return copy_of(half.record, topic, QUEUE_ID, _rebuilt(half, added))
 
 

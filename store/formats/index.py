@@ -89,14 +89,14 @@ class IndexEntry(NamedTuple):
 
 
 def decode_header(view: memoryview) -> IndexHeader:
-    """The values are not checked; see header_defects."""
+    """Decode the first 40 bytes. The values are not checked; see header_defects."""
     header = IndexHeader._make(HEADER.unpack_from(view))
     # RocketMQ treats the 0 in a new file as 1, because number 0 in a slot means that the slot is empty.
     return header._replace(next_entry=1) if header.next_entry <= 0 else header
 
 
 def decode_entry(view: memoryview, at: int) -> IndexEntry:
-    """The 20 bytes at `at` must exist. The values are not checked."""
+    """Decode the 20 bytes at `at`, which must exist. The values are not checked."""
     return IndexEntry._make(ENTRY.unpack_from(view, at))
 
 
@@ -132,7 +132,7 @@ def header_defects(header: IndexHeader, path: str, entries_max: int) -> Iterator
 
 
 def used_slots_defects(header: IndexHeader, used_slots: int, path: str) -> Iterator[CorruptFileError]:
-    """RocketMQ up to 4.7.0 counts entries instead of slots, which is accepted."""
+    """Yield an error if hashSlotCount is wrong. RocketMQ up to 4.7.0 counts entries instead, which is accepted."""
     if header.used_slots not in (used_slots, header.next_entry - 1):
         yield header_error(path, "hashSlotCount", used_slots, header.used_slots)
 

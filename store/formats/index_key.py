@@ -34,7 +34,7 @@ def may_have_keys(record: ScannedRecord) -> bool:
 
 
 def keys_of(properties: bytes) -> list[bytes]:
-    """UNIQ_KEY is first. Duplicates are included."""
+    """Return the keys, UNIQ_KEY first, duplicates included."""
     keys = []
     if _UNIQ_KEY_MARK in properties:
         unique = find_property(properties, _UNIQ_KEY)

@@ -68,7 +68,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
 
 
 def _split(text: str) -> list[str]:
-    """Empty names at the end are dropped, and a blank text has no names."""
+    """Split like Java: empty names at the end are dropped, and a blank text has no names."""
     return [] if is_java_blank(text) else java_split(text, _SPLITTER)
 
 
@@ -88,7 +88,7 @@ def _queue_id(name: str, queue_id: int, *, lmq: bool) -> int:
 
 
 def without_offsets(properties: bytes) -> bytes:
-    """Only the store may set these offsets."""
+    """Remove light-queue offsets, which only the store may set."""
     separator, dropped = ENTRY_SEPARATOR.encode(), _OFFSETS + NAME_SEPARATOR.encode()
     return separator.join(piece for piece in properties.split(separator) if not piece.startswith(dropped))
 

@@ -228,7 +228,7 @@ def place_records(
 
 
 def encode_message_record(record: MessageRecord) -> bytes:
-    """CRC and sizes are copied, not computed."""
+    """Encode the original bytes: CRC and sizes are copied, not computed."""
     topic = record.topic.encode()
     properties = record.properties.encode(errors="surrogateescape")
     head = _HEADS[record.sys_flag & HOST_V6_MASK].pack(

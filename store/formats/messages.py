@@ -109,7 +109,7 @@ class AppendMessageResult(NamedTuple):
 
     @property
     def message_id(self) -> str:
-        """Separated by commas."""
+        """Offset message ids, separated by commas."""
         host, begin = self.store_host, self.wrote_offset
         return ",".join(encode_message_id(host, begin + start) for start in self.record_starts)
 

@@ -76,7 +76,7 @@ def delivered(record: MessageRecord) -> Message | None:
 
 
 def copy_of(record: MessageRecord, topic: str, queue_id: int, properties: str) -> Message:
-    """The put of the copy does not wait for the disk and ignores DELAY."""
+    """Return a message whose put does not wait for the disk and ignores DELAY."""
     return Message(
         topic,
         record.body,

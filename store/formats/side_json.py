@@ -44,7 +44,7 @@ _encode_plain = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def encode_scalar(value: str | float | None) -> str:
-    """Like `json.dumps`, but faster."""
+    """Encode like `json.dumps`, but faster."""
     return str(value) if type(value) is int else _encode_plain(value)
 
 
@@ -134,7 +134,7 @@ def decode_side_json(raw: bytes, *, file: str, file_offset: int = 0) -> dict[str
 
 
 def _check_surrogates(text: str, file: str, file_offset: int) -> None:
-    """An unpaired surrogate could not be written again."""
+    """Raise CorruptFileError at an unpaired surrogate, which could not be written again."""
     for escape in _ESCAPES.finditer(text):
         if escape["half"] is not None:
             offset = file_offset + len(text[: escape.start()].encode())

@@ -97,7 +97,7 @@ class IndexFile:
     # -- writing -----------------------------------------------------------------------------------
 
     def follow(self, full: "IndexFile") -> None:
-        """The header begins with the end of the previous, full file."""
+        """Copy the end of the previous, full file into the header."""
         self.begin_timestamp_ms = self.end_timestamp_ms = full.end_timestamp_ms
         self._begin_offset = self.end_physical_offset = full.end_physical_offset
         self._store_header(self._next)
@@ -157,7 +157,7 @@ class IndexFile:
         return end - begin
 
     def end_building(self) -> None:
-        """Later entries are written without a buffer."""
+        """End the build. Later entries are written without a buffer."""
         self._write_built()
         self.is_building = False
         if self._next != self.count.get():

@@ -255,7 +255,7 @@ class IndexService:
             self._keys += 1
 
     def put_plain(self, plain: PlainRecords) -> None:
-        """After an OSError the caller must retry, with the batch or single records."""
+        """Add a batch. After an OSError the caller must retry, with the batch or single records."""
         offsets = plain.key_column("physical_offset")
         begin = bisect_left(offsets, self._offset)
         if begin < len(offsets) and offsets[begin] == self._offset:
@@ -300,7 +300,7 @@ class IndexService:
     ) -> list[int]:
         """Return the log offsets of up to max_num records for which `accept` returns True, newest first.
 
-        `accept` is called with the log offsets of records with this hash that may be stored in [begin_ms, end_ms].
+        `accept`: see `IndexFile.select`.
         """
         hashed = key_hash(topic, key)
         max_num = min(max_num, self._max_num)

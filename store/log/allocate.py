@@ -188,7 +188,6 @@ class AllocateMappedFileService(Service):
 
     def step(self) -> None:
         with self._lock:
-            # After a crash, a segment without its predecessor would be a gap in the log.
             request = min(self._waiting(), key=lambda one: one.base_offset, default=None)
         if request is None:
             self.signal.wait(None if self.warm_up is None else self.warm_up.unlock_due())

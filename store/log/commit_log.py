@@ -72,7 +72,7 @@ class CommitLog:
     ) -> PutMessageResult | PutWait:
         """Append a message or batch. Returns a PutWait if the answer must wait for a sync or a slave.
 
-        on_known is called when the PutWait may have an answer. If it is None, the caller must use `PutWait.wait`.
+        on_known: see `MessageStore.begin_put`.
         """
         encoded = self.encoder.encode(message)
         if isinstance(encoded, PutMessageStatus):
@@ -166,7 +166,7 @@ class CommitLog:
         return self.queue.add(made), 0
 
     def begin_at(self, last_store_timestamp_ms: int) -> None:
-        """Later records never have an earlier store time than the last recovered record."""
+        """Continue after the last recovered record: later records never have an earlier store time."""
         self.last_store_timestamp_ms = last_store_timestamp_ms
         self.time.begin_at(last_store_timestamp_ms)
 

@@ -40,7 +40,7 @@ class GroupTransferRequest:
         timeout_ms: int,
         on_known: Callable[[], None] | None = None,
     ) -> None:
-        """on_known is called by the task that calls `complete`. If it is None, the caller must use `wait`."""
+        """on_known: see `GroupCommitRequest`."""
         assert 0 <= start_offset < end_offset, (start_offset, end_offset)
         self.start_offset = start_offset
         self.end_offset = end_offset
@@ -55,7 +55,6 @@ class GroupTransferRequest:
         """Set before the waiting task is notified."""
 
     def complete(self, status: PutMessageStatus) -> None:
-        """The answer is ignored if the deadline has passed."""
         assert self._status is None, "a put is answered once"
         self._status = status
         self._on_known()
@@ -68,7 +67,7 @@ class GroupTransferRequest:
         return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
     def look(self, now_ns: int) -> PutMessageStatus | None:
-        """Return None if the answer is not known yet and the deadline has not passed."""
+        """See `GroupCommitRequest.look`."""
         if self._status is None and now_ns >= self.due_ns:
             return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
         return self._status
@@ -139,13 +138,13 @@ class GroupTransfer:
             request.complete(PutMessageStatus.PUT_OK)
 
     def connected(self, replica: Replica) -> None:
-        """Called after the first report."""
+        """Add a slave after its first report."""
         assert replica not in self.replicas, "a slave connects once"
         with self._lock:
             self.replicas = (*self.replicas, replica)
 
     def gone(self, replica: Replica) -> None:
-        """Requests of a disconnected slave stay pending, because this or another slave may connect in time."""
+        """Remove a disconnected slave. Requests stay pending, because a slave may connect in time."""
         with self._lock:
             self.replicas = tuple(each for each in self.replicas if each is not replica)
 

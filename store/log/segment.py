@@ -1,7 +1,5 @@
 """Segment: one mapped file of a log or queue, and the end positions of its bytes.
 
-    0 <= flushed <= readable <= wrote <= size_bytes
-
 RocketMQ's MappedFile. `wrote` is the end of the appended bytes, `readable` the end of the bytes that readers may use,
 and `flushed` the end of the bytes that survive a power cut. A position advances only after the append, commit or sync
 succeeded. Without a write buffer, `readable` equals `wrote`.
@@ -105,7 +103,7 @@ class Segment:
         self.flushed.set(flushed)
 
     def write_again(self, start: int, end: int) -> None:
-        """The next sync then writes their pages to the disk."""
+        """Store the bytes again, so that the next sync writes their pages to the disk."""
         assert start >= 0, start
         assert end <= self.size_bytes, (end, self.size_bytes)
         for at in range(start, end, _CHUNK_BYTES):
@@ -130,7 +128,7 @@ class Segment:
         return True
 
     def _first_nonzero_from(self, position: int) -> int | None:
-        """Pages of a long file are released after they are read."""
+        """Return the first position of a non-zero byte. Pages of a long file are released after they are read."""
         for at in range(position, self.size_bytes, _GIVE_BACK_BYTES):
             end = min(at + _GIVE_BACK_BYTES, self.size_bytes)
             dirty = first_nonzero(self.file.view(at, end))

@@ -186,7 +186,7 @@ class SegmentQueue:
         return self._directories.path(base_offset, self.segment_bytes)
 
     def create(self, base_offset: int) -> Segment:
-        """The name of the segment's file is not durable yet."""
+        """Add a segment. The name of its file is not durable yet."""
         path = self.path(base_offset)
         self._world.files.make_directories(self.directory)  # not durable yet
         file = self._world.files.map(path, self.segment_bytes)

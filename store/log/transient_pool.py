@@ -1,7 +1,5 @@
 """Transient store pool: puts go to memory buffers; a commit task writes them to files.
 
-    0 <= flushed <= committed <= wrote <= size_bytes, in each segment
-
 RocketMQ's TransientStorePool, MappedFile with a write buffer, and CommitRealTimeService. Readers use only committed
 bytes; after them the file is zero. If the process dies, uncommitted bytes are lost. Bytes are committed in log order,
 so the readable bytes end in the first segment that is not completely committed.
@@ -51,7 +49,7 @@ class TransientStorePool:
             return self._buffers.pop() if self._buffers else None
 
     def give_back(self, buffer: memoryview) -> None:
-        """The caller must not write to the buffer any more."""
+        """Return a buffer. The caller must not write to it any more."""
         assert len(buffer) == self._buffer_bytes, (len(buffer), self._buffer_bytes)
         with self._lock:
             assert len(self._buffers) < self._count, "a buffer came back twice"
@@ -239,5 +237,5 @@ class CommitRealTimeService(Service):
         return True
 
     def finish(self) -> None:
-        """No put may follow."""
+        """Commit all bytes. No put may follow."""
         self.commit(0)

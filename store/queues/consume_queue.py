@@ -237,7 +237,7 @@ class ConsumeQueue:
     def kept_code(self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool) -> int:
         """Return the existing unit address if its unit fits the record, else the record's tags code.
 
-        vouched: whether the existing entry and unit are known to be durable.
+        vouched: see `ConsumeQueueExt.kept`.
         """
         if self.ext is None:
             return entry.tags_code
@@ -298,7 +298,7 @@ class ConsumeQueue:
     # -- reading -----------------------------------------------------------------------------------
 
     def entry(self, queue_offset: int) -> QueueEntry | None:
-        """The entry may be invalid. None: no segment contains it."""
+        """Return the entry, valid or not; None if no segment contains it."""
         logic_offset = queue_offset * ENTRY_BYTES
         segment = self.queue.find(logic_offset)
         if segment is None or queue_offset < 0:

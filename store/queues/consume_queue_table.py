@@ -42,7 +42,7 @@ class ConsumeQueueTable:
         return self._queues.get((topic, queue_id))
 
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """A new queue has no files yet. Raises ValueError for an invalid topic."""
+        """Return a queue; a new one has no files yet. Raises ValueError for an invalid topic."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             with self._lock:
@@ -92,7 +92,7 @@ class ConsumeQueueTable:
         return strays
 
     def _named_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
-        """Other directory entries are added to `strays`."""
+        """Yield the queues. Other directory entries are added to `strays`."""
         files = self._world.files
         if files.status(directory) is None:
             return

@@ -50,7 +50,7 @@ def is_queued(record: ScannedRecord) -> bool:
 
 
 Dispatcher = Callable[[ScannedRecord], None]
-"""Adds one record to the queues or the index (RocketMQ's CommitLogDispatcher). Called for all records in log order."""
+"""Adds one record to the queues or the index (RocketMQ's CommitLogDispatcher)."""
 
 
 PlainDispatcher = Callable[[PlainRecords], None]
@@ -111,7 +111,7 @@ class DispatchService(Service):
         self._run_queues: list[ConsumeQueue] = []
 
     def readable_limit(self) -> int:
-        """Consumers may read records before this log offset."""
+        """Return the log offset up to which consumers may read records."""
         queue = self._commit_log.queue
         if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             # RocketMQ also dispatches records that a power cut then removes.

@@ -116,7 +116,7 @@ class IndexRecovery:
         return self._ends[-1][0] if self._ends else -1
 
     def drop_beyond(self, log_end_offset: int) -> bool:
-        """If this returns True, the scan must be repeated."""
+        """Remove files with records after the end of the log. If this returns True, the scan must be repeated."""
         count = len(self._ends)
         while self._ends and self._ends[-1][0] >= log_end_offset:
             self._ends.pop()

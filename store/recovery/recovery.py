@@ -156,7 +156,7 @@ class Recovery:
         return report
 
     def trusted_segments(self) -> int:
-        """The queue entries of records in trusted segments are trusted too."""
+        """Return how many segments are trusted. The queue entries of their records are trusted too."""
         if self._clean_exit:
             return trusted_after_clean_exit(self._begun_segments())
         return trusted_by_checkpoint(self._checkpoint.vouched_timestamp_ms, self._first_times_ms())
@@ -378,10 +378,7 @@ class Recovery:
         return dirty
 
     def _set_log_positions(self, trusted: int) -> None:
-        """Set the positions of all segments. After the trusted segments, no byte counts as durable.
-
-        After a process kill, those bytes may be only in the page cache.
-        """
+        """Set the positions of all segments. After the trusted segments, no byte counts as durable."""
         segments = self._log.segments
         assert 0 <= trusted <= len(segments), (trusted, len(segments))
         for number, segment in enumerate(segments):

@@ -231,7 +231,7 @@ class HAService:
             self.client = HAClient(store)
 
     def start(self) -> None:
-        """On a slave, start the client. Raises OSError if listening fails."""
+        """Listen for slaves. On a slave, start the client. Raises OSError if listening fails."""
         self._listener = self._network.listen(self._address)
         self._store.follow(self._wake)
         self._accepting = self._tasks.spawn("ha-accept", self._accept)

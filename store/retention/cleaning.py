@@ -7,10 +7,10 @@ durable.
 
 Reaction to disk usage:
 
-    used                                reaction
-    over disk_space_warning_level_ratio refuse puts until usage is below the next mark; delete at once
+    used                                   reaction
+    over disk_space_warning_level_ratio    refuse puts until usage is below the next mark; delete at once
     over disk_space_clean_forcibly_ratio   delete at once, regardless of age
-    over disk_max_used_space_ratio      delete expired segments at any hour
+    over disk_max_used_space_ratio         delete expired segments at any hour
 
 If the log uses several disks, the disk with the most free space counts. The disk of the queues counts separately.
 Source: RocketMQ CleanCommitLogService, isSpaceToDelete, CleanConsumeQueueService.
@@ -156,7 +156,6 @@ class CleanCommitLog:
     def _remove_first(self) -> bool:
         first, *others = self._log.segments
         assert others, "the last segment stays"
-        # Without durable queue entries, no file might contain the counters of the queues after a crash.
         if self._flush_queues.durable_to.get() < first.end_offset:
             self._flush_queues.hurry()
             return False
@@ -238,7 +237,7 @@ class CleanConsumeQueue:
     def remove_expired_queues(self) -> None:
         """Remove the queues without messages in the log. The next message of such a queue gets offset 0.
 
-        Kept are queues with a message that is not dispatched yet, and queues of delayed messages and transactions.
+        Queues with a message that is not dispatched yet, and queues of delayed messages and transactions, are kept.
         Raises OSError if a removal fails.
         """
         log_min_offset = self._log.min_offset

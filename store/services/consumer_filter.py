@@ -230,7 +230,7 @@ class ConsumerFilterManager:
 
 
 class SqlMessageFilter:
-    """Filter of pulls by one consumer's expression. A registered consumer's bit maps can skip records unread."""
+    """Filter of pulls by one consumer's expression."""
 
     def __init__(self, expression: SqlExpression, consumer: ConsumerFilterData | None = None) -> None:
         assert consumer is None or consumer.expression == expression, "the bit maps belong to the registered expression"

@@ -248,7 +248,7 @@ class TransactionalMessageCheckService(Service):
         return True
 
     def _has_expired(self, half: HalfMessage) -> bool:
-        """The half message may have expired since it was read, and its op too."""
+        """Return whether the half message, and possibly its op, has expired since it was read."""
         return half.record.physical_offset < self._store.min_phy_offset
 
     def _give_up(self, half: HalfMessage) -> bool:

@@ -170,7 +170,7 @@ class Decisions:
             return [half_offset for half_offset, op_offset in self._ops.items() if op_offset == _OWED]
 
     def clear(self) -> None:
-        """The half queue was created again and reuses its offsets."""
+        """Forget all: the half queue was created again and reuses its offsets."""
         with self.lock:
             self._ops.clear()
             self._put_back.clear()

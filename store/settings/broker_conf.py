@@ -110,7 +110,7 @@ class BrokerConf:
 
 
 def read_broker_conf(text: str, root: str) -> BrokerConf:
-    """`root` is the default of storePathRootDir. Raises ConfigError."""
+    """Parse a broker.conf. `root` is the default of storePathRootDir. Raises ConfigError."""
     values: dict[str, Any] = {}
     others: dict[str, str] = {}
     lines: dict[str, int] = {}

@@ -109,7 +109,7 @@ class Members:
         return list(self._members)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Numbers and booleans become their literals; objects and lists become JSON."""
+        """Return a string. Numbers and booleans become their literals; objects and lists become JSON."""
         return self._converted(name, _text_of, "a text", default)
 
     def optional_text(self, name: str) -> str | None:
@@ -121,7 +121,7 @@ class Members:
         return {name: text for name, text in texts.items() if text is not None}
 
     def integer(self, name: str, default: int | None = None, *, bits: int = 64) -> int:
-        """Fractions are truncated; true is 1 and false is 0."""
+        """Return an integer. Fractions are truncated; true is 1 and false is 0."""
         expected = f"an integer of {bits} bits"
         value = self._converted(name, integer_of, expected, default)
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -129,7 +129,7 @@ class Members:
         return value
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
-        """The number 1 is true, and any other number is false."""
+        """Return a boolean. The number 1 is true, and any other number is false."""
         return self._converted(name, boolean_of, "true or false", default)
 
     def choice(self, name: str, choices: Sequence[str], default: str, other: str | None = None) -> str:
@@ -152,7 +152,7 @@ class Members:
         return self._sub(name, self._of_type(name, dict, "an object", {}))
 
     def objects(self, name: str, most: int) -> Iterator["Members"]:
-        """The member is a list of at most `most` objects, or a single object, or missing."""
+        """Yield the objects of a list with at most `most` objects, or a single object, or none if missing."""
         found = self._found(name)
         values = [found] if isinstance(found, dict) else self._of_type(name, list, "a list", [])
         if len(values) > most:
@@ -163,7 +163,7 @@ class Members:
             yield self._sub(f"{name}[{at}]", value)
 
     def table(self) -> Iterator[tuple[str, "Members"]]:
-        """All members must be objects."""
+        """Yield name and object of each member. All members must be objects."""
         for name, value in self._members.items():
             if not isinstance(value, dict):
                 raise self._error(name, "an object", value)
