@@ -2,7 +2,7 @@
 
 A simulation can also force some branches whose condition is false, if a correct store may take the branch at any time
 (FoundationDB's BUGGIFY). Like FoundationDB's probes and rust-analyzer's cov-mark, a mark is inside the branch that it
-describes. Without a collector it costs one `if`.
+describes. Without a collector a mark costs one `if`.
 """
 
 from collections import Counter

@@ -1,8 +1,7 @@
 """Log time: the clock for store times and delayed delivery. It never stops.
 
-If the wall clock shows an earlier time than the last record, log time advances at half speed until the wall clock has
-reached it. Otherwise it is the wall-clock time. The wall clock is earlier if it was set back, or if a record has a
-corrupt store time in the future. So a message is never delivered before its delay, and always within twice its delay.
+Log time is normally the wall-clock time. If the wall clock was set back, or a record has a corrupt store time in the
+future, log time advances at half speed until the wall clock has reached it. So a message is never delivered before its delay, and always within twice its delay.
 """
 
 from ..marks import hit

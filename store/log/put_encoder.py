@@ -21,9 +21,9 @@ from ..formats.messages import Message, MessageBatch, PutMessageStatus, is_stora
 from ..formats.redirect import DELAY_MARK, redirection
 
 _NO_RECORD = (CorruptFileError, InvalidMessageError, UnicodeEncodeError, struct.error)
-"""A message does not fit into a record, for example because of a lone surrogate or a too large number.
+"""The encoders raise these if a message does not fit into a record, for example because of a too large number.
 
-The encoders raise these, because separate checks would slow down every put.
+Separate checks would slow down every put.
 """
 _QUEUE_ID_MAX = 0x7FFFFFFF
 _HOST_FLAGS = {

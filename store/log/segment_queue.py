@@ -329,7 +329,7 @@ class SegmentQueue:
         for index, error in self._find_irregular_files(bases):
             if all(self.is_expendable(base) for base in bases[index:]):
                 hit("half-made files removed")
-                self.lost_data = not all(self._is_all_zero_or_empty(self.path(base)) for base in bases[index:])
+                self.lost_data = not all(self._is_all_zero(self.path(base)) for base in bases[index:])
                 if self.lost_data and before_loss is not None:
                     before_loss()
                 for base in reversed(bases[index:]):
@@ -379,7 +379,7 @@ class SegmentQueue:
         Such a pair exists if an interrupted creation was repeated in another directory.
         """
         for empty, other in ((second, first), (first, second)):
-            if self._is_all_zero_or_empty(empty):
+            if self._is_all_zero(empty):
                 self._remove(empty)
                 return other
         raise CorruptFileError(second, 0, "file name", "a name that no other directory has", f"{first} too")
@@ -405,7 +405,7 @@ class SegmentQueue:
 
     def is_expendable(self, base_offset: int) -> bool:
         """Return whether a file has at most segment_bytes, all zero, and may be removed."""
-        return self._is_all_zero_or_empty(self.path(base_offset))
+        return self._is_all_zero(self.path(base_offset))
 
     def can_extend(self, base_offset: int) -> bool:
         """Return whether `load` may extend a short file with zeros. Recovery must write the missing part."""
@@ -415,7 +415,7 @@ class SegmentQueue:
         status = self._world.files.status(self.path(base_offset))
         return 0 if status is None else status.size_bytes
 
-    def _is_all_zero_or_empty(self, path: str) -> bool:
+    def _is_all_zero(self, path: str) -> bool:
         status = self._world.files.status(path)
         if status is None or status.is_directory or status.size_bytes > self.segment_bytes:
             return False

@@ -26,8 +26,7 @@ from ..world import World
 from .consume_queue_ext import ConsumeQueueExt
 
 GAP_ENTRIES_MAX = 4096
-"""Permitted number of missing queue offsets between two records, even if fewer records fit into the log between them.
-"""
+"""Permitted number of missing queue offsets between two records, even if the log between them is shorter."""
 _HOLE_ENTRIES_MAX = 1024
 
 
@@ -48,9 +47,7 @@ class QueueSegments(SegmentQueue):
 
         A file is short if it was damaged or `mappedFileSizeConsumeQueue` was increased.
         """
-        return 0 < self._size_of(base_offset) < self.segment_bytes and not self._is_all_zero_or_empty(
-            self.path(base_offset)
-        )
+        return 0 < self._size_of(base_offset) < self.segment_bytes and not self._is_all_zero(self.path(base_offset))
 
     def require_fit(self) -> None:
         """Raise CorruptFileError for a too long file, before the load changes any file."""
@@ -178,9 +175,7 @@ class ConsumeQueue:
         """Append blank entries. An empty queue then begins at queue_offset."""
         logic_offset = queue_offset * ENTRY_BYTES
         if self.min_offset >= self.max_offset:
-            self.min_logic_offset = (
-                logic_offset  # before the entries, so that no reader regards blank entries as messages
-            )
+            self.min_logic_offset = logic_offset  # first: no reader may regard blank entries as messages
         if not self.queue.segments:
             self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
         following = self.max_offset

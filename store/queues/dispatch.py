@@ -86,7 +86,7 @@ class DispatchService(Service):
         """
         self.last_error: StoreError | OSError | None = None
         self.passed_over: CorruptFileError | None = None
-        """The queueOffset of the last skipped record is impossible."""
+        """Why dispatch skipped the last record with an impossible queueOffset."""
         self.passed_over_count = 0
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
         """Called in this order for every record, including records that are added to no queue."""

@@ -43,7 +43,7 @@ _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "Y": True, "N"
 _NO_VALUE = ("", "null", "NULL")
 """Fastjson reads these strings as a missing number or boolean."""
 _DIGITS_MAX = 20
-"""More than any 64-bit integer has. Checked before a huge exponent would be expanded."""
+"""A 64-bit integer has fewer digits. Checked before a huge exponent would be expanded."""
 
 
 def decode_fastjson(raw: bytes, *, file: str, offset: int = 0) -> dict[str, Any]:
