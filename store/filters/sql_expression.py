@@ -26,7 +26,7 @@ _UNLIKE = -1
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)", re.ASCII)
 
 Value = str | bool | int | float | None
-"""None is unknown."""
+"""None means unknown."""
 
 _ORDERS: Mapping[str, Callable[[int], bool]] = {
     "<": lambda order: order < 0,
@@ -112,7 +112,7 @@ class SqlNode(NamedTuple):
 
 
 def constant(value: Value) -> SqlNode:
-    """None is NULL."""
+    """Build a constant. None means NULL."""
     kind = PartKind.BOOLEAN_CONSTANT if value is None or isinstance(value, bool) else PartKind.CONSTANT
     return SqlNode(kind, lambda _: value, value=value)
 

@@ -374,7 +374,7 @@ class ArrivalNotifier:
         self._listeners: tuple[tuple[MessageArrivingListener, Awaits], ...] = ()
 
     def append(self, listener: MessageArrivingListener, awaits: Awaits = _always) -> None:
-        """Add a listener. Does nothing on a slave. Listeners are not called while long polling is off.
+        """Add a listener. No effect on a slave. Listeners are not called while long polling is off.
 
         `awaits` is called once per batch and queue. The listener may be called even if it returns False.
         """

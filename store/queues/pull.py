@@ -247,7 +247,7 @@ def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, tim
 
 
 def _stored_ms(commit_log: CommitLog, segment: Segment, at: int, log_min: int, log_limit: int) -> int | None:
-    """Return _GONE if retention removed the record, None if there is none."""
+    """Return _GONE if retention removed the record, None if the record is missing."""
     entry = decode_entry(segment.file.view(at, at + ENTRY_BYTES), 0)
     if not is_valid(entry):
         return None

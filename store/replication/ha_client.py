@@ -108,7 +108,7 @@ class HAClient(Service):
         with self._lock:
             self._connection = connection
         try:
-            # `shutdown` or a new master may have come before `_connection` was set. Then nobody else closes it.
+            # A `shutdown` or new master before `_connection` was set did not close the connection.
             if not self.is_stopping and address == self.master_address:
                 self._receive_stream(connection, replica)
         except DivergedError as error:

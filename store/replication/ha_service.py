@@ -178,7 +178,7 @@ class HAConnection:
             raise
 
     def _send_next(self) -> bool:
-        """Return False if there is nothing to send."""
+        """Return False if no byte can be sent now."""
         at = self._sent.get()
         limit = self._readable_limit()
         if at >= limit:

@@ -123,7 +123,8 @@ class TransactionalMessageService:
     def commit(self, request: EndTransaction) -> EndTransactionResult:
         """Store the message of a half message in its topic, then end the half message.
 
-        Raises StoreNotReadableError if the store is not readable, as `rollback` does. Then nothing is decided.
+        Raises StoreNotReadableError if the store is not readable, as `rollback` does; the half message then stays
+        undecided.
         """
         half = self._claimed(request)
         if isinstance(half, EndTransactionStatus):
