@@ -102,7 +102,7 @@ class Poller(Protocol):
         """Make the current or next wait return."""
 
     def close(self) -> None:
-        """Stop watching all objects. They stay open."""
+        """Stop watching all objects. The objects stay open."""
 
 
 class Network(Protocol):

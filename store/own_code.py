@@ -13,7 +13,7 @@ from .world import Files as StoreFiles
 
 
 class File(Protocol):
-    """An open file descriptor. It refers to the same file after a rename."""
+    """An open file descriptor, which refers to the same file after a rename."""
 
     path: str
     """The path when the file was opened."""

@@ -28,7 +28,7 @@ class SideFile:
         self.damage: CorruptFileError | None = None
         """Why the last `load` could not use the current version."""
         self._is_damaged = False
-        """Whether the file under the main name is damaged. It is renamed before a new version gets the name."""
+        """Whether the file under the main name is damaged and must be renamed before the next version."""
         self._files = files
         self._directory = directory_of(path)
         self._content: bytes | None = None
@@ -87,7 +87,7 @@ class SideFile:
             self.damage = CorruptFileError(self.path, 0, "file", "a file", f"nothing; a damaged version is {kept}")
 
     def _read(self, path: str, parse: Callable[[bytes, str], Value]) -> tuple[bytes | None, Value | None]:
-        """Make one version durable. Return its bytes and the parsed value; None for both if it is missing or empty."""
+        """Make one version durable. Return the bytes and the parsed value, or None for a missing or empty file."""
         status = self._files.status(path)
         if status is None or status.size_bytes == 0:  # a crash can keep a new name and lose the size
             return None, None

@@ -17,10 +17,10 @@ class Clock(Protocol):
     """Two clocks: one for timestamps, one for durations."""
 
     def now_ms(self) -> int:
-        """Return the wall clock in ms since 1970. It may step back."""
+        """Return the wall clock in ms since 1970, which may step back."""
 
     def monotonic_ns(self) -> int:
-        """Return ns since some fixed time. It never steps back."""
+        """Return ns since some fixed time, which never step back."""
 
     def utc_offset_ms(self) -> int:
         """Return local time minus UTC. The hours of `deleteWhen` and index file names are in local time."""
@@ -150,7 +150,7 @@ class DiskSpace(Protocol):
 
 
 class FileLock(Protocol):
-    """An exclusive lock on a file. It ends with its process."""
+    """An exclusive lock on a file. The end of the process releases the lock."""
 
     def release(self) -> None:
         """Release the lock."""

@@ -68,7 +68,7 @@ class ScheduleMessageService(Service):
         self.last_answer = PutMessageStatus.PUT_OK
         """Status of the last put of a copy. A refused copy is retried, and its level waits for it."""
         self.last_error: StoreError | OSError | None = None
-        """Last error of a delivery or of persisting. Both are retried."""
+        """Last error of a delivery or of persisting; both are retried."""
         self.file = SideFile(world.files, f"{config.config_directory}/delayOffset.json")
         self._config = config
         self._commit_log = commit_log

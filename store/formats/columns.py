@@ -2,7 +2,7 @@
 
 If the C core was built, it replaces a Python loop over `scan_records`. The core stops before each record that is not
 plain, as defined in native/scan.c. `scan_records` then decodes that record or reports its error, and the core
-continues after it. Both ways find the same records.
+continues after it. Both find the same records.
 
 A table contains equally long columns of native 64-bit integers, one column after the other. numpy can read it without
 a copy: `numpy.frombuffer(table, numpy.int64).reshape(len(COLUMNS), -1)`.

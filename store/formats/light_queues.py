@@ -95,7 +95,7 @@ def without_offsets(properties: bytes) -> bytes:
 
 @dataclass(slots=True)
 class LightPut:
-    """A message for light queues. It is encoded under the put lock, after its queue offsets are assigned."""
+    """A message for light queues, encoded under the put lock after its queue offsets are assigned."""
 
     keys: tuple[QueueKey, ...]
     """The light queues in the order of the property. A queue may occur twice."""

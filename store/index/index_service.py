@@ -49,8 +49,8 @@ class IndexFiles:
     def load(self) -> list[CorruptFileError]:
         """Map all index files. Returns an error for each other directory entry; these are ignored.
 
-        A file of a different length is unreadable and also in the result; `keep` removes it later. It was created
-        with other settings, or a crash interrupted its creation.
+        A file of a different length is unreadable and also in the result; `keep` removes it later. Causes: other settings,
+        or a crash during the creation.
         """
         files = self._world.files
         odd: list[CorruptFileError] = []
@@ -82,7 +82,7 @@ class IndexFiles:
     def create(self) -> IndexFile:
         """Create the next file. The file and its name are not durable yet.
 
-        Its name is the local time, but at least 1 ms later than the newest name, because clock or time zone may step
+        The name is the local time, but at least 1 ms later than the newest name, because clock or time zone may step
         back. Raises OSError if the disk fails, or for a name after the year 99999.
         """
         files = self._world.files
@@ -140,7 +140,7 @@ class IndexFiles:
     def durable_timestamp_ms(self) -> int:
         """A store time such that every full file that ends by then is durable, even if later files become full.
 
-        It is 1 ms before the end of the last durable file, because the next file may end in the same millisecond.
+        The time is 1 ms before the end of the last durable file, because the next file may end in the same millisecond.
         """
         durable_ms = 0
         for file in self.files:
@@ -255,7 +255,7 @@ class IndexService:
             self._keys += 1
 
     def put_plain(self, plain: PlainRecords) -> None:
-        """Add a batch. After an OSError the caller must retry, with the batch or single records."""
+        """Add the keys of a batch. After an OSError the caller must retry, with the batch or single records."""
         offsets = plain.key_column("physical_offset")
         begin = bisect_left(offsets, self._offset)
         if begin < len(offsets) and offsets[begin] == self._offset:

@@ -142,8 +142,8 @@ class AllocateMappedFileService(Service):
     def take(self, base_offset: int) -> Segment | None:
         """Return the segment at base_offset and request the following one. The preceding segment must be full.
 
-        Returns None if the creation failed, if a required buffer is not free, or after 5 s. A later call can then
-        return it.
+        Returns None if the creation failed, if a required buffer is not free, or after 5 s. In the last case
+        a later call can return the segment.
         """
         if self.warm_up is not None:
             self.warm_up.unlock_later(base_offset - self._queue.segment_bytes)

@@ -1,4 +1,4 @@
-"""Log time: the clock for store times and delayed delivery. It never stops.
+"""Log time: the clock for store times and delayed delivery, which never stops.
 
 Log time is normally the wall-clock time. If the wall clock was set back, or a record has a corrupt store time in the
 future, log time advances at half speed until the wall clock has reached it. So a message is never delivered before its

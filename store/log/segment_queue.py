@@ -162,7 +162,7 @@ class SegmentQueue:
 
     @property
     def min_offset(self) -> int:
-        """-1 if the queue has no segment."""
+        """First offset, -1 if the queue has no segment."""
         segments = self.segments
         return segments[0].base_offset if segments else -1
 

@@ -21,7 +21,7 @@ _NOTHING = memoryview(b"")
 
 
 class TransientStorePool:
-    """Equally large buffers. They are not cleared, because a commit writes only appended bytes.
+    """Equally large buffers, which are not cleared, because a commit writes only appended bytes.
 
     Invariant: each buffer belongs to one segment or is free; the pool never contains more buffers than it created.
     """

@@ -27,7 +27,7 @@ from ..world import World
 
 
 class ExtSegments(SegmentQueue):
-    """The files of one extension. Damage in them never prevents a start, because entries can do without units."""
+    """The files of one extension. Damaged files never prevent a start, because entries can do without units."""
 
     def is_stray(self, path: str) -> bool:
         return True

@@ -53,7 +53,7 @@ class _Doubted(NamedTuple):
 
 
 class SkippedRanges:
-    """Parts of the log that are unreadable because of damage. Their records are known only from queue entries."""
+    """Parts of the log that are unreadable because of damage. Records there are known only from queue entries."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -138,7 +138,7 @@ class QueueReplay:
         """Whether unchanged entries are written too, because they may not be on the disk."""
         self.misplaced: list[Misplaced] = []
         self.lacks_room: OSError | None = None
-        """The disk is full. No further entry is written."""
+        """Error of a full disk. After this error no entry is written."""
         self._doubted: _Doubted | None = None
         self._skipped = skipped
         self._pending = bytearray()

@@ -1,7 +1,7 @@
 """Replica log: verifies a master's log stream and appends it to a slave's log.
 
-The stream has no epoch and no checksum, so the slave verifies the records. It requests its own last record from the
-master and compares the bytes. If that record is not durable, the slave requests an earlier position. The record
+The stream has no epoch and no checksum, so the slave verifies the records. The slave requests its own last record from
+the master and compares the bytes. If that record is not durable, the slave requests an earlier position. The record
 contains its offset, its store time and the message, so a master with the same record has the same log up to there.
 Later records pass the checks of recovery (sizes, magic, physicalOffset, body CRC, torn topic or properties), and only
 complete records are appended. If a connection ends within a record, the slave requests it again.
@@ -179,7 +179,7 @@ class ReplicaLog:
             raise DivergedError(base_offset + error.offset, expected, found) from error
 
     def _reset_pending(self, end_offset: int) -> None:
-        """Start with padding from the sector's start to the log's end."""
+        """Replace the pending bytes by padding from the sector's start to the log's end."""
         self._padding = end_offset % self._log.segment_bytes % SECTOR_BYTES
         self._pending = bytearray(self._padding)
 

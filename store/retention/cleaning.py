@@ -1,6 +1,6 @@
 """Retention service: removes expired log segments, then queue and index files.
 
-It removes messages whether they were consumed or not. Even if the disk is full, a segment is removed only after it is
+Messages are removed whether they were consumed or not. Even if the disk is full, a segment is removed only after it is
 durable and dispatched and the queue entries of its records are durable: without these entries recovery could not
 restore the counters of the queues. Queue and index files are removed only after the removal of their records is
 durable.
@@ -317,7 +317,7 @@ class RetentionService(Service):
         super().start()
 
     def delete_manually(self) -> None:
-        """Start a pass. It and some later passes delete expired segments at any hour (RocketMQ's admin command)."""
+        """Start a pass. This and some later passes delete expired segments at any hour (RocketMQ's admin command)."""
         self.log.delete_manually()
         self._clean_ns = 0
         self.wake()

@@ -243,7 +243,7 @@ class SqlMessageFilter:
 
     @classmethod
     def parse(cls, expression: str) -> "SqlMessageFilter":
-        """Raise FilterExpressionError if the expression is invalid. It need not be registered."""
+        """Parse an expression, which need not be registered. Raises FilterExpressionError."""
         return cls(SqlExpression.parse(expression))
 
     @property

@@ -56,7 +56,7 @@ class ConsumerOffsetManager(Service):
             self._offsets, self._light_offsets = loaded or ({}, {})
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Set the offset of the group's next message. It may be lower than the old one."""
+        """Set the offset of the group's next message, which may be lower than the old offset."""
         key = f"{topic}{_SEPARATOR}{group}"
         with self._lock:
             if self._is_light(group):

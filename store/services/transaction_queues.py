@@ -29,8 +29,8 @@ class PulledPlace(NamedTuple):
 def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
     """Yield the messages of a queue between two queue offsets, or up to the end of the queue.
 
-    A queue can skip offsets, so a pull can return messages after `end`. They are left out: the check has just put
-    them back, and would miss their decisions.
+    A queue can skip offsets, so a pull can return messages after `end`. These messages are left out: the check has
+    just put them back, and would miss their decisions.
 
     If the pull's next offset is not after its offset, the iteration ends. The caller handles that case.
     """

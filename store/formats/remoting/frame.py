@@ -42,7 +42,7 @@ LENGTH_FIELD = "length"
 
 
 def frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0) -> int:
-    """Return the size of the frame at `at`. Its first LENGTH_BYTES bytes must exist.
+    """Return the size of the frame at `at`. The first LENGTH_BYTES bytes must exist.
 
     The view begins at `offset` of the file. Raises CorruptFileError for an impossible length of the frame, or of its
     header if the view contains that length.
