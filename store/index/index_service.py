@@ -49,8 +49,8 @@ class IndexFiles:
     def load(self) -> list[CorruptFileError]:
         """Map all index files. Returns an error for each other directory entry; these are ignored.
 
-        A file of a different length is unreadable and also in the result; `keep` removes it later. Causes: other settings,
-        or a crash during the creation.
+        A file of a different length is unreadable and also in the result; `keep` removes it later. Causes: other
+        settings, or a crash during the creation.
         """
         files = self._world.files
         odd: list[CorruptFileError] = []

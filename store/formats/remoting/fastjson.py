@@ -13,7 +13,8 @@ r"""Fastjson dialect: reads the JSON of RocketMQ headers and bodies.
 If a name occurs twice in an object, the last member counts. Fastjson also converts values between types, for example a
 number to a string. Clients in C++, PHP and Python need this for numbers and booleans. Fastjson also accepts `new
 Date(1)`, `Set[1]`, hex strings, and floats with a suffix. No client writes these. This reader refuses them, unpaired
-surrogates, bytes that are not UTF-8, integers out of range, and nesting deeper than DEPTH_MAX. Source: fastjson 1.2.69 JSONScanner, DefaultJSONParser, TypeUtils; `tests/golden/fastjson` has its own answers.
+surrogates, bytes that are not UTF-8, integers out of range, and nesting deeper than DEPTH_MAX. Source:
+fastjson 1.2.69 JSONScanner, DefaultJSONParser, TypeUtils; `tests/golden/fastjson` has its own answers.
 """
 
 import re
