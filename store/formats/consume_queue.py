@@ -120,7 +120,9 @@ def is_ext_address(tags_code: int) -> bool:
 
 
 def address_of(offset: int) -> int:
-    """>>> address_of(0)
+    """Return the address of the unit at an offset.
+
+    >>> address_of(0)
     -9223372036854775808
     """
     assert 0 <= offset <= OFFSET_MAX, offset
