@@ -1,6 +1,6 @@
 """HDFS for pyarrow: adapts a client that needs neither Java nor `libhdfs`.
 
-It reads Hadoop's settings from the directory HADOOP_CONF_DIR.
+The client reads Hadoop's settings from the directory HADOOP_CONF_DIR.
 """
 
 import errno
@@ -15,10 +15,7 @@ from pyarrow import fs
 
 
 def open_hdfs(uri: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system and path of a URI hdfs://… or viewfs://….
-
-    Raises ValueError for an unusable URI.
-    """
+    """Return the file system and path of hdfs://… or viewfs://…. Raises ValueError for an unusable URI."""
     parts = urlsplit(uri)
     if parts.query:
         raise ValueError(f"{uri}: HDFS is set up in HADOOP_CONF_DIR, not by ?{parts.query}")
@@ -33,8 +30,8 @@ def open_hdfs(uri: str) -> tuple[fs.FileSystem, str]:
 def _connected(scheme: str, name: str, process: int) -> "_Hdfs":
     """Return this process's client for a name node, a name service or a mount table.
 
-    A client has threads, and waits for them when it is freed. A fork does not copy them. So `process` is part of the
-    cache key: each child gets a new client, and the cached client of the parent is never freed in the child.
+    Freeing a client waits for its threads, which a fork does not copy. With `process` in the cache key each child makes
+    a new client and never frees the parent's.
     """
     # The default, 15 attempts, takes 3 minutes. It is for a second name node, which only a settings file can define.
     settings = {} if "HADOOP_CONF_DIR" in os.environ else {"dfs.client.failover.max.attempts": "3"}
@@ -51,11 +48,9 @@ class _Hdfs(HdfsFileSystem):
         self.client = _NameNode(self.client, f"{self.protocol}://{self.host}")  # type: ignore[assignment]
 
     def mv(self, path1: str, path2: str, **_: Any) -> None:
-        """Rename a file atomically, replacing the target."""
         super().mv(path1, path2, overwrite=True)
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
-        """Return the facts of a file or directory."""
         return _timed(super().info(path, **options))
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
@@ -73,7 +68,7 @@ def _timed(info: dict[str, Any]) -> dict[str, Any]:
 
 
 class _NameNode:
-    """A name node whose errors become OSErrors with the place in the message."""
+    """Turns errors of a name node into OSErrors with the place in the message."""
 
     def __init__(self, client: Any, place: str) -> None:
         self._client = client

@@ -4,10 +4,9 @@ A file written through `whole_file` appears complete or not at all:
 
     this machine    the bytes are synced, the file is renamed over the target, then the directory is synced: durable
                     when the call returns
-    object stores   one call uploads all bytes, and the object appears after the upload. Nothing is renamed, because
-                    that would copy, and a stream closed by an error would leave half an object
-    HDFS            the file is closed, then renamed over the target atomically by the name node. Its durability
-                    depends on the file system
+    object stores   one call uploads all bytes, then the object appears. A rename would copy the object, and a stream
+                    closed by an error would leave half an object
+    HDFS            the file is closed, then renamed over the target atomically. Its durability depends on HDFS
 """
 
 import re
@@ -27,7 +26,7 @@ _ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
 def open_place(place: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system and path of a place. Raises ValueError or OSError for a URI that cannot be opened."""
+    """Return the file system and path of a place. Raises ValueError or OSError for an unusable URI."""
     scheme, _, rest = place.partition("://")
     if rest and scheme in _HADOOP_S3:
         raise ValueError(f"{place}: expected s3://{rest}, found {scheme}://, the scheme of Hadoop's own client")
@@ -50,10 +49,9 @@ def is_object_store(place: str) -> bool:
 
 
 def make_directory(system: fs.FileSystem, path: str, *, below: str = "") -> None:
-    """Create a directory and its missing parents.
+    """Create a directory and its missing parents, durably on this machine.
 
-    On this machine the names are durable on return. below: a parent whose name is already durable; only the levels
-    below it are synced.
+    below: a parent whose name is already durable; only levels below it are synced.
     """
     if is_local(system):
         kept_files.make_kept_directory(path, below)
@@ -71,7 +69,7 @@ def sync_names(system: fs.FileSystem, directory: str) -> None:
 def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
     """Yield a stream whose bytes replace the file at a path if the block ends without an error.
 
-    For an object store all bytes are kept in memory until the end of the block.
+    For an object store the bytes are kept in memory until the end of the block.
     """
     if system.type_name.removeprefix("py::") in _OBJECT_STORES:
         buffer = BytesIO()
@@ -99,8 +97,7 @@ def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
 def streamed_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
     """Yield a stream for a long file, as `whole_file` does, but with little memory for object stores too.
 
-    If the block raises, an object store may keep a partial object. The caller must store elsewhere whether the object
-    is complete.
+    If the block raises, an object store may keep a partial object, so the caller must record completeness elsewhere.
     """
     if system.type_name.removeprefix("py::") in _OBJECT_STORES:
         with system.open_output_stream(path) as stream:
@@ -111,5 +108,5 @@ def streamed_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
 
 
 def is_aside(name: str) -> bool:
-    """Return whether a name is one that `whole_file` uses for temporary files."""
+    """Return whether `whole_file` uses this name for a temporary file."""
     return _ASIDE.fullmatch(name) is not None

@@ -33,7 +33,6 @@ _ASKED_FOR = ("scenarios", "first", "last", "disk", "policy", "mutant")
 
 
 def analyze_sweeps(asked: AnalyzeOptions) -> NoReturn:
-    """Analyse the sweeps that a command line names; write and print the tables."""
     if asked.master == IN_PROCESS:
         raise typer.BadParameter("analyses are done by Spark; local[1] is one thread", param_hint="--master")
     try:

@@ -93,7 +93,7 @@ from ..sweep.table import Table
 from .object_rows import rows_by_arrow
 
 _RUN = ("scenario", "seed", "mutant", "disk", "policy", "digest")
-"""Columns that identify a run: a seed with a requested disk is a different run from the seed alone."""
+"""Identify a run: a seed with a requested disk is a different run from the seed alone."""
 _RATES_BY = ("mutant", "scenario", "disk", "policy")
 _LATENCY_BY = ("sync_flush", "disk", "producers")
 _COVERAGE = pa.schema(
@@ -117,7 +117,7 @@ MUTANTS = pa.schema(
 
 
 class NoSweepError(Exception):
-    """A place without readable rows of a sweep."""
+    """A place has no readable rows of a sweep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +127,10 @@ class Sweep:
     place: str
     begun: Begun
     files: RowFiles
-    """The row files of the sweep. Only complete files are read."""
 
 
 def sweep_at(place: str) -> Sweep:
-    """Return the sweep at a place. Raises NoSweepError if it has no complete row file."""
+    """Raises NoSweepError if the place has no complete row file."""
     table = Table(place)
     try:
         begun = table.begun()
@@ -147,7 +146,7 @@ def sweep_at(place: str) -> Sweep:
 
 
 def rows_of(spark: SparkSession, sweeps: list[Sweep], *, once_a_code: bool = False) -> DataFrame:
-    """Return the rows of one or more sweeps, with the columns of `sweep.rows`.
+    """Return the rows of several sweeps, with the columns of `sweep.rows`.
 
     once_a_code: keep one row of a run for each version of the code that ran it, instead of one row in all.
     """
@@ -174,7 +173,7 @@ def _read(spark: SparkSession, sweep: Sweep) -> DataFrame:
 
 
 def analysed(rows: DataFrame) -> dict[str, pa.Table]:
-    """Return all tables of the rows. The result does not depend on Spark's partitions."""
+    """Return all tables. The result does not depend on Spark's partitions."""
     by_scenario = detections(rows)
     return {
         "pass_rates": _pass_rates(rows),
@@ -187,7 +186,7 @@ def analysed(rows: DataFrame) -> dict[str, pa.Table]:
 
 
 def write_tables(tables: dict[str, pa.Table], directory: Path) -> list[Path]:
-    """Write each table to the file NAME.parquet in a directory, which is created if missing; return the files."""
+    """Write each table to NAME.parquet in a directory, which is created if missing; return the files."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, table in tables.items():
@@ -202,7 +201,6 @@ def never(table: pa.Table, what: str) -> list[str]:
 
 
 def _pass_rates(rows: DataFrame) -> pa.Table:
-    """Return the table of pass rates, in the order of its first four columns, null first."""
     outcome = fn.col("outcome")
     rates = (
         rows.groupBy(*_RATES_BY)
@@ -230,7 +228,6 @@ def with_bounds(rates: pa.Table) -> pa.Table:
 
 
 def _coverage(rows: DataFrame) -> pa.Table:
-    """Return the table of coverage: faults, marks, then causes of death, each sorted by name."""
     counts = [
         *((_what(name), name, times, seeds) for name, times, seeds in _sums(rows, "injected")),
         *(("mark", name, times, seeds) for name, times, seeds in _sums(rows, "marks")),
@@ -279,7 +276,6 @@ def _sums(rows: DataFrame, column: str) -> list[tuple[str, int, int]]:
 
 
 def _put_latency(rows: DataFrame) -> pa.Table:
-    """Return the table of put latency, in the order of its first three columns."""
     merged = (
         rows.filter(fn.col("mutant").isNull())
         .select(*_LATENCY_BY, fn.inline("put_latency"))
@@ -308,7 +304,7 @@ def detections(rows: DataFrame) -> pa.Table:
 
 
 def mutants(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
-    """Return the table of mutants. by_scenario: the table of detections."""
+    """by_scenario: the table of detections."""
     found = _until_found(rows, ("mutant",), ("seed", "scenario")).toArrow().to_pylist()
     of_scenarios = groupby(by_scenario.to_pylist(), key=lambda row: row["mutant"])
     summed = {mutant: _over_scenarios(list(group)) for mutant, group in of_scenarios}
@@ -317,7 +313,7 @@ def mutants(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
 
 
 def _until_found(rows: DataFrame, by: tuple[str, ...], order: tuple[str, ...]) -> DataFrame:
-    """Return the seeds and seconds of each group up to its first row with a violation, in the given order."""
+    """Count the seeds and seconds of each group up to its first row with a violation, in the given order."""
     rows = rows.filter(fn.col("mutant").isNotNull()).withColumn("place", fn.struct(*order))
     first = (
         rows.filter(fn.col("outcome") == "violated")

@@ -17,7 +17,7 @@ from ..sweep.rows import SCHEMA
 
 
 def rows_by_arrow(spark: SparkSession, place: str, names: Sequence[str]) -> DataFrame:
-    """Return the rows of the named files of a sweep, one task per file."""
+    """Read the named files of a sweep, one task per file."""
     spark.dataSource.register(_ObjectRows)
     return spark.read.format(_ObjectRows.name()).option("files", "\n".join(names)).load(place)
 

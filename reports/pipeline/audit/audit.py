@@ -1,8 +1,7 @@
 """Audit: runs the checks of `verify` as tasks of an engine, near the data.
 
-The code of the checks is the same, so the findings and their order equal those of `tornlog verify`. Each task checks
-parts of the log, of the queues or of the index. This module joins the results. That takes little memory if records and
-entries agree: see `verify_log`.
+The findings and their order equal those of `tornlog verify`. Each task checks parts of the log, of the queues or of
+the index, and this module joins the results.
 """
 
 from collections import Counter
@@ -25,7 +24,7 @@ from .engine_spread import EngineSpread
 from .place_files import files_at
 
 _SPLIT_BYTES = 1 << 30
-"""Segment bytes per part: half a second of work. Segments that are copied before reading are not divided."""
+"""Segment bytes per part: half a second of work. A segment that is copied before reading is one part."""
 SCHEMA = pa.schema(
     [("promise", pa.string()), ("file", pa.string()), ("offset", pa.int64())]
     + [(name, pa.string()) for name in ("field", "expected", "found")]
@@ -36,10 +35,10 @@ _FILE = "findings.parquet"
 def audit(
     engine: Engine, place: str, geometry: Geometry | None = None, advance: Callable[[int], None] = lambda read: None
 ) -> Verification:
-    """Verify the store in a place; advance is called with the number of log bytes checked so far.
+    """Verify the store in a place; `advance` gets the number of log bytes checked so far.
 
-    Log paths in `geometry` may be URIs too. Raises FileNotFoundError if there is no store, OSError if a file cannot be
-    read.
+    Log paths in `geometry` may be URIs too. Raises FileNotFoundError if there is no store, OSError if a file is
+    unreadable.
     """
     geometry = geometry or Geometry()
     directory = StoreDirectory(place, geometry.commit_log_paths)
@@ -56,7 +55,7 @@ def audit(
 def some_of(violations: Sequence[DirectoryViolation], limit: int) -> list[DirectoryViolation]:
     """Return at most `limit` violations in order, with an equal share for each promise.
 
-    One corrupt record may cause hundreds of violations of one promise, which must not hide violations of others.
+    One corrupt record may break one promise hundreds of times, which must not hide other broken promises.
     """
     ranks, seen = list[tuple[int, int]](), Counter[str]()
     for position, violation in enumerate(violations):
@@ -70,7 +69,7 @@ def fields_of_violation(violation: DirectoryViolation) -> dict[str, Any]:
 
 
 def leave_all(violations: Sequence[DirectoryViolation], place: str) -> None:
-    """Write all violations to a Parquet file in a directory, replacing the file of an earlier audit."""
+    """Write all violations to a Parquet file, replacing that of an earlier audit."""
     table = pa.Table.from_pylist([fields_of_violation(violation) for violation in violations], SCHEMA)
     raw = BytesIO()
     pq.write_table(table, raw)

@@ -1,7 +1,7 @@
-"""Engine spread: submits the parts of a store to an engine, several short parts at a time.
+"""Engine spread: submits the parts of a store to an engine in bundles.
 
-A Spark task has an overhead of about 30 ms, and a job has the same. Checking a queue file takes less. So a task gets a
-bundle of parts, and the duration of earlier bundles sets the size of the next.
+A Spark task and a Spark job each cost about 30 ms, more than the check of a queue file. The duration of earlier
+bundles sets the size of the next.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,18 +16,18 @@ from ..spark.engine import Engine
 from .place_files import files_at
 
 _BUNDLE_SECONDS = 0.5
-"""Target duration of a bundle. A part that takes longer forms a bundle alone."""
+"""Target duration of a bundle."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgementAt(Generic[Item, Result]):
-    """A check of parts of the store in a place; a task calls it."""
+    """A check that a task calls with parts of the store in a place."""
 
     judgement: Judgement[Item, Result]
     place: str
 
     def __call__(self, bundle: Sequence[tuple[int, Item]]) -> tuple[list[tuple[int, Result | OSError]], float]:
-        """Return each part's number with its result or read error, and the seconds that the bundle took."""
+        """Return each part's number with its result or read error, and the seconds of the bundle."""
         began = perf_counter()
         found = [(number, self._judged(item)) for number, item in bundle]
         return found, perf_counter() - began
@@ -49,7 +49,7 @@ class _Bundles(Generic[Item]):
             yield bundle
 
     def note(self, parts: int, seconds: float) -> None:
-        """Set the size of the next bundle from the duration of this bundle, at most to twice its size."""
+        """Set the size of the next bundle from this duration, at most to twice the present size."""
         assert parts > 0, "an empty bundle was handed out"
         fitting = int(_BUNDLE_SECONDS * parts / max(seconds, 1e-6))
         self._parts = max(1, min(fitting, 2 * self._parts))
@@ -63,7 +63,7 @@ class EngineSpread:
     place: str
 
     def __call__(self, judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield the result of each item in order."""
+        """Yield the results in the order of the items."""
         early: dict[int, Result | OSError] = {}
         wanted = 0
         bundles = _Bundles(items)

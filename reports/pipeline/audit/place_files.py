@@ -1,7 +1,7 @@
 """Place files: read-only files of a store on any file system that pyarrow.fs opens.
 
-Small reads go to the file system directly. A file that is read in large parts, such as a log segment, is copied to a
-temporary file on the local disk, because a copy in memory would be too large.
+Small reads go to the file system. A file that is read in large parts, such as a log segment, is first copied to a
+temporary file on the local disk.
 """
 
 import errno
@@ -22,14 +22,14 @@ _PIECE_BYTES = 16 << 20
 
 
 def files_at(place: str) -> Files:
-    """Return access to the files at a place: local files are mapped into memory, others are read."""
+    """Return access to the files at a place. Local files are mapped into memory."""
     system, _ = open_place(place)
     return OverlayFiles() if isinstance(system, fs.LocalFileSystem) else PlaceFiles(system)
 
 
 @contextmanager
-def _named(path: str) -> Iterator[None]:
-    """Add the path to each OSError in the block, and an error number if it has none."""
+def _errors_name(path: str) -> Iterator[None]:
+    """Add the path to each OSError in the block, and an error number if the error has none."""
     try:
         yield
     except OSError as error:
@@ -43,8 +43,7 @@ class PlaceFiles:
         self._system = system
 
     def status(self, path: str) -> RealFileStatus | None:
-        """Return the status of a path; None if it does not exist."""
-        with _named(path):
+        with _errors_name(path):
             found = self._system.get_file_info(path)
         if found.type == fs.FileType.NotFound:
             return None
@@ -52,7 +51,7 @@ class PlaceFiles:
         return RealFileStatus(found.size or 0, (found.mtime_ns or 0) // 1_000_000, is_directory)
 
     def list_directory(self, path: str) -> list[str]:
-        with _named(path):
+        with _errors_name(path):
             return sorted(found.base_name for found in self._system.get_file_info(fs.FileSelector(path)))
 
     def map(self, path: str, size_bytes: int) -> MappedFile:
@@ -60,8 +59,7 @@ class PlaceFiles:
         return PlaceFile(self._system, path, size_bytes)
 
     def read(self, path: str) -> bytes:
-        """Return the whole content of a small file."""
-        with _named(path), self._system.open_input_file(path) as stream:
+        with _errors_name(path), self._system.open_input_file(path) as stream:
             content: bytes = stream.read()
         return content
 
@@ -90,20 +88,19 @@ class PlaceFile:
             return self._copy.view(start, end)
         if start == end:
             return memoryview(b"")
-        with _named(self.path), self._system.open_input_file(self.path) as stream:
+        with _errors_name(self.path), self._system.open_input_file(self.path) as stream:
             raw: bytes = stream.read_at(end - start, start)
         return memoryview(raw.ljust(end - start, b"\0"))
 
     def _copied(self) -> MappedFile:
         with NamedTemporaryFile(prefix="tornlog-") as copy:
-            with _named(self.path), self._system.open_input_stream(self.path) as stream:
+            with _errors_name(self.path), self._system.open_input_stream(self.path) as stream:
                 while piece := stream.read(_PIECE_BYTES):
                     copy.write(piece)
             copy.flush()
             return OverlayFiles().map(copy.name, self.size_bytes)  # the mapping stays valid after the file is removed
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Drop the pages of a copied file from memory."""
         if self._copy is not None:
             self._copy.advise_dont_need(start, end)
 

@@ -1,7 +1,7 @@
 """Parts of a rebuild: tasks that each process a log segment, a queue file or an index file.
 
-One task writes each file of the new store in one pass, so the file system need not support changes to files. The
-entries and keys of a segment are stored for later tasks, below `.rebuild` in the new directory:
+A task writes its file in one pass, so the file system need not support changes to files. Later tasks read the entries
+and keys of a segment below `.rebuild` in the new directory:
 
     <segment>.entries   entries of 20 bytes in the format of queues, by queue, each queue in log order
     <segment>.keys      keys in log order, `KEY` each: hash, log offset, store time in ms
@@ -61,13 +61,13 @@ class QueueStretch(NamedTuple):
     physical_offset: int
     """Physical offset of the first record."""
     base_offset: int
-    """Base offset of the segment, which is also the name of the segment's file of entries."""
+    """Base offset of the segment, and name of its file of entries."""
     number: int
     """Number of the stretch's first entry in the file of entries."""
 
     @property
     def end(self) -> int:
-        """Return the queue offset after the last record."""
+        """Queue offset after the last record."""
         return self.first + self.records
 
 
@@ -80,14 +80,14 @@ class SegmentFacts:
     end: int = 0
     """Position after the segment's last record."""
     stopped_by: CorruptFileError | None = None
-    """The error of the bytes after the last record; None if records fill the segment, perhaps with a blank record."""
+    """The error of the bytes after the last record; None if records, or a last blank record, fill the segment."""
     is_dirty: bool = False
     """Whether any byte after the last record is nonzero."""
     records: int = 0
     first_store_timestamp_ms: int | None = None
     last_store_timestamp_ms: int = 0
     newest_store_timestamp_ms: int = 0
-    """The latest store time. After a clock step the last record may have an earlier time."""
+    """The latest store time. After a clock step the last record may be older."""
     keys: int = 0
     runs: dict[QueueKey, list[QueueStretch]] = field(default_factory=dict)
 
@@ -113,7 +113,6 @@ class SegmentCopy:
     to: NewStore
 
     def __call__(self, files: Files, core: Core | None, item: LogSegment) -> SegmentFacts:
-        """Read the segment once."""
         segment = RawSegment(item.path, item.base_offset, files.map(item.path, item.size_bytes))
         scan = _SegmentScan(segment, self.to.config, core)
         scan.read()
@@ -138,7 +137,7 @@ class SegmentCopy:
                 stream.write(scan.keys)
 
     def _copy(self, segment: RawSegment, end: int, mtime_ms: int) -> None:
-        """Copy the bytes before a position, followed by zeros. On this machine the zeros are holes in the file."""
+        """Copy the bytes before `end`, then zeros. On this machine the zeros are a hole in the file."""
         system, path = self.to.open("commitlog", segment_name(segment.base_offset))
         with streamed_file(system, path) as stream:
             for at in range(0, segment.size_bytes, _PIECE_BYTES):
@@ -165,7 +164,7 @@ def _write_but_zeros(stream: Any, begin: int, piece: memoryview) -> None:
 
 
 class _SegmentScan:
-    """One pass over one segment that accepts the records that recovery accepts."""
+    """One pass over a segment that accepts the records that recovery accepts."""
 
     def __init__(self, segment: RawSegment, config: StoreConfig, core: Core | None) -> None:
         self.facts = SegmentFacts()
@@ -180,7 +179,6 @@ class _SegmentScan:
         self._plain = None if core is None else PlainRecords(core)
 
     def read(self) -> None:
-        """Read all records, and record how the segment ends."""
         facts, segment = self.facts, self._segment
         facts.is_begun = any(segment.bytes_at(0, BLANK_BYTES))
         try:
@@ -263,10 +261,7 @@ class NewQueueFile(NamedTuple):
     """Number of entries, including blank entries. Only the last file of a queue may be partly filled."""
     runs: tuple[QueueStretch, ...]
     last: QueueStretch
-    """The run with the last record before the end of this file.
-
-    If a gap covers this file, the run is in an earlier file.
-    """
+    """The run with the last record before the end of this file. A gap may put it into an earlier file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +271,7 @@ class QueueFileMaking:
     to: NewStore
 
     def __call__(self, files: Files, core: Core | None, item: NewQueueFile) -> None:
-        """Write the entries, blank entries for missing records, and zeros after the last entry."""
+        """Write entries, blank entries for missing records, and zeros after the last entry."""
         size_bytes = self.to.config.mapped_file_size_consume_queue
         raw = bytearray(BLANK_ENTRY_BYTES * item.entries)
         for run in item.runs:

@@ -1,12 +1,11 @@
 """Rebuild in parts: rebuilds a store with an engine, byte for byte as `tornlog rebuild`.
 
-First, one task per segment copies and reads the segment. Then one task per file writes the queues and the index. This
-module joins the results of the first tasks, and keeps one run in memory for each queue of each segment.
+One task per segment copies and reads the segment. Then one task per file writes the queues and the index. This module
+joins the results of the first tasks, and keeps one run in memory for each queue of each segment.
 
 A torn log is truncated where recovery would truncate it. The part before the checkpoint, or after a clean exit the
 whole log, must be undamaged, and the queue offsets of each queue must rise. Any other log is refused with a list of its
-damage, because only the local command, with its scan of the whole log, can rebuild it. Until the store is complete the
-new directory has an `abort` file.
+damage: only the local command, which scans the whole log, can rebuild it. An incomplete store has an `abort` file.
 """
 
 import errno
@@ -53,7 +52,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 class UnsoundStoreError(ValueError):
-    """Raised for damage that only the local command can repair."""
+    """The store has damage that only the local command can repair."""
 
 
 def rebuild_with(
@@ -62,8 +61,9 @@ def rebuild_with(
     """Make a store in `target`, which is empty or absent, from the log of the store in `source`.
 
     now: the local time, for names of index files. Raises FileExistsError if target is not empty, UnsoundStoreError or
-    CorruptFileError if only the local command can rebuild the store, OSError if a file operation fails. After an error
-    the new files are removed.
+    CorruptFileError if only the local command can rebuild the store, OSError if a file operation fails. An error
+    removes
+    the new files.
     """
     _, root = open_place(source)
     files = files_at(source)
@@ -90,10 +90,7 @@ class _Rebuilding:
         self._runs: dict[QueueKey, list[QueueStretch]] = {}
         self._rebuilt = Rebuilt(new.place, 0, 0, 0, 0, [])
         self._checkpoint = CheckpointValues(0, 0, 0)
-        """The values of the old checkpoint.
-
-        If the checkpoint is damaged or absent, all values are 0, as in the local command.
-        """
+        """The values of the old checkpoint; all 0, as in the local command, if it is damaged or absent."""
         self._is_unclean = files.status(new.config.abort_path) is not None
         self._last_ms = self._newest_ms = 0
 
@@ -108,7 +105,7 @@ class _Rebuilding:
             self._record_damage(error)
         for of_segment in facts:
             self._join_queues(of_segment)
-        self._require_rising_numbers()
+        self._require_rising_queue_offsets()
         list(self._spread(QueueFileMaking(self._new), list(self._queue_files())))
         index_files = self._index_files(segments[: len(facts)], facts, local_ms)
         ends_ms = list(self._spread(IndexFileMaking(self._new), index_files))
@@ -116,7 +113,7 @@ class _Rebuilding:
         self._copy_tree(self._config.config_directory, "config")
         self._write(name_of(self._config.lock_path), b"lock")
         self._require_whole_files()
-        self._finish()
+        self._mark_complete()
         self._rebuilt.queues = [
             {"topic": topic, "queueId": number, "minOffset": runs[0].first, "maxOffset": runs[-1].end}
             for (topic, number), runs in sorted(self._runs.items())
@@ -161,11 +158,11 @@ class _Rebuilding:
             stream.write(content)
 
     def _cut_log(self, segments: list[LogSegment], facts: list[SegmentFacts]) -> int:
-        """Find the end of the log, and remove later segments.
+        """Find the end of the log, and remove later segments; return how many segments remain.
 
-        Return how many segments remain. Raises UnsoundStoreError if the log ends in the trusted part.
+        Raises UnsoundStoreError if the log ends in the trusted part.
         """
-        rebuilt, trusted = self._rebuilt, self._trusted_segments(facts)
+        rebuilt, trusted = self._rebuilt, self._count_trusted_segments(facts)
         for number, (segment, found) in enumerate(zip(segments, facts, strict=True)):
             rebuilt.max_phy_offset = segment.base_offset + found.end
             rebuilt.records += found.records
@@ -185,8 +182,7 @@ class _Rebuilding:
             return number + 1
         return len(facts)
 
-    def _trusted_segments(self, facts: list[SegmentFacts]) -> int:
-        """Return how many of the first segments recovery would trust."""
+    def _count_trusted_segments(self, facts: list[SegmentFacts]) -> int:
         if not self._is_unclean:
             return trusted_after_clean_exit(max((n for n, one in enumerate(facts, 1) if one.is_begun), default=0))
         physic_ms, logics_ms, _ = self._checkpoint
@@ -203,8 +199,7 @@ class _Rebuilding:
         for queue, runs in facts.runs.items():
             self._runs.setdefault(queue, []).extend(runs)
 
-    def _require_rising_numbers(self) -> None:
-        """Raise UnsoundStoreError unless each queue's offsets rise without larger gaps than recovery allows."""
+    def _require_rising_queue_offsets(self) -> None:
         for (topic, number), runs in self._runs.items():
             where = f"queueOffset in {topic}/{number}"
             if not 0 <= runs[0].first <= 1 + records_in(runs[0].physical_offset):
@@ -237,7 +232,7 @@ class _Rebuilding:
                 yield NewQueueFile(topic, number, begin * ENTRY_BYTES, behind - begin, tuple(inside), last)
 
     def _index_files(self, segments: list[LogSegment], facts: list[SegmentFacts], local_ms: int) -> list[NewIndexFile]:
-        """Return the index files to write. All except the last are full."""
+        """All files except the last are full."""
         made: list[NewIndexFile] = []
         room, inside, before = self._config.max_index_num - 1, list[KeyRange](), None
         left = room
@@ -287,7 +282,7 @@ class _Rebuilding:
                 self._write(f"{new}/{name}", self._files.read(f"{old}/{name}"))
 
     def _require_whole_files(self) -> None:
-        """Raise OSError unless every file has its full length, because a lost task may leave a partial object."""
+        """Raise OSError if a file is shorter than its full length, as after a lost task."""
         config = self._config
         index_bytes = index_file_bytes(config.max_hash_slot_num, config.max_index_num)
         sizes = {"commitlog": config.mapped_file_size_commit_log, "index": index_bytes}
@@ -299,8 +294,7 @@ class _Rebuilding:
                 if found.type == fs.FileType.File and found.size != size_bytes:
                     raise OSError(errno.EIO, f"expected {size_bytes} bytes, found {found.size}", found.path)
 
-    def _finish(self) -> None:
-        """Mark the store as complete: remove the temporary files, then the `abort` file."""
+    def _mark_complete(self) -> None:
         system, between = self._new.open(BETWEEN)
         system.delete_dir(between)
         sync_names(*self._new.open())
@@ -312,9 +306,9 @@ class _Rebuilding:
 def _is_gap(expected: int, run: QueueStretch, following: int | None) -> bool:
     """Return whether recovery accepts an unexpected first queue offset of a run as the end of a gap.
 
-    No old entry may contradict the gap (`QueueReplay`). Recovery then accepts it in three cases: the next run starts
-    with the next offset, there is no next run, or another gap precedes the next run. following: the first offset of the
-    next run.
+    No old entry may contradict the gap (`QueueReplay`). Recovery then accepts it in three cases: the next run, whose
+    first
+    offset is `following`, starts with the next offset; there is no next run; or another gap precedes the next run.
     """
     if not 0 < run.first - expected <= GAP_ENTRIES_MAX:
         return False

@@ -1,6 +1,6 @@
 """The table `checkpoint`: the store times up to which log, queues and index are durable.
 
-The table has one row, or no row if the store has no checkpoint file.
+The table has one row, or none if the store has no checkpoint file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ class Checkpoint:
 
 
 def vouched_for(directory: StoreDirectory) -> CheckpointValues | None:
-    """Return the store times up to which the files are durable; None after a clean stop, when everything is durable.
+    """Return the store times up to which the files are durable; None after a clean stop: everything is durable.
 
     Raises CorruptFileError if the checkpoint is corrupt.
     """

@@ -1,10 +1,10 @@
 """Columns of the source's tables: fields, batches, the damage column, and conditions on rows.
 
-The damage column has the type struct<field, expected, found> of strings, and is null without damage. The values come
-from `CorruptFileError`, with RocketMQ's names for fields. The other columns of the row tell the place.
+The damage column has the type struct<field, expected, found> of strings, and is null without damage. Its values come
+from `CorruptFileError`, with RocketMQ's field names.
 
-A live store may be writing the bytes that are read. Damage at such a place is read again after a pause that is longer
-than a single write, and is reported only if the bytes have not changed.
+A running store may be writing the bytes that a task reads. So the task reads damage again after a pause longer than a
+single write, and reports it only if the bytes have not changed.
 """
 
 import operator
@@ -19,9 +19,9 @@ import pyarrow as pa
 from ....store.errors import CorruptFileError
 
 LOOKS_MAX = 25
-"""Maximum of pauses per task. After that, damage is reported without a second read."""
+"""Maximum of pauses per task. Later damage is reported without a second read."""
 _PAUSE_SECONDS = 0.02
-"""A write to a memory-mapped file takes microseconds, or a time slice if its thread has to wait for the CPU."""
+"""Longer than a write to a memory-mapped file: microseconds, or a time slice if the thread waits for the CPU."""
 
 
 def fields_of(columns: str) -> list[pa.Field]:
@@ -39,7 +39,7 @@ def batch_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.RecordBatch:
 
 
 def damage_batch(schema: pa.Schema, reason: "Reason", **known: Any) -> pa.RecordBatch:
-    """Return one row of damage. The values in `known` fill the columns that the schema has."""
+    """Return one row of damage. `known` fills the columns that the schema has."""
     return pa.RecordBatch.from_pylist([{**known, "damage": reason._asdict()}], schema)
 
 
@@ -49,7 +49,7 @@ def pause() -> None:
 
 
 class Reason(NamedTuple):
-    """One damage: the field, the expected and the found value."""
+    """One damage."""
 
     field: str
     expected: str
@@ -57,7 +57,6 @@ class Reason(NamedTuple):
 
     @classmethod
     def of(cls, error: CorruptFileError) -> "Reason":
-        """Convert a decoder's error."""
         return cls(error.field, str(error.expected), str(error.found))
 
     def __str__(self) -> str:
@@ -65,7 +64,6 @@ class Reason(NamedTuple):
 
 
 def damage_array(reasons: Sequence[Reason | None]) -> pa.Array:
-    """Return the damage column for the reasons of consecutive rows."""
     return pa.array([None if one is None else one._asdict() for one in reasons], DAMAGE.type)
 
 
@@ -88,7 +86,7 @@ class Condition:
     """A text or an integer; for `is_in` a tuple of such values."""
 
     def holds(self, value: Any) -> Any:
-        """Return whether a value satisfies the condition; for a numpy array, a mask."""
+        """For a numpy array, return a mask."""
         return self.compare(value, self.value)
 
 

@@ -16,7 +16,7 @@ _ALIGNMENT_BYTES = 4096
 """A window starts at a multiple of this, so that its sectors are sectors of the file."""
 
 NEAR_BYTES = 64 << 10
-"""Byte ranges with a smaller distance are fetched by one read, which is faster than two."""
+"""One read is faster than two for byte ranges with a smaller distance."""
 _QUEUE_DEPTH = 3
 """Path depth of queue files: topic, queue id, file."""
 _NAME_DIGITS = 20
@@ -30,7 +30,7 @@ class StoreFile:
     path: str
     size_bytes: int
     base_offset: int = 0
-    """Offset in the log or queue of the file's first byte, as in the file name."""
+    """Offset of the file's first byte in the log or queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class QueueFile:
 
 
 class StoreDirectory:
-    """A store directory, opened read-only. A store may be writing to it, so each call lists the files anew."""
+    """A store directory, opened read-only. Each call lists the files anew, because a store may be writing."""
 
     def __init__(self, place: str, log_places: str = "") -> None:
-        """Open the directory. log_places: storePathCommitLog, if it is not `commitlog`; paths separated by `,`."""
+        """log_places: storePathCommitLog, if it is not `commitlog`; paths separated by `,`."""
         self._system, self.root = open_place(place)
         self.root = self.root.rstrip("/")
         found = [open_place(one.strip())[1] for one in log_places.split(",") if one.strip()]
@@ -54,12 +54,10 @@ class StoreDirectory:
         self._is_local = isinstance(self._system, fs.LocalFileSystem)
 
     def segments(self) -> list[StoreFile]:
-        """Return the segments of the log, by log offset."""
         found = [file for directory in self.log_directories for file in _numbered(self._list(directory))]
         return sorted(found, key=lambda file: file.base_offset)
 
     def queue_files(self) -> list[QueueFile]:
-        """Return the files of all consume queues, by topic, queue and offset."""
         root = f"{self.root}/consumequeue"
         depth = len(root.strip("/").split("/"))  # some file systems omit the first slash
         found = []
@@ -71,11 +69,10 @@ class StoreDirectory:
 
     @property
     def has_queues(self) -> bool:
-        """Return whether the directory of the queues exists and is not empty."""
         return bool(self._list(f"{self.root}/consumequeue"))
 
     def files_of_queue(self, topic: str, queue_id: int) -> list[StoreFile]:
-        """Return the files of one consume queue, by offset; no files if the topic cannot be a directory name."""
+        """Return the files by offset; none if the topic cannot be a directory name."""
         if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
             return []
         found = _numbered(self._list(f"{self.root}/consumequeue/{topic}/{queue_id}"))
@@ -92,28 +89,25 @@ class StoreDirectory:
 
     @property
     def exists(self) -> bool:
-        """Return whether the store directory exists, even if it is empty."""
         return bool(self._system.get_file_info(self.root or "/").type == fs.FileType.Directory)
 
     @property
     def is_store(self) -> bool:
-        """Return whether the directory has a queue or a log directory. The log directory may be empty."""
+        """Whether the directory has a queue or a log directory, which may be empty."""
         infos = self._system.get_file_info(self.log_directories)
         return any(info.type == fs.FileType.Directory for info in infos) or self.has_queues
 
     def file(self, name: str) -> StoreFile | None:
-        """Return the file DIRECTORY/NAME; None if it is missing."""
         found = self._system.get_file_info(f"{self.root}/{name}")
         return StoreFile(found.path, found.size) if found.type == fs.FileType.File else None
 
     def content(self, file: StoreFile) -> memoryview:
-        """Return all bytes of a file, mapped if local."""
         return self._read(file, 0, file.size_bytes)
 
     def window(self, file: StoreFile, at: int, size_bytes: int = WINDOW_BYTES) -> tuple[memoryview, int]:
         """Return a window of a file that includes the byte at `at`, and the position of the window's first byte.
 
-        A local file is returned whole. The window of a remote file ends `size_bytes` after `at`, or at the end of the
+        A local file is returned whole. The window of a remote file extends `size_bytes` past `at`, or to the end of the
         file.
         """
         if self._is_local:

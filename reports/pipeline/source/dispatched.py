@@ -1,15 +1,14 @@
 """Dispatched read: skips the records of unwanted queues with the help of queue entries.
 
-The entries of all queues tell the positions and sizes of the records in a range. A record of an unwanted queue cannot
+The entries of all queues give the positions and sizes of the records in a range. A record of an unwanted queue cannot
 match the conditions, so it is skipped. Bytes without an entry are read: records not yet dispatched, records without a
 queue (prepared and rolled back), and records whose entry or queue is missing. So a missing entry costs time, but never
 a row.
 
-The whole range is read if the entries are inconsistent with each other or with the log: two entries overlap, a record
-is damaged or has a different size from its entry, or a record without an entry does not end where the next record
-begins. Two kinds of rows can be missed in the bytes of an unwanted entry. One is a record whose topic or queue id was
-corrupted into a wanted value: no checksum covers these fields. The other is a record that only a search after damage
-would find.
+The whole range is read if two entries overlap, if a record is damaged or has a different size from its entry, or if a
+record without an entry does not end where the next record begins. Two kinds of rows can be missed in the bytes of an
+unwanted entry: a record whose topic or queue id was corrupted into a wanted value, because no checksum covers these
+fields; and a record that only a search after damage would find.
 """
 
 from collections.abc import Iterator
@@ -31,7 +30,7 @@ from .segment_slice import Array, SegmentSlice, pieces_of
 SHARE_MAX = 0.25
 """If the entries have more than this share of the bytes of a range, the whole range is read."""
 COST_SHARE_MAX = 0.75
-"""If wanted records cost more than this share of the bytes of a range, reading the whole range is cheaper."""
+"""If reading the wanted records costs more than this share of the range, the whole range is read."""
 SEARCH_BYTES = 48 << 10
 """Estimated cost of finding the start of a range in one queue."""
 _GAPS_MAX = 64
@@ -54,7 +53,7 @@ class ContradictedError(Exception):
 def wanted_pieces(
     directory: StoreDirectory, log_range: LogRange, conditions: RowConditions
 ) -> list[SegmentSlice] | None:
-    """Return the records of a range that may match, and possibly others; None if the whole range must be read."""
+    """Return the records that may match, and possibly others; None if the whole range must be read."""
     if not (conditions.on("topic") or conditions.on("queue_id")):
         return None
     room_bytes = int((log_range.end - log_range.start) * SHARE_MAX)
@@ -117,10 +116,7 @@ def _spans(
 
 
 def _cost_bytes(begins: Array, ends: Array) -> int:
-    """Return the cost in bytes of reading some ranges.
-
-    Ranges near each other become one read with the bytes between them. Each read costs NEAR_BYTES extra.
-    """
+    """Ranges near each other become one read with the bytes between them. Each read costs NEAR_BYTES extra."""
     if not len(begins):
         return 0
     order = np.argsort(begins, kind="stable")
@@ -155,17 +151,17 @@ def _pieces(
     cuts = np.searchsorted(begins, [gap.start for gap in gaps])
     for (first, behind), gap in zip(pairwise([0, *cuts, len(begins)]), [*gaps, None], strict=True):
         if first < behind:
-            yield from _at(directory, scanner, segment, begins[first:behind], ends[first:behind])
+            yield from _scan_entries(directory, scanner, segment, begins[first:behind], ends[first:behind])
         if gap is not None:
-            yield from _in_gap(directory, gap, is_at_end=gap.end == log_range.end)
+            yield from _scan_gap(directory, gap, is_at_end=gap.end == log_range.end)
 
 
-def _at(
+def _scan_entries(
     directory: StoreDirectory, scanner: RecordScanner, segment: StoreFile, begins: Array, ends: Array
 ) -> Iterator[SegmentSlice]:
     """Yield the records of entries, fully checked.
 
-    If two are near each other, the records between them are scanned too, which costs less than a second scan.
+    Records between two near entries are scanned too, which costs less than a second scan.
     """
     view, origin = directory.gathered(segment, begins.tolist(), ends.tolist())
     starts, stops = begins - origin, ends - origin
@@ -185,8 +181,8 @@ def _at(
         yield SegmentSlice(segment, view, origin, some, is_proven=True)
 
 
-def _in_gap(directory: StoreDirectory, gap: LogRange, *, is_at_end: bool) -> Iterator[SegmentSlice]:
-    """Yield the records of a gap. Raises ContradictedError unless they fill the gap."""
+def _scan_gap(directory: StoreDirectory, gap: LogRange, *, is_at_end: bool) -> Iterator[SegmentSlice]:
+    """Raises ContradictedError unless records fill the gap."""
     reader = RangeReader(directory, gap)
     for piece in reader.pieces():
         if not isinstance(piece, SegmentSlice) or piece.damage is not None or not piece.is_proven:

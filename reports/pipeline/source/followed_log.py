@@ -1,13 +1,11 @@
 """Followed log: divides one log into the parts that a stream reads, and measures the lag.
 
-A part is a range of the log. The stream offset of a part has everything needed to read the part again: the range, and
-the last records before its end. Only whole records are read, so a stream stops before a record that the store is still
-writing. After a recovery the log may end earlier than the stream has read and continue with other records. Then the
-stream resumes after the last unchanged record in its offset. A process kill loses no whole record. A power cut may lose
-all records in the offset, which ends the stream with LogCutError. With `upTo` = `durable` the stream reads only up to
-the checkpoint, or after a clean stop the whole log. Recovery never truncates that part.
-
-If retention removes records before they are read, the stream ends with ExpiredError.
+A part is a range of the log. Its stream offset has everything needed to read the part again: the range, and the last
+records before its end. A stream stops before a record that the store is still writing. After a recovery the log may
+end earlier than the stream has read and continue with other records. Then the stream resumes after the last unchanged
+record in its offset. A process kill loses no whole record. A power cut may lose all records in the offset, which ends
+the stream with LogCutError. With `upTo` = `durable` the stream reads only the part that recovery never truncates: up
+to the checkpoint, or after a clean stop the whole log.
 """
 
 from dataclasses import replace
@@ -43,7 +41,7 @@ class FollowedLog:
         self._durable = durable
         self._log_end = LogEnd()
         self._planned: tuple[int, int] | None = None
-        """The end of the last planned part, and the store time of the last record in it."""
+        """The end of the last planned part, and the store time of its last record."""
         self._target: int | None = None
         """Log offset at which a query with a fixed end stops."""
 
@@ -72,15 +70,16 @@ class FollowedLog:
         return PlannedPart(_offset(begin, end, known), end - begin, rows)
 
     def backlog_bytes(self, start: dict[str, Any]) -> int:
-        """Return the approximate number of log bytes after an offset."""
+        """Return approximately how many log bytes follow an offset."""
         end, _ = self._log_end.look(LogWalk(self.directory))
         return max(end - int(start["to"]), 0)
 
     def lag(self) -> dict[str, int]:
         """Return the end of the log, and the lag of the last planned part.
 
-        lag_bytes is in log bytes. lag_ms is the difference between the store times of the last record in the log and in
-        the part; it is absent if a time is unknown.
+        lag_ms is the difference between the store times of the last record in the log and in the part. It is absent if
+        a time
+        is unknown.
         """
         end, stored_ms = self._log_end.look(LogWalk(self.directory))
         lag = {"to": end}
@@ -97,7 +96,7 @@ class FollowedLog:
         self._target = walk.end_of_batch(walk.last_begun, BatchLimits()).log_offset
 
     def _durable_before_ms(self) -> int | None:
-        """Return the store time from which on records are not read, because they may not be durable; None: no limit."""
+        """Return the store time from which on records may not be durable; None: no limit."""
         vouched = vouched_for(self.directory) if self._durable else None
         return None if vouched is None else vouched.physic_msg_timestamp_ms
 

@@ -2,9 +2,8 @@
 
 `comments` has the meaning of each column. `number` is null for damage of slots or the header.
 
-Index files do not store how many slots and entries they have room for. The numbers come from the options hashSlots and
-indexEntries, else from RocketMQ's defaults if these fit the file size, else from the position of the last entry. This
-module applies conditions on key_hash and physical_offset.
+An index file does not store how many slots and entries fit into it. The numbers come from the options hashSlots and
+indexEntries, else from RocketMQ's defaults if these fit the file size, else from the position of the last entry.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,10 +34,8 @@ FIELDS = (*fields_of(f"file string, position int64, number int32, {_ENTRY_FIELDS
 DEFAULT_HASH_SLOTS = 5_000_000
 DEFAULT_INDEX_ENTRIES = 20_000_000
 ENTRY = np.dtype([("key_hash", ">i4"), ("physical_offset", ">i8"), ("time_diff_s", ">i4"), ("previous", ">i4")])
-"""An entry as a numpy type."""
 _ROWS_MAX = 1 << 16
 _Array = Any
-"""A numpy array."""
 
 
 class IndexEntries:
@@ -51,7 +48,7 @@ class IndexEntries:
         self.schema = pa.schema(options.chosen(FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[StoreFile]:
-        """Return all files, because any file may have a wanted hash."""
+        """Any file may have a wanted hash."""
         return directory.index_files()
 
     def batches(
@@ -59,11 +56,11 @@ class IndexEntries:
     ) -> Iterator[pa.RecordBatch]:
         view = directory.content(partition)
         slots = slots_in(self._options, len(view), lambda: view)
-        if slots is None and _is_used(view):
+        if slots is None and _has_entries(view):
             pause()  # the store may be writing its first entry, and it updates the count in the header last
             slots = slots_in(self._options, len(view), lambda: view)
         if slots is None:
-            if not conditions and _is_used(view):
+            if not conditions and _has_entries(view):
                 reason = Reason("size", "that of an index file with an entry", f"{len(view)} bytes")
                 yield damage_batch(self.schema, reason, file=partition.path, position=0)
             return
@@ -134,8 +131,8 @@ def slots_in(options: SourceOptions, size_bytes: int, content: Callable[[], memo
     return slots if size_bytes > entries_at(slots) else None
 
 
-def _is_used(view: memoryview) -> bool:
-    """Return whether a file has data after its header. The header alone is written before the first entry."""
+def _has_entries(view: memoryview) -> bool:
+    """Ignore the header, which is written before the first entry."""
     return bool(view[HEADER_BYTES if len(view) > HEADER_BYTES else 0 :].tobytes().strip(b"\0"))
 
 

@@ -1,14 +1,14 @@
 """Index lookup: finds the entries of key hashes in one index file, and checks its consistency.
 
 Lookup by slot: a slot points to its newest entry, and each entry to the previous entry of the slot. This lookup reads
-few bytes, but detects only damage in the entries that it follows, so it is used only for durable files. An empty slot
-is trusted only if its page has a nonzero byte.
+few bytes, but detects damage only in the entries that it follows, so it serves only durable files. An empty slot is
+trusted only if its page has a nonzero byte.
 
 Lookup by entry: all entries are read, 20 bytes each, and each link is compared with its expected value. This detects
 old pages and sectors between newer ones, as after a power cut or in a file that was copied while the store was writing.
 A slot may be older than the entries, but not newer.
 
-In both lookups the first and the last entry must match the header. A hash does not identify a key, so callers compare
+In both lookups the first and the last entry must match the header. Two keys can have the same hash, so callers compare
 the keys in the records.
 """
 
@@ -42,7 +42,7 @@ _Array = np.ndarray[Any, Any]
 
 
 class OddIndexError(Exception):
-    """Raised if an index file contradicts itself or the log."""
+    """An index file contradicts itself or the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ class IndexedPart:
     ranges: tuple[LogRange, ...]
     """The log ranges of this part that still exist, and the first byte of the last entry's record."""
     durable_before_ms: int | None
-    """Full index files that end by this store time are durable; None after a clean stop: all files are durable."""
+    """Full index files that end by this store time are durable; None after a clean stop: all are durable."""
 
     def within(self, low: int, high: int) -> "IndexedPart | None":
-        """Return this part, or None if none of its records can be between two log offsets."""
+        """Return this part, or None if no record of it can be between two log offsets."""
         begin, end = self.header.begin_physical_offset, self.header.end_physical_offset
         return self if max(begin, low) < min(end, high) else None
 
@@ -66,7 +66,7 @@ class IndexLookup:
     """One index file, opened for lookups."""
 
     def __init__(self, directory: StoreDirectory, part: IndexedPart, options: SourceOptions) -> None:
-        """Check the header. Raises OddIndexError if the header contradicts the file."""
+        """Raises OddIndexError if the header contradicts the file."""
         self._directory, self._file, self._header = directory, part.file, part.header
         slots = slots_in(options, part.file.size_bytes, lambda: directory.content(part.file))
         if slots is None:
@@ -95,12 +95,12 @@ class IndexLookup:
         else:
             if self._is_durable:
                 return sorted(found)
-        return sorted(self._by_entries(hashes))
+        return sorted(self._checking_all_entries(hashes))
 
     def _ends(self) -> tuple[IndexEntry, IndexEntry]:
         """Return the first and the last entry.
 
-        If the store is writing to the file, count and end in the header may be from different moments.
+        While the store is writing to the file, count and end in the header may be from different moments.
         """
         first, last = self._entry(1), self._header.next_entry - 1
         ends = [self._entry(number) for number in (last, last - 1, last + 1) if 0 < number < self._entries_max]
@@ -110,7 +110,7 @@ class IndexLookup:
         return first, end
 
     def _by_slot(self, key_hash: int) -> list[int] | None:
-        """Return the offsets found by slot; None to read all entries, if that is cheaper or the page is zero."""
+        """Return the offsets found by slot; None if reading all entries is cheaper or the page is zero."""
         header, slot = self._header, key_hash % self._slots
         slot_at = HEADER_BYTES + SLOT_BYTES * slot
         begin = max(slot_at // _PAGE_BYTES * _PAGE_BYTES, HEADER_BYTES)
@@ -143,8 +143,7 @@ class IndexLookup:
             newest, above, number = offset, number, entry.previous
         return [offset for offset in found if offset < header.end_physical_offset]
 
-    def _by_entries(self, hashes: Sequence[int]) -> set[int]:
-        """Return the offsets of the entries with these hashes, and check all entries."""
+    def _checking_all_entries(self, hashes: Sequence[int]) -> set[int]:
         begin, end = self._header.begin_physical_offset, self._header.end_physical_offset
         behind_all, found = self._header.next_entry, set[int]()
         newest = np.zeros(self._slots, np.int32)
@@ -172,7 +171,7 @@ class IndexLookup:
         return decode_entry(memoryview(self._bytes(at, at + ENTRY_BYTES)), 0)
 
     def _bytes(self, begin: int, end: int) -> bytes:
-        """Return bytes of the file from a single read. Raises OddIndexError if the file has become shorter."""
+        """Use a single read. Raises OddIndexError if the file has become shorter."""
         view, origin = self._directory.window(self._file, begin, end - begin)
         found = view[begin - origin : end - origin].tobytes()
         if len(found) != end - begin:
@@ -183,7 +182,7 @@ class IndexLookup:
 def _previous(slots: _Array, first: int, newest: _Array) -> _Array:
     """Return the expected `previous` of consecutive entries, the first with number `first`.
 
-    newest: the last entry of each slot before these entries. The function updates it.
+    newest: the last entry of each slot before these entries; updated in place.
     """
     numbers = np.arange(first, first + len(slots), dtype=np.int32)
     found = newest[slots]

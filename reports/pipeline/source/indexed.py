@@ -1,15 +1,15 @@
 """Indexed read: uses index files to read only the records that can have a key.
 
-The header of an index file tells the first and the last record whose keys are in the file. The log outside of these
-parts is always read: before the first index file, between two, and after the last. The record of each file's last entry
-is always read too, because the file may lack some keys of that record. In a covered part only those records are read to
-which entries with the key's hash point. Each read starts at a record before them that has an entry in its queue, so it
-reports the same damage as a full read. Then topic and key are compared.
+The header of an index file gives the first and the last record whose keys are in the file. The log outside of these
+parts is always read. So is the record of each file's last entry, because the file may lack some of its keys. In a
+covered part only those records are read to which entries with the key's hash point. Each read starts at a record
+before them that has an entry in its queue, so it reports the same damage as a full read. Then topic and key are
+compared.
 
-An index file is trusted if it is consistent (index_lookup), and if the records of its first, its last and the matching
-entries exist and have keys with these hashes. If recovery has truncated the log but not the index, these records do not
-exist. The file's part of the log is then read completely. So a broken index costs time; docs/tables.md describes the
-cases in which it costs rows.
+An index file is trusted if it is consistent (`index_lookup`), and if the records of its first, its last and the
+matching entries exist and have keys with these hashes. These records do not exist if recovery has truncated the log
+but not the index. The part of the log that an untrusted file covers is read completely. So a broken index costs time;
+docs/tables.md describes the cases in which it costs rows.
 """
 
 from bisect import bisect_right
@@ -65,11 +65,10 @@ def hashes_of(conditions: RowConditions, key: bytes) -> list[int]:
 def parts_of(directory: StoreDirectory, ranges: Sequence[LogRange]) -> list[LogRange | IndexedPart] | None:
     """Return the ranges, where an `IndexedPart` replaces the records that an index file covers.
 
-    None if no index file covers a range, if the store has no queues that prove records, or if files contradict each
-    other.
+    None if no index file covers a range, if no queue can prove records, or if files contradict each other.
     """
     durable_before_ms = _durable_before_ms(directory)
-    files = list(_headers(directory))
+    files = list(_headers_with_entries(directory))
     if not files or not ranges or not directory.has_queues:
         return None
     found, covered_to = list[LogRange | IndexedPart](), ranges[0].log_start
@@ -91,16 +90,15 @@ def parts_of(directory: StoreDirectory, ranges: Sequence[LogRange]) -> list[LogR
 def ranges_of_part(
     directory: StoreDirectory, part: IndexedPart, hashes: Sequence[int], options: SourceOptions
 ) -> RangesOfPart:
-    """Return the ranges of a part to read for keys with the given hashes."""
     begin, end = part.header.begin_physical_offset, part.header.end_physical_offset
     try:
         lookup = IndexLookup(directory, part, options)
         expected = dict.fromkeys(lookup.offsets(hashes), hashes)
         expected.setdefault(begin, [lookup.first.key_hash])
-        found = _near_each_other(part.ranges, sorted(offset for offset in expected if offset < end))
+        found = _ranges_with_records(part.ranges, sorted(offset for offset in expected if offset < end))
         cost_bytes = sum(one.end - one.start + NEAR_BYTES for one in found)
         if cost_bytes <= SHARE_MAX * (end - begin):
-            last = _near_each_other(part.ranges, [end])
+            last = _ranges_with_records(part.ranges, [end])
             expected[end] = [lookup.last.key_hash]
             there = {offset for one in (*found, *last) for offset in _records_with(directory, one, expected)}
             if there == {offset for offset in expected if offset >= part.ranges[0].log_start}:
@@ -110,8 +108,7 @@ def ranges_of_part(
     return RangesOfPart(_between(part.ranges, begin, end), are_records=False)
 
 
-def _headers(directory: StoreDirectory) -> Iterator[tuple[StoreFile, IndexHeader]]:
-    """Yield the header of each index file that has entries."""
+def _headers_with_entries(directory: StoreDirectory) -> Iterator[tuple[StoreFile, IndexHeader]]:
     for file in directory.index_files():
         if file.size_bytes > HEADER_BYTES:
             view, _ = directory.window(file, 0, HEADER_BYTES)
@@ -121,7 +118,7 @@ def _headers(directory: StoreDirectory) -> Iterator[tuple[StoreFile, IndexHeader
 
 
 def _durable_before_ms(directory: StoreDirectory) -> int | None:
-    """Return the store time up to which index files are durable; None if all files are durable."""
+    """Return the store time up to which index files are durable; None if all are."""
     try:
         vouched = vouched_for(directory)
     except CorruptFileError:
@@ -141,11 +138,11 @@ def _between(ranges: Sequence[LogRange], low: int, high: int) -> list[LogRange]:
     return found
 
 
-def _near_each_other(ranges: Sequence[LogRange], offsets: Sequence[int]) -> list[LogRange]:
-    """Return ranges with the records at the given offsets, in order.
+def _ranges_with_records(ranges: Sequence[LogRange], offsets: Sequence[int]) -> list[LogRange]:
+    """Return ranges with the records at the given offsets. Near records share a range.
 
-    Records close to each other share a range. No range is marked as the last of the log, so damage in it counts as
-    permanent: a record is written before its index entry.
+    A record is written before its index entry. So damage is permanent here, and no range is marked as the last of the
+    log.
     """
     cuts = [0, *(at for at in range(1, len(offsets)) if offsets[at] - offsets[at - 1] >= NEAR_BYTES), len(offsets)]
     return [

@@ -1,11 +1,11 @@
 """Known records: the part of a stream offset that finds where recovery truncated the log.
 
-The offset has a 64-bit digest of the last record's head. No two records have the same head, because a head has the
-store time, the queue offset and the body's checksum. If the last record is unchanged, all records before it are
-unchanged too. Otherwise the log was truncated. The offset also has eight bits of the digest of each earlier record. A
-record is new if its bits differ or if its store time is after that of every record that was read. A new record is
-mistaken for an old one only if its eight bits match and the clock was set back. In that case a record has an earlier
-store time than the record before it, and the search ends with LogCutError.
+The offset has a 64-bit digest of the last record's head. No two heads are equal: a head has the store time, the queue
+offset and the body's checksum. If the last record is unchanged, all records before it are too. Otherwise the log was
+truncated. The offset also has eight bits of the digest of each earlier record. A record is new if its bits differ or
+if its store time is after that of every record that was read. A new record is mistaken for an old one only if its
+eight bits match and the clock was set back. In that case a record has an earlier store time than the record before
+it, and the search ends with LogCutError.
 """
 
 from base64 import b64decode, b64encode
@@ -24,11 +24,10 @@ from .log_ranges import whole_record_at
 from .log_walk import LogWalk
 
 KNOWN_MAX = 512
-"""Maximum number of known records in an offset."""
 _HEAD_BYTES = RECORD_BYTES_MIN - 3
 _LOOK_BACK_BYTES = 1 << 20
 _LOOK_BACK_BYTES_ENOUGH = 8 << 20
-"""The search for KNOWN_MAX records goes back this far. Only if it has found no record, it goes back farther."""
+"""The search for KNOWN_MAX records goes back this far, or farther if it has found no record."""
 _LOOK_BACK_TIMES = 8
 _OLD_MARK = Struct(">qI")
 """The older form of offsets: log offset and CRC-32 of the head for each of 1,024 records."""
@@ -63,7 +62,6 @@ class KnownRecords(NamedTuple):
 
     @classmethod
     def of(cls, offset: dict[str, Any]) -> "KnownRecords":
-        """Parse the known records of an offset."""
         marks = b64decode(offset["known"])
         if not marks:
             return cls()
@@ -71,7 +69,7 @@ class KnownRecords(NamedTuple):
 
     @classmethod
     def before(cls, walk: LogWalk, to: int, oldest: int) -> "KnownRecords":
-        """Return the records from `oldest` to the end of a batch at `to`; a record begins at `oldest`."""
+        """Return the records from `oldest`, where a record begins, to the end of a batch at `to`."""
         back_bytes = _LOOK_BACK_BYTES
         while True:
             low = max(oldest, to - back_bytes)
@@ -87,22 +85,21 @@ class KnownRecords(NamedTuple):
         return cls(found[0].begin, found[-1].begin, found[-1].digest, latest_ms, marks)
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of an offset."""
         if not self.marks:
             return {"known": ""}
         numbers = {"first": self.first, "last": self.last, "latest_ms": self.latest_ms}
         return {**numbers, "digest": self.digest.hex(), "known": b64encode(self.marks).decode()}
 
     def are_unchanged(self, directory: StoreDirectory, walk: LogWalk) -> bool:
-        """Return whether the last record is unchanged, and so all known records are."""
+        """Compare only the last record: if it is unchanged, all are."""
         found = head_at(directory, walk, self.last)
         return found is not None and _digest(found[0]) == self.digest
 
     def end_of_unchanged(self, walk: LogWalk, to: int) -> int:
         """Return the log offset after the last unchanged record.
 
-        Raises LogCutError if that record cannot be determined. to: the end of the batch, whose last record is not in
-        the log any more.
+        Raises LogCutError if that record cannot be determined. to: end of the batch, whose last record has left the
+        log.
         """
         if not walk.segments or walk.segments[0].base_offset > self.first:
             raise cut_before_all(to)
@@ -127,7 +124,6 @@ def old_marks_of(offset: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def cut_before_all(to: int) -> LogCutError:
-    """Return the error for a log without any of the known records."""
     return LogCutError(
         f"the log was truncated before all records that the stream at {to} knows: it has returned records that are no"
         " longer in the log. upTo=durable reads only durable records"

@@ -1,11 +1,10 @@
 """Log ranges: divides segments at arbitrary bytes into parts of about equal size, one per task.
 
 A range has the records that begin in it. Its task finds the first record, and the task of the preceding range reads up
-to that record. Both tasks agree because they follow the same chain: a segment begins with a record, and each record's
-size tells the start of the next. A task need not follow the chain from the start of the segment. It searches shortly
-before its range for bytes that look like a record and have an entry in the record's queue. A message body can contain
-anything, but no entry points into a body. From that record on, the task follows the chain into its range, and continues
-after damage.
+to that record. Both tasks follow the same chain: a segment begins with a record, and each record's size gives the
+start of the next. To avoid following the chain from the start of the segment, a task searches shortly before its range
+for bytes that look like a record and have an entry in the record's queue. A message body can contain anything, but no
+entry points into a body. From that record the task follows the chain into its range, and continues after damage.
 """
 
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from .queue_array import QueueArray
 
 _LOOK_BACK_BYTES = 64 << 10
 _LOOK_BACK_TIMES = 8
-"""Factor by which the search goes back farther each time it finds no record with an entry."""
+"""Each time the search finds no record with an entry, it goes back farther by this factor."""
 _PAGE_BYTES = 4096
 _SIZE_AND_MAGIC = Struct(">ii")
 
@@ -51,7 +50,7 @@ class LogRange:
         return self.segment.base_offset + self.end
 
     def within(self, low: int, high: int) -> "LogRange | None":
-        """Return the part of the range between two log offsets; None if it is empty."""
+        """Return the part between two log offsets; None if it is empty."""
         start, end = max(self.log_start, low), min(self.log_end, high)
         base_offset = self.segment.base_offset
         return replace(self, start=start - base_offset, end=end - base_offset) if start < end else None
@@ -60,7 +59,7 @@ class LogRange:
 def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: int | None = None) -> list[LogRange]:
     """Return the log in ranges of split_bytes, in order; 0 makes one range per segment.
 
-    first, to: log offsets where records begin, which bound the returned log; without `to`, it extends to the end.
+    first, to: log offsets where records begin, which bound the returned log. Without `to` it extends to the end.
     """
     segments = directory.segments()
     last = last_begun(directory, segments)
@@ -82,7 +81,6 @@ def last_begun(directory: StoreDirectory, segments: list[StoreFile]) -> int:
 
 
 def has_begun(directory: StoreDirectory, segment: StoreFile) -> bool:
-    """Return whether the first record of a segment has been written."""
     view, _ = directory.window(segment, 0, RECORD_BYTES_MIN)
     return bool(view[:RECORD_BYTES_MIN].tobytes().strip(b"\0"))
 
@@ -201,7 +199,7 @@ def whole_record_at(
 
 
 def next_candidate(directory: StoreDirectory, segment: StoreFile, position: int, end: int) -> int:
-    """Return the next position before `end` that looks like the start of a record; `end` if there is none."""
+    """Return the next position before `end` that looks like the start of a record, else `end`."""
     while position < end:
         view, origin = directory.window(segment, position)
         found = find_record(view, position - origin, segment.base_offset + origin, segment.size_bytes - origin)

@@ -1,9 +1,9 @@
 """Log times: finds the log offsets that bound all records of a time range.
 
-Store times in a log step back when the clock does. The user states that no record is more than `out_of_order_ms` older
-than any record before it. Then the time of one record bounds the times of all records before and after it, so the log
-can be searched. A binary search over the first records of segments finds the segment. A second one, over records with
-queue entries, finds the position in it. Where no such record is found, the search excludes less of the log.
+Store times step back when the clock does. The user states that no record is more than `out_of_order_ms` older than any
+record before it. Then the time of one record bounds the times of all records before and after it, and binary search
+works: first over the first records of segments, then over records with queue entries in one segment. Where no such
+record is found, the search excludes less of the log.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _LookAt = Callable[[int], _Cut | None]
 
 
 class LogTimes:
-    """Time search over the segments that a log had when the object was created."""
+    """Time search over the segments that the log had at creation of the object."""
 
     def __init__(self, directory: StoreDirectory, out_of_order_ms: int) -> None:
         segments = directory.segments()
@@ -46,26 +46,25 @@ class LogTimes:
     def between(self, low_ms: int, high_ms: int) -> tuple[int, int]:
         """Return two log offsets that bound all records stored from low_ms to high_ms.
 
-        A record begins at each offset, and the record at the second offset is excluded. 0 and a huge second offset mean
-        that a side has no bound.
+        A record begins at each offset, and the record at the second offset is excluded. 0 or a huge second offset: no
+        bound.
         """
         before_ms, after_ms = low_ms - self._out_of_order_ms, high_ms + self._out_of_order_ms
         begin = _last(len(self._segments), self._first_of, lambda stored_ms: stored_ms < before_ms)
         if begin is not None:
             segment = self._segments[begin.number]
-            begin = _last(_cuts(segment), self._within(segment), lambda stored_ms: stored_ms < before_ms) or begin
+            begin = _last(_cuts(segment), self._finder_in(segment), lambda stored_ms: stored_ms < before_ms) or begin
         end = _first(len(self._segments), self._first_of, lambda stored_ms: stored_ms > after_ms)
         number = len(self._segments) - 1 if end is None else end.number - 1
         if number >= 0:
             segment = self._segments[number]
-            end = _first(_cuts(segment), self._within(segment), lambda stored_ms: stored_ms > after_ms) or end
+            end = _first(_cuts(segment), self._finder_in(segment), lambda stored_ms: stored_ms > after_ms) or end
         return 0 if begin is None else begin.log_offset, _BEHIND_ALL if end is None else end.log_offset
 
     def _first_of(self, number: int) -> _Cut | None:
         return self._cut(number, self._segments[number], 0)
 
-    def _within(self, segment: StoreFile) -> _LookAt:
-        """Return a function that finds a record between one examined position of a segment and the next."""
+    def _finder_in(self, segment: StoreFile) -> _LookAt:
         cut_bytes = _cut_bytes(segment)
 
         def look_at(number: int) -> _Cut | None:
@@ -114,10 +113,7 @@ def _last(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut |
 
 
 def _first(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut | None:
-    """Return the first position that satisfies `holds`; None if there is none.
-
-    All positions after it must satisfy it too.
-    """
+    """Return the first position that satisfies `holds`, as all positions after it must; None if there is none."""
     best, low, high = None, 0, places
     while low < high:
         middle = (low + high) // 2

@@ -1,10 +1,10 @@
 """Log walk: finds the end of a stream's next batch with few reads of the log.
 
-After a segment has been started, no record is added to the segments before it. A batch includes such a finished segment
+Once a later segment has been started, a segment gets no more records. A batch includes such a finished segment
 completely, without reading it, or ends in it at the first record over a limit. The walk follows the record sizes from
 the start of the batch. If only bytes are limited, it starts at a record shortly before the limit that has an entry in
-its queue. Tasks check the checksums later. The store is still writing the last segment, or recovery will truncate it. A
-batch includes only whole records of that segment, and checks their checksums.
+its queue. Tasks check the checksums later. A batch includes only whole records of the last segment, with correct
+checksums, because the store may be writing it or recovery will truncate it.
 
 A batch ends where the first record over a limit begins, so a damaged size never moves the end. Records after damage are
 not counted: a batch with damage includes the rest of that segment.
@@ -38,13 +38,13 @@ class BatchLimits:
     size_bytes: int | None = None
     """Maximum of log bytes, unless the first record alone is larger."""
     before_ms: int | None = None
-    """Store time. The batch ends before the first record that has this time or a later one."""
+    """The batch ends before the first record that has this store time or a later one."""
     target: int | None = None
     """Log offset at which the stream ends."""
 
     @property
     def are_places(self) -> bool:
-        """Return whether the end can be found without reading the records before it."""
+        """Whether the end can be found without reading the records before it."""
         return self.rows is None and self.before_ms is None
 
     def share_of(self, logs: int) -> "BatchLimits":
@@ -65,7 +65,7 @@ class BatchLimits:
         return min(stops, default=None)
 
     def first_over(self, piece: SegmentSlice, begin: int, rows: int) -> int | None:
-        """Return the log offset of a piece's first record over a limit. rows: number of records before the piece."""
+        """Return the log offset of a piece's first record over a limit. rows: records before the piece."""
         begins = piece.starts + piece.origin + piece.segment.base_offset
         ends = begins + piece.number("totalSize")
         is_over = np.zeros(len(piece), bool)
@@ -95,7 +95,7 @@ class LogWalk:
     def __init__(self, directory: StoreDirectory) -> None:
         self.segments = directory.segments()
         self.last_begun = last_begun(directory, self.segments)
-        """Log offset of the last started segment. The store adds no records to the segments before it."""
+        """Log offset of the last started segment."""
         self._directory = directory
         self._start = RangeStart(directory)
 
@@ -113,7 +113,7 @@ class LogWalk:
                 continue
             position = end - segment.base_offset
             if not is_open and limits.are_places and stop is not None:
-                position = self._near(segment, position, stop - segment.base_offset)
+                position = self._record_start_before(segment, position, stop - segment.base_offset)
             assert 0 <= position <= segment.size_bytes, (position, segment)
             for piece in (
                 self.whole(segment, position) if is_open else self.heads(segment, position, segment.size_bytes)
@@ -155,7 +155,7 @@ class LogWalk:
             position = origin + behind
 
     def heads_between(self, low: int, high: int, *, is_boundary: bool) -> Iterator[SegmentSlice]:
-        """Yield the undamaged records that begin between two log offsets; the last record ends at `high`.
+        """Yield the undamaged records that begin between two log offsets; the last ends at `high`.
 
         is_boundary: whether a record begins at `low`. Otherwise, as after damage, the first record with an entry is the
         first.
@@ -175,7 +175,7 @@ class LogWalk:
                 is_done = end >= stop or self._is_full(segment, segment.base_offset + end)
                 position = None if is_done else self._start.proven_between(segment, end + 1, stop)
 
-    def _near(self, segment: StoreFile, position: int, stop: int) -> int:
+    def _record_start_before(self, segment: StoreFile, position: int, stop: int) -> int:
         """Return the start of a record at or shortly before `stop`; `position` if no record is found."""
         back_bytes = _LOOK_BACK_BYTES
         while stop - back_bytes > position:
@@ -186,7 +186,7 @@ class LogWalk:
         return position
 
     def _is_full(self, segment: StoreFile, end: int) -> bool:
-        """Return whether the segment is complete: its records end with the last byte or with a blank record."""
+        """Return whether the records of the segment end with its last byte or with a blank record."""
         position = end - segment.base_offset
         if position >= segment.size_bytes:
             return True
@@ -195,7 +195,7 @@ class LogWalk:
 
 
 class LogEnd:
-    """The end of the log, found by following record sizes from the previous end."""
+    """Finds the end of the log by following record sizes from the previous end."""
 
     def __init__(self) -> None:
         self._last = -1

@@ -1,13 +1,12 @@
 """The table `messages`: the log, one row per record and one per damaged place.
 
 `comments` has the meaning of each column. A row for a corrupt body has all columns. A row for other damage has only
-file and position. The derived columns tags_code, key_hashes and light_places exist only if the option `columns` names
-them.
+file and position, and satisfies no condition. The columns tags_code, key_hashes and light_places are derived, and
+exist only if the option `columns` names them.
 
 Conditions on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are applied before
 other fields are decoded. A condition on physical_offset limits the read. Other modules skip parts of the log: log_times
-by time, queue_places by queue offset, dispatched by queue, and indexed by the option `key`. A row of damage satisfies
-no condition.
+by time, queue_places by queue offset, dispatched by queue, and indexed by the option `key`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +36,7 @@ from .segment_slice import Array, SegmentSlice
 from .source_options import SourceOptions
 
 TIME = pa.timestamp("us", tz="UTC")
-"""The type of times. Spark displays them in the time zone of the session."""
+"""Spark displays times in the time zone of the session."""
 _TIMES_MS = (-62_135_596_800_000, 253_402_300_799_999)
 """The first and last millisecond of Python's timestamps: the years 1 to 9999."""
 MESSAGE_FIELDS = (
@@ -54,7 +53,6 @@ MESSAGE_FIELDS = (
     *fields_of("body binary, is_proven bool"),
     DAMAGE,
 )
-"""Columns of a message, in the order of the table."""
 DERIVED_FIELDS = (
     pa.field("tags_code", pa.int64()),
     pa.field("key_hashes", pa.list_(pa.int32())),
@@ -75,7 +73,7 @@ _NUMBERS = {
     "prepared_transaction_offset": "preparedTransactionOffset",
     "body_crc": "bodyCRC",
 }
-"""The record's header field for each column."""
+"""Column -> the record's header field."""
 _CONDITION_NUMBERS = ("physical_offset", "size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms")
 
 
@@ -150,7 +148,6 @@ class Messages:
     def batches(
         self, directory: StoreDirectory, partition: LogRange | IndexedPart, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a log range or of an indexed part."""
         if isinstance(partition, LogRange):
             use_queues = self._options.use_queues and partition.zeros_max is None
             yield from self._rows(directory, partition, conditions, use_queues=use_queues)

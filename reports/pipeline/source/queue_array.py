@@ -1,7 +1,7 @@
 """Consume queue as an array: finds entries by number, or by log offset with a binary search.
 
 Entries are in log order, so a few small reads find the first one after a log offset. In a damaged queue the search may
-miss entries, but every returned entry is in a file of the queue.
+miss entries, but returns no wrong ones.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,7 +15,6 @@ from ....store.formats.consume_queue import BLANK_ENTRY, ENTRY_BYTES, QueueEntry
 from .directory import StoreDirectory, StoreFile
 
 ENTRY = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-"""An entry as a numpy type."""
 _PAGE_BYTES = 4096
 _ENTRIES_FIRST, _ENTRIES_MAX = 200, 1 << 15
 """Number of entries in the first read, and the maximum. Each read has four times as many as the preceding read."""
@@ -28,7 +27,6 @@ class QueueArray:
     """One consume queue, with the files that existed when the object was created."""
 
     def __init__(self, directory: StoreDirectory, files: Sequence[StoreFile]) -> None:
-        """Keep the files of the queue, which are sorted by offset."""
         assert all(one.base_offset < other.base_offset for one, other in pairwise(files)), "binary search needs order"
         self._directory = directory
         self._files = [file for file in files if file.size_bytes >= ENTRY_BYTES]

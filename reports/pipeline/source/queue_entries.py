@@ -1,7 +1,6 @@
 """The table `queue_entries`: consume queues, one row per entry up to the last nonzero one.
 
-`comments` has the meaning of each column. This module applies conditions on all columns except file, position, is_blank
-and damage. Conditions on topic, queue_id and queue_offset also exclude files.
+`comments` has the meaning of each column. Conditions on topic, queue_id and queue_offset also exclude files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,6 @@ _HOLE = Reason("entry", "no hole, as entries follow", "zeros")
 _PARTITION_BYTES = 32 << 20
 _ROWS_MAX = 1 << 16
 _Array = Any
-"""A numpy array."""
 
 
 class QueueEntries:
@@ -56,7 +54,6 @@ class QueueEntries:
     def batches(
         self, directory: StoreDirectory, partition: list[QueueFile], conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some files."""
         for one in partition:
             entries, is_zero = _stable_entries(directory, one)
             count = len(entries)
@@ -105,9 +102,9 @@ class QueueEntries:
 
 
 def _stable_entries(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, _Array]:
-    """Return the entries of a file up to the last nonzero entry, and a mask of the zero entries.
+    """Return the entries up to the last nonzero one, and a mask of the zero entries.
 
-    Entries that a live store appends after the first read are left out.
+    Entries that a running store appends after the first read are left out.
     """
     entries, is_zero = _entries(directory, one)
     for _ in range(LOOKS_MAX):

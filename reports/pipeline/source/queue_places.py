@@ -2,8 +2,8 @@
 
 A queue has one record at each queue offset. If each requested queue offset has an entry, and each entry points to a
 record with that topic, queue id and queue offset, only these records are read. If a topic was deleted and created
-again, the log can have an older record with the same three values, which is not returned. Queue offset 0 is never
-looked up, because prepared and rolled-back records have it too, although they are in no queue.
+again, an older record with the same three values is not returned. Queue offset 0 is never looked up, because prepared
+and rolled-back records have it too, although they are in no queue.
 """
 
 from itertools import product

@@ -1,11 +1,10 @@
 """Queue entries in a stream: computes the entries that dispatch makes for each record.
 
-The rows are in log order and have the columns of the table `queue_entries`. They are computed from the log, so a row
-can appear before the queue file has the entry. Each entry appears once; blank entries do not appear. `file` and
-`position` tell the place of the record in its segment. `tags_code` is computed from the record, even if the queue
-stores the address of an extension instead. Queues named by INNER_MULTI_DISPATCH that start with %LMQ% have the queue id
-0, as with `enableLmq`. Dispatch does not check body checksums, so a record with a corrupt body has entries and a
-`damage`.
+The rows are in log order and have the columns of the table `queue_entries`. Each entry appears once, maybe before the
+queue file has it; blank entries do not appear. `file` and `position` are the place of the record in its segment.
+`tags_code` is computed from the record, even if the queue stores the address of an extension instead. Queues named by
+INNER_MULTI_DISPATCH that start with %LMQ% have the queue id 0, as with `enableLmq`. Dispatch does not check body
+checksums, so a record with a corrupt body has entries and a `damage`.
 """
 
 from collections.abc import Iterator
@@ -45,7 +44,7 @@ class RecordEntries:
     def batches(
         self, directory: StoreDirectory, partition: LogRange, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the entries and the damage of a range. `conditions` is unused, because a stream has none."""
+        """A stream has no `conditions`."""
         for piece in RangeReader(directory, partition).pieces():
             if not isinstance(piece, SegmentSlice):
                 yield damage_batch(self.schema, piece.reason, file=piece.segment.path, position=piece.position)
@@ -55,10 +54,6 @@ class RecordEntries:
                 yield self._batch(queued)
 
     def _batch(self, piece: SegmentSlice) -> pa.RecordBatch:
-        """Return the entries of records.
-
-        Rows that `_need_decoding` selects are computed one by one, all others column by column.
-        """
         codes = _codes_of_tags(piece)
         odd = np.flatnonzero(_need_decoding(piece))
         light, light_rows = list[ScannedRecord](), list[int]()
@@ -110,7 +105,7 @@ def _need_decoding(piece: SegmentSlice) -> Array:
 
 
 def _codes_of_tags(piece: SegmentSlice) -> Array:
-    """Return the hash of each record's tag. Each distinct tag is hashed once."""
+    """Hash each distinct tag once."""
     tags = pc.fill_null(piece.property(PROPERTY_TAGS), "").dictionary_encode()
     codes = np.array([tags_code(one) for one in tags.dictionary.to_pylist()], np.int64)
     found: Array = codes[tags.indices.to_numpy()]

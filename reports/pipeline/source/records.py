@@ -1,7 +1,7 @@
 """Range reader: yields the whole records of a log range, and its damage.
 
-After damage the reader searches for bytes with the magic number and the log offset of a record. Such a record is proven
-if its queue has an entry for it. Otherwise the bytes may be part of a message body.
+After damage the reader searches for bytes with the magic number and the log offset of a record. They may be part of a
+message body. An entry in the record's queue proves that they are a record.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _PIECE_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class CorruptBytes:
-    """A place with damage, where no record can be read."""
+    """A damaged place without a readable record."""
 
     segment: StoreFile
     position: int
@@ -41,7 +41,7 @@ class RangeReader:
         zeros_max = log_range.zeros_max
         self._zeros_max = log_range.end if zeros_max is None else zeros_max
         self._window_bytes = WINDOW_BYTES if zeros_max is None else NEAR_BYTES
-        """Bytes per read. If the log may end in the range, the size starts small and doubles with each read."""
+        """If the log may end in the range, the bytes per read start small and double."""
         self._scanner = RecordScanner(self._segment.path)
         self._start = RangeStart(directory)
         first = self._start.find(log_range)
@@ -67,12 +67,12 @@ class RangeReader:
                     yield SegmentSlice(self._segment, view, origin, some, self._is_proven)
             elif error is not None:
                 if self._is_settled(Reason.of(error)):
-                    yield from self._damage(view, origin, error)
+                    yield from self._skip_damage(view, origin, error)
             else:
                 if is_closed_at(view, self.position - origin, self._segment.size_bytes - origin):
                     return
                 if self._is_settled(Reason("totalSize", "", "")):
-                    yield self._false_end(view, origin)
+                    yield self._skip_short_blank_record(view, origin)
 
     def _is_settled(self, reason: Reason) -> bool:
         """Return whether damage is permanent. If the store may be writing there, pause before a second read."""
@@ -83,7 +83,9 @@ class RangeReader:
         pause()
         return False
 
-    def _damage(self, view: memoryview, origin: int, error: CorruptFileError) -> Iterator[SegmentSlice | CorruptBytes]:
+    def _skip_damage(
+        self, view: memoryview, origin: int, error: CorruptFileError
+    ) -> Iterator[SegmentSlice | CorruptBytes]:
         """Yield the damage at the current position, and move to the next record."""
         segment, at, reason = self._segment, self.position - origin, Reason.of(error)
         if reason.field == "totalSize" and reason.expected == f"{RECORD_BYTES_MIN} to {len(view) - at}":
@@ -111,7 +113,7 @@ class RangeReader:
         yield CorruptBytes(segment, origin + error.offset, reason)
         self._search(self.position + 1)
 
-    def _false_end(self, view: memoryview, origin: int) -> CorruptBytes:
+    def _skip_short_blank_record(self, view: memoryview, origin: int) -> CorruptBytes:
         """Return the damage of a blank record that does not fill the rest of the segment, and move past it."""
         position = self.position
         expected = self._segment.size_bytes - position

@@ -28,7 +28,7 @@ TABLES: dict[str, Callable[[SourceOptions], StoreTable]] = {
 }
 
 _KEPT = "rocketmq"
-"""Metadata key under which the first column stores the options: after CREATE TABLE, Spark 4.3 passes no options."""
+"""Metadata key of the options in the first column: after CREATE TABLE, Spark 4.3 passes no options."""
 
 
 class RocketMQSource(DataSource):
@@ -39,7 +39,6 @@ class RocketMQSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """Return the columns of the selected table, with comments."""
         given = SourceOptions.options_of_user(self.options)
         options = SourceOptions.of(given)
         table = _table(options)
@@ -57,10 +56,7 @@ class RocketMQSource(DataSource):
         return LogStream(self._options(schema))
 
     def _options(self, schema: StructType) -> SourceOptions:
-        """Return the options.
-
-        If Spark passes no options, they are read from the schema, where CREATE TABLE stored them.
-        """
+        """If Spark passes no options, read those that CREATE TABLE stored in the schema."""
         kept = {} if self.options or not schema.fields else schema[0].metadata.get(_KEPT, {})
         return SourceOptions.of(kept or SourceOptions.options_of_user(self.options))
 
@@ -73,11 +69,10 @@ class TableReader(DataSourceReader):
         self._conditions = conditions_of(options.where, _table(options).condition_columns)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition per task. Raises FileNotFoundError if the directory does not exist."""
+        """Raises FileNotFoundError if the directory does not exist."""
         return [StreamPartition(one) for one in _table(self._options).partitions(self._conditions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one partition."""
         if partition.value is None:
             return  # Spark passes an empty partition if `partitions` returns none
         yield from _table(self._options).batches(partition.value, self._conditions)

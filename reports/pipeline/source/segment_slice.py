@@ -1,8 +1,8 @@
 """Segment slice: extracts the columns of thousands of records at once from a segment's bytes.
 
-Records are not decoded one by one. The position of a field depends on the fields before it and is computed for all
-records together; formats.message has the byte table. Bytes become Arrow arrays with a single copy: in an array over the
-file, every second value has wanted bytes, and these values are selected.
+The position of a field depends on the fields before it and is computed for all records together; formats.message has
+the byte table. Bytes become Arrow arrays with a single copy: in an array over the file, every second value has wanted
+bytes, and these values are selected.
 """
 
 from dataclasses import dataclass, replace
@@ -80,7 +80,7 @@ class SegmentSlice:
         return len(self.starts)
 
     def where(self, mask: Array) -> "SegmentSlice":
-        """Return the slice of the records that a mask or an index array selects."""
+        """Select records by a mask or an index array."""
         return replace(self, starts=self.starts[mask])
 
     def number(self, name: str) -> Array:
@@ -111,18 +111,18 @@ class SegmentSlice:
 
     @cached_property
     def topics(self) -> pa.DictionaryArray:
-        """Return the topics, dictionary-encoded. All are UTF-8: a record with another topic counts as damage."""
+        """All are UTF-8: a record with another topic counts as damage."""
         return self.bytes_of(self._topic_spans).cast(pa.string()).dictionary_encode()
 
     @cached_property
     def joined_properties(self) -> pa.Array:
-        """Return the encoded properties of each record."""
+        """The encoded properties of each record."""
         ends = self.starts + self.number("totalSize")
         return self.bytes_of(Spans(self._topic_spans.ends + _PROPERTIES_LENGTH_BYTES, ends))
 
     @cached_property
     def properties(self) -> PropertyEntries:
-        """Return the decoded properties. A repeated name keeps its first position and has the last value."""
+        """A repeated name keeps its first position and has the last value."""
         joined = self.joined_properties
         found = _split(joined)
         return _decoded(joined) if found is None else found
@@ -137,7 +137,7 @@ class SegmentSlice:
 
     @cached_property
     def records(self) -> list[ScannedRecord]:
-        """Return the decoded records, for values that need a whole record."""
+        """The decoded records, for values that need a whole record."""
         if not len(self):
             return []
         ends = self.starts + self.number("totalSize")
@@ -150,7 +150,6 @@ class SegmentSlice:
         return found
 
     def bytes_of(self, spans: Spans) -> pa.Array:
-        """Return the bytes of the view at the spans as a binary array."""
         return _values(self._buffer, *spans)
 
     @cached_property

@@ -55,16 +55,13 @@ class SourceOptions:
     max_rows: int | None = None
     max_bytes: int | None = None
     paths: tuple[str, ...] = ()
-    """Store directories, instead of the single `path`."""
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Return the store directories in the given order."""
         return self.paths or (self.path,)
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "SourceOptions":
-        """Parse the options of Spark."""
         given = {name.lower(): value for name, value in options.items()}
         names = sorted(field.name.replace("_", "") for field in fields(cls))
         unknown = sorted(given.keys() - set(names))
@@ -101,7 +98,8 @@ class SourceOptions:
         """Return the options of the user, without those that Spark adds.
 
         For a table made by CREATE TABLE, Spark adds properties of the table. The options of the user then have the
-        prefix `option.`, and `location` is the path.
+        prefix
+        `option.`, and `location` is the path.
         """
         if "provider" not in options:
             return dict(options)

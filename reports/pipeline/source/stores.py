@@ -1,7 +1,7 @@
 """Tables over several stores: add the column `store` with the directory of each row.
 
-The column exists if the option `paths` is set, even to one store, or if `columns` names it. If a condition on `store`
-excludes a store, the store is not read.
+The column exists if the option `paths` is set, even to one store, or if `columns` names it. A store that a condition
+on `store` excludes is not read.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +22,9 @@ class TableRows(Protocol):
 
     schema: pa.Schema
 
-    def batches(self, directory: StoreDirectory, partition: Any, conditions: RowConditions) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one part."""
+    def batches(
+        self, directory: StoreDirectory, partition: Any, conditions: RowConditions
+    ) -> Iterator[pa.RecordBatch]: ...
 
 
 class StoreTable(TableRows, Protocol):
@@ -75,11 +76,10 @@ class StoresTable(StoreRows[StoreTable]):
 
     @property
     def condition_columns(self) -> frozenset[str]:
-        """Return the columns on which `batches` applies conditions."""
         return self.table.condition_columns | {STORE.name}
 
     def partitions(self, conditions: RowConditions) -> list[StorePart]:
-        """Return one part per task. Raises FileNotFoundError if a store does not exist."""
+        """Raises FileNotFoundError if a store does not exist."""
         found = list[StorePart]()
         for store in self._options.stores:
             directory = self.directory(store)

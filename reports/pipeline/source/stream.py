@@ -3,15 +3,14 @@
     spark.readStream.format("rocketmq").load(directory)
     spark.readStream.format("rocketmq").option("paths", '["/broker-a/store", "/broker-b/store"]').load()
 
-A batch has a part of each log, which followed_log plans. The stream offset has the offset of each part. With `path`,
-the stream offset is the offset of that log. With `paths`, the field `logs` has the offset of each log by store name. If
-a store is added, its log is read from the beginning. If `paths` lacks a store of the stream offset, the stream ends
-with an error, because that log may have unread records.
+A batch has a part of each log, which followed_log plans. With `path`, the stream offset is the offset of that log's
+part. With `paths`, its field `logs` has the offset of each log by store name. The log of an added store is read from
+the beginning. If `paths` lacks a store of the stream offset, the stream ends with an error, because that log may have
+unread records.
 
-All logs share the limit of a batch. It is divided evenly, starting with the log that has the least to read, so what a
-log does not need is left for the others. Each log with new records provides at least one, so no log waits for the
-others. Damage in a segment before the last segment appears as rows, as in the table `messages`, and does not count for
-limits.
+All logs share the limit of a batch. It is divided evenly, starting with the log that has the least to read, so other
+logs use the rest of its share. Each log with new records provides at least one, so no log waits for the others. Damage
+in a segment before the last segment appears as rows, as in the table `messages`, and does not count for limits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +38,6 @@ from .source_options import SourceOptions
 from .stores import StorePart, StoreRows, TableRows
 
 STREAMED: dict[str, Callable[[SourceOptions], TableRows]] = {"messages": Messages, "queue_entries": RecordEntries}
-"""Classes that make the rows of a log range, by table."""
 
 _Offset = dict[str, Any]
 
@@ -66,7 +64,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset_of({store: log.begin() for store, log in self._logs.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the limit of a batch. Spark accepts only one; the limit of rows precedes that of bytes."""
+        """Spark accepts only one limit; that of rows precedes that of bytes."""
         if self._options.max_rows is not None:
             return ReadMaxRows(self._options.max_rows)
         size_bytes = self._options.max_bytes
@@ -78,8 +76,8 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins = {store: starts.get(store) or log.begin() for store, log in self._logs.items()}
         limits = self._limits(limit)
         ends = dict[str, _Offset]()
-        for waiting, store in _countdown(self._least_first(begins, limits)):
-            with _named(store):
+        for waiting, store in _with_stores_left(self._stores_by_backlog(begins, limits)):
+            with _errors_name(store):
                 part = self._logs[store].plan(begins[store], limits.share_of(waiting))
             ends[store] = part.offset
             limits = limits.less(part.rows, part.size_bytes)
@@ -103,7 +101,6 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """End the stream at the current end of each log."""
         for log in self._logs.values():
             log.end_here()
 
@@ -118,7 +115,6 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one range."""
         if partition.value is None:
             return  # Spark passes an empty partition if `partitions` returns none
         yield from self._rows.batches(partition.value, RowConditions())
@@ -127,10 +123,9 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"logs": offsets} if self._options.paths else offsets[self._options.path]
 
     def _offsets_in(self, offset: _Offset) -> dict[str, _Offset]:
-        """Return the offset of each log.
+        """Return the offset of each log. The offset of a single log belongs to the first store.
 
-        If `offset` is that of a single log, it belongs to the first store. Raises ValueError if the offset has a store
-        that the options do not name.
+        Raises ValueError if the offset has a store that the options do not name.
         """
         if not offset:
             return {}
@@ -143,14 +138,13 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return found
 
-    def _least_first(self, begins: dict[str, _Offset], limits: BatchLimits) -> list[str]:
-        """Return the stores, sorted by backlog if they share a limit."""
+    def _stores_by_backlog(self, begins: dict[str, _Offset], limits: BatchLimits) -> list[str]:
         if len(begins) == 1 or (limits.rows is None and limits.size_bytes is None):
             return list(begins)
         return sorted(begins, key=lambda store: self._logs[store].backlog_bytes(begins[store]))
 
     def _limits(self, limit: ReadLimit) -> BatchLimits:
-        """Return the limits of a batch: those of all options, or none if Spark requests everything available."""
+        """Return the limits of all options, or none if Spark requests everything available."""
         if isinstance(limit, ReadAllAvailable):
             return BatchLimits()
         rows, size_bytes = self._options.max_rows, self._options.max_bytes
@@ -161,14 +155,12 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return BatchLimits(rows, size_bytes)
 
 
-def _countdown(stores: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield each store with the number of stores from it to the end of the list."""
+def _with_stores_left(stores: list[str]) -> Iterator[tuple[int, str]]:
     return zip(range(len(stores), 0, -1), stores, strict=True)
 
 
 @contextmanager
-def _named(store: str) -> Iterator[None]:
-    """Add the store's name to the message of an error in the block."""
+def _errors_name(store: str) -> Iterator[None]:
     try:
         yield
     except (ExpiredError, LogCutError) as error:

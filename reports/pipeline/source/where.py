@@ -21,10 +21,7 @@ _WANTED = "comparisons (=, <, <=, >, >=, in, between) of a column with values, j
 
 
 def conditions_of(text: str, columns: Collection[str]) -> RowConditions:
-    """Parse SQL comparisons into conditions on the given columns.
-
-    Raises ValueError if the text has other syntax, another column, or a value of the wrong type.
-    """
+    """Raises ValueError if the text has other syntax, an unknown column, or a value of the wrong type."""
     found = tuple(_conditions_in(text)) if text else ()
     for one in found:
         if one.column not in columns:

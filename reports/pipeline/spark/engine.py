@@ -1,8 +1,8 @@
 """Engines: run tasks in this process one by one, or on Spark in parallel.
 
-On Spark, the executors must have the packages that tornlog imports; this is checked first. An executor runs a task only
-if its tornlog code equals that of the driver, because other code may give other rows for the same seeds. The comparison
-uses a hash of the sources, because a wheel and newer sources can have the same version.
+On Spark, the executors must have the packages that tornlog imports. An executor runs a task only if its tornlog code
+equals that of the driver, because other code may give other rows for the same seeds. A hash of the sources is compared,
+because a wheel and newer sources can have the same version.
 """
 
 import re
@@ -34,8 +34,8 @@ _TASKS_PER_CORE = 2
 _JOBS = 8
 """Number of Spark jobs among which the tasks in flight are divided.
 
-Each job has a thread in this process and one in the driver's Java. A job has far more overhead than a task, and returns
-its results only after its slowest task. Meanwhile the tasks of other jobs keep the cores busy.
+A job has a thread in this process and one in the driver's Java, and far more overhead than a task. It returns its
+results only after its slowest task; meanwhile the tasks of other jobs keep the cores busy.
 """
 _EXECUTOR_COUNT_SECONDS = 1.0
 """Interval for counting the executors, which register after the session has started."""
@@ -46,16 +46,16 @@ _CAUSES = re.compile(
     r"|\[PYTHON_VERSION_MISMATCH\] ([^\n]*)"
     r"|(Cannot run program [^\n]*)"
 )
-"""The parts of Spark's error text that tell why executors could not start."""
+"""The parts of Spark's error text that name why executors could not start."""
 
 
 class ExecutorError(RuntimeError):
-    """Raised if executors lack packages, or have other versions or other code than the driver."""
+    """Executors lack packages, or have other versions or other code than the driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class SameCodeFunction(Generic[Item, Result]):
-    """A function that runs only in a process with the same tornlog code as the process that created it."""
+    """A function that runs only with the same tornlog code as in the process that created it."""
 
     function: Callable[[Item], Result]
     code: str
@@ -75,7 +75,7 @@ def code_here() -> str:
 
 
 def packages_of_executors() -> list[str]:
-    """Return the packages that executors need: the requirements of tornlog, and pyarrow."""
+    """Return the requirements of tornlog, and pyarrow."""
     return [*(_PACKAGE.findall(line)[0] for line in requirements()), "pyarrow"]
 
 
@@ -114,7 +114,7 @@ class Engine(Protocol):
 
     @property
     def cores(self) -> int:
-        """Return the number of tasks that can currently run in parallel."""
+        """Number of tasks that can currently run in parallel."""
 
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield each result when its task is done. Closing the iterator stops the submission of items."""
@@ -130,10 +130,7 @@ class InProcess:
 
 
 class OnSpark:
-    """Runs tasks in several Spark jobs at once, so that cores stay busy while a job waits for its slowest task.
-
-    function and items are pickled, and executors import their modules.
-    """
+    """Runs tasks in several Spark jobs at once. function and items are pickled, and executors import their modules."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -143,15 +140,11 @@ class OnSpark:
 
     @property
     def cores(self) -> int:
-        """Return the number of cores of the current executors."""
         cores: int = self._context.defaultParallelism
         return cores
 
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield each result when its job is done.
-
-        Raises ExecutorError if executors cannot import the function, or have other code than the driver.
-        """
+        """Raises ExecutorError if executors cannot import the function, or have other code than the driver."""
         source = iter(items)
         pending: dict[Future[list[Result]], int] = {}
         """Number of tasks by job."""
@@ -180,7 +173,6 @@ class OnSpark:
                     future.cancel()
 
     def _require_packages(self) -> None:
-        """Raise ExecutorError with the names of all packages that the executors lack."""
         wanted = ("tornlog", *packages_of_executors())
 
         def missing(_: int) -> list[str]:  # pickled by value: tornlog may not be importable there

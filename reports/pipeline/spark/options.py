@@ -46,7 +46,7 @@ def session_for(
 
 @contextmanager
 def engine_for(master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None) -> Iterator["Engine"]:
-    """Yield an engine with these options. Raises BadParameter for user errors."""
+    """Raises BadParameter for user errors."""
     from .engine import InProcess, OnSpark
 
     if master == IN_PROCESS:

@@ -10,8 +10,7 @@ A session can ship these parts to its executors:
     environment.tar.gz#environment    an archive of a whole environment, unpacked as ./environment
 
 Compiled packages must be installed on the executors or come in such an environment. tornlog also works without its own
-compiled core. A local session listens only on loopback, has no UI, logs only warnings and errors, and starts within a
-few seconds.
+compiled core. A local session listens only on loopback, has no UI, and logs only warnings and errors.
 """
 
 import os
@@ -55,7 +54,7 @@ _LOCALLY = {
 
 
 class CargoError(ValueError):
-    """Raised for a part that cannot be shipped."""
+    """A part cannot be shipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class Cargo:
 
     importable: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
-    """Archives. The suffix `#NAME` sets the name of the unpacked directory."""
+    """The suffix `#NAME` sets the name of the unpacked directory."""
 
     @classmethod
     def of(cls, parts: Sequence[str]) -> "Cargo":
@@ -85,17 +84,14 @@ class Cargo:
 
     @property
     def python(self) -> str | None:
-        """Return the path of the shipped Python, relative to the executor; None without an environment."""
+        """Path of the shipped Python, relative to the executor; None without an environment."""
         if not self.archives:
             return None
         path, _, name = self.archives[0].partition("#")
         return f"./{name or Path(path).name}/bin/python"
 
     def importable_files(self, aside: Path) -> Iterator[str]:
-        """Yield the importable parts.
-
-        A wheel is copied to a .zip, because Spark does not add wheels to the import path.
-        """
+        """Copy a wheel to a .zip, because Spark does not add wheels to the import path."""
         for part in self.importable:
             if part.endswith(".whl"):
                 yield shutil.copy(part, str(aside / f"{Path(part).stem}.zip"))
@@ -114,8 +110,10 @@ def session(
     """Yield a session on a master, and stop it afterwards.
 
     config overrides the settings of this module. ship: paths or URIs of code for executors; the module docstring lists
-    the kinds. computes_little: whether Java only transports rows, so that for a local session a quick start matters
-    more than speed.
+    the
+    kinds. computes_little: whether Java only transports rows, so that a quick start of a local session matters more
+    than
+    speed.
 
     Raises NoJavaError if no suitable Java exists, CargoError if a part cannot be shipped.
     """
@@ -147,8 +145,8 @@ def session(
 def _interrupts_held_back() -> Iterator[None]:
     """Delay SIGINT and SIGTERM until the end of the block, and restore the earlier handlers.
 
-    Without the delay, an interrupt while a session starts prints pages of errors. PySpark also installs a handler that
-    hides interrupts.
+    An interrupt while a session starts would print pages of errors. PySpark also installs a handler that hides
+    interrupts.
     """
     if current_thread() is not main_thread():
         yield
@@ -169,7 +167,8 @@ def _environment(master: str, python: str | None) -> Iterator[None]:
     """Set the environment variables for Java and Python during the block.
 
     Except for JAVA_HOME, values of the user are kept. python: the Python of executors; None for this process's Python,
-    or on a cluster for Spark's choice.
+    or
+    on a cluster for Spark's choice.
     """
     ours = {"PYSPARK_DRIVER_PYTHON": sys.executable}
     if is_on_this_machine(master):

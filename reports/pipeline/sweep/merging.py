@@ -4,9 +4,9 @@
     2. the merged file is read again, to check every page checksum, and that it has every seed once and in order
     3. the row files of the merged blocks are deleted
 
-After an interrupted merge, every row is still read exactly once. Before step 1 is done, the files of the blocks are
-read; afterwards the merged file is. The file names alone tell which files to read, so merging needs no lock, no list of
-files and no rename, and works on POSIX, HDFS and object stores. The next call continues the merge.
+Every row is read exactly once, also after an interrupted merge: before step 1 is done from the files of the blocks,
+afterwards from the merged file. The file names alone determine which files to read. So merging needs no lock, no list
+of files and no rename, and works on POSIX, HDFS and object stores. The next call continues the merge.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Merge:
 
 
 class MergeError(Exception):
-    """Raised if a file does not have the rows that its name states. No file was deleted."""
+    """A file does not have the rows that its name states. No file was deleted."""
 
 
 def merge_table(table: Table, engine: Engine) -> int:
@@ -57,7 +57,7 @@ def merge_table(table: Table, engine: Engine) -> int:
 
 
 def merge_files(place: str, merge: Merge) -> Merge:
-    """Write and verify a merged file. Return `merge`."""
+    """Write and verify a merged file."""
     table = Table(place)
     parts = chain.from_iterable(map(table.batches_of, merge.parts))
     table.write_file(merge.span, _of_every_seed(parts, merge.span))

@@ -1,8 +1,8 @@
 """Sweep request: the seeds of a sweep, and their division into blocks.
 
-A measurement at the start of a sweep tells how many seeds run in `BLOCK_SECONDS`. A block has that many seeds, or fewer
-if cores would be idle. The sizes are stored in sweep.json, so a resumed sweep has the same blocks on any machine. Rows
-do not depend on the sizes.
+A measurement at the start of a sweep finds how many seeds run in `BLOCK_SECONDS`. A block has that many seeds, or fewer
+if cores would be idle. A resumed sweep has the same blocks on any machine, because sweep.json stores the sizes. Rows do
+not depend on the sizes.
 """
 
 import json
@@ -17,12 +17,12 @@ from ....scenarios.claims.catalogue import SCENARIOS
 from ..spark.engine import code_here
 
 BLOCK_SECONDS = 45.0
-"""Duration of a block. A dead executor loses that much work, but the overhead of a file and a task is only 0.1 s."""
+"""A dead executor loses that much work, but the overhead of a file and a task is only 0.1 s."""
 BLOCK_SECONDS_MIN = 2.0
 BLOCKS_A_CORE = 32
 """Minimum of blocks per core, so that all cores end at about the same time."""
 BLOCK_SEEDS_MAX = 20_000
-"""Maximum of seeds in a block. Its rows, some KB each, are in memory until its file is written."""
+"""The rows of a block, some KB each, are in memory until its file is written."""
 SECONDS_A_SEED = 0.02
 """The assumed duration of a seed without a measurement."""
 MERGED_SEEDS = 1_000_000
@@ -32,12 +32,12 @@ _FILE = re.compile(r"(.+)-([0-9]{10,})-([1-9][0-9]*)\.parquet")
 
 
 class SweepFileError(Exception):
-    """Raised for a sweep that this version cannot resume or use."""
+    """This version cannot resume or use the sweep."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SeedSpan:
-    """Seeds [first, first + count) of a scenario. They are the content of a row file, and its name."""
+    """Seeds [first, first + count) of a scenario: the content of a row file, and its name."""
 
     scenario: str
     first: int
@@ -92,13 +92,13 @@ class Begun:
 
     request: SweepRequest
     seeds_a_block: Mapping[str, int] = field(default_factory=dict)
-    """Number of seeds in a block, by scenario. A scenario without a measurement is absent."""
+    """By scenario. A scenario without a measurement is absent."""
     code: str = field(default_factory=code_here)
     began: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """The start time, as in 2026-11-24T10:17:59+00:00."""
 
     def blocks(self) -> Iterator["Block"]:
-        """Yield the blocks: the first block of each scenario, then the second of each, and so on."""
+        """Yield the first block of each scenario, then the second of each, and so on."""
         asked, first = self.request, dict.fromkeys(self.request.scenarios, self.request.first)
         while first:
             for name, at in list(first.items()):
@@ -118,7 +118,7 @@ class Begun:
                 yield SeedSpan(name, first, min(step, self.request.last - first))
 
     def block_seeds(self, scenario: str) -> int:
-        """Return the number of seeds in a block of a scenario; the last block may have fewer."""
+        """The last block of a scenario may have fewer."""
         unmeasured = self.request.block_seeds or int(BLOCK_SECONDS_MIN / SECONDS_A_SEED)
         return self.seeds_a_block.get(scenario, unmeasured)
 
@@ -182,6 +182,5 @@ class Block:
         return self.span.file_name
 
     def batch(self) -> Batch:
-        """Return the arguments for the runner of seeds."""
         scenario = SCENARIOS[self.scenario].narrowed(disk=self.disk, policy=self.policy)
         return Batch(scenario, self.first, self.count, self.mutant)

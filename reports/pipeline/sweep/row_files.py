@@ -2,9 +2,8 @@
 
     DIR/rows/<scenario>-<first>-<count>.parquet   the rows of seeds [first, first + count) of a scenario, by seed
 
-No other file lists the row files, so no list has to be updated. A merged file is named in the same way. The merged file
-covers the files of its blocks: they are not read, and are deleted later. So every row is read once, even after an
-interrupted merge.
+No list of row files exists that would need updates. A merged file is named in the same way, and covers the files of its
+blocks: they are not read, and are deleted later. So every row is read once, even after an interrupted merge.
 """
 
 from bisect import bisect_right
@@ -31,7 +30,6 @@ class RowFiles:
     """Names of the row files of a table. Invariant: no two files of `whole` have the same seed."""
 
     whole: frozenset[str] = frozenset()
-    """Complete files, which are read."""
     covered: frozenset[str] = frozenset()
     """Files that are not read, because all their seeds are in files of `whole`."""
     damaged: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +39,7 @@ class RowFiles:
 
     @classmethod
     def sorted_out(cls, found: Mapping[str, str | None]) -> "RowFiles":
-        """Divide files into whole, covered and damaged. found: the damage by file name; None for an undamaged file."""
+        """Divide files into whole, covered and damaged. found: the damage by file name, or None."""
         damaged = {name: reason for name, reason in found.items() if reason is not None}
         spans = [span for name in found if name not in damaged and (span := SeedSpan.of_file(name)) is not None]
         whole, covered = set(), set()

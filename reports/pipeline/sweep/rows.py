@@ -92,7 +92,6 @@ _OF_RESULT = ("scenario", "seed", "outcome", "digest", "virtual_ns", "wall_secon
 
 
 def row_of(result: SeedResult, mutant: str | None) -> Row:
-    """Return the row of a seed's result."""
     failure = result.failure
     size = None if failure is None else failure.smallest.size
     return {

@@ -37,7 +37,7 @@ class SweepSums:
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     pairs: Counter[Pair] = field(default_factory=Counter)
-    """Seeds in which two features or faults occurred together, by pair."""
+    """Seeds in which two features or faults occurred together."""
     _outcomes: dict[tuple[Any, ...], Counter[str]] = field(default_factory=dict)
     _puts: dict[tuple[Any, ...], Counter[int]] = field(default_factory=dict)
 
@@ -66,7 +66,6 @@ class SweepSums:
         self._add_puts(rows.filter(pc.is_null(rows["mutant"])))
 
     def pass_rates(self) -> list[Row]:
-        """Return the pass rates in the format of `pipeline.analysis`."""
         return [
             {
                 **dict(zip(_RUN, run, strict=True)),
@@ -81,7 +80,6 @@ class SweepSums:
         ]
 
     def put_latency(self) -> list[Row]:
-        """Return the put latencies in the format of `pipeline.analysis`."""
         return [
             dict(zip(_PUT, put, strict=True)) | {"puts": puts.total(), **nearest_ranks(puts), "max_us": max(puts)}
             for put, puts in sorted(self._puts.items())
@@ -106,7 +104,6 @@ def summed(table: Table) -> SweepSums:
 
 
 def detections(table: Table, mutant: str) -> list[Row]:
-    """Return the detections of a sweep's mutant in the format of `pipeline.analysis`."""
     rows = table.read(["scenario", "seed", "outcome", "invariant", "wall_seconds"])
     found = []
     for scenario in pc.unique(rows["scenario"]).to_pylist():

@@ -1,9 +1,8 @@
 """Sweep: runs the seeds without a row in a table, and shrinks failures.
 
 Seeds run in a child process, so a seed that hangs or kills its process affects only its own row. The parent waits for
-each row with a timeout. If a child dies, its death is recorded as the outcome of the current seed, and a new child
-continues with the next seed. The child is forked, which is fast. It is safe, because Spark's worker and the in-process
-runner have a single thread.
+each row with a timeout. The death of a child is the outcome of the current seed, and a new child continues with the
+next seed. A fork is fast, and safe because Spark's worker and the in-process runner have a single thread.
 """
 
 import gc
@@ -35,7 +34,7 @@ _FORK = get_context("fork")
 SHRINK_SECONDS = 15.0
 _MEASURED_SEEDS = 8
 _UNMEASURED_SEEDS = 200
-"""Maximum of seeds per scenario for which a measurement would take more time than it saves."""
+"""With so few seeds per scenario a measurement would take more time than it saves."""
 
 
 @dataclass(slots=True)
@@ -61,7 +60,7 @@ class BlockResult:
 
 
 def do_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> BlockResult:
-    """Run the seeds of a block, write their rows, and return the result."""
+    """Run the seeds of a block, and write their rows."""
     began = perf_counter()
     done = BlockResult(block)
     Table(place).write(block, done.watch(isolated_rows(block.batch(), seconds_max)))
@@ -71,7 +70,7 @@ def do_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> Bloc
 
 
 def rows_of(batch: Batch) -> Iterator[Row]:
-    """Run seeds in this process, and yield a row for each seed."""
+    """Run seeds in this process, and yield a row for each."""
     for result in results_of(batch, cpu_seconds_max=CPU_SECONDS_MAX, in_detail=True):
         yield row_of(result, batch.mutant)
 
@@ -87,7 +86,7 @@ def isolated_rows(batch: Batch, seconds_max: float = SECONDS_MAX) -> Iterator[Ro
 
 
 def _rows_of_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
-    """Yield the rows of one child. If a seed kills the child, its row is the last."""
+    """If a seed kills the child, its row is the last."""
     receiver, sender = _FORK.Pipe(duplex=False)
     child = _FORK.Process(target=_run_all, args=(batch, receiver, sender), daemon=True)
     child.start()
@@ -144,7 +143,6 @@ class SweepProgress:
 
     @property
     def failures(self) -> int:
-        """Return the number of seeds that broke a promise in this call."""
         return self.outcomes["violated"]
 
     @property

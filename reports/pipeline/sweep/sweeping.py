@@ -43,7 +43,6 @@ _BAD = ("harness-error", "nondeterministic", "timed-out", "crashed")
 
 
 def sweep_seeds(asked: SweepOptions) -> NoReturn:
-    """Run the sweep of a command line, write its results, and exit."""
     out, mutant, json_file = asked.out, asked.mutant, asked.json_file
     names = [one.name for one in scenarios_named(asked.scenario, asked.disk, asked.policy)]
     require_mutant(mutant)
@@ -127,7 +126,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
         "seconds": round(took, 3),
         "work_seconds": round(done.work_seconds, 3),
     }
-    blocks = list(_printed(done, files, small, paths))
+    blocks = list(_terminal_blocks(done, files, small, paths))
     result = Result("sweep", title, Verdict(Tone.BROKEN if small else Tone.HELD, title), exit_code, document)
     page = here if len(paths) == len({one.signature for one in small}) else None
     if page is not None:
@@ -139,10 +138,9 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
     leave(replace(result, blocks=[*blocks, *result.blocks]), json_file=json_file, page=page, files=files_left)
 
 
-def _printed(
+def _terminal_blocks(
     done: "SweepProgress", files: int | None, small: Sequence[Failure], paths: Mapping[str, Path]
 ) -> Iterator[ResultBlock]:
-    """Yield the texts for the terminal."""
     rows = [Row((name, count)) for name, count in sorted(done.outcomes.items(), key=lambda pair: -pair[1])]
     yield ResultTable("Outcomes", On.TERMINAL, texts=("outcome",), figures=("seeds",), rows=rows)
     lines = [] if files is None else [f"all rows are in {counted(files, 'file')}"]

@@ -4,12 +4,12 @@
     DIR/sweep.lock            held by a running sweep; on this machine's file systems only
     DIR/rows/<span>.parquet   the rows of a block or of merged blocks; see `row_files`
 
-The seeds are the name of a file. If a block is written twice, because a task was killed or retried, the second file
-replaces the first, so each seed is stored once. A block that was reported as done survives a power cut: `whole_file`
-syncs the file and its name.
+A file is named by its seeds. If a killed or retried task writes a block twice, the second file replaces the first, so
+each seed is stored once. A block that was reported as done survives a power cut: `whole_file` syncs the file and its
+name.
 
 A complete file has a footer with the columns of `rows` and with the number of rows that its name states, and a checksum
-in each page. Any other file is damaged. It is reported and not read, and its blocks run again.
+in each page. Any other file is damaged: it is reported but not read, and its blocks run again.
 """
 
 import errno
@@ -37,14 +37,13 @@ from .rows import SCHEMA, Row, batch_of
 Item = TypeVar("Item")
 
 GROUP_ROWS = 20_000
-"""Rows per row group: few enough to keep in memory, and enough to make the size of footers negligible."""
+"""Few enough to keep in memory, and enough to make the size of footers negligible."""
 _ROWS_AT_ONCE = 100
 """Maximum of rows as Python objects, which need many times the memory of Arrow."""
-_FILES_AT_ONCE = 64
-"""Number of files that one task checks."""
+_FILES_PER_TASK = 64
 _ZSTD_LEVEL = 9
 _ORPHAN_SECONDS = 86_400
-"""Age at which a temporary file counts as abandoned on file systems without locks, where a sweep may be running."""
+"""Age at which a temporary file counts as abandoned on file systems without locks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Table:
     place: str
 
     def begun(self) -> Begun | None:
-        """Return the request and the code of the sweep in this place; None without a sweep. Raises SweepFileError."""
+        """Return the sweep in this place; None without a sweep. Raises SweepFileError."""
         system, root = open_place(self.place)
         path = f"{root}/sweep.json"
         if system.get_file_info(path).type != fs.FileType.File:
@@ -66,7 +65,7 @@ class Table:
         """Create the place, and write sweep.json. Raises SweepFileError if the place has rows."""
         system, root = open_place(self.place)
         make_directory(system, f"{root}/rows")
-        if self._names():
+        if self._row_file_names():
             raise SweepFileError("sweep.json is missing, but there are rows, whose sweep is unknown")
         with whole_file(system, f"{root}/sweep.json") as stream:
             stream.write(begun.to_json().encode())
@@ -105,7 +104,7 @@ class Table:
         every_page: verify the checksum of every page too. engine: runs the checks; None: this process does.
         """
         look = partial(_damage_of_files, self.place, every_page=every_page)
-        found = (engine or InProcess()).results(look, _batched(self._names(), _FILES_AT_ONCE))
+        found = (engine or InProcess()).results(look, _batched(self._row_file_names(), _FILES_PER_TASK))
         return RowFiles.sorted_out({name: reason for some in found for name, reason in some.items()})
 
     def write(self, block: Block, rows: Iterable[Row]) -> None:
@@ -113,7 +112,6 @@ class Table:
         self.write_file(block.span, (batch_of(some) for some in _batched(rows, _ROWS_AT_ONCE)))
 
     def write_file(self, span: SeedSpan, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write the rows of a span durably and atomically."""
         system, root = open_place(self.place)
         with (
             whole_file(system, f"{root}/rows/{span.file_name}") as stream,
@@ -125,7 +123,7 @@ class Table:
                 writer.write_table(group, row_group_size=GROUP_ROWS)
 
     def delete_files(self, names: Iterable[str], engine: Engine) -> None:
-        for _ in engine.results(partial(_delete, self.place), _batched(sorted(names), _FILES_AT_ONCE)):
+        for _ in engine.results(partial(_delete, self.place), _batched(sorted(names), _FILES_PER_TASK)):
             pass
 
     def read(self, columns: list[str] | None = None, where: ds.Expression | None = None) -> pa.Table:
@@ -135,11 +133,11 @@ class Table:
         return found.sort_by([("scenario", "ascending"), ("seed", "ascending")]).drop_columns(keys)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the given columns of all rows in batches, unsorted."""
+        """Yield the given columns of all rows, unsorted."""
         yield from self._rows().to_batches(columns=columns)
 
     def batches_of(self, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one file in batches, by seed."""
+        """Yield the rows of one file, by seed."""
         yield from self._rows([name]).to_batches(batch_readahead=2)
 
     def failure_text(self, scenario: str, seed: int) -> str:
@@ -153,8 +151,7 @@ class Table:
         paths = [f"{root}/rows/{name}" for name in sorted(self.files().whole if names is None else names)]
         return ds.dataset(paths, schema=SCHEMA, filesystem=system, format=CHECKED)
 
-    def _names(self) -> list[str]:
-        """Return the names of all row files, without temporary files."""
+    def _row_file_names(self) -> list[str]:
         return [file.base_name for file in self._listed() if not is_aside(file.base_name)]
 
     def _listed(self) -> list[fs.FileInfo]:
@@ -185,7 +182,6 @@ def _batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
 
 
 def _damage_of_files(place: str, names: list[str], *, every_page: bool) -> dict[str, str | None]:
-    """Return the damage of each row file; None for an undamaged file."""
     system, root = open_place(place)
     return {name: damage(system, f"{root}/rows/{name}", name, every_page=every_page) for name in names}
 
