@@ -22,9 +22,9 @@ Invalid UTF-8 in text becomes U+FFFD. A later version may add fields; if it chan
 `/2`.
 
 Bytes that are no record are reported and skipped up to the next record. Body checksums are checked for selected
-messages only. After an unclean exit, damage after the last record is expected and not reported. A segment of a wrong
-length is damage; in a segment that is too long only the regular length is read. A gap between two segments is damage. A
-checkpoint with record times is damage if there is no segment.
+messages only. After an unclean exit, damage after the last record is expected and not reported. Damage is also a
+segment of a wrong length, of which at most the regular length is read; a gap between segments; and a checkpoint with
+record times if there is no segment.
 """
 
 from base64 import b64encode
@@ -73,11 +73,9 @@ class Selection:
     """One of the message's KEYS, or its UNIQ_KEY."""
 
     def is_after(self, log_offset: int) -> bool:
-        """Return whether the selection begins after a log offset."""
         return self.queue_id is None and log_offset <= self.begin
 
     def is_before(self, log_offset: int) -> bool:
-        """Return whether the selection ends before a log offset."""
         return self.queue_id is None and self.end is not None and log_offset >= self.end
 
     def wants(self, record: ScannedRecord) -> bool:
@@ -102,8 +100,9 @@ def dump_log(
 ) -> Iterator[dict[str, Any] | CorruptFileError]:
     """Yield the messages of a log as in the contract, and damage.
 
-    open_files is called for each segment, and its files are released after the segment, because an overlay keeps every
-    map. Raises OSError for unreadable files, and CorruptFileError for an invalid checkpoint if it is needed.
+    open_files is called for each segment, because an overlay keeps every map of its files. Raises OSError for
+    unreadable
+    files, and CorruptFileError for an invalid checkpoint if it is needed.
     """
     files = open_files()
     unclean_exit = files.status(config.abort_path) is not None
@@ -125,7 +124,6 @@ def dump_log(
         if base_offset > expected_offset:
             expected = f"the next segment, {segment_name(expected_offset)}"
             doubtful.append(CorruptFileError(path, 0, "base offset", expected, segment_name(base_offset)))
-        # New files for each segment release the maps of earlier segments.
         view = open_files().map(path, size_bytes).view(0, size_bytes)
         if status.size_bytes != segment_bytes:
             wrong = CorruptFileError(path, 0, "file size", segment_bytes, status.size_bytes)
@@ -157,7 +155,6 @@ def dump_log(
 def read_segment(
     view: memoryview, path: str, base_offset: int, segment_bytes: int
 ) -> Iterator[ScannedRecord | CorruptFileError]:
-    """Yield the records of one segment, and its damage."""
     at: int | None = 0
     while at is not None:
         try:

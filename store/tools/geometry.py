@@ -1,8 +1,8 @@
 """Geometry of a store directory: derives sizes and delay levels from its files.
 
 No file contains these settings. But all segments of a queue have the same size, a delayed message is in the queue of
-its level with its delivery time, and the slots and entries of an index file follow from its content. If the files are
-not enough, RocketMQ's defaults are used.
+its level with its delivery time, and the content of an index file determines its slots and entries. Settings that the
+files do not determine have RocketMQ's defaults.
 """
 
 from collections import Counter
@@ -44,12 +44,11 @@ _EXT_BYTES_MIN = 64
 def index_geometry(files: Files, config: StoreConfig, slots: int | None, entries: int | None) -> tuple[int, int]:
     """Return the numbers of slots and entries of the index in config's directory.
 
-    A value passed as None is derived from the oldest possible index file, else from config. Raises OSError for an
-    unreadable file.
+    None: derived from the oldest possible index file, else from config. Raises OSError for an unreadable file.
     """
     if slots is None or entries is None:
         for path, size_bytes in _index_files(files, config.index_directory):
-            found = _pair(files, config, path, size_bytes, slots, entries)
+            found = _slots_and_entries(files, config, path, size_bytes, slots, entries)
             if found is not None:
                 return found
     return slots or config.max_hash_slot_num, entries or config.max_index_num
@@ -68,7 +67,7 @@ def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
             yield f"{directory}/{name}", found.size_bytes
 
 
-def _pair(
+def _slots_and_entries(
     files: Files, config: StoreConfig, path: str, size_bytes: int, slots: int | None, entries: int | None
 ) -> tuple[int, int] | None:
     """Derive the numbers of slots and entries from one file; None if this is not possible."""
@@ -95,10 +94,7 @@ class Geometry:
     max_message_bytes: int | None = None
     delay_levels: str | None = None
     commit_log_paths: str = ""
-    """Directories of the log, separated by `,`.
-
-    Ignored if none exists, because they may be paths of another machine.
-    """
+    """Directories of the log, separated by `,`. If none exists, as with paths of another machine, they are ignored."""
     read_only_commit_log_paths: str = ""
     consume_queue_ext_bytes: int | None = None
     hash_slots: int | None = None
@@ -189,7 +185,7 @@ def _config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreCo
 
 
 def log_paths(files: Files, root: str, geometry: Geometry) -> StoreConfig:
-    """Return settings that contain only the log directories: those in geometry, if one exists."""
+    """Return settings with only the log directories: those in geometry, if one exists."""
     elsewhere = StoreConfig(
         root,
         store_path_commit_log=geometry.commit_log_paths,
@@ -225,7 +221,6 @@ def log_statuses(files: Files, config: StoreConfig) -> Iterator[tuple[str, FileS
 
 def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
     """Return the most common length of files that may be segments, the longest in a tie; None without such files."""
-    # The most common size, so that one truncated or unfinished file does not decide.
     seen = Counter(status.size_bytes for _, status in statuses if BLANK_BYTES <= status.size_bytes <= _BYTES_MAX)
     return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
 

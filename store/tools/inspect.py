@@ -113,7 +113,8 @@ def inspect_directory(
     """Open the store at root, an absolute path, in a world that keeps changes in memory (`overlay_world`).
 
     open_files returns the files before recovery, to check the part that recovery truncated; without it, that part
-    counts as damage. Raises OSError for unreadable files.
+    counts
+    as damage. Raises OSError for unreadable files.
     """
     found = Inspection(root)
     try:
@@ -159,14 +160,13 @@ def _is_followed(cut_at: CorruptFileError, files: Files, config: StoreConfig) ->
         base_offset, segment_bytes = int(name_of(path)), config.mapped_file_size_commit_log
         at = find_record(view, cut_at.offset + 1 if is_first else 0, base_offset, segment_bytes)
         while at is not None:
-            if _is_record(view, at, path, base_offset):
+            if _is_complete_record(view, at, path, base_offset):
                 return True
             at = find_record(view, at + 1, base_offset, segment_bytes)  # a body may contain a copy of a record
     return False
 
 
-def _is_record(view: memoryview, at: int, path: str, base_offset: int) -> bool:
-    """Return whether a complete record is at a position."""
+def _is_complete_record(view: memoryview, at: int, path: str, base_offset: int) -> bool:
     records = scan_records(view, at, len(view), file=path, base_offset=base_offset, check_crc=True)
     try:
         return next(records, None) is not None
@@ -199,7 +199,6 @@ def as_finding(error: Exception, root: str) -> CorruptFileError:
 
 
 def finding_fields(finding: CorruptFileError, root: str) -> Fields:
-    """Return damage as plain values."""
     return {
         "file": relative_to(root, finding.file),
         "offset": finding.offset,

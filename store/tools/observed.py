@@ -1,7 +1,7 @@
 """Observed state of a loaded store: plain values under RocketMQ's names.
 
-The fields are those of `inspect.observed` in the manifests of the golden stores; `inspect` adds more. Offsets and sizes
-are bytes, queue offsets are indexes, times are ms since 1970, -1 means none.
+The fields are those of `inspect.observed` in the manifests of the golden stores. Offsets and sizes are bytes, queue
+offsets are indexes, times are ms since 1970, -1 means none.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,8 @@ _RECORD_FILE = "commitlog"
 def observe(store: MessageStore, report: RecoveryReport, mtimes_ms: Mapping[str, int]) -> Fields:
     """Return the state of a store, without the records of the log and the entries of the queues.
 
-    mtimes_ms: modification time of each queue file on disk."""
+    mtimes_ms: modification time of each queue file on disk.
+    """
     return {
         "minPhyOffset": store.min_phy_offset,
         "maxPhyOffset": store.max_phy_offset,
@@ -74,10 +75,7 @@ def _store_timestamp_ms(store: MessageStore, physical_offset: int) -> int:
 
 
 def _checkpoint(store: MessageStore, report: RecoveryReport) -> Fields:
-    """Return the checkpoint's times after recovery.
-
-    After an unclean exit, the second is the last record's store time.
-    """
+    """Return the times after recovery. After an unclean exit, the second is the last record's store time."""
     values = store.checkpoint.values
     redispatched = not report.clean_exit and report.records > 0
     return {

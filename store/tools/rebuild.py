@@ -1,14 +1,14 @@
 """Rebuild: makes a new store directory from the log of another.
 
 Segments are copied with their mtimes and never linked, because recovery and later puts write to the last segments. Side
-files below `config/` are copied unless they are too long. The `abort` marker and the checkpoint of the source decide
-how far the log is trusted. Other files of the source are not read, and no file of the source is changed.
+files below `config/` are copied unless they are too long. Other files of the source are not read, and no file of the
+source is changed.
 
-The store's own recovery builds the new directory. It skips damage in the part of the log covered by a clean exit or the
-checkpoint, and ends the log at damage elsewhere. The new directory has an `abort` file until everything in it is
-durable. The new checkpoint has the recovered times; times of the old checkpoint after the last record are damage. If
-the start of the log has expired, a queue begins with its first remaining message, and blank entries fill its file
-before that message.
+The store's own recovery builds the new directory. It skips damage in the part of the log covered by a clean exit (no
+`abort` marker in the source) or the checkpoint, and ends the log at damage elsewhere. The new directory has an `abort`
+file until everything in it is durable. The new checkpoint has the recovered times; times of the old checkpoint after
+the last record are damage. If the start of the log has expired, blank entries fill the file of a queue's first
+remaining message before that message.
 
 JSON contract, `tornlog-rebuild/1`:
 
@@ -207,10 +207,7 @@ def _claims_beyond_log(
 
 
 def _newest_ms(store: MessageStore) -> int:
-    """Return the latest store time in the log, 0 without records.
-
-    After a clock step another than the last record may have it.
-    """
+    """Return the latest store time in the log, 0 without records. After a clock step the last record may be older."""
     newest_ms = 0
     for segment in store.log.segments:
         view = segment.file.view(0, segment.size_bytes)

@@ -20,13 +20,14 @@ _DECODERS: Mapping[str, Callable[[bytes, str], Any]] = {
     "consumerOffset.json": decoded_consumer_offsets,
     "lmqConsumerOffset.json": decoded_consumer_offsets,
 }
-"""Decoders by file name. Other files, such as `topics.json`, only have to be valid JSON."""
+"""By file name. Other files, such as `topics.json`, only have to be valid JSON."""
 
 
 def damaged_side_files(files: Files, config: StoreConfig) -> Iterator[CorruptFileError]:
     """Yield the damage of each invalid side file. Services use the `.bak` file instead, or start without the file.
 
-    Raises OSError if a file cannot be read."""
+    Raises OSError if a file cannot be read.
+    """
     directory = config.config_directory
     status = files.status(directory)
     if status is None or not status.is_directory:

@@ -1,7 +1,6 @@
 """Spreading: checks many parts of a store, one after another or in processes.
 
-A check opens the files in its own process, because open files cannot be pickled. Checks, items and results can be
-pickled.
+Checks, items and results can be pickled. Open files cannot, so a check opens the files in its own process.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ class PartSpread(Protocol):
     """Checks many parts."""
 
     def __call__(self, judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield the result of each item, in the order of the items. Raises any OSError of a check."""
+        """Yield the results in the order of the items. Raises any OSError of a check."""
 
 
 def in_turn(files: Files, core: Core | None) -> PartSpread:

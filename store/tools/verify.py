@@ -7,12 +7,12 @@ flipped bit outside of a body may stay undetected, because only bodies have a ch
 
 The log is checked in parts, each in its own process if needed (`spread`). The check of a part compares each record with
 the queue entry at its queueOffset, and its keys with the index. Then queues and index files are checked one by one,
-except for entries that were found to be right with a part of the log.
+except for the entries that matched a record.
 
 A directory with an `abort` file had an unclean exit. The next recovery then repairs damage after the last whole record,
-entries that point there, missing entries at a queue's end, and unfinished segments. These findings are *notes*. They
-are violations if the data was durable by the checkpoint's times, less RocketMQ's margin of 3 s. The same applies to
-index files: recovery rebuilds the index from the first file on that the checkpoint does not cover.
+entries that point there, missing entries at a queue's end, unfinished segments, and the index from the first file on
+that the checkpoint does not cover. These findings are *notes*. They are violations if the data was durable by the
+checkpoint's times, less RocketMQ's margin of 3 s.
 
 JSON contract, `tornlog-verify/1`:
 
@@ -118,7 +118,7 @@ def verify_directory(
 
 @dataclass(frozen=True, slots=True)
 class _LogOrLinks:
-    """Checks a range of the log or the links of an index file. One class for both, so that they can run in parallel."""
+    """Checks a range of the log or the links of an index file, so that both can run in parallel."""
 
     log: RangeJudgement
     links: LinkJudgement
@@ -130,8 +130,6 @@ class _LogOrLinks:
 
 
 class _Verifier:
-    """Verifies a store with known settings."""
-
     def __init__(
         self, files: Files, found: Verification, config: StoreConfig, spread: PartSpread, split_bytes: int
     ) -> None:
@@ -143,7 +141,6 @@ class _Verifier:
         self._split_bytes = split_bytes
 
     def verify(self, advance: Callable[[int], None]) -> None:
-        """Check the log and its keys, then the queues, then the index and the checkpoint."""
         findings, config, counts = self._findings, self._config, self._found.counts
         log_directories = SegmentDirectories.of_commit_log(self._files, config)
         reader = RowReader(self._files, config.mapped_file_size_commit_log, DirectoryPromise.LOG, findings)
@@ -172,7 +169,7 @@ class _Verifier:
         self, segments: list[RawSegment], index: IndexFacts, advance: Callable[[int], None]
     ) -> tuple[LogFacts, list[IndexFinding]]:
         """Return the facts of the log, and wrong links of the index, which are checked in parallel with the log."""
-        root, topics = self._findings.root, _topics(self._files, self._config)
+        root, topics = self._findings.root, _topics_with_queues(self._files, self._config)
         of_log = RangeJudgement(root, self._config, topics, index)
         of_links = LinkJudgement(root, index.slots, index.entries_max)
         ranges = ranges_of(segments, self._split_bytes)
@@ -210,7 +207,7 @@ class _Verifier:
         findings.extend(judgement.without_directory(self._files, facts.unsettled))
 
 
-def _topics(files: Files, config: StoreConfig) -> frozenset[str]:
+def _topics_with_queues(files: Files, config: StoreConfig) -> frozenset[str]:
     """Return the topics that have queues. Other names in the property of light queues are no light queues."""
     try:
         return frozenset(files.list_directory(config.consume_queue_directory))
@@ -219,7 +216,7 @@ def _topics(files: Files, config: StoreConfig) -> frozenset[str]:
 
 
 class _Checkpoint:
-    """The times of the checkpoint, 0 without a checkpoint. `report` adds its findings."""
+    """The times of the checkpoint, 0 without a checkpoint."""
 
     def __init__(self, files: Files, path: str, findings: Findings) -> None:
         self.values = CheckpointValues(0, 0, 0)
@@ -249,9 +246,7 @@ class _Checkpoint:
         return decode_checkpoint(raw, file=self._path)
 
     def report(self, findings: Findings, records: int) -> None:
-        """Add the findings.
-
-        A missing checkpoint is a finding if the log has records, because it is created before the first record."""
+        """A missing checkpoint is a finding if the log has records: a store creates the checkpoint first."""
         if self._is_missing and records:
             violation = findings.violation(DirectoryPromise.CKPT, self._path, 0, "file", "a file", "nothing")
             findings.explained(violation, "check all queue entries and create the checkpoint")

@@ -27,7 +27,6 @@ class ExtVerifier:
         self._segments: list[RawSegment] = []
 
     def read(self, topic: str, queue_id: int) -> None:
-        """Check the extension files of a queue, if it has any."""
         directory = f"{self._directory}/{topic}/{queue_id}"
         self._segments = [] if self._files.status(directory) is None else self._reader.read([directory])
         for segment in self._segments:

@@ -1,6 +1,7 @@
 """Verifier of segment files: names, sizes and gaps of the segments of one queue.
 
-Files are mapped while they are checked and may be larger than memory. `RawSegment` releases the pages that were read.
+Files are mapped while they are checked and may be larger than memory, because `RawSegment` releases pages after
+reading.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ class RawSegment:
 
     @cached_property
     def view(self) -> memoryview:
-        """Return all bytes. The first call requests the whole file, because reads of a remote file are slow."""
+        """The first access requests the whole file, because reads of a remote file are slow."""
         return self.file.view(0, self.size_bytes)
 
     def bytes_at(self, position: int, size_bytes: int) -> memoryview:
@@ -81,11 +82,12 @@ class RowReader:
     def read(self, directories: Sequence[str]) -> list[RawSegment]:
         """Return the readable segments in the given directories, by offset.
 
-        Unfinished files at the end (too short or after a gap, and all zero) are omitted."""
+        Unfinished files at the end (too short or after a gap, and all zero) are omitted.
+        """
         segments: list[RawSegment] = []
         for path in self._paths(directories):
             name = name_of(path)
-            if not is_segment_name(name) and (self._is_rebuilt or self._is_directory(path)):
+            if not is_segment_name(name) and (self._is_rebuilt_from_log or self._is_directory(path)):
                 self.findings.stray(self.promise, path, "file name", "20 digits", name)
                 continue
             if not is_segment_name(name) or int(name) % self.segment_bytes:
@@ -102,8 +104,7 @@ class RowReader:
         return segments
 
     @property
-    def _is_rebuilt(self) -> bool:
-        """Return whether recovery rebuilds these files from the log."""
+    def _is_rebuilt_from_log(self) -> bool:
         return self.promise is not DirectoryPromise.LOG
 
     def _violated(self, path: str, name: str, expected: object, found: object) -> None:
@@ -169,7 +170,7 @@ class RowReader:
         expected = segments[0].base_offset if segments else 0
         for segment in segments:
             path, base_offset, size_bytes = segment.path, segment.base_offset, segment.file_bytes
-            if self._is_rebuilt and size_bytes < self.segment_bytes:
+            if self._is_rebuilt_from_log and size_bytes < self.segment_bytes:
                 violation = self._violation(path, "file size", self.segment_bytes, size_bytes)
                 self.findings.explained(violation, "rebuild it from the log")
             elif size_bytes != self.segment_bytes:

@@ -1,8 +1,8 @@
 """Verifier of the index: checks each file without the log.
 
-Each file is examined alone: its header, and which of its entries are in log order. `verify_keys` compares these entries
-with the log, part by part. The check of the links between entries and slots takes the longest, and other checks do not
-need its result. So it runs in parallel with the log, with 4 bytes of memory per hash slot.
+It checks the header of each file, and which of its entries are in log order. `verify_keys` compares these entries with
+the log, part by part. The check of the links between entries and slots takes the longest, and no other check needs its
+result. So it runs in parallel with the log, with 4 bytes of memory per hash slot.
 
 After an unclean exit recovery keeps only full files that are not newer than the checkpoint's index time. Findings in
 later files are notes.
@@ -75,7 +75,7 @@ class IndexFacts:
     found: tuple[IndexFinding, ...] = ()
     """Violations in all files, except in links and slots."""
     exists: bool = False
-    """Whether there is an index. Without an index, keys need no entries."""
+    """Without an index, keys need no entries."""
 
 
 class _Examined(NamedTuple):
@@ -87,8 +87,6 @@ class _Examined(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Examination:
-    """Examines one file by its path."""
-
     findings: Findings
     slots: int
     entries_max: int
@@ -170,8 +168,6 @@ def examine_index(
 
 
 class _Index:
-    """The files of an index, one after another."""
-
     def __init__(self, files: Files, config: StoreConfig, index_timestamp_ms: int, findings: Findings) -> None:
         self._files = files
         self._directory = config.index_directory
@@ -244,10 +240,7 @@ class _Index:
 
 
 def report_index(found: Iterable[IndexFinding], findings: Findings) -> None:
-    """Add violations.
-
-    If recovery rebuilds the files, add only the first violation, as a note with the number of others.
-    """
+    """Add violations. If recovery rebuilds the files, add one note for all."""
     explained = []
     for violation, is_durable in found:
         if is_durable or not findings.unclean_exit:

@@ -1,8 +1,7 @@
 """Verifier of keys: compares a part of the log with its index entries.
 
 Records and index entries are both in log order. So one pass over both finds entries without a record, keys without an
-entry, and duplicate entries. Thousands of matching entries are compared as arrays; other records are compared one by
-one.
+entry, and duplicate entries. Thousands of matching entries are compared as arrays, the rest one by one.
 """
 
 from bisect import bisect_left
@@ -36,9 +35,9 @@ class KeyFindings(NamedTuple):
 
     certain: list[IndexFinding]
     if_log_goes_on: list[IndexFinding]
-    """The violations if a whole record follows in a later part: the damaged records then need index entries."""
+    """If a whole record follows in a later part, the damaged records need index entries."""
     if_log_ends: list[IndexFinding]
-    """The violations if no record follows: the damaged bytes are then the torn tail, not records."""
+    """If no record follows, the damaged bytes are the torn tail, not records."""
 
 
 class KeyVerifier:
@@ -122,7 +121,7 @@ class KeyVerifier:
         while at < len(hashes):
             some = entries.block(len(hashes) - at)
             end = at + len(some)
-            if not some or not _match(
+            if not some or not _are_entries_of_keys(
                 entries.file, entries.number, some, hashes[at:end], offsets[at:end], times[at:end]
             ):
                 entries.back()
@@ -177,7 +176,7 @@ class KeyVerifier:
             self._add(self._segment_path, at, "index entry", expected, "none", is_durable=is_durable)
 
 
-def _match(
+def _are_entries_of_keys(
     file: IndexFileFacts,
     number: int,
     entries: Sequence[_Entry],
@@ -185,7 +184,6 @@ def _match(
     offsets: Sequence[int],
     times: Sequence[int],
 ) -> bool:
-    """Return whether the entries, which begin at a number of the file, are exactly those of the keys."""
     assert 0 < len(entries) == len(hashes), (len(entries), len(hashes))
     found_hashes, found_offsets, found_s, _ = zip(*entries, strict=True)
     if found_offsets != tuple(offsets) or found_hashes != tuple(hashes):
@@ -211,7 +209,7 @@ class _IndexCursor:
         """Blocks that were loaded since the mark: file, number of the first entry, entries."""
         self._block = self._position = 0
         self._marked = 0
-        self._fill()
+        self._load_next()
 
     @property
     def file(self) -> IndexFileFacts:
@@ -219,7 +217,6 @@ class _IndexCursor:
 
     @property
     def number(self) -> int:
-        """Return the number of `next` in its file."""
         return self._seen[self._block][1] + self._position
 
     def block(self, count: int) -> list[_Entry]:
@@ -232,7 +229,7 @@ class _IndexCursor:
         """Skip entries, which must be in one block."""
         self._position += count
         assert self._position <= len(self._seen[self._block][2]), (self._position, count)
-        self._fill()
+        self._load_next()
 
     def mark(self) -> None:
         """Mark the current entry, and release earlier blocks."""
@@ -241,10 +238,9 @@ class _IndexCursor:
 
     def back(self) -> None:
         self._block, self._position = 0, self._marked
-        self._fill()
+        self._load_next()
 
-    def _fill(self) -> None:
-        """Load the block that contains the next entry."""
+    def _load_next(self) -> None:
         while self._block < len(self._seen) and self._position == len(self._seen[self._block][2]):
             self._block, self._position = self._block + 1, 0
         if self._block == len(self._seen) and (block := next(self._blocks, None)) is not None:

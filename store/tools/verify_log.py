@@ -1,9 +1,8 @@
 """Verifier of the log: joins the facts of its ranges.
 
-The joined facts tell where the log ends and its torn tail begins; whether each range began at the end of the previous
-range, or must be checked again from there; and whether queue offsets count up across ranges.
-
-Memory is used for violations, for records that are not settled, and for the bounds of settled records.
+It finds where the log ends and its torn tail begins, whether each range began at the end of the previous range or must
+be checked again from there, and whether queue offsets count up across ranges. Memory is used for violations, for
+records that are not settled, and for the bounds of settled records.
 """
 
 from collections.abc import Iterable, Iterator
@@ -58,8 +57,6 @@ def joined_ranges(
 
 
 class _QueueCount:
-    """The next queue offset of a queue."""
-
     def __init__(self, first: int | None) -> None:
         """first: queueOffset of the first record; None if any value is valid."""
         self._next = first
@@ -68,7 +65,8 @@ class _QueueCount:
     def take(self, run: QueueRun) -> int | None:
         """Count a run. Return the expected queueOffset of its first record, or None if the queueOffset is right.
 
-        After a mismatch the count may continue from the wrong queueOffset or from the expected one."""
+        After a mismatch the count may continue from the wrong queueOffset or from the expected one.
+        """
         assert run.records > 0, run
         found, expected = run.first, self._next
         if expected is None or found in (expected, self._also_next):
@@ -85,7 +83,6 @@ class LogVerifier:
     """Joins the ranges of a log in order."""
 
     def __init__(self, min_offset: int, findings: Findings) -> None:
-        """min_offset: first offset of the log."""
         self.facts = LogFacts(min_offset, min_offset)
         self._findings = findings
         self._counts: dict[QueueKey, _QueueCount] = {}
@@ -133,7 +130,6 @@ class LogVerifier:
             self._findings.violated(DirectoryPromise.QOFF, log_range.path, at, name, expected, number)
 
     def finish(self) -> LogFacts:
-        """Return the facts of the log after the last range."""
         facts = self.facts
         for log_offset, violation in self._doubtful:
             if log_offset < facts.end_offset:

@@ -1,7 +1,7 @@
 """Verifier of consume queues: compares entries with the records of the log.
 
-Each queue is checked by itself, with its records from the whole log. Settled entries, which were found to be right with
-a part of the log, are skipped.
+Each queue is checked by itself, with its records from the whole log. Settled entries, which matched a record in a part
+of the log, are skipped.
 """
 
 from bisect import bisect_left, bisect_right
@@ -95,8 +95,6 @@ def queue_directories(files: Files, config: StoreConfig, findings: Findings) -> 
 
 
 class _QueueListing:
-    """Lists the directories of queues."""
-
     def __init__(self, files: Files, findings: Findings) -> None:
         self._files = files
         self._findings = findings
@@ -121,7 +119,7 @@ class _QueueListing:
         return found
 
     def _named_in(self, path: str) -> list[tuple[str, FileStatus | None]]:
-        """Return the names in a directory, with their status. The directory may be missing."""
+        """The directory may be missing."""
         try:
             if self._files.status(path) is None:
                 return []
@@ -133,13 +131,11 @@ class _QueueListing:
 
 
 class _SettledRecords:
-    """Settled records of one queue, by log offset."""
-
     def __init__(self, files: QueueFiles, queue: QueueToJudge) -> None:
         self._files = files
         self._queue = queue.topic, queue.queue_id
         self._spans = queue.settled
-        """Spans in log order."""
+        """In log order."""
         self._by_number = sorted(queue.settled)
 
     def find(self, physical_offset: int) -> tuple[int, QueueEntry] | None:
@@ -172,8 +168,6 @@ class _SettledRecords:
 
 
 class _QueueVerifier:
-    """Checks queues, one after another."""
-
     def __init__(self, judgement: QueueJudgement, files: Files) -> None:
         self.entries = self.blanks = self.expired = 0
         self.findings = Findings(judgement.root, judgement.unclean_exit)
@@ -234,7 +228,7 @@ class _QueueVerifier:
         settled: _SettledRecords,
         covered: bytearray,
     ) -> DirectoryViolation | None:
-        """Check one entry. Return a violation if the entry points past the end of the log."""
+        """Return a violation if the entry points past the end of the log."""
         assert at < segment.size_bytes, (at, segment.size_bytes)
         self.entries += 1
         if segment.size_bytes - at < ENTRY_BYTES:

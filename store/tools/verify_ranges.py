@@ -4,10 +4,9 @@ Two facts depend on other ranges, and `verify_log` adds them: whether records fo
 range is no torn tail; and the queue offsets of each queue before the range.
 
 A record begins at the first byte of a segment. A range inside a segment starts at the first position with a record's
-magic and the right physicalOffset. `verify_log` checks that the previous range ends there too. After damage a range
-continues at the next such position, so that one bad record does not hide the rest.
-
-Memory is used for the records of one decoding step, and for records that are not settled.
+magic and the right physicalOffset; `verify_log` checks that the previous range ends there. After damage a range
+continues at the next such position, so one bad record does not hide the rest. Memory is used for the records of one
+decoding step, and for records that are not settled.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +42,6 @@ class LogPart(NamedTuple):
 
     path: str
     base_offset: int
-    """Base offset of the segment."""
     segment_bytes: int
     """Number of readable bytes of the segment's file."""
     start: int
@@ -120,15 +118,12 @@ class RangeJudgement:
 
 
 def _first_record(segment: RawSegment, log_range: LogPart, segment_bytes: int) -> int | None:
-    """Return the first position in a range that looks like the start of a record."""
     inside = segment.view[: min(log_range.end + RECORD_BYTES_MIN, segment.size_bytes)]
     found = find_record(inside, log_range.start, segment.base_offset, segment_bytes)
     return found if found is not None and found < log_range.end else None
 
 
 class _RangeVerifier:
-    """One pass over one range."""
-
     def __init__(
         self,
         judgement: RangeJudgement,
@@ -155,7 +150,6 @@ class _RangeVerifier:
         self._plain = None if core is None else PlainRecords(core)
 
     def verify(self, begin: int) -> RangeFacts:
-        """Check the range from the start of a record on."""
         facts, segment = self.facts, self._segment
         facts.end = self._walk(begin)
         assert begin <= facts.end <= segment.size_bytes, (begin, facts.end, segment.size_bytes)
@@ -198,10 +192,7 @@ class _RangeVerifier:
     # -- records -----------------------------------------------------------------------------------
 
     def _handle_plain(self, plain: PlainRecords, at: int) -> int:
-        """Handle all plain records from a position on, as `_handle_whole` does for one.
-
-        Return the position after them.
-        """
+        """Do as `_handle_whole` for all plain records from a position on. Return the position after them."""
         facts, segment, end = self.facts, self._segment, self._range.end
         inside = segment.view[:end]
         while at < end and plain.scan(inside, at, segment.base_offset, check_crc=True):

@@ -1,7 +1,7 @@
 """Settling: finds records whose queue entries are exactly as expected.
 
-The queue entry of a record is at queueOffset x 20. If the entry has the expected bytes, record and entry are settled.
-They need no further checks, and only the bounds of settled spans are kept. Other records, few in an undamaged store,
+The queue entry of a record is at queueOffset x 20. If the entry has the expected bytes, record and entry are settled:
+they need no further checks, and only the bounds of settled spans are kept. Other records, few in an undamaged store,
 are kept completely.
 """
 
@@ -44,7 +44,7 @@ class QueueRun:
     records: int
     physical_offset: int
     is_light: bool
-    """Whether the queue is a light queue, to which records belong in addition to their own queue."""
+    """Whether the records also have an own queue, and are in this light queue in addition."""
 
 
 class QueuedRecords:
@@ -162,11 +162,12 @@ class EntrySettling:
     ) -> None:
         """Add the entries and store times of records with consecutive queueOffsets from first on.
 
-        Entries and times are in the form of `Core.runs`. damaged: whether the bodies are damaged."""
+        Entries and times are in the form of `Core.runs`. damaged: whether the bodies are damaged.
+        """
         pending = self._pending.get(queue)
         if pending is None:
             pending = self._pending[queue] = _Pending(self.queues.setdefault(queue, RangeQueue()))
-        _count(pending.of.runs, first, entries, is_light=is_light)
+        _add_to_runs(pending.of.runs, first, entries, is_light=is_light)
         if damaged or first != pending.end:
             self._look_up(queue, pending)
             pending.first = first
@@ -179,7 +180,6 @@ class EntrySettling:
             self.finish()
 
     def finish(self) -> None:
-        """Look up all pending entries."""
         for queue, pending in self._pending.items():
             self._look_up(queue, pending)
 
@@ -204,7 +204,7 @@ class EntrySettling:
     def _compare_each(
         self, pending: "_Pending", expected: memoryview, found: memoryview, begin: int, *, damaged: bool
     ) -> None:
-        """Compare entry by entry. begin: position of the first entry after the first pending entry, in bytes."""
+        """begin: position of the first entry after the first pending entry, in bytes."""
         for at in range(0, len(expected), ENTRY_BYTES):
             entry, position = expected[at : at + ENTRY_BYTES], (begin + at) // ENTRY_BYTES
             number = pending.first + position
@@ -225,11 +225,10 @@ class _Pending:
 
     @property
     def end(self) -> int:
-        """Return the number after the last entry."""
         return self.first + len(self.entries) // ENTRY_BYTES
 
 
-def _count(runs: list[QueueRun], first: int, entries: bytes, *, is_light: bool) -> None:
+def _add_to_runs(runs: list[QueueRun], first: int, entries: bytes, *, is_light: bool) -> None:
     """Add records to the last run if their queueOffsets continue it, else as a new run."""
     count, odd_bytes = divmod(len(entries), ENTRY_BYTES)
     assert count > 0, len(entries)

@@ -66,18 +66,15 @@ class Findings:
     def violation(
         self, promise: DirectoryPromise, file: str, offset: int, name: str, expected: object, found: object
     ) -> DirectoryViolation:
-        """Return a violation; file is a path of the world."""
         place = relative_to(self.root, file), offset
         return DirectoryViolation(promise, *place, name, str(expected), str(found))
 
     def violated(
         self, promise: DirectoryPromise, file: str, offset: int, name: str, expected: object, found: object
     ) -> None:
-        """Add a violation; file is a path of the world."""
         self.violations.append(self.violation(promise, file, offset, name, expected, found))
 
     def extend(self, others: "Findings") -> None:
-        """Add the findings of another check of the same directory."""
         self.violations += others.violations
         self.notes += others.notes
 
