@@ -55,7 +55,7 @@ class Broker(BrokerParts):
             BrokerRegistration(self, each, lambda: self.name_server.ha_address, self._follow_master)
             for each in config.name_servers
         ]
-        """One service per name server, so that a slow name server does not delay registrations with the others."""
+        """One service per name server, so that a slow one does not delay registrations with the others."""
         self.topics.on_changed = self._register_anew
         beside = (self.held_pulls, self.housekeeping, self.synchronize, *self.registrations)
         self._services = [service for service in beside if service is not None]
@@ -69,7 +69,8 @@ class Broker(BrokerParts):
         """Load all files and recover the store.
 
         Raises StoreLockedError if another process uses the directory, CorruptFileError for an unreadable file, and
-        OSError if the disk fails. After an exception the directory lock is released.
+        OSError if
+        the disk fails. After an exception the directory lock is released.
         """
         self.store.load()
         report = self.own_store.last_recovery

@@ -1,7 +1,6 @@
 """Broker settings, apart from the store's: RocketMQ's keys and defaults.
 
-`read_broker_conf` returns the keys that do not belong to the store. `BrokerConfig.of` uses its own keys among them and
-ignores all others.
+`read_broker_conf` returns the keys that do not belong to the store; `BrokerConfig.of` ignores unknown ones.
 Source: RocketMQ BrokerConfig.
 """
 
@@ -101,13 +100,13 @@ class BrokerConfig:
 
     @property
     def address(self) -> str:
-        """Return the address for clients as `host:port`, with an IPv6 host in brackets."""
+        """The address for clients as `host:port`, with an IPv6 host in brackets."""
         host = f"[{self.broker_ip1}]" if ":" in self.broker_ip1 else self.broker_ip1
         return f"{host}:{self.listen_port}"
 
     @property
     def store_host(self) -> Host:
-        """Return the address for clients in the format of a record."""
+        """The address for clients in the format of a record."""
         return Host.of_address(self.address)
 
     @property

@@ -1,6 +1,6 @@
 """Requests and one-way notices from the broker to its clients.
 
-At most CALLS_MAX operators have calls in flight at a time. A client that never answers delays only these operators.
+Only CALLS_MAX operators can wait for a client that never answers.
 Source: RocketMQ Broker2Client, DefaultConsumerIdsChangeListener, AbstractTransactionalMessageCheckListener.
 """
 

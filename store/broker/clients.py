@@ -2,9 +2,8 @@
 
 A client belongs to a group from its first heartbeat until it unregisters, its connection ends, or it sends no heartbeat
 for two minutes. After each change in a consumer group the broker notifies the other members, which then rebalance the
-queues. Transaction checks ask a producer of the group. A client that consumes a queue in order locks the queue until it
-unlocks the queue or stops renewing the lock. The registry is only in memory: after a restart clients register and lock
-again.
+queues. A client that consumes a queue in order locks the queue until it unlocks the queue or stops renewing the lock.
+The registry is only in memory: after a restart clients register and lock again.
 Source: RocketMQ ClientChannelInfo, Connection, ProducerManager, ConsumerManager, ConsumerGroupInfo,
 DefaultConsumerIdsChangeListener, RebalanceLockManager.
 """
@@ -39,7 +38,7 @@ class ClientChannelInfo:
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return the client as a JSON object."""
+        """The client as a JSON object."""
         known = 0 <= self.language < len(LANGUAGES)
         return {
             "clientAddr": self.channel.remote_address,
@@ -71,13 +70,13 @@ class ProducerManager:
 
     @property
     def groups(self) -> Mapping[str, list[ClientChannelInfo]]:
-        """Return all groups, sorted, with their members."""
+        """Sorted."""
         with self._lock:
             return {group: list(clients.values()) for group, clients in sorted(self._groups.items())}
 
     @property
     def channels(self) -> list[Channel]:
-        """Return the connections of all members. Takes no lock, so the result may miss concurrent changes."""
+        """Takes no lock, so the result may miss concurrent changes."""
         return [channel for clients in list(self._groups.values()) for channel in list(clients)]
 
     def available_channel(self, group: str) -> Channel | None:
@@ -107,7 +106,6 @@ class ProducerManager:
                 known.heartbeat_ns = client.heartbeat_ns
 
     def unregister(self, group: str, channel: Channel) -> None:
-        """Remove a client from one group."""
         with self._lock:
             self._forget(group, channel)
 
@@ -142,13 +140,13 @@ class ConsumerGroupInfo:
     said: ConsumerData
     """The newest heartbeat of the group."""
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
-    """Subscriptions by topic. Each change creates a new dict."""
+    """By topic."""
     clients: dict[Channel, ClientChannelInfo] = field(default_factory=dict)
-    """Members in order of registration. Each change creates a new dict."""
+    """In order of registration."""
 
     @property
     def client_ids(self) -> list[str]:
-        """Return the ids of its members, without duplicates."""
+        """Without duplicates."""
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
 
@@ -170,12 +168,11 @@ class ConsumerManager:
         self._groups: dict[str, ConsumerGroupInfo] = {}
 
     def group(self, name: str) -> ConsumerGroupInfo | None:
-        """Return a group with members, or None."""
         return self._groups.get(name)
 
     @property
     def channels(self) -> list[Channel]:
-        """Return the connections of all members. Takes no lock, so the result may miss concurrent changes."""
+        """Takes no lock, so the result may miss concurrent changes."""
         return [channel for info in list(self._groups.values()) for channel in list(info.clients)]
 
     def sizes(self) -> dict[str, int]:
@@ -212,7 +209,6 @@ class ConsumerManager:
             self.on_changed(consumer.group, channels)
 
     def unregister(self, group: str, channel: Channel, *, notify: bool) -> None:
-        """Remove a client from one group."""
         with self._lock:
             info = self._groups.get(group)
             if info is None or channel not in info.clients:
@@ -245,7 +241,7 @@ class ConsumerManager:
 
 
 def _newer(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
-    """Return the newer of the known and the received subscription to a topic. A tie goes to the received one."""
+    """A tie goes to the received subscription."""
     before = known.get(said.topic)
     return said if before is None or said.version > before.version else before
 
@@ -264,7 +260,7 @@ class RebalanceLockManager:
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
 
     def try_lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
-        """Lock queues for a client. Return the queues that the client now has locked."""
+        """Return the queues that the client now has locked."""
         with self._lock:
             now_ns = self._clock.monotonic_ns()
             locks = self._groups.setdefault(group, {})
@@ -277,7 +273,7 @@ class RebalanceLockManager:
             return got
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Unlock queues. Queues that another client has locked stay locked."""
+        """Queues that another client has locked stay locked."""
         with self._lock:
             locks = self._groups.get(group, {})
             for queue in queues:

@@ -131,7 +131,7 @@ class Connections(Service):
 
     @property
     def is_listening(self) -> bool:
-        """Return whether the server still receives requests."""
+        """Whether the server still receives requests."""
         return self._listening.get() == 1
 
     @property
@@ -140,13 +140,13 @@ class Connections(Service):
 
     @property
     def held_bytes(self) -> int:
-        """Return the number of bytes of all frames in memory."""
+        """Bytes of all frames in memory."""
         return self._held_bytes.get()
 
     def make_room(self) -> bool:
-        """Close the slowest clients until the held bytes are within the limit.
+        """Close the slowest clients until the held bytes are within the limit. Only for the poller task.
 
-        Return False if the limit is still exceeded; the caller must then refuse the request. Only for the poller task.
+        Return False if the limit is still exceeded; the caller must then refuse the request.
         """
         # The slowest client is closed, not the one with the most bytes: a large answer that is read fast does no harm.
         while self._held_bytes.get() > self.limits.held_bytes_max:
@@ -158,7 +158,7 @@ class Connections(Service):
         return True
 
     def hold(self, size_bytes: int) -> None:
-        """Add to the count of bytes that are held for clients. A negative number subtracts released bytes."""
+        """Count bytes that are held for clients. A negative number subtracts released bytes."""
         held_bytes = self._held_bytes.add(size_bytes)
         assert held_bytes >= 0, (held_bytes, size_bytes)
 
@@ -365,6 +365,6 @@ class Connections(Service):
 
 
 def _protocol_hint(length: str) -> str:
-    """Return a hint on a client's protocol if its first bytes, read as a length, are known. Else return ""."""
+    """Name the protocol of a client whose first bytes, read as a length, are known. Else return ""."""
     who = {str(int.from_bytes(begin)): who for begin, who in _FOREIGN_PROTOCOLS.items()}.get(length)
     return "" if who is None else f" ({who})"

@@ -1,7 +1,7 @@
 """Deadlines: a queue of equal timeouts, and the timeouts of clients.
 
 A client has limited time to complete a frame, to read its answers, and to stay idle. When memory runs out, the server
-closes the client that is slowest to complete a frame or to read answers. Only the poller task uses this module.
+closes the slowest client. Only the poller task uses this module.
 """
 
 from collections import OrderedDict
@@ -32,7 +32,7 @@ class Deadlines(Generic[_Who]):
         return who in self._due_ns
 
     def __iter__(self) -> Iterator[_Who]:
-        """Iterate over all keys, the earliest deadline first."""
+        """The earliest deadline comes first."""
         return iter(self._due_ns)
 
     def since_ns(self, who: _Who) -> int:
@@ -48,12 +48,10 @@ class Deadlines(Generic[_Who]):
         self._due_ns.move_to_end(who)
 
     def drop(self, who: _Who) -> None:
-        """Remove a deadline, if it is set."""
         self._due_ns.pop(who, None)
 
     @property
     def next_due_ns(self) -> int | None:
-        """Return the earliest deadline, or None."""
         return next(iter(self._due_ns.values()), None)
 
     def pop_due(self, now_ns: int, count_max: int) -> list[_Who]:
@@ -85,12 +83,11 @@ class Patience:
         self._idle.set(session, now_ns)
 
     def gone(self, session: Session) -> None:
-        """Stop the timeouts of a session."""
         for deadlines in (self._frames, self._idle, self._outputs):
             deadlines.drop(session)
 
     def frame_ended(self, session: Session) -> None:
-        """Stop the timeout of a completed frame. The next frame starts its own."""
+        """The next frame starts its own timeout."""
         self._frames.drop(session)
 
     def look_at(self, session: Session, now_ns: int) -> None:
@@ -106,7 +103,7 @@ class Patience:
 
     @property
     def slowest(self) -> Session | None:
-        """Return the session that has been slow for the longest time, or None.
+        """The session that has been slow for the longest time, or None.
 
         A session is slow while a frame is incomplete or answers are unread. It is not slow while the server pauses its
         input.
@@ -119,7 +116,7 @@ class Patience:
 
     @property
     def next_due_ns(self) -> int | None:
-        """Return the time of the next check, or None."""
+        """The time of the next check, or None."""
         due_ns = [each.next_due_ns for each in (self._frames, self._idle, self._outputs)]
         return min((each for each in due_ns if each is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""Fair queue: gives each owner of items its turn (round robin).
+"""Fair queue: owners of items take turns (round robin).
 
 Owners belong to hosts. Hosts take turns first, so a host with many owners gets no extra turns.
 Source: Nagle, "On Packet Switches with Infinite Storage", RFC 970.
@@ -23,7 +23,7 @@ class FairQueue(Generic[_Owner, _Item]):
 
     def __init__(self) -> None:
         self._of: OrderedDict[_Owner, deque[_Item]] = OrderedDict()
-        """Items by owner, in the order of the owners' turns."""
+        """In the order of the owners' turns."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -34,7 +34,7 @@ class FairQueue(Generic[_Owner, _Item]):
         return (items[0] for items in self._of.values())
 
     def put(self, owner: _Owner, item: _Item) -> None:
-        """Add an item. A new owner gets the last turn."""
+        """A new owner gets the last turn."""
         items = self._of.get(owner)
         if items is None:
             self._of[owner] = deque((item,))
@@ -81,7 +81,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
 
     @property
     def has_turn(self) -> bool:
-        """Return whether a host that is not paused has an item."""
+        """Whether a host that is not paused has an item."""
         return bool(self._of)
 
     def pause(self, host: str) -> None:
@@ -92,7 +92,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         paused[host] = queue
 
     def resume(self, host: str) -> None:
-        """Give a paused host the last turn."""
+        """Put a paused host last in the turns."""
         queue = self._paused.pop(host, None)
         if queue:
             turns = self._of
@@ -100,7 +100,6 @@ class HostFairQueue(Generic[_Owner, _Item]):
             turns[host] = queue
 
     def resume_all(self) -> None:
-        """Give all paused hosts turns."""
         for host in list(self._paused):
             self.resume(host)
 
@@ -110,7 +109,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         return (item for queue in queues for item in queue.firsts())
 
     def put(self, host: str, owner: _Owner, item: _Item) -> None:
-        """Add an item. A new host or owner gets the last turn."""
+        """A new host or owner gets the last turn."""
         queue = self._paused.get(host, self._of.get(host))
         if queue is None:
             queue = self._of[host] = FairQueue()

@@ -52,7 +52,6 @@ class SendMessageContext:
     queue_offset: int = -1
 
     def note(self, response: RemotingCommand) -> None:
-        """Copy the fields of the answer."""
         fields = response.ext_fields
         self.code, self.error_message = response.code, response.remark
         self.message_id = fields.get("msgId", "")
@@ -84,7 +83,7 @@ class SendMessageHook(Protocol):
 
     @property
     def hook_name(self) -> str:
-        """Return the name for the log."""
+        """Name for the log."""
 
     def send_message_before(self, context: SendMessageContext) -> None:
         """Called before a send is checked and stored."""
@@ -98,7 +97,7 @@ class ConsumeMessageHook(Protocol):
 
     @property
     def hook_name(self) -> str:
-        """Return the name for the log."""
+        """Name for the log."""
 
     def consume_message_before(self, context: ConsumeMessageContext) -> None:
         """Called before the answer to a pull is sent."""
@@ -125,13 +124,12 @@ class MessageHooks:
         self._run(((hook.hook_name, hook.send_message_before) for hook in self.send), context)
 
     def after_send(self, context: SendMessageContext, response: RemotingCommand) -> RemotingCommand:
-        """Run the hooks after a send, and return its answer."""
+        """Return the answer."""
         context.note(response)
         self._run(((hook.hook_name, hook.send_message_after) for hook in self.send), context)
         return response
 
     def before_consume(self, request: RemotingCommand, channel: Channel, response: RemotingCommand) -> None:
-        """Run the hooks before the answer to a pull."""
         if not self.consume:
             return
         fields = ExtFields(request.ext_fields)
@@ -147,7 +145,6 @@ class MessageHooks:
         self._run(((hook.hook_name, hook.consume_message_before) for hook in self.consume), context)
 
     def after_consume(self, request: RemotingCommand, channel: Channel) -> None:
-        """Run the hooks for a message that is sent back."""
         fields = ExtFields(request.ext_fields)
         message_id = fields.text("originMsgId", "")
         if not self.consume or not message_id:

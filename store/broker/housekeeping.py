@@ -160,7 +160,7 @@ class StoreWatch:
 
 
 class ClientHousekeepingService(Service):
-    """Task that runs its chores every INTERVAL_MS."""
+    """Runs its chores every INTERVAL_MS."""
 
     name = "client housekeeping"
 

@@ -17,7 +17,7 @@ from ..world import World
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 KEYS_MAX = 65_536
-"""Maximum number of keys in all namespaces together."""
+"""In all namespaces together."""
 _TABLE = "configTable"
 
 Namespaces = Mapping[str, Mapping[str, str]]
@@ -49,7 +49,7 @@ class KVConfig:
         return self._namespaces.get(name)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value. After an OSError or TooManyKeysError the table is unchanged."""
+        """After an OSError or TooManyKeysError the table is unchanged."""
         with self._lock:
             changed = {**self._namespaces, namespace: {**self._namespaces.get(namespace, {}), key: value}}
             if sum(map(len, changed.values())) > KEYS_MAX:  # any client may add keys, and each put rewrites the file

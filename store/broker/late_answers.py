@@ -1,7 +1,7 @@
 """Late answers: sends whose puts wait for an fsync, a slave, or a timeout.
 
-The task that appended a message does not wait, and continues with the next request. One separate task sends the
-answers of all puts that an fsync completed, in the order in which the log completed the puts.
+The task that appended a message does not wait, and continues with the next request. One separate task sends the answers
+of all puts that an fsync completed, in the order in which the log completed the puts.
 Source: RocketMQ SendMessageProcessor.asyncProcessRequest, CommitLog.asyncPutMessage.
 """
 
@@ -32,14 +32,13 @@ class LateAnswers(Service):
     name = "late answers"
 
     def __init__(self, world: World, answer: Answer) -> None:
-        """`answer` sends the answer to a completed request. The task of this service calls it."""
+        """The task of this service calls `answer` with completed requests."""
         super().__init__(world)
         self._answer = answer
         self._lock = world.tasks.lock(self.name)
         self._waiting: dict[int, tuple[PooledRequest, LateResponse]] = {}
         """Pending requests by number. Only the task of this service removes entries."""
         self._count = 0
-        """Number of the next request."""
         self._notified: list[int] = []
         self._due: list[tuple[int, int]] = []
         """Heap of deadlines and request numbers. It may still contain answered requests."""
@@ -89,7 +88,6 @@ class LateAnswers(Service):
     # -- its task ----------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Wait for a completed put or a deadline, then answer the completed requests."""
         with self._lock:
             self._wake_ns = wake_ns = self._due[0][0] if self._due else _NEVER_NS
         self.signal.wait(None if wake_ns == _NEVER_NS else ms_until(wake_ns, self.world.clock))

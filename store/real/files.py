@@ -32,7 +32,7 @@ class RealDiskSpace(NamedTuple):
 
 
 class _Descriptor:
-    """Owner of a descriptor, which is closed when the object is released at the latest."""
+    """Owns a descriptor, and closes it at the latest when the object is released."""
 
     __slots__ = ("_descriptor",)
 
@@ -40,7 +40,7 @@ class _Descriptor:
         self._descriptor = descriptor
 
     def close(self) -> None:
-        """Close the descriptor. Later calls have no effect."""
+        """Later calls have no effect."""
         if self._descriptor != _CLOSED:
             descriptor, self._descriptor = self._descriptor, _CLOSED
             os.close(descriptor)
@@ -88,9 +88,8 @@ class RealFile(_Descriptor):
 
 
 def _extend(descriptor: int, size_bytes: int) -> None:
-    """Allocate zeros up to size_bytes in a shorter file.
-
-    After an error, such as a full disk, the file has its old size.
+    """Allocate zeros up to size_bytes in a shorter file. After an error, such as a full disk, the file has its old
+    size.
     """
     found_bytes = os.fstat(descriptor).st_size
     if found_bytes >= size_bytes:
@@ -106,10 +105,9 @@ def _extend(descriptor: int, size_bytes: int) -> None:
 
 
 class RealMappedFile(_Descriptor):
-    """A shared map of a whole file, with its descriptor.
+    """A shared map of a whole file, with its descriptor. Every use after close() raises an error.
 
-    It must not be closed while another thread uses the descriptor, because the number may then belong to another file.
-    Every use after close() raises an error.
+    close() must not run while another thread uses the descriptor: its number may then belong to another file.
     """
 
     __slots__ = ("_pages", "_readable", "path", "size_bytes")
@@ -122,17 +120,16 @@ class RealMappedFile(_Descriptor):
         self._readable = pages.toreadonly()
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes of [start, end) as a read-only view: later writes change it."""
+        """Later writes change the returned view."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         return self._readable[start:end]
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write through the map. Raises ValueError, without a change, if data extends past the end."""
+        """Raises ValueError, without a change, if data extends past the end."""
         assert at >= 0, at
         self._pages[at : at + len(data)] = data
 
     def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
-        """See `MappedFile.pwrite`."""
         assert at >= 0, at
         assert at + len(data) <= self.size_bytes, (at, len(data), self.size_bytes)
         return os.pwrite(self._descriptor, data, at)
@@ -147,15 +144,12 @@ class RealMappedFile(_Descriptor):
         os.fdatasync(self._descriptor)
 
     def mlock(self) -> None:
-        """See `MappedFile.mlock`."""
         lock_pages(self._pages, self.path)
 
     def munlock(self) -> None:
-        """Undo mlock."""
         unlock_pages(self._pages, self.path)
 
     def advise_will_need(self) -> None:
-        """Advise the system that the whole map will be read soon."""
         will_need_pages(self._pages, self.path)
 
     def advise_dont_need(self, start: int, end: int) -> None:
@@ -176,7 +170,6 @@ class RealFileLock(_Descriptor):
     __slots__ = ()
 
     def release(self) -> None:
-        """Release the lock. Later calls have no effect."""
         self.close()
 
 
@@ -202,7 +195,8 @@ class RealFiles:
         """Map a file: open or create it, then extend it with zeros to size_bytes if it is shorter.
 
         The extension is allocated, so that a full disk raises OSError here instead of SIGBUS at a later store. After
-        this error the file has its old size, 0 if it is new.
+        this
+        error the file has its old size, 0 if it is new.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:
@@ -215,11 +209,10 @@ class RealFiles:
             raise
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Set the modification time of a file, but not its access time."""
+        """The access time stays."""
         os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ms * 1_000_000))
 
     def space(self, path: str) -> RealDiskSpace:
-        """Return the usage of the file system that holds path."""
         found = os.statvfs(path)
         used = found.f_blocks - found.f_bfree  # as in df, blocks reserved for root are neither used nor usable
         return RealDiskSpace(used * found.f_frsize, found.f_bavail * found.f_frsize)
@@ -249,11 +242,9 @@ class RealFiles:
         os.rename(old, new)
 
     def open(self, path: str) -> RealFile:
-        """See `PortableFiles.open`."""
         return RealFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _CREATED_MODE))
 
     def link(self, path: str, new: str) -> None:
-        """See `PortableFiles.link`."""
         os.link(path, new)
 
     def unlink(self, path: str) -> None:
@@ -266,8 +257,10 @@ class RealFiles:
         """Create path if needed and lock it. Raises BlockingIOError if another process or instance has the lock.
 
         Locks bytes [0, 1), as RocketMQ does with Java's FileLock, so that the two exclude each other. Unlike Java's
-        lock, this lock belongs to its descriptor (F_OFD_SETLK). So it excludes a second instance in this process too,
-        and remains when the process opens and closes the file again, as write() and read() do.
+        lock, this
+        lock belongs to its descriptor (F_OFD_SETLK). So it excludes a second instance in this process too, and remains
+        when
+        write() or read() opens and closes the file again.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:

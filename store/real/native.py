@@ -11,9 +11,10 @@ PURE_PYTHON = "TORNLOG_PURE_PYTHON"
 
 
 def load_core() -> "Core | None":
-    """Return the core; None if it is missing or disabled. The store also works without the core, but more slowly.
+    """Return the core; None if it is missing or disabled. Without the core the store works, but more slowly.
 
-    A core built from other code, such as before an update of the checkout, counts as missing."""
+    A core built from other code, such as before an update of the checkout, counts as missing.
+    """
     if os.environ.get(PURE_PYTHON):
         return None
     try:

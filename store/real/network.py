@@ -22,15 +22,16 @@ _NOTHING = 0
 OF_HOST_MAX = 32
 """How many connections of one host have their own entry in a poller's epoll.
 
-The host's other connections share one entry, and a wait reports at most OF_HOST_MAX of them. """
+The host's other connections share one entry, and a wait reports at most OF_HOST_MAX of them.
+"""
 
 
 class _Host:
     """The watched connections of one host.
 
     The first few are in the poller's own epoll. All others are in `crowd`, an epoll that is itself one entry in the
-    poller's epoll. If thousands of these are ready, each wait reports only the next few. So a host with many
-    connections does not slow down a wait, and does not delay other hosts.
+    poller's epoll. Each wait reports only the next few ready connections of the crowd. So a host with thousands of
+    connections slows down neither a wait nor other hosts.
     """
 
     __slots__ = ("alone", "crowd", "crowded", "name")
@@ -60,7 +61,7 @@ class _Watched:
         self.host = host
         """The host of a connection; None for a listener."""
         self.epoll = epoll
-        """The poller's own epoll, or the epoll of the host's crowd."""
+        """The poller's own epoll, or that of the host's crowd."""
         self.receives = self.sends = False
         self.events = _NOTHING
         """The events for which `epoll` waits."""
@@ -78,7 +79,7 @@ class _Watched:
 
     @property
     def is_ready_without_event(self) -> bool:
-        """Return whether the object is ready without an event of the kernel: closed, or with bytes in its stream."""
+        """Whether the object is closed, or has bytes in its stream."""
         return not self.has_descriptor or (isinstance(self.what, SocketConnection) and self.what.holds_bytes)
 
     def leave(self) -> None:
@@ -101,11 +102,11 @@ class SocketPoller:
         self._hidden: dict[Connection | Listener, _Watched] = {}
         """Entries that may be ready without an event of the kernel."""
         self._by_descriptor: dict[int, _Watched] = {}
-        """Entries that are in an epoll, by descriptor."""
+        """Entries that are in an epoll."""
         self._hosts: dict[str, _Host] = {}
         """Hosts with a watched connection, by name."""
         self._crowds: dict[int, select.epoll] = {}
-        """The epolls of crowds, by the descriptor of the epoll."""
+        """By the descriptor of the crowd's epoll."""
         self._number = 0
         self._is_woken = False
         self._is_closed = False
@@ -124,7 +125,7 @@ class SocketPoller:
             self._update(entry)
 
     def forget(self, what: Connection | Listener) -> None:
-        """Stop watching an object. No effect if it is not watched."""
+        """No effect if the object is not watched."""
         with self._lock:
             entry = self._watched.get(what)
             if entry is not None:
@@ -176,10 +177,7 @@ class SocketPoller:
             self._woken.close()
 
     def _find_crowded(self, descriptor: int, found: dict[_Watched, int]) -> None:
-        """Add the next few ready connections of a crowd.
-
-        The kernel moves reported connections to the end of its list.
-        """
+        """Add the next few ready connections of a crowd. The kernel moves them to the end of its list."""
         with self._lock:  # another thread may forget the last connection of the crowd, which closes the epoll
             crowd = self._crowds.get(descriptor)
             for each, events in () if crowd is None else crowd.poll(0, OF_HOST_MAX):
@@ -189,7 +187,8 @@ class SocketPoller:
     def _ready_for(self, entry: _Watched, events: int) -> tuple[bool, bool]:
         """Send pending bytes, then return whether receive and send are ready.
 
-        The end of the connection and an error (EPOLLHUP, EPOLLERR) make both ready."""
+        The end of the connection and an error (EPOLLHUP, EPOLLERR) make both ready.
+        """
         sends = bool(events & ~EPOLLIN)
         if sends and isinstance(entry.what, SocketConnection) and entry.what.owes_bytes:
             entry.what.flush()
@@ -198,10 +197,7 @@ class SocketPoller:
         return entry.receives and bool(events & ~EPOLLOUT), entry.sends and sends
 
     def _find_ready_without_event(self) -> dict[_Watched, int]:
-        """Return entries that are ready without an event of the kernel.
-
-        Entries that are no longer ready leave the list.
-        """
+        """Drop entries that are no longer ready."""
         with self._lock:
             self._hidden = {what: entry for what, entry in self._hidden.items() if entry.is_ready_without_event}
             found = {}
@@ -221,10 +217,7 @@ class SocketPoller:
                 self._update(entry)
 
     def _update(self, entry: _Watched) -> None:
-        """Make the epoll wait for the wanted events only.
-
-        Otherwise it would report an ended connection in every wait.
-        """
+        """Wait for the wanted events only: an ended connection would otherwise be reported by every wait."""
         if self._watched.get(entry.what) is not entry:
             return  # it was forgotten after it was found ready
         if entry.is_ready_without_event and entry.what not in self._hidden:
@@ -341,7 +334,8 @@ class RealNetwork:
     def connect(self, address: str, timeout_ms: int) -> SocketConnection:
         """Connect, including the TLS handshake. Raises TimeoutError or another OSError, that of the last address tried.
 
-        The look-up of a host name may take longer than the timeout."""
+        The look-up of a host name may take longer than the timeout.
+        """
         deadline = Deadline(timeout_ms)
         failure: OSError = ConnectionRefusedError(errno.ECONNREFUSED, f"nothing at {address}")
         for found in find_addresses(address):

@@ -1,4 +1,4 @@
-"""Overlay file system: shows the real files and keeps every change in memory.
+"""Overlay file system: reads the real files and keeps every change in memory.
 
 So recovery can run over a directory that must not change, even that of a running broker. Files are opened read-only and
 mapped copy-on-write, so opening a file of any size is cheap. A table has the names that were created, removed or
@@ -19,7 +19,7 @@ from .pages import buffer_pages, dont_need_pages, map_private
 
 
 class OverlayContent:
-    """The content of one file: copy-on-write pages of a real file, or memory without a file.
+    """Copy-on-write pages of a real file, or memory without a file.
 
     Invariant: pages are zero after size_bytes.
     """
@@ -51,14 +51,14 @@ class OverlayContent:
         self.mtime_ms = _now_ms()
 
     def replace(self, data: bytes) -> None:
-        """Replace the content by data, also in existing maps."""
+        """Replace the content, also in existing maps."""
         self.pages = memoryview(bytearray(data))
         self.was_changed = True
         self.size_bytes = len(data)
         self.mtime_ms = _now_ms()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write data at a position. If the same bytes are there already, no page is copied."""
+        """If the same bytes are there already, no page is copied."""
         if self.pages[at : at + len(data)] == data:
             return
         self.was_changed = True
@@ -77,19 +77,18 @@ class OverlayMappedFile:
         self._content = content
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes of [start, end) as a read-only view: later writes change it."""
+        """Later writes change the returned view."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         return self._content.pages[start:end].toreadonly()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write to memory. Raises ValueError, without a change, if data extends past the end."""
+        """Raises ValueError, without a change, if data extends past the end."""
         assert at >= 0, at
         if at + len(data) > self.size_bytes:
             raise ValueError(f"{self.path}: {len(data)} bytes at {at} do not fit {self.size_bytes}")
         self._content.store(at, data)
 
     def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
-        """Write all of data to memory."""
         self.store(at, data)
         return len(data)
 
@@ -99,7 +98,7 @@ class OverlayMappedFile:
     msync = fdatasync = mlock = munlock = advise_will_need = close = _do_nothing
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Release the pages in [start, end) from this process's memory, unless the overlay has changed the file."""
+        """Release the pages in [start, end), unless the overlay has changed the file."""
         if not self._content.was_changed:
             dont_need_pages(self._content.pages, start, end, self.path)
 
@@ -163,7 +162,6 @@ class OverlayFiles:
             return self._names_in(path)
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and its parents in memory. No effect if it exists."""
         with self._locked(path) as path:
             missing = []
             while (found := self._at(path)) is None:
@@ -182,7 +180,6 @@ class OverlayFiles:
             return OverlayMappedFile(path, size_bytes, content)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Set the time of the last change, in memory."""
         with self._locked(path) as path:
             self._content(path, 0, create=False).mtime_ms = mtime_ms
 
@@ -194,7 +191,6 @@ class OverlayFiles:
         return self._disk.space(path)
 
     def buffer(self, size_bytes: int) -> memoryview:
-        """Return zeroed memory of this process."""
         return buffer_pages(size_bytes)
 
     def read(self, path: str) -> bytes:
@@ -205,22 +201,19 @@ class OverlayFiles:
             return bytes(content.pages[: content.size_bytes])
 
     def write(self, path: str, data: bytes) -> None:
-        """Replace a small file's content in memory."""
         with self._locked(path) as path:
             self._content(path, 0, create=True).replace(data)
 
     def sync(self, path: str) -> None:
-        """Check that the file exists."""
         if self.status(path) is None:
             raise _error(errno.ENOENT, path)
 
     def sync_directory(self, path: str) -> None:
-        """Check that the directory exists."""
         with self._locked(path) as path:
             self._require_directory(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file in memory, and replace a file of the new name. Raises OSError(EISDIR) for a directory."""
+        """Replace a file of the new name. Raises OSError(EISDIR) for a directory."""
         with self._locked(old) as old:
             new = os.path.normpath(new)
             content = self._content(old, 0, create=False)
@@ -231,7 +224,7 @@ class OverlayFiles:
             self._change(new, content)
 
     def unlink(self, path: str) -> None:
-        """Remove a name in memory. Existing maps of the file stay usable."""
+        """Existing maps of the file stay usable."""
         with self._locked(path) as path:
             found = self._at(path)
             if found is None:
@@ -241,17 +234,13 @@ class OverlayFiles:
             self._change(path, None)
 
     def remove_directory(self, path: str) -> None:
-        """Remove an empty directory in memory."""
         with self._locked(path) as path:
             if self._names_in(path):
                 raise _error(errno.ENOTEMPTY, path)
             self._change(path, None)
 
     def lock(self, path: str) -> OverlayLock:
-        """Lock a file in this overlay.
-
-        Raises BlockingIOError if it is locked in this overlay; locks on the disk do not count.
-        """
+        """Raises BlockingIOError if the file is locked in this overlay; locks on the disk do not count."""
         with self._locked(path) as path:
             content = self._content(path, 0, create=True)
             if content.locked:
@@ -293,7 +282,7 @@ class OverlayFiles:
         return sorted(names)
 
     def _content(self, path: str, size_bytes: int, *, create: bool) -> OverlayContent:
-        """Return the content of the file at path. If it is new in the table, it can be extended to size_bytes."""
+        """If the content is new in the table, it can be extended to size_bytes."""
         found = self._at(path)
         if isinstance(found, OverlayContent):
             return found

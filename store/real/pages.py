@@ -75,7 +75,6 @@ def lock_pages(pages: memoryview, path: str | None) -> None:
 
 
 def unlock_pages(pages: memoryview, path: str) -> None:
-    """Undo lock_pages."""
     _on_pages(_munlock, pages, path)
 
 

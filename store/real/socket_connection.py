@@ -41,7 +41,7 @@ class SocketConnection:
         self._ended = False
 
     def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
-        """Return received bytes, at least one; b"" after the end of the peer's stream."""
+        """Return at least one byte; b"" after the end of the peer's stream."""
         if bytes_max < 1:
             raise ValueError(f"bytes_max: expected at least 1, found {bytes_max}")
         deadline: Deadline | None = None
@@ -55,7 +55,7 @@ class SocketConnection:
                 deadline.wait(self.shared.descriptor, select.POLLIN | owed)
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Send bytes. Return how many were sent, at least one."""
+        """Return how many bytes were sent, at least one."""
         view = memoryview(data)
         if not view:
             raise ValueError("data: expected at least a byte, found none")
@@ -77,16 +77,16 @@ class SocketConnection:
 
     @property
     def holds_bytes(self) -> bool:
-        """Return whether bytes can be received that a poll of the socket does not report."""
+        """Whether bytes can be received that a poll of the socket does not report."""
         return self._stream.holds_bytes
 
     @property
     def owes_bytes(self) -> bool:
-        """Return whether pending bytes wait for room in the socket."""
+        """Whether pending bytes wait for room in the socket."""
         return self._stream.owes_bytes
 
     def flush(self) -> None:
-        """Send pending bytes. An error is raised by the next receive or send instead."""
+        """Send pending bytes. The next receive or send raises any error."""
         if self._lock is not None:
             with suppress(OSError), self.shared as carrier, self._lock:
                 self._stream.flush(carrier)
@@ -106,7 +106,7 @@ class SocketConnection:
         except (BlockingIOError, ConnectionError):
             raise
         except OSError as error:
-            raise _broken(error) from error
+            raise _as_connection_error(error) from error
         if not data:
             self.shared.check_open()  # our own close also ends the stream
         return data
@@ -123,14 +123,14 @@ class SocketConnection:
         except (BlockingIOError, ConnectionError):
             raise
         except OSError as error:
-            raise _broken(error) from error
+            raise _as_connection_error(error) from error
 
     def _tell(self) -> None:
         if self.when_changed is not None and (self._stream.holds_bytes or self._stream.owes_bytes):
             self.when_changed()
 
     def _end_stream(self, carrier: socket.socket) -> None:
-        """End our stream, then read all input: closing a socket with unread input would reset the connection."""
+        """Read all input too: closing a socket with unread input would reset the connection."""
         if self._ended:
             return
         self._ended = True
@@ -142,7 +142,7 @@ class SocketConnection:
             drained += len(some)
 
 
-def _broken(error: OSError) -> ConnectionError:
+def _as_connection_error(error: OSError) -> ConnectionError:
     """Return a ConnectionError for another error of the socket: host unreachable, no keep-alive answer."""
     return ConnectionError(error.errno or errno.EIO, error.strerror or str(error))
 
@@ -188,7 +188,7 @@ class SocketListener:
         """Return the next connection. Raises TimeoutError after timeout_ms, ConnectionError after a close.
 
         Raises OSError (EMFILE, ENFILE, ENOBUFS, ENOMEM) if the operating system lacks resources. The connection is then
-        closed, because in the queue it would be reported again at once.
+        closed: in the queue it would be reported again at once.
         """
         deadline: Deadline | None = None
         with self.shared as listening:
@@ -202,7 +202,7 @@ class SocketListener:
         self._reserve.give_back()
 
     def _accept_now(self, listening: socket.socket) -> SocketConnection | None:
-        """Return the next live connection; None if the queue is empty."""
+        """Return None if the queue is empty."""
         while True:
             try:
                 opened, _ = listening.accept()
@@ -231,9 +231,9 @@ class ReserveDescriptor:
         self._descriptor: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def turn_away(self, listening: socket.socket) -> bool:
-        """Accept a connection and close it.
+        """Accept a connection and close it; False if the queue is empty.
 
-        Return False if the queue is empty. Without a spare descriptor, sleep briefly.
+        Without a spare descriptor, sleep briefly.
         """
         with self._lock:
             found_one = True
@@ -253,7 +253,6 @@ class ReserveDescriptor:
             return found_one
 
     def give_back(self) -> None:
-        """Close the spare descriptor."""
         with self._lock:
             if self._descriptor is not None:
                 os.close(self._descriptor)

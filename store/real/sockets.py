@@ -46,7 +46,8 @@ def join_address(place: tuple[str | int, ...]) -> str:
 def find_addresses(address: str) -> list[SocketAddress]:
     """Return all addresses of `host:port`, in the resolver's order of preference.
 
-    Raises OSError (socket.gaierror) for an unknown host. A look-up has no timeout here."""
+    Raises OSError (socket.gaierror) for an unknown host. A look-up has no timeout here.
+    """
     host, port = split_address(address)
     found = [(each[0], each[4]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     internet = (socket.AF_INET, socket.AF_INET6)
@@ -57,7 +58,8 @@ def grow_descriptor_table(count: int) -> None:
     """Make the kernel enlarge the process's descriptor table to count entries.
 
     Otherwise the kernel doubles the table as connections arrive. In a process with threads, each `accept` that doubles
-    it waits until no processor uses the old table: up to 120 ms on two busy processors.
+    it
+    waits until no processor uses the old table: up to 120 ms on two busy processors.
     """
     assert count > 0, count
     with open(os.devnull, "rb") as lowest:
@@ -69,20 +71,17 @@ class ByteStream(Protocol):
 
     @property
     def holds_bytes(self) -> bool:
-        """Return whether the stream may have received bytes in its own buffer.
-
-        A poll of the socket does not report these.
-        """
+        """Whether the stream's own buffer may have received bytes, which a poll of the socket does not report."""
 
     @property
     def owes_bytes(self) -> bool:
-        """Return whether bytes, of a handshake for example, wait in the stream for room in the socket."""
+        """Whether bytes, of a handshake for example, wait in the stream for room in the socket."""
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
         """Return received bytes, b"" at the end of the peer's stream."""
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Send bytes; return how many, at least one."""
+        """Return how many bytes were sent, at least one."""
 
     def flush(self, carrier: socket.socket) -> None:
         """Send pending bytes, as many as the socket has room for."""
@@ -100,11 +99,9 @@ class PlainStream:
     owes_bytes = False
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
-        """See `ByteStream.receive`."""
         return carrier.recv(bytes_max)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """See `ByteStream.send`."""
         return carrier.send(data)
 
     def flush(self, carrier: socket.socket) -> None:
@@ -145,7 +142,7 @@ class SharedSocket:
             raise ConnectionAbortedError(errno.ECONNABORTED, "closed at this end")
 
     def close(self) -> None:
-        """Close the socket: new users get an error, and waiting users wake up."""
+        """New users get an error, and waiting users wake up."""
         with self._lock:
             if self._is_closed:
                 return
@@ -173,7 +170,7 @@ class Deadline:
         self._due_ns = None if timeout_ms is None else time.monotonic_ns() + timeout_ms * 1_000_000
 
     def wait(self, descriptor: int, events: int) -> None:
-        """Wait for one of poll's events or an error. Raises TimeoutError when the wait times out."""
+        """Wait for one of poll's events or an error. Raises TimeoutError."""
         left_ms: float | None = None
         if self._due_ns is not None:
             left_ms = (self._due_ns - time.monotonic_ns()) / 1_000_000

@@ -27,7 +27,7 @@ class StopSignals:
         """Whether a thread reads the pipe. This thread then closes the read end."""
         os.set_blocking(self._writer, False)
         self._before_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        # The handlers do nothing, because the byte in the pipe is enough.
+        # the byte in the pipe is enough
         self._before = {each: signal.signal(each, lambda number, frame: None) for each in _SIGNALS}
         return self
 
@@ -58,7 +58,7 @@ class StopSignals:
         return 0
 
     def _empty_pipe(self) -> None:
-        """Empty the pipe, because a supervisor may have sent a second signal during a long start."""
+        """A supervisor may have sent a second signal during a long start."""
         os.set_blocking(self._reader, False)
         with suppress(BlockingIOError):
             while os.read(self._reader, _PIPE_BYTES):

@@ -1,8 +1,8 @@
 """TLS and plain text on one port, and TLS towards servers.
 
 A TLS handshake begins with the byte 0x16. A frame of RocketMQ's protocol begins with the first byte of a length, which
-is far smaller. So the server detects the protocol of a client from the first byte. Receives and sends make the
-handshake step by step, so that it does not block other connections.
+is far smaller. So the first byte determines the protocol of a client. Receives and sends make the handshake step by
+step, so that it does not block other connections.
 
 Source: RocketMQ TlsMode, NettyRemotingServer.HandshakeHandler, RFC 8446 section 5.1.
 """
@@ -84,16 +84,14 @@ class TlsStream:
 
     @property
     def holds_bytes(self) -> bool:
-        """See `ByteStream.holds_bytes`."""
         return self._may_hold
 
     @property
     def owes_bytes(self) -> bool:
-        """See `ByteStream.owes_bytes`."""
         return len(self._owed) > 0
 
     def shake_hands(self, carrier: socket.socket) -> None:
-        """Continue the handshake; return when it is complete. Raises BlockingIOError while the peer must answer."""
+        """Continue the handshake until it is complete. Raises BlockingIOError while the peer must answer."""
         try:
             while True:
                 try:
@@ -108,7 +106,6 @@ class TlsStream:
             raise self._broken(carrier, error) from error
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
-        """See `ByteStream.receive`."""
         pieces: list[bytes] = []
         size_bytes = 0
         self._may_hold = False
@@ -137,9 +134,10 @@ class TlsStream:
         return b"".join(pieces)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Send bytes. Return how many were written to the socket, at least one.
+        """Return how many bytes were written to the socket, at least one.
 
-        After a BlockingIOError the next send must begin with the same bytes, because they are encrypted already."""
+        After a BlockingIOError the next send must begin with the same bytes, because they are encrypted already.
+        """
         if not self._begun:
             self._encrypt(carrier, data[:_WRITE_BYTES_MAX])
         elif data[: len(self._begun)] != self._begun:
@@ -153,7 +151,6 @@ class TlsStream:
         return taken_bytes
 
     def flush(self, carrier: socket.socket) -> None:
-        """See `ByteStream.flush`."""
         if self._outgoing.pending:
             self._owed = memoryview(bytes(self._owed) + self._outgoing.read())
         while self._owed:
@@ -163,7 +160,6 @@ class TlsStream:
                 return
 
     def end(self, carrier: socket.socket) -> None:
-        """Tell the peer that the stream ends."""
         with suppress(ssl.SSLError, ValueError):  # the peer has not answered yet, or the handshake was not complete
             self._session.unwrap()
         self.flush(carrier)
@@ -213,16 +209,13 @@ class FirstByteStream:
 
     @property
     def holds_bytes(self) -> bool:
-        """See `ByteStream.holds_bytes`."""
         return self._stream.holds_bytes
 
     @property
     def owes_bytes(self) -> bool:
-        """See `ByteStream.owes_bytes`."""
         return self._stream.owes_bytes
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
-        """See `ByteStream.receive`."""
         if not self._is_decided:
             if carrier.recv(1, socket.MSG_PEEK) == _HANDSHAKE:
                 self._stream = TlsStream(self._context)
@@ -230,14 +223,11 @@ class FirstByteStream:
         return self._stream.receive(carrier, bytes_max)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """See `ByteStream.send`."""
         self._is_decided = True
         return self._stream.send(carrier, data)
 
     def flush(self, carrier: socket.socket) -> None:
-        """See `ByteStream.flush`."""
         self._stream.flush(carrier)
 
     def end(self, carrier: socket.socket) -> None:
-        """See `ByteStream.end`."""
         self._stream.end(carrier)

@@ -1,7 +1,7 @@
 """The real world: the system's clocks, daemon threads as tasks, and worlds.
 
-Threads are daemons, so that a store without a shutdown does not keep its process alive. The end of the process is then
-the same as a process kill, and recovery handles it.
+With daemon threads, a store without a shutdown does not keep its process alive. The end of the process is then the same
+as a process kill, and recovery handles it.
 """
 
 import os
@@ -31,10 +31,7 @@ class RealClock:
         return time.time_ns() // 1_000_000
 
     monotonic_ns = staticmethod(time.monotonic_ns)
-    """Return ns since some fixed time.
-
-    It never steps back. Not wrapped in Python code, because every put calls it twice.
-    """
+    """Never steps back. Not wrapped in Python code, because every put calls it twice."""
 
     def utc_offset_ms(self) -> int:
         """Return the current difference between local time and UTC, including daylight saving time."""
@@ -44,9 +41,11 @@ class RealClock:
 class ThreadCell:
     """An integer in an attribute.
 
-    add() and compare_and_set() exclude each other with a lock. set(), the most frequent change, uses no lock, which
-    would make it five times as expensive. Under the interpreter lock no thread switch is possible between the read and
-    the write of the other two.
+    A lock serialises add() and compare_and_set(). set(), the most frequent change, uses no lock, which would make it
+    five
+    times as expensive. Under the interpreter lock no thread switch is possible between the read and the write of the
+    other
+    two.
     """
 
     __slots__ = ("_lock", "_value")
@@ -78,8 +77,9 @@ class ThreadLock:
     """A mutex. One waiter at a time polls the lock; all other waiters sleep.
 
     If all waiters slept, a sleeping thread would get the lock while another thread runs. The running thread would then
-    find the lock taken and sleep. So each use of the lock would switch threads, which takes longer than most locks are
-    held. With a polling waiter, the holder continues until its time slice ends.
+    find
+    the lock taken and sleep. So each use of the lock would switch threads, which takes longer than most locks are held.
+    With a polling waiter, the holder continues until its time slice ends.
     """
 
     __slots__ = ("_mutex", "_next")
@@ -150,7 +150,7 @@ class ThreadTask:
         self._thread.start()
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Wait until the task ends (True) or for timeout_ms (False). None: no timeout."""
+        """Return whether the task ended before the timeout. None: no timeout."""
         self._thread.join(None if timeout_ms is None else _seconds(timeout_ms))
         return not self._thread.is_alive()
 
@@ -194,7 +194,8 @@ def pinned() -> Iterator[int | None]:
     Python runs one thread at a time. A switch to a thread that sleeps on another processor takes longer than most time
     slices. If another process uses that processor, no thread runs until it is free.
 
-    Yields None, without a change, if pinning is not allowed or if Python runs threads in parallel."""
+    Yields None, without a change, if pinning is not allowed or if Python runs threads in parallel.
+    """
     allowed = _allowed_processors()
     if allowed is None:
         yield None
@@ -208,7 +209,7 @@ def pinned() -> Iterator[int | None]:
 
 
 def _allowed_processors() -> set[int] | None:
-    """Return the processors to which this thread may be pinned; None if it cannot or should not be pinned."""
+    """Return None if this thread cannot or should not be pinned."""
     if not hasattr(os, "sched_setaffinity") or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     allowed = os.sched_getaffinity(0)

@@ -1,7 +1,7 @@
 """Editor of plain_acl.yml: changes accounts and white lists while a broker runs.
 
 The whole text is generated from the parsed file, so comments are lost, as with RocketMQ. The caller must check the
-result before it uses it. Values are read as strings, so that a key made of digits stays a string.
+result before use. Values are read as strings, so that a key made of digits stays a string.
 Source: RocketMQ PlainPermissionManager.updateAccessConfig, deleteAccessConfig, updateGlobalWhiteAddrsConfig.
 """
 
@@ -33,7 +33,7 @@ def with_account(text: str, account: Mapping[str, str | Sequence[str]], version:
 
 
 def without_account(text: str, access_key: str, version: DataVersion) -> str:
-    """Return the text without an account. Raises NoSuchAccountError."""
+    """Raises NoSuchAccountError."""
     root = _root(text)
     accounts = root.get(_ACCOUNTS) or []
     root[_ACCOUNTS] = [each for each in accounts if each.get("accessKey") != access_key]
@@ -43,7 +43,6 @@ def without_account(text: str, access_key: str, version: DataVersion) -> str:
 
 
 def with_white_addresses(text: str, addresses: Sequence[str], version: DataVersion) -> str:
-    """Return the text with the global white list replaced."""
     return _text({**_root(text), _WHITE: list(addresses)}, version)
 
 
@@ -57,7 +56,7 @@ def shown(text: str) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def version_of(text: str) -> DataVersion:
-    """Return the dataVersion in the text, or zeros if the text has none."""
+    """Return the dataVersion in the text, or zeros."""
     versions = _root(text).get(_VERSION) or [{}]
     first = versions[0] if isinstance(versions, list) and isinstance(versions[0], dict) else {}
     numbers = [str(first.get(name, "0")) for name in ("timestamp", "counter")]

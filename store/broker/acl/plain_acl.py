@@ -44,7 +44,7 @@ from .rules import (
 )
 
 KEY_CHARACTERS_MIN = 7
-"""Minimum length of access and secret keys, as in RocketMQ."""
+"""As in RocketMQ."""
 _KEYS = ("globalWhiteRemoteAddresses", "accounts", "dataVersion")
 _PERM_KEYS = ("defaultTopicPerm", "defaultGroupPerm", "topicPerms", "groupPerms")
 _ACCOUNT_KEYS = ("accessKey", "secretKey", "whiteRemoteAddress", "admin", *_PERM_KEYS)
@@ -64,7 +64,7 @@ class PlainAclError(ValueError):
 
 
 def read_plain_acl(text: str) -> AccessRules:
-    """Parse the text of a file. Raises PlainAclError, or ModuleNotFoundError if PyYAML is not installed."""
+    """Raises PlainAclError, or ModuleNotFoundError if PyYAML is not installed."""
     root = _compose(text)
     if root is None:
         return AccessRules({})
@@ -206,7 +206,7 @@ class AccessControl(Service):
         self.rules = self._read()
 
     def check(self, command: RemotingCommand, channel: Channel) -> None:
-        """Check that a request is allowed. Raises AccessDeniedError."""
+        """Raises AccessDeniedError."""
         self.rules.check(command, channel.remote_address.rpartition(":")[0])
 
     def text(self) -> str:
@@ -233,7 +233,6 @@ class AccessControl(Service):
         self._emit(f"{self.path}: changed by an administrator, {len(rules.accounts)} accounts")
 
     def step(self) -> None:
-        """Sleep for one interval, then reload the file if it has changed."""
         self.signal.wait(self._interval_ms)
         fault, seen = "", self._seen
         try:

@@ -12,8 +12,7 @@ White lists are patterns of IP addresses:
 
 RocketMQ ignores the parts after the first range. This parser accepts only * there.
 
-A signature proves that the sender holds the secret key. It covers the values of all ext fields except the signature,
-sorted by field name, followed by the body.
+A signature covers the values of all ext fields except the signature, sorted by field name, followed by the body.
 Source: RocketMQ RemoteAddressStrategyFactory, AclClientRPCHook, AclSigner, PlainAccessValidator.parse,
 PlainPermissionManager.validate, checkPerm, Permission. Stricter than RocketMQ: batches (320) and replies (324, 325)
 need the permissions of single messages, and every change of a broker needs an administrator.
@@ -67,11 +66,10 @@ class Need(NamedTuple):
 
     @property
     def is_group(self) -> bool:
-        """Return whether the resource is a consumer group."""
         return self.resource.startswith(RETRY_GROUP_PREFIX)
 
     def describe(self) -> str:
-        """Return the resource as `group:NAME` or `topic:NAME`."""
+        """Return `group:NAME` or `topic:NAME`."""
         return f"group:{self.resource[len(RETRY_GROUP_PREFIX) :]}" if self.is_group else f"topic:{self.resource}"
 
 
@@ -125,7 +123,6 @@ _SUBSCRIBED: Mapping[int, tuple[str | None, str | None]] = {
 
 
 def group_resource(group: str) -> str:
-    """Return the resource name of a group: its retry topic."""
     return group if group.startswith(RETRY_GROUP_PREFIX) else RETRY_GROUP_PREFIX + group
 
 
@@ -148,10 +145,7 @@ def needs_of(command: RemotingCommand) -> list[Need]:
 
 
 def _needs_to_send(topic: str | None) -> list[Need]:
-    """Return the permissions for a send.
-
-    SUB is enough for a retry topic, because a consumer sends a message there to receive it again.
-    """
+    """SUB is enough for a retry topic: a consumer sends a message there to receive it again."""
     if not topic:
         return []
     permission = Permission.SUB if topic.startswith(RETRY_GROUP_PREFIX) else Permission.PUB
@@ -193,7 +187,7 @@ def address_parts(host: str) -> Parts | None:
 
 @dataclass(frozen=True, slots=True)
 class AddressPattern:
-    """Address pattern: rows of the values allowed in each part. One row must match; None matches every address."""
+    """Rows of the values allowed in each part. One row must match; None matches every address."""
 
     rows: tuple[tuple[Container[int], ...], ...] | None
 
@@ -210,7 +204,7 @@ NOBODY = AddressPattern(())
 
 
 def parse_address_pattern(text: str) -> AddressPattern:
-    """Parse a pattern. Raises AddressPatternError."""
+    """Raises AddressPatternError."""
     text = java_trim(text)
     if not text:
         return NOBODY
@@ -318,7 +312,7 @@ class Account:
     perms: Mapping[str, Permission] = field(default_factory=dict)
 
     def may(self, need: Need) -> bool:
-        """Return whether the account has a permission, by an entry for the resource or by default."""
+        """Use the entry for the resource, else the default."""
         default = self.default_group_perm if need.is_group else self.default_topic_perm
         return need.permission in self.perms.get(need.resource, default)
 
