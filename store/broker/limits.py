@@ -1,7 +1,7 @@
 """Server limits: bounds on the resources that one client may use.
 
-The defaults of queues, queue waits and idle time are RocketMQ's; all other defaults are this server's own. The server
-has fewer tasks than RocketMQ, because more tasks do not speed up requests that only compute.
+The defaults of queues, queue waits and idle time are RocketMQ's; all others are this server's own. The server has fewer
+tasks than RocketMQ, because more tasks do not speed up requests that only compute.
 Source: RocketMQ BrokerConfig, NettyServerConfig, BrokerFastFailure.
 """
 
@@ -21,19 +21,17 @@ class PoolLimits:
 
     tasks: int
     queue_capacity: int
-    """Maximum number of queued requests. A further request is answered with SYSTEM_BUSY at once."""
+    """A further request is answered with SYSTEM_BUSY at once."""
     wait_ms_max: int | None = None
     """Longest wait in the queue, after which a request is answered with SYSTEM_BUSY. None: no limit."""
     pipelined_tasks: int | None = None
-    """Maximum number of tasks for pipelining clients, which send requests before they read answers. None: half of the
-    tasks.
-    """
+    """Maximum number of tasks for pipelining clients, which send requests before they read answers. None: half."""
     of_one_host_tasks: int | None = None
     """Maximum number of tasks that serve one host, for requests that wait for other clients. None: no limit."""
 
     @property
     def pipelined_tasks_max(self) -> int:
-        """Return `pipelined_tasks`, at least 1 and at most the number of tasks."""
+        """`pipelined_tasks`, at least 1 and at most the number of tasks."""
         wanted = self.tasks // 2 if self.pipelined_tasks is None else self.pipelined_tasks
         most = max(1, min(wanted, self.tasks))
         assert most <= self.tasks, (most, self.tasks)
@@ -41,7 +39,7 @@ class PoolLimits:
 
 
 _COMPUTING_TASKS = 2
-"""Two tasks: the second computes while the first sends its answer."""
+"""The second task computes while the first sends its answer."""
 
 POOL_LIMITS: Mapping[Pool, PoolLimits] = {
     Pool.SEND_MESSAGE: PoolLimits(4, 10_000, 200, _COMPUTING_TASKS),
@@ -87,7 +85,6 @@ class ServerLimits:
     sockets: ListenOptions = field(default_factory=ListenOptions)
 
     def with_pool(self, pool: Pool, limits: PoolLimits) -> "ServerLimits":
-        """Return a copy with other limits for one kind of request."""
         return replace(self, pools={**self.pools, pool: limits})
 
 

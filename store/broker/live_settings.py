@@ -73,7 +73,7 @@ class LiveSettings:
 
     @property
     def table(self) -> dict[str, str]:
-        """Return the text of every setting by key, as in a broker.conf."""
+        """The text of every setting by key, as in a broker.conf."""
         store = self._store
         known = {each.key: spelled(each.value) for each in describe(store, store.store_path_root_dir)}
         return {**self.unused, **self.others, **known, **settings_of(self._config)}
@@ -136,7 +136,6 @@ LIVE_KEYS = frozenset(
     for key, one in table.items()
     if one.name in live
 )
-"""The keys that can change while a broker runs."""
 
 
 def _value(one: Field[Any], key: str, text: str) -> Any:

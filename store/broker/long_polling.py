@@ -1,8 +1,8 @@
 """Long polling: holds pulls until messages arrive. RocketMQ's PullRequestHoldService.
 
 A pull that finds no new message is held until a matching message arrives or its timeout ends. Then the pull runs again,
-and its result is sent even if it is empty. Every 5 s the service also checks all queues with held pulls, in case it
-missed the arrival of a message.
+and its result is sent even if it is empty. In case the service missed an arrival, it also checks all queues with held
+pulls every 5 s.
 Source: RocketMQ PullRequestHoldService, ManyPullRequest, NotifyMessageArrivingListener.
 """
 
@@ -40,7 +40,7 @@ class HeldPull:
     offset: int
     wanted: MessageFilter
     due_ns: int
-    """Deadline of the answer on the monotonic clock."""
+    """On the monotonic clock."""
 
     def wants(self, arrival: MessageArrival) -> bool:
         """Return whether the arrival of a message in this pull's queue ends the wait."""
@@ -67,7 +67,7 @@ class HeldPulls:
         self._numbers = count()
 
     def __contains__(self, queue: Queue) -> bool:
-        """Return whether a pull is held for a queue. Needs no lock."""
+        """Needs no lock."""
         return queue in self._of_queue
 
     def add(self, pull: HeldPull) -> None:
@@ -100,7 +100,6 @@ class HeldPulls:
         return list(self._of_channel.get(channel, ()))
 
     def count_of(self, channel: Channel) -> int:
-        """Return the number of pulls of a connection."""
         return len(self._of_channel.get(channel, ()))
 
     @property
@@ -115,7 +114,7 @@ class HeldPulls:
         return self.take(due)
 
     def first_due_ns(self, latest_ns: int) -> int:
-        """Return the earliest deadline, or `latest_ns` if that is earlier."""
+        """Return the earliest deadline, at most `latest_ns`."""
         return min(self._due[0][0], latest_ns) if self._due else latest_ns
 
 
@@ -130,7 +129,7 @@ def _removed(table: dict[Key, dict[HeldPull, None]], key: Key, pull: HeldPull) -
 
 
 class PullRequestHoldService(Service):
-    """All held pulls, and the task that runs them again. Thread-safe."""
+    """Runs held pulls again. Thread-safe."""
 
     name = "pull request hold"
 
@@ -156,7 +155,7 @@ class PullRequestHoldService(Service):
         return self._held.count
 
     def hold(self, pull: HeldPull) -> bool:
-        """Hold a pull. Return False if too many are held or the service is stopping."""
+        """Return False if too many pulls are held or the service is stopping."""
         config, held = self._config, self._held
         with self._lock:
             if self._is_released or held.count >= config.held_pulls_max:
@@ -213,7 +212,6 @@ class PullRequestHoldService(Service):
     # -- its task ----------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Sleep until a pull's wait ends, then run such pulls again."""
         with self._lock:
             self._wake_ns = self._held.first_due_ns(self._scan_ns)
         left_ns = self._wake_ns - self.world.clock.monotonic_ns()

@@ -37,7 +37,7 @@ class Metric:
     kind: Kind
     labels: tuple[str, ...] = ()
     values: Mapping[tuple[str, ...], float] = field(default_factory=dict)
-    """Values by label values. The values of a histogram are cumulative counts by the upper bound of each bucket."""
+    """By label values. The values of a histogram are cumulative counts by the upper bound of each bucket."""
 
     def __post_init__(self) -> None:
         size = len(self.labels) + (self.kind is Kind.HISTOGRAM)

@@ -52,10 +52,7 @@ class NameServer:
         *,
         kv_path: str | None = None,
     ) -> None:
-        """Create a built-in name server for a broker with `config` and `topics`, or a standalone one without them.
-
-        `kv_path` is the file of KV settings.
-        """
+        """A name server with `config` and `topics` is built into that broker. kv_path: the file of KV settings."""
         self.ha_address = ""
         self.kv = KVConfig(world, kv_path)
         port = {} if config is None else {"listenPort": str(config.listen_port)}
@@ -70,7 +67,7 @@ class NameServer:
         """Names of brokers to which producers must not send."""
 
     def register(self, broker: RegisteredBroker) -> RegisteredBroker | None:
-        """Register a broker. Return the master with the same name, or None. Refuses more than BROKERS_MAX brokers."""
+        """Return the master with the same name, or None. Refuses more than BROKERS_MAX brokers."""
         with self._lock:
             self._drop_expired()
             key = broker.name, broker.broker_id
@@ -105,7 +102,8 @@ class NameServer:
         """Set or clear write permission in the routes of a broker. Return the number of its topics.
 
         Producers see the change in their next route query. The change ends when it is reverted, when the last broker of
-        that name is removed, or when this name server stops.
+        that
+        name is removed, or when this name server stops.
         """
         with self._lock:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
@@ -145,7 +143,7 @@ class NameServer:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of all brokers. A master and its slaves share a name."""
+        """A master and its slaves share a name."""
         return list(dict.fromkeys(broker.name for broker in self._brokers()))
 
     def route(self, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:

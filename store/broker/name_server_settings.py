@@ -47,7 +47,7 @@ class NameServerSettings:
 
     @property
     def table(self) -> dict[str, str]:
-        """Return the text of every setting by its key."""
+        """The text of every setting by its key."""
         own = {ORDER_MESSAGE_ENABLE: str(self.order_message_enable).lower()}
         return dict(sorted({**_DEFAULTS, **self._known, **own}.items()))
 

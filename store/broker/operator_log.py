@@ -15,7 +15,6 @@ LINE_CHARACTERS_MAX = 500
 WAITING_MAX = 200
 """Maximum number of lines that wait for output. Further lines are dropped and counted."""
 CLOSE_MS = 1_000
-"""Time limit of `close`."""
 
 
 class Level(IntEnum):
@@ -28,7 +27,7 @@ class Level(IntEnum):
 
 
 class LogLine(str):
-    """A line with a level. A plain string has the level INFO."""
+    """A plain string has the level INFO."""
 
     __slots__ = ("level",)
     level: Level
@@ -45,17 +44,17 @@ def level_of(line: str) -> Level:
 
 
 def debug(text: str) -> LogLine:
-    """Return a DEBUG line. It reports the refusal of one client's request."""
+    """Return a DEBUG line: the refusal of one client's request."""
     return LogLine.of(Level.DEBUG, text)
 
 
 def warning(text: str) -> LogLine:
-    """Return a WARNING line. It reports a condition that an operator should correct."""
+    """Return a WARNING line: a condition that an operator should correct."""
     return LogLine.of(Level.WARNING, text)
 
 
 def failure(text: str) -> LogLine:
-    """Return an ERROR line. It reports a failure of the broker itself."""
+    """Return an ERROR line: a failure of the broker itself."""
     return LogLine.of(Level.ERROR, text)
 
 
@@ -66,7 +65,7 @@ Emit = Callable[[str], None]
 class OperatorLog:
     """Writes at most LINES_MAX lines per WINDOW_MS, and reports the number of dropped lines. Thread-safe.
 
-    If writing a line fails, the line counts as dropped.
+    A line that cannot be written counts as dropped.
     """
 
     def __init__(self, world: World, write: Emit, level: Level = Level.INFO) -> None:
@@ -85,7 +84,6 @@ class OperatorLog:
         self._task: Task | None = None
 
     def start(self) -> None:
-        """Start the output task."""
         self._task = self._tasks.spawn("operator log", self._run)
 
     def emit(self, line: str) -> None:
@@ -106,7 +104,7 @@ class OperatorLog:
         self._signal.notify()
 
     def close(self) -> bool:
-        """Write the queued lines and the number of dropped lines. Return False on timeout."""
+        """Write the queued lines and the number of dropped lines. Return False after CLOSE_MS."""
         with self._lock:
             self._end_window()
             self._is_closing = True

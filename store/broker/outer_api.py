@@ -28,10 +28,10 @@ INTERVAL_MS = 10_000
 SYNCHRONIZE_TIMEOUT_MS = 3_000
 
 _FAILURES = (OSError, StoreError, ValueError)
-"""Errors of a call. ValueError means an invalid address, or topics that do not fit a frame."""
+"""ValueError means an invalid address, or topics that do not fit a frame."""
 
 
-def _ask(
+def _invoke_checked(
     client: RemotingClient,
     code: RequestCode,
     timeout_ms: int,
@@ -47,7 +47,7 @@ def _ask(
 
 
 class BrokerRegistration(Service):
-    """Registration of a broker with one name server.
+    """Registers a broker with one name server.
 
     `on_master` is called with the master's address for clients and its HA address.
     """
@@ -86,7 +86,7 @@ class BrokerRegistration(Service):
 
     def finish(self) -> None:
         try:
-            _ask(self._client, RequestCode.UNREGISTER_BROKER, REGISTER_TIMEOUT_MS, self._fields())
+            _invoke_checked(self._client, RequestCode.UNREGISTER_BROKER, REGISTER_TIMEOUT_MS, self._fields())
         except _FAILURES as error:
             self.last_error = error
         self._client.close()
@@ -100,7 +100,7 @@ class BrokerRegistration(Service):
             "compressed": "false",
             "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
         }
-        answer = _ask(client, RequestCode.REGISTER_BROKER, REGISTER_TIMEOUT_MS, fields, body)
+        answer = _invoke_checked(client, RequestCode.REGISTER_BROKER, REGISTER_TIMEOUT_MS, fields, body)
         self.registered += 1
         if answer.body:
             ordered = decode_json_body(answer.body).inner("table")
@@ -138,7 +138,6 @@ class SlaveSynchronize(Service):
         self.master_address = address
 
     def step(self) -> None:
-        """Sleep, then copy the state of the master."""
         self.pause(self._wait_ms)
         self._wait_ms = INTERVAL_MS
         if not self.is_stopping and self.master_address:
@@ -149,7 +148,6 @@ class SlaveSynchronize(Service):
                 self.last_error = error
 
     def finish(self) -> None:
-        """Close the connection."""
         if self._client is not None:
             self._client.close()
 
@@ -170,4 +168,4 @@ class SlaveSynchronize(Service):
             if client is not None:
                 client.close()
             client = self._client = RemotingClient(self.world, self.master_address)
-        return _ask(client, code, SYNCHRONIZE_TIMEOUT_MS).body
+        return _invoke_checked(client, code, SYNCHRONIZE_TIMEOUT_MS).body

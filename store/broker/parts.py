@@ -68,7 +68,7 @@ class BrokerParts:
         self.watch = StoreWatch(world, store)
         self.hooks = MessageHooks()
         self.access: AccessControl | None = None
-        """Access control, set by the server. If None, every request is allowed."""
+        """Set by the server. If None, every request is allowed."""
         self.ha: HAService | None = None
         if world.network is not None:
             self.ha = HAService(store, config.ha_host)
@@ -108,14 +108,14 @@ class BrokerParts:
         self.consumers.close(channel)
 
     def topic(self, name: str) -> TopicConfig:
-        """Return a topic. Refuses the request if the topic does not exist."""
+        """Refuses the request if the topic does not exist."""
         topic = self.topics.get(name)
         if topic is None:
             raise RequestRefusedError(f"topic {name[:255]!r}: there is none", ResponseCode.TOPIC_NOT_EXIST)
         return topic
 
     def group(self, name: str) -> SubscriptionGroupConfig:
-        """Return a group. Creates a missing group if the settings allow that, else refuses the request."""
+        """Creates a missing group if the settings allow that, else refuses the request."""
         group = self.groups.find(name)
         if group is None:
             remark = f"subscription group {name[:255]!r}: there is none"

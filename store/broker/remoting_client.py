@@ -49,7 +49,7 @@ class Invocation:
         return self._response
 
     def end(self, response: RemotingCommand | None) -> None:
-        """End the wait. `response` is None if the connection ended."""
+        """`response` is None if the connection ended."""
         self._response = response
         self._answered.notify()
 
@@ -85,7 +85,8 @@ class RemotingClient:
         """Send a request with a new opaque. Return the response, whatever its code is.
 
         Raises TimeoutError if the response is late. The server may have executed the request, or may execute it later.
-        Raises ConnectionError, or another OSError while connecting, if no response can arrive.
+        Raises
+        ConnectionError, or another OSError while connecting, if no response can arrive.
         """
         return self.begin(command, timeout_ms).wait(timeout_ms)
 
@@ -102,12 +103,12 @@ class RemotingClient:
         return invocation
 
     def send_one_way(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> None:
-        """Send a one-way request. Raises OSError if sending fails."""
+        """Raises OSError if sending fails."""
         link = self._open_link()
         link.send(self._frame(command, self._opaques.add(1) & _OPAQUE_MASK, ONE_WAY_FLAG), timeout_ms)
 
     def close(self) -> None:
-        """Close the client. Waiting invocations raise ConnectionError."""
+        """Waiting invocations raise ConnectionError."""
         with self._lock:
             self._closed = True
             link, self._link = self._link, None
@@ -135,8 +136,6 @@ class RemotingClient:
 
 
 class _Link:
-    """One connection and its requests in flight."""
-
     def __init__(self, world: World, address: str, connection: Connection, on_request: OnRequest | None) -> None:
         self.world = world
         self.address = address
@@ -186,7 +185,6 @@ class _Link:
             self.close()
 
     def close(self) -> None:
-        """Close the connection and end all waits."""
         with self._guard:
             self.is_broken = True
             left = list(self._expected.values())

@@ -95,7 +95,7 @@ class RequestPool:
         self._signal.notify()
 
     def await_end(self, until_ns: int) -> bool:
-        """Wait until all tasks have ended, at most until `until_ns`. Return whether they have ended."""
+        """Return whether all tasks ended before `until_ns`."""
         now_ns = self._world.clock.monotonic_ns
         ended = [task.join(max((until_ns - now_ns()) // 1_000_000, 0)) for task in self._tasks]
         return all(ended)
@@ -131,12 +131,12 @@ class RequestPool:
 
     def wake(self) -> None:
         """Wake one task. Call this once per turn: with a wake-up per request the tasks would compete."""
-        if self._can_start_one:
+        if self._can_start_request:
             self._signal.notify()
 
     @property
     def count(self) -> int:
-        """Return the number of queued requests."""
+        """Number of queued requests."""
         return len(self._awaited) + len(self._pipelined)
 
     def fields(self, now_ns: int) -> dict[str, str]:
@@ -162,7 +162,7 @@ class RequestPool:
 
     @property
     def next_due_ns(self) -> int | None:
-        """Return the deadline of the oldest queued request, or None."""
+        """The deadline of the oldest queued request, or None."""
         if self._ages is None or not self.count:
             return None
         with self._lock:
@@ -209,7 +209,7 @@ class RequestPool:
         while True:
             with self._lock:
                 request = self._take_next()
-                may_go_on = self._can_start_one
+                may_go_on = self._can_start_request
             if request is None:
                 if self._ending.get():
                     self._signal.notify()  # the next task must end, too
@@ -221,13 +221,12 @@ class RequestPool:
             return request
 
     @property
-    def _can_start_one(self) -> bool:
-        """Return whether a queued request may start now."""
+    def _can_start_request(self) -> bool:
         has_task = self._pipelined_tasks < self.limits.pipelined_tasks_max
         return self._awaited.has_turn or (self._pipelined.has_turn and has_task)
 
     def _take_next(self) -> PooledRequest | None:
-        """Take the next request, or return None if none may start."""
+        """Return None if no request may start."""
         may_be_pipelined = self._pipelined.has_turn and self._pipelined_tasks < self.limits.pipelined_tasks_max
         if may_be_pipelined and (not self._awaited.has_turn or self._passed >= _PASSED_MAX):
             request = self._pipelined.take()

@@ -1,7 +1,7 @@
 """Requests and responses: RocketMQ's codes, field parsing and response building.
 
-All fields are strings. If a field is missing or invalid, the request is refused with SYSTEM_ERROR. The remark has the
-name of the field, the expected and the found value. Unknown fields are ignored, because newer clients send more fields.
+All fields are strings. A missing or invalid field refuses the request with SYSTEM_ERROR and a remark with its name, the
+expected and the found value. Unknown fields are ignored, because newer clients send more fields.
 Source: RocketMQ RequestCode, ResponseCode, RemotingSysResponseCode, RemotingCommand.decodeCommandCustomHeader and
 createResponseCommand, NettyRemotingAbstract.processRequestCommand.
 """
@@ -22,12 +22,12 @@ _PLAIN_DIGITS_MAX = 9
 _SHOWN_CHARACTERS = 80
 
 BROKER_VERSION = 409
-"""Version of this broker: 4.9.8 in RocketMQ's MQVersion."""
+"""4.9.8 in RocketMQ's MQVersion."""
 JAVA_LANGUAGE = 0
 """Language code of a broker's responses. RocketMQ's clients expect Java."""
 _OF_BROKER = (RESPONSE_FLAG, JAVA_LANGUAGE, BROKER_VERSION)
 REMARK_CHARACTERS_MAX = 1_000
-"""Maximum length of a remark, because a remark may quote a large request."""
+"""A remark may quote a large request."""
 _NO_FIELDS: Mapping[str, str] = {}
 
 
@@ -182,19 +182,17 @@ class ExtFields:
 
     @property
     def size_characters(self) -> int:
-        """Return the total length of all field names and values."""
+        """Total length of all field names and values."""
         return sum(len(name) + len(value) for name, value in self._fields.items())
 
     def int32(self, name: str, default: int | None = None) -> int:
-        """Return a 32-bit integer field."""
         return self._integer(name, default, INT_MAX, "an integer of 32 bits")
 
     def int64(self, name: str, default: int | None = None) -> int:
-        """Return a 64-bit integer field."""
         return self._integer(name, default, LONG_MAX, "an integer of 64 bits")
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
-        """Return a boolean field. As in RocketMQ, any text except "true" is false. C++ clients send 0 for false."""
+        """As in RocketMQ, any text except "true" is false. C++ clients send 0 for false."""
         text = self._fields.get(name)
         if text is not None:
             return text.lower() == "true"
@@ -235,7 +233,7 @@ def response_to(
     ext_fields: Mapping[str, str] = _NO_FIELDS,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Return a response to a request, with the same opaque and header format. A long remark is truncated."""
+    """Return a response with the same opaque and header format as the request. A long remark is truncated."""
     remark = None if remark is None else remark[:REMARK_CHARACTERS_MAX]
     return RemotingCommand(code, request.opaque, *_OF_BROKER, remark, ext_fields, body, request.form)
 

@@ -2,8 +2,8 @@
 
 The server transports frames, and the processors interpret them. Channel and Processor are the interface between both.
 A processor runs in a task of its pool and may block. A send that waits for an fsync or a slave blocks no task, because
-its processor returns a `LateResponse`. Each kind of request has its own pool, so blocked requests delay only requests
-of their kind. `answering` converts exceptions of a processor into responses.
+its processor returns a `LateResponse`. Blocked requests delay only requests of their kind, because each kind has its
+own pool.
 Source: RocketMQ BrokerController.registerProcessor.
 """
 
@@ -23,21 +23,20 @@ class Channel(Protocol):
 
     @property
     def remote_address(self) -> str:
-        """Return the client's address as `host:port`."""
+        """The client's address as `host:port`."""
 
     @property
     def local_address(self) -> str:
-        """Return the server's address of the connection as `host:port`."""
+        """The server's address of the connection as `host:port`."""
 
     @property
     def is_open(self) -> bool:
-        """Return whether the connection can still send."""
+        """Whether the connection can still send."""
 
     def send(self, command: RemotingCommand) -> bool:
         """Queue a command without blocking. Return False if the connection is closed or the client does not read."""
 
-    def close(self) -> None:
-        """Close the connection."""
+    def close(self) -> None: ...
 
 
 class LateResponse:
@@ -125,7 +124,7 @@ class Route(NamedTuple):
 
 
 Routes = Mapping[int, Route]
-"""Routes by request code. All other codes are refused as not supported."""
+"""By request code. All other codes are refused as not supported."""
 
 
 def answering(

@@ -29,7 +29,7 @@ _FIELDS = (
     *("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp"),
     *("flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch"),
 )
-"""Field names in the order of their letters, starting with `a`."""
+"""In the order of their letters, starting with `a`."""
 _NAMES = {name: name for name in _FIELDS}
 _LETTERS = dict(zip(_FIELDS, "abcdefghijklm", strict=True))
 _LONG_NAMED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
@@ -51,7 +51,6 @@ PUT_CODES = {
     PutMessageStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
     PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.SYSTEM_ERROR,
 }
-"""Response code of each put status."""
 assert PUT_CODES.keys() == set(PutMessageStatus)
 
 _REMARKS = {
@@ -88,7 +87,7 @@ class SendRequest(NamedTuple):
 
     @classmethod
     def of(cls, request: RemotingCommand) -> "SendRequest":
-        """Parse the fields of a request. Raises RequestRefusedError for a missing or invalid field."""
+        """Raises RequestRefusedError for a missing or invalid field."""
         fields = ExtFields(request.ext_fields)
         names = _NAMES if request.code in _LONG_NAMED else _LETTERS
         return cls(
@@ -112,7 +111,6 @@ assert all(name.startswith(_TIMER_MARK) for name in _TIMER_PROPERTIES)
 
 
 def put_remark(status: PutMessageStatus) -> str | None:
-    """Return the remark for the response to a put, or None."""
     return None if status is PutMessageStatus.PUT_OK else _REMARKS.get(status, status.value)
 
 

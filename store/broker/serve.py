@@ -74,8 +74,10 @@ class ServedBroker:
         """Listen, recover the store, and answer requests.
 
         If an address of `optional` cannot be bound, the failure is only logged. Raises OSError if another address
-        cannot be bound or the disk fails, StoreLockedError if the directory is in use, and CorruptFileError if it is
-        not a store. After an exception all parts are stopped.
+        cannot be
+        bound or the disk fails, StoreLockedError if the directory is in use, and CorruptFileError if it is not a store.
+        After
+        an exception all parts are stopped.
         """
         try:
             self.addresses = self.server.listen(addresses)
@@ -131,8 +133,9 @@ class ServedBroker:
     def _handle_failures(self, broker: Broker) -> None:
         """Log each service that fails. End the process if clients depend on the failed service.
 
-        They depend on three services: access control, which revokes accounts after a change of its file; held pulls;
-        and registrations, through which clients find the broker.
+        They depend on access control, which revokes accounts after a change of its file; on held pulls; and on
+        registrations,
+        through which clients find the broker.
         """
         flags = broker.own_store.flags
         over = "messages are refused until a restart"
@@ -142,7 +145,6 @@ class ServedBroker:
                 service.on_failure = self.server.fail
 
     def _add_server_settings(self, settings: LiveSettings) -> None:
-        """Add the settings of the server to those of a broker."""
         settings.emit = self._emit
         is_controlled = str(self._access is not None).lower()
         unused = {key: value for key, value in self._others.items() if key in UNUSED_DEFAULTS}
@@ -179,7 +181,7 @@ class ServedBroker:
         return info | {f"requestsRefused_{one.name}": str(n) for one, n in counts.refusals.items() if n}
 
     def metrics(self) -> Iterable[Metric]:
-        """Return all metrics. Call `start` first."""
+        """Call `start` first."""
         assert self._broker is not None, "start first"
         return metrics_of(self._broker, self.server)
 
@@ -235,7 +237,7 @@ def addresses_of(
 ) -> tuple[list[str], list[str]]:
     """Return the required listening addresses, the broker's own first, and the optional addresses.
 
-    `vip_port` tells whether to listen at port - 2. None makes that address optional.
+    vip_port: whether to listen at port - 2; None makes that address optional.
     """
     shown = in_brackets(host)
     ports = [port]
@@ -269,7 +271,7 @@ def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, por
 def broker_config_of(
     others: Mapping[str, str], name: str | None, role: Role | None, master: str | None, advertise: str | None, host: str
 ) -> BrokerConfig:
-    """Return the broker's settings. Values of the command line override the file."""
+    """Values of the command line override the file."""
     settings: dict[str, Any] = {}
     if name is not None:
         settings["broker_name"] = name
@@ -316,7 +318,7 @@ def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
 
 
 def network_of(certificate: str | None, key: str | None, *, is_required: bool, options: ListenOptions) -> RealNetwork:
-    """Return the network. It uses TLS if there is a certificate."""
+    """Use TLS if there is a certificate."""
     if (certificate is None) != (key is None):
         raise typer.BadParameter("--tls-cert and --tls-key belong together", param_hint="--tls-key")
     if certificate is None or key is None:

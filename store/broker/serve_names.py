@@ -1,8 +1,7 @@
 """Served name server: a standalone name server with a directory for its KV settings.
 
 Name servers do not communicate with each other. Each broker registers with all name servers, and a client can query any
-of them. A restarted name server has all routes again within seconds, after the brokers have registered. A broker is
-removed from the routes when its connection ends or after two minutes without a request from it.
+of them. A restarted name server has all routes again within seconds, after the brokers have registered.
 """
 
 from collections.abc import Sequence
@@ -96,10 +95,10 @@ class ServedNameServer:
 
 
 def _pool_of(code: int) -> Pool:
-    """Return the pool of a request. Route queries have their own pool, so that registrations do not delay them."""
+    """Route queries have their own pool, so that registrations do not delay them."""
     return Pool.CLIENT_MANAGE if code == RequestCode.GET_ROUTEINFO_BY_TOPIC else Pool.ADMIN
 
 
 def _body_bytes_max(code: int) -> int:
-    """Return the body limit of a request. A broker may register as many topics as fit a frame."""
+    """A broker may register as many topics as fit a frame."""
     return FRAME_BYTES_MAX if code == RequestCode.REGISTER_BROKER else BODY_BYTES_MAX

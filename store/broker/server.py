@@ -1,8 +1,8 @@
 """Remoting server: receives requests, runs them in their pool, and answers.
 
 One worker task checks a request against the access rules, processes it and answers it. A response that waits for an
-fsync or a slave is sent later by another task. If a task of the server fails, some clients would receive no answers.
-The server then fails as a whole, and its process ends so that a supervisor restarts it.
+fsync or a slave is sent later by another task. If a task of the server fails, some clients would receive no answers. So
+the server then fails as a whole: its process ends, and a supervisor restarts it.
 Source: RocketMQ NettyRemotingServer, NettyRemotingAbstract.processRequestCommand.
 """
 
@@ -93,8 +93,10 @@ class RemotingServer:
         """Answer requests.
 
         `check` raises AccessDeniedError for a request that is not allowed; None allows all requests. A separate task
-        calls `on_channel_closed` once for each ended connection. The poller task calls `on_response` with each response
-        of a client; it must return False if no request waits for the response.
+        calls
+        `on_channel_closed` once for each ended connection. The poller task calls `on_response` with each response of a
+        client;
+        it must return False if no request waits for the response.
         """
         self._on_response = on_response
         self._routes = routes
@@ -110,7 +112,8 @@ class RemotingServer:
         """Stop receiving, answer pending requests, and close all connections. Return False on a timeout.
 
         Requests that are running after the timeout get no answer. The call still waits for them, because they must not
-        write to the store's directory after another process has locked it.
+        write
+        to the store's directory after another process has locked it.
         """
         self.connections.drain()
         for pool in self._pools.values():
@@ -244,7 +247,7 @@ class RemotingServer:
 
 
 class ClosedChannels(Service):
-    """Task that reports ended connections. Unlike the poller task, it may block."""
+    """Reports ended connections. Unlike the poller task, it may block."""
 
     name = "closed channels"
 
@@ -255,18 +258,15 @@ class ClosedChannels(Service):
         self._ended: deque[Session] = deque()
 
     def add(self, session: Session) -> None:
-        """Queue an ended connection."""
         if self.on_closed is not None:
             self._ended.append(session)
             self.wake()
 
     def step(self) -> None:
-        """Wait for ended connections, and report them."""
         self.signal.wait(None)
         self.finish()
 
     def finish(self) -> None:
-        """Report the queued connections."""
         while self._ended:
             session = self._ended.popleft()
             assert self.on_closed is not None

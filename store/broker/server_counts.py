@@ -44,7 +44,7 @@ class ServerCounts:
         self.endings = dict.fromkeys(Ending, 0)
         self.refusals = dict.fromkeys(RequestRefusal, 0)
         self.accepted = 0
-        """Number of accepted connections. Only the poller task writes this counter and the next two."""
+        """Only the poller task writes this counter and the next two."""
         self.requests = 0
         self.accept_failures = 0
 
@@ -57,7 +57,6 @@ class ServerCounts:
             self.refusals[refusal] += 1
 
     def fields(self) -> dict[str, int | dict[str, int]]:
-        """Return all counters as JSON fields."""
         return {
             "accepted": self.accepted,
             "accept_failures": self.accept_failures,

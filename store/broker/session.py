@@ -19,15 +19,14 @@ class SessionKeeper(Protocol):
     """Interface from a session to its server. Thread-safe."""
 
     @property
-    def limits(self) -> ServerLimits:
-        """Return the limits of a client."""
+    def limits(self) -> ServerLimits: ...
 
     @property
     def is_listening(self) -> bool:
-        """Return whether the server still receives requests."""
+        """Whether the server still receives requests."""
 
     def hold(self, size_bytes: int) -> None:
-        """Add to the count of bytes that are held for clients. A negative number subtracts released bytes."""
+        """Count bytes that are held for clients. A negative number subtracts released bytes."""
 
     def review_later(self, session: "Session") -> None:
         """Update the timeouts and watched events of a session in the next turn."""
@@ -44,7 +43,7 @@ class ClientHost:
     def __init__(self, world: World, name: str) -> None:
         self.name = name
         self.connections = 0
-        """Number of connections. Only for the poller task."""
+        """Only for the poller task."""
         self._busy = world.tasks.cell("busy connections of a host")
 
     def began(self) -> None:
@@ -113,7 +112,6 @@ class Session:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the connection can still send."""
         return self.ending is None
 
     def send(self, command: RemotingCommand) -> bool:
@@ -137,7 +135,7 @@ class Session:
         self.end(Ending.BY_PROCESSOR)
 
     def end(self, ending: Ending) -> None:
-        """End the connection. Only the first call has an effect."""
+        """Only the first call has an effect."""
         with self._lock:
             if self.ending is not None:
                 return
@@ -168,10 +166,7 @@ class Session:
             self.end(ending)
 
     def _send_or_buffer(self, frame: memoryview) -> tuple[bool, Ending | None]:
-        """Send a frame and buffer the unsent rest.
-
-        Return whether output is buffered, and a reason if the connection must end.
-        """
+        """Return whether output is buffered, and a reason if the connection must end."""
         if not self.output_bytes:
             frame, ending = self._send_now(frame)
             if ending is not None or not frame:
@@ -211,7 +206,6 @@ class Session:
         self._keeper.hold(size_bytes)
 
     def done_request(self, size_bytes: int) -> None:
-        """Subtract a finished request from the counts."""
         limits = self._keeper.limits
         left_bytes = self._requests_bytes.add(-max(size_bytes, limits.request_bytes_least))
         assert left_bytes >= 0, left_bytes
@@ -224,12 +218,12 @@ class Session:
 
     @property
     def is_pipelining(self) -> bool:
-        """Return whether the client sends further requests before it has read all answers."""
+        """Whether the client sends further requests before it has read all answers."""
         return self.reader.held_bytes > 0 or self.output_bytes > 0 or self._requests_bytes.get() > 0
 
     @property
     def may_receive(self) -> bool:
-        """Return whether the poller task may receive more input: not too much output is unread or requests pending.
+        """Whether the poller task may receive more input: not too much output is unread or requests pending.
 
         Only for the poller task. If the answer is False, the session wakes that task when the answer changes.
         """

@@ -48,7 +48,7 @@ def properties_text(settings: Mapping[str, str]) -> bytes:
 
 
 def boolean_of(key: str, text: str) -> bool:
-    """Return the boolean value of a setting. Raises SettingChangeError."""
+    """Raises SettingChangeError."""
     value = _BOOLEANS.get(text.lower())
     if value is None:
         raise SettingChangeError(f"{key}: expected true or false, found {text[:_SHOWN_CHARACTERS]!r}")

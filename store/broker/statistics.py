@@ -61,7 +61,6 @@ class _Series:
                 samples.append(_Total(now_ms, total, times))
 
     def members(self, now_ms: int, total: int, times: int) -> dict[str, dict[str, float]]:
-        """Return the totals and rates of each time span that ends now."""
         now = _Total(now_ms, total, times)
         return {span.member: _since(samples[0], now) for span, samples in zip(_SPANS, self.samples, strict=True)}
 
@@ -121,7 +120,7 @@ class BrokerStatistics:
             count.times += 1
 
     def sample(self) -> None:
-        """Sample all totals. Call this at least every SAMPLE_MS."""
+        """Call this at least every SAMPLE_MS."""
         now_ms = self._clock.monotonic_ns() // 1_000_000
         for name, totals in self._sources.items():
             for key in self._keys(name):

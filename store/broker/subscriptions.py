@@ -58,12 +58,12 @@ class SubscriptionData:
 
     @property
     def is_sql(self) -> bool:
-        """Return whether this is a valid SQL92 expression."""
+        """Whether this is a valid SQL92 expression."""
         return not self.is_tag and self._fault is None
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return the subscription as a JSON object."""
+        """The subscription as a JSON object."""
         tags = self._tags
         return {
             "classFilterMode": self.class_filter_mode,
@@ -83,7 +83,7 @@ class SubscriptionData:
 
     @classmethod
     def of(cls, members: Members) -> "SubscriptionData":
-        """Read a subscription from a JSON object. Its tag sets are ignored, because they repeat the expression."""
+        """Ignore the tag sets, because they repeat the expression."""
         return cls(
             members.text("topic"),
             members.text("subString", _ALL),
@@ -137,7 +137,6 @@ class ConsumerData:
 
     @classmethod
     def of(cls, members: Members) -> "ConsumerData":
-        """Read a consumer from a JSON object."""
         return cls(
             _name(members, "groupName"),
             members.choice("consumeType", _CONSUME_TYPES, "CONSUME_PASSIVELY"),
@@ -158,7 +157,7 @@ class HeartbeatData:
 
     @classmethod
     def decode(cls, body: bytes) -> "HeartbeatData":
-        """Parse the body of a request. Raises CorruptFileError."""
+        """Raises CorruptFileError."""
         members = decode_json_body(body)
         return cls(
             _name(members, "clientID"),
@@ -168,7 +167,7 @@ class HeartbeatData:
 
 
 def _name(members: Members, name: str) -> str:
-    """Return a name, with limited length because the broker sends it to other clients in frames."""
+    """The length is limited, because the broker sends the name to other clients in frames."""
     found = members.text(name)
     if len(found) > TEXT_CHARACTERS_MAX:
         raise CorruptFileError(BODY, 0, name, f"at most {TEXT_CHARACTERS_MAX} characters", len(found))

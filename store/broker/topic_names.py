@@ -21,7 +21,7 @@ DLQ_GROUP_PREFIX = "%DLQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 GROUP_CHARACTERS_MAX = MAX_TOPIC_BYTES - len(RETRY_GROUP_PREFIX)
-"""Maximum length of a group name, so that the name of its retry topic is valid."""
+"""Limited so that the name of the group's retry topic is valid."""
 
 SYSTEM_GROUPS = (
     "TOOLS_CONSUMER",
@@ -72,7 +72,6 @@ def is_system_topic(topic: str) -> bool:
 
 
 def retry_topic(group: str) -> str:
-    """Return the topic of messages that a group retries."""
     return RETRY_GROUP_PREFIX + group
 
 

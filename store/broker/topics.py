@@ -1,6 +1,4 @@
-"""Topics and subscription groups: tables of their settings.
-
-The files are `topics.json` and `subscriptionGroup.json`.
+"""Topics and subscription groups: tables of their settings in `topics.json` and `subscriptionGroup.json`.
 
 An operator can create a topic. If automatic creation is enabled, the first message creates its topic from a template
 topic (TBW102). The broker creates its system topics, and the retry and dead letter topics of groups.
@@ -59,7 +57,6 @@ class TopicConfig(TableEntry):
 
 
 def unit_flag(*, unit: bool = False, has_unit_sub: bool = False) -> int:
-    """Return the topicSysFlag of a topic."""
     return UNIT_FLAG * unit | UNIT_SUB_FLAG * has_unit_sub
 
 
@@ -73,11 +70,11 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         self._own = frozenset(topic.topic for topic in _system_topics(config))
 
     def is_system(self, topic: str) -> bool:
-        """Return whether a topic is a system topic of this broker. Some of them depend on settings."""
+        """Some system topics depend on settings."""
         return topic in self._own or is_system_topic(topic)
 
     def add_system_topics(self) -> None:
-        """Create missing system topics. Raises OSError if the disk fails."""
+        """Raises OSError if the disk fails."""
         self.add_missing((topic.topic, topic) for topic in _system_topics(self._config))
 
     def follow_order(self, ordered: Container[str]) -> None:
@@ -156,11 +153,11 @@ class SubscriptionGroupManager(VersionedTable[SubscriptionGroupConfig]):
         self._config = config
 
     def add_system_groups(self) -> None:
-        """Create missing system groups. Raises OSError if the disk fails."""
+        """Raises OSError if the disk fails."""
         self.add_missing((group, SubscriptionGroupConfig(group)) for group in SYSTEM_GROUPS)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """Return a group. Create a missing group if the settings allow that, else return None."""
+        """Create a missing group if the settings allow that, else return None."""
         known = self.get(group)
         makes = self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
         if known is not None or not makes or group_fault(group):

@@ -28,12 +28,11 @@ class DataVersion(NamedTuple):
 
     @property
     def members(self) -> dict[str, int]:
-        """Return the version as a JSON object."""
+        """The version as a JSON object."""
         return {"counter": self.counter, "timestamp": self.timestamp_ms}
 
     @classmethod
     def of(cls, members: Members) -> "DataVersion":
-        """Read a version from a JSON object."""
         return cls(members.integer("timestamp", 0), members.integer("counter", 0))
 
 
@@ -48,7 +47,7 @@ class TableEntry:
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return the entry as a JSON object, sorted by key."""
+        """The entry as a JSON object, sorted by key."""
         return dict(sorted((one.metadata["name"], getattr(self, one.name)) for one in fields(self)))
 
     @classmethod
@@ -104,7 +103,7 @@ class VersionedTable(Generic[Entry]):
 
     @property
     def table(self) -> Mapping[str, Entry]:
-        """Return a snapshot of all entries."""
+        """A snapshot of all entries."""
         return self._state[1]
 
     @property
@@ -113,7 +112,7 @@ class VersionedTable(Generic[Entry]):
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return version and table as a JSON object, sorted by name."""
+        """Version and table as a JSON object, sorted by name."""
         version, table = self._state
         entries = {name: entry.members for name, entry in sorted(table.items())}
         return {"dataVersion": version.members, self._name: entries}
@@ -123,14 +122,13 @@ class VersionedTable(Generic[Entry]):
         self.change(lambda table: {**table, name: entry})
 
     def get_or_put(self, name: str, make: Callable[[], Entry]) -> Entry:
-        """Return an entry. Creates a missing entry durably. After an OSError the table is unchanged."""
+        """Create a missing entry durably. After an OSError the table is unchanged."""
         found = self._state[1].get(name)
         if found is None:
             found = self.change(lambda table: table if name in table else {**table, name: make()})[name]
         return found
 
     def add_missing(self, entries: Iterable[tuple[str, Entry]]) -> None:
-        """Create those of the given entries that are missing."""
         made = dict(entries)
         self.change(lambda table: table if made.keys() <= table.keys() else {**made, **table})
 

@@ -49,12 +49,10 @@ class AclAdminProcessor:
         return self._edit(request, code, lambda text, version: with_account(text, account, version))
 
     def delete(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove an account."""
         key, code = ExtFields(request.ext_fields).text("accessKey"), ResponseCode.DELETE_ACL_CONFIG_FAILED
         return self._edit(request, code, lambda text, version: without_account(text, key, version))
 
     def update_white_addresses(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Replace the global white list."""
         addresses = _split(ExtFields(request.ext_fields).text("globalWhiteAddrs"))
         code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
         return self._edit(request, code, lambda text, version: with_white_addresses(text, addresses, version))
@@ -74,7 +72,6 @@ class AclAdminProcessor:
         return success(request)
 
     def info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the version of the file."""
         config, access = self._parts.config, self._access
         version = encode_json_body(version_of(access.text()).members).decode()
         fields = {
@@ -87,7 +84,7 @@ class AclAdminProcessor:
         return success(request, **fields)
 
     def all_accounts(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the white list and all accounts with their secret keys; for administrators only."""
+        """The accounts include their secret keys; for administrators only."""
         white, accounts = shown(self._access.text())
         return success(request, {"globalWhiteAddrs": white, "plainAccessConfigs": accounts})
 

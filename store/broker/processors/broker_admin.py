@@ -39,7 +39,6 @@ class BrokerAdminProcessor:
         self._parts = parts
 
     def update_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Create or change a topic."""
         fields = ExtFields(request.ext_fields)
         topic = self._changeable_topic(fields)
         perm, filter_type = fields.int32("perm"), fields.text("topicFilterType", SINGLE_TAG)
@@ -58,7 +57,7 @@ class BrokerAdminProcessor:
         return success(request)
 
     def _changeable_topic(self, fields: ExtFields) -> str:
-        """Return the topic that a request names. Refuses topics that operators may not change."""
+        """Refuse topics that operators may not change."""
         topic, config = fields.text("topic"), self._parts.config
         refuse_if(topic_fault(topic))
         if topic == config.broker_cluster_name:
@@ -81,7 +80,6 @@ class BrokerAdminProcessor:
         return success(request, {"offsetTable": table})
 
     def config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return every setting, spelled as in a broker.conf."""
         settings = self._parts.settings
         version = encode_json_body(settings.version.members).decode()
         body = properties_text(settings.table)
@@ -96,7 +94,6 @@ class BrokerAdminProcessor:
         return success(request)
 
     def runtime_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return runtime figures of the broker and its store as strings."""
         parts = self._parts
         store, config = parts.own_store, parts.config
         # RocketMQ reports INT_MAX if there is no pool.
@@ -124,7 +121,8 @@ class BrokerAdminProcessor:
         """Remove queues without messages in the log, even if their topic exists.
 
         CLEAN_UNUSED_TOPIC has the same effect. Queues of a removed topic remain while the log has messages of them.
-        Otherwise a new topic of the same name would use their offsets a second time.
+        Otherwise
+        a new topic of the same name would use their offsets a second time.
         """
         self._parts.store.clean_expired_consumer_queue()
         return success(request)
@@ -155,7 +153,7 @@ def _lock_held_ms(parts: BrokerParts) -> int:
 
 
 def _first_store_time_ms(parts: BrokerParts) -> int:
-    """Return the store time of the first message in the log, or -1.
+    """Return -1 without a message.
 
     RocketMQ returns -1 while the log is shorter than twice the largest message; tools show that as 50 years of age.
     """

@@ -32,7 +32,7 @@ class LockRequest(NamedTuple):
 
     @classmethod
     def of(cls, request: RemotingCommand) -> "LockRequest":
-        """Parse the body of a request. Raises CorruptFileError."""
+        """Raises CorruptFileError."""
         body = decode_json_body(request.body)
         queues = [
             MessageQueue(each.text("topic"), each.text("brokerName"), each.integer("queueId", bits=32))
@@ -71,7 +71,6 @@ class ClientManageProcessor:
         parts.consumers.register(consumer, client, notify=self._notifies_members(group))
 
     def _notifies_members(self, group: SubscriptionGroupConfig | None) -> bool:
-        """Return whether members of a group are notified when the membership changes."""
         of_group = group is None or group.notify_consumer_ids_changed_enable
         return of_group and self._parts.config.notify_consumer_ids_changed_enable
 
@@ -95,7 +94,6 @@ class ClientManageProcessor:
         return success(request)
 
     def consumer_list(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the client ids of a group's members."""
         group = ExtFields(request.ext_fields).text("consumerGroup")
         info = self._parts.consumers.group(group)
         if info is None:
@@ -103,10 +101,7 @@ class ClientManageProcessor:
         return success(request, {"consumerIdList": info.client_ids})
 
     def query_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the offset of a group in a queue.
-
-        The answer for a group without an offset is 0 if the queue still begins at 0 with a message in memory.
-        """
+        """The answer for a group without an offset is 0 if the queue still begins at 0 with a message in memory."""
         fields = ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id = fields.int32("queueId")
@@ -126,7 +121,7 @@ class ClientManageProcessor:
         return not parts.store.get_message(topic, queue_id, 0, 1).suggest_pulling_from_slave
 
     def update_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Set the offset of a group in a queue. The new offset may be lower than the old one."""
+        """The new offset may be lower than the old one."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id, offset = fields.int32("queueId"), fields.int64("commitOffset")
@@ -140,7 +135,7 @@ class ClientManageProcessor:
         return success(request)
 
     def lock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Lock queues. Return the queues that the client now has locked."""
+        """Return the queues that the client now has locked."""
         wish = LockRequest.of(request)
         existing = [queue for queue in wish.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
         locked = self._parts.locks.try_lock(wish.group, existing, wish.client_id)

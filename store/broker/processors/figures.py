@@ -19,7 +19,6 @@ from ..router import Channel
 from ..topics import TopicConfig
 
 ENTRIES_MAX = 1_024
-"""Maximum number of queue entries in one answer."""
 
 
 class FiguresProcessor:

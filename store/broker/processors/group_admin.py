@@ -49,7 +49,6 @@ class GroupAdminProcessor:
         self._parts = parts
 
     def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Create or change a group."""
         config = SubscriptionGroupConfig.of("", decode_json_body(request.body))
         refuse_if(group_fault(config.group))
         if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
@@ -67,7 +66,6 @@ class GroupAdminProcessor:
         return success(request)
 
     def consumer_connections(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the members and subscriptions of a consumer group."""
         info = self._group_with_members(ExtFields(request.ext_fields).text("consumerGroup"))
         body = {
             "connectionSet": [client.members for client in info.clients.values()],
@@ -79,7 +77,7 @@ class GroupAdminProcessor:
         return success(request, body)
 
     def _group_with_members(self, group: str) -> ConsumerGroupInfo:
-        """Return a group that has members. Refuses the request if there is none."""
+        """Refuse the request if there is none."""
         info = self._parts.consumers.group(group)
         if info is None:
             remark = f"group {group[:255]!r}: nobody consumes for it"

@@ -50,7 +50,6 @@ class NameServerProcessor:
         return success(request, found)
 
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove a topic from the routes."""
         self._name_server.forget_topic(ExtFields(request.ext_fields).text("topic"))
         return success(request)
 
@@ -60,7 +59,7 @@ class NameServerProcessor:
         return self._name_server.set_writeable(name, writeable=writeable)
 
     def register(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Register a broker. The answer to a slave names its master."""
+        """The answer to a slave names its master."""
         fields, body = ExtFields(request.ext_fields), request.body
         check = fields.int32("bodyCrc32", 0)
         if check and zlib.crc32(body) & 0x7FFFFFFF != check:
@@ -102,7 +101,6 @@ class NameServerProcessor:
         return success(request, None if known is None else known.members, changed=changed)
 
     def put_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Set the value of a key in a namespace."""
         fields = ExtFields(request.ext_fields)
         try:
             self._name_server.kv.put(fields.text("namespace"), fields.text("key"), fields.text("value"))
@@ -111,7 +109,6 @@ class NameServerProcessor:
         return success(request)
 
     def get_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the value of a key in a namespace."""
         fields = ExtFields(request.ext_fields)
         namespace, key = fields.text("namespace"), fields.text("key")
         value = self._name_server.kv.get(namespace, key)
@@ -121,13 +118,11 @@ class NameServerProcessor:
         return success(request, value=value)
 
     def delete_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove a key from a namespace."""
         fields = ExtFields(request.ext_fields)
         self._name_server.kv.delete(fields.text("namespace"), fields.text("key"))
         return success(request)
 
     def list_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return all keys and values of a namespace."""
         namespace = ExtFields(request.ext_fields).text("namespace")
         values = self._name_server.kv.namespace(namespace)
         if values is None:
@@ -136,7 +131,6 @@ class NameServerProcessor:
         return success(request, {"table": values})
 
     def update_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Change settings of the name server."""
         try:
             self._name_server.settings.change(wanted_settings(request.body))
         except SettingChangeError as error:
@@ -155,7 +149,6 @@ def _topics_of(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
 
 
 def name_server_processors(world: World, name_server: NameServer) -> dict[int, Processor]:
-    """Return the processors of all name server requests by request code."""
     names, server = NameServerProcessor(world, name_server), name_server
 
     def topic_list(topics: Callable[[RemotingCommand], list[str]]) -> Processor:

@@ -27,7 +27,7 @@ SUSPEND_FLAG = 2
 SUBSCRIPTION_FLAG = 4
 CLASS_FILTER_FLAG = 8
 MESSAGES_MAX = 1024
-"""Maximum number of messages per pull. RocketMQ's own clients have the same limit."""
+"""Per pull. RocketMQ's own clients have the same limit."""
 HELD_CHARACTERS_MAX = 4096
 """Maximum size of the fields of a held pull, because they stay in memory. A larger pull is answered at once."""
 _BROADCASTING = "BROADCASTING"
@@ -103,7 +103,6 @@ class PullMessageProcessor:
         return _answer(request, code, self._suggested_broker(result, group), result)
 
     def _due_ns(self, suspend_ms: int) -> int:
-        """Return the deadline of a held pull."""
         if not self._parts.store.config.long_polling_enable:
             suspend_ms = self._parts.config.short_polling_time_ms
         return self._parts.world.clock.monotonic_ns() + max(0, suspend_ms) * _NS_PER_MS
@@ -155,10 +154,9 @@ class PullMessageProcessor:
         return found
 
     def _redirect_to_master(self, request: RemotingCommand, queue: Queue, offset: int) -> RemotingCommand:
-        """Return a slave's answer while slaveReadEnable is false: the consumer must pull from the master.
+        """The consumer continues at the offset of its request.
 
-        The consumer continues at the offset of its request. RocketMQ's answer skips the messages that the slave found
-        but did not return.
+        RocketMQ's answer skips the messages that the slave found but did not return.
         """
         first, end = self._parts.min_offset(*queue), self._parts.max_offset(*queue)
         nothing = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, first, end)

@@ -49,15 +49,12 @@ class QueryMessageProcessor:
         return response_to(request, ResponseCode.SUCCESS, body=encode_message_record(record))
 
     def max_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the offset after the last message of a queue."""
         return success(request, offset=self._parts.max_offset(*_queue(request)))
 
     def min_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the offset of the first message of a queue."""
         return success(request, offset=self._parts.min_offset(*_queue(request)))
 
     def offset_by_time(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the offset of the message stored nearest to a time."""
         queue, timestamp_ms = _queue(request), ExtFields(request.ext_fields).int64("timestamp")
         return success(request, offset=self._parts.offset_by_time(*queue, timestamp_ms))
 

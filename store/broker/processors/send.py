@@ -9,9 +9,9 @@ The broker stores the properties of the request, with CLUSTER added and WAIT rem
 stores a message that is sent back in the group's retry topic, with a longer delay after each retry. After too many
 retries, or if the delay level is negative, it stores the message in the group's dead letter topic.
 
-The property REPLY_TO_CLIENT contains the client id of the producer that waits for a reply. The broker pushes the reply
-to that client (PUSH_REPLY_MESSAGE_TO_CLIENT). By default it also stores the reply. If the push succeeds, the answer is
-SUCCESS even if storing fails. The answer always has msgId, queueId and queueOffset, because clients need them.
+The broker pushes a reply to the producer with the client id in REPLY_TO_CLIENT (PUSH_REPLY_MESSAGE_TO_CLIENT). By
+default it also stores the reply. If the push succeeds, the answer is SUCCESS even if storing fails. The answer always
+has msgId, queueId and queueOffset, because clients need them.
 Source: RocketMQ SendMessageProcessor, asyncConsumerSendMsgBack, EndTransactionProcessor, ReplyMessageProcessor,
 ReplyMessageRequestHeader.
 """
@@ -73,10 +73,9 @@ class SendMessageProcessor:
 
     def send(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Store one message or a batch."""
-        return self._with_hooks(request, channel, self._send)
+        return self._send_with_hooks(request, channel, self._send)
 
-    def _with_hooks(self, request: RemotingCommand, channel: Channel, put: _Put) -> RemotingCommand | LateResponse:
-        """Run a send between the hooks before and after it."""
+    def _send_with_hooks(self, request: RemotingCommand, channel: Channel, put: _Put) -> RemotingCommand | LateResponse:
         self._checks.check_writeable()
         send, hooks = SendRequest.of(request), self._parts.hooks
         if not hooks.send:
@@ -238,7 +237,7 @@ class SendMessageProcessor:
         )
 
     def end_transaction(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
-        """Commit or roll back a transaction. A request with an unknown state gets no answer; the check asks again."""
+        """A request with an unknown state gets no answer; the check asks again."""
         fields = ExtFields(request.ext_fields)
         decision, group = fields.int32("commitOrRollback"), fields.text("producerGroup")
         named = EndTransaction(group, fields.int64("tranStateTableOffset"), fields.int64("commitLogOffset"))
@@ -261,7 +260,7 @@ class SendMessageProcessor:
 
     def reply(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Push a reply to its producer, and store it."""
-        return self._with_hooks(request, channel, self._reply)
+        return self._send_with_hooks(request, channel, self._reply)
 
     def _reply(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> RemotingCommand:
         topic = self._checks.topic(send)
@@ -275,7 +274,7 @@ class SendMessageProcessor:
         return success(request, msgId=put.message_id, queueId=message.queue_id, queueOffset=put.queue_offset)
 
     def _put_reply(self, message: Message, properties: dict[str, str]) -> AppendMessageResult | None:
-        """Store a reply. Return its position, or None on failure."""
+        """Return the position of the reply, or None on failure."""
         properties.pop(PROPERTY_WAIT, None)
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
         message.properties = rebuild_properties(properties)
@@ -315,5 +314,5 @@ class SendMessageProcessor:
 
 
 def _waits(text: str | None) -> bool:
-    """Return the boolean value of the property WAIT. A missing property means true."""
+    """A missing property WAIT means true."""
     return text is None or text.lower() == "true"
