@@ -125,7 +125,6 @@ class Broker(BrokerParts):
         return self.store.shutdown()
 
     def channel_closed(self, channel: Channel) -> None:
-        """Remove the client or broker whose connection has ended."""
         super().channel_closed(channel)
         self.name_server.channel_closed(channel)
 
@@ -137,7 +136,7 @@ class Broker(BrokerParts):
             raise OSError(error.errno, f"slaves: {error.strerror}", address) from error
 
     def _follow_master(self, address: str, ha_address: str) -> None:
-        """Use the master that a name server reports, unless the settings name a master."""
+        """A master in the settings has priority."""
         if self.synchronize is not None and not self.config.master_addr:
             self.synchronize.update_master_address(address)
         if self.ha is not None and ha_address and not self.store.config.ha_master_address:
@@ -148,12 +147,12 @@ class Broker(BrokerParts):
             registration.wake()
 
     def _follow_order(self, namespace: str) -> None:
-        """Apply the built-in name server's ORDER_TOPIC_CONFIG, unless other name servers are configured."""
+        """Ignore the built-in name server's ORDER_TOPIC_CONFIG if other name servers are configured."""
         if namespace == ORDER_TOPIC_CONFIG and not self.registrations:
             self.topics.follow_order(self.name_server.kv.namespace(ORDER_TOPIC_CONFIG) or {})
 
     def routes(self) -> Routes:
-        """Return the routes of all requests, including those of the built-in name server.
+        """Include the routes of the built-in name server.
 
         Source: RocketMQ BrokerController.registerProcessor.
         """

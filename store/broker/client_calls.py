@@ -23,7 +23,7 @@ CALLS_MAX = 2
 """Maximum number of operators with calls in flight."""
 _NS_PER_MS = 1_000_000
 _OPAQUE_BASE = 1 << 30
-"""This bit is set in the opaques of all calls."""
+"""Set in the opaques of all calls."""
 _OPAQUE_MASK = _OPAQUE_BASE - 1
 _PUSH_OPAQUE_MASK = 0x7FFFFFFF
 
@@ -45,7 +45,7 @@ class ClientCalls:
         self._operators = 0
 
     def call(self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes) -> RemotingCommand:
-        """Send a request to one client and return the response.
+        """Return the client's response.
 
         Refuses the operator's request after a timeout, or if CALLS_MAX operators have calls in flight.
         """
@@ -58,7 +58,7 @@ class ClientCalls:
     def call_each(
         self, channels: Iterable[Channel], code: int, fields: Mapping[str, str], body: bytes = b""
     ) -> dict[Channel, RemotingCommand]:
-        """Send a request to several clients in parallel. Return the responses that arrive before the timeout.
+        """Send a request in parallel. Return the responses that arrive before the timeout.
 
         Refuses the operator's request if CALLS_MAX operators have calls in flight.
         """
@@ -114,12 +114,11 @@ class Pushes:
         self._producers = producers
 
     def consumer_ids_changed(self, group: str, channels: Iterable[Channel]) -> None:
-        """Notify the members of a group that its membership or topics have changed."""
         for channel in channels:
             self.send(channel, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     def check_transaction(self, record: MessageRecord) -> None:
-        """Ask a producer of the group for the state of a half message. No-op if no producer is connected."""
+        """Ask a producer of the group for the state of a half message. No-op without a connected producer."""
         half = HalfMessage.of(record)
         request, message = half.request, delivered(record)
         channel = self._producers.available_channel(request.producer_group)
@@ -138,7 +137,7 @@ class Pushes:
         self.send(channel, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_message_record(shown))
 
     def send(self, channel: Channel, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> bool:
-        """Send a one-way request. Return False if it cannot be sent."""
+        """Return False if the request cannot be sent."""
         opaque, version = self._opaques.add(1) & _PUSH_OPAQUE_MASK, BROKER_VERSION
         command = RemotingCommand(code, opaque, ONE_WAY_FLAG, version=version, ext_fields=fields, body=body)
         try:

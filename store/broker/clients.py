@@ -34,7 +34,7 @@ class ClientChannelInfo:
     language: int
     version: int
     heartbeat_ns: int
-    """Monotonic time of the last heartbeat."""
+    """On the monotonic clock."""
 
     @property
     def members(self) -> dict[str, Any]:
@@ -70,7 +70,6 @@ class ProducerManager:
 
     @property
     def groups(self) -> Mapping[str, list[ClientChannelInfo]]:
-        """Sorted."""
         with self._lock:
             return {group: list(clients.values()) for group, clients in sorted(self._groups.items())}
 
@@ -80,7 +79,7 @@ class ProducerManager:
         return [channel for clients in list(self._groups.values()) for channel in list(clients)]
 
     def available_channel(self, group: str) -> Channel | None:
-        """Return the next open connection of a group in round robin, or None."""
+        """Return the next open connection in round robin, or None."""
         with self._lock:
             channels = [channel for channel in self._groups.get(group, {}) if channel.is_open]
             if not channels:
@@ -121,7 +120,6 @@ class ProducerManager:
             del self._groups[group]
 
     def close_expired(self) -> None:
-        """Remove expired clients and close their connections."""
         now_ns = self._clock.monotonic_ns()
         with self._lock:
             expired = _expired(self._groups.values(), now_ns)
@@ -176,12 +174,10 @@ class ConsumerManager:
         return [channel for info in list(self._groups.values()) for channel in list(info.clients)]
 
     def sizes(self) -> dict[str, int]:
-        """Return the number of members of each group."""
         with self._lock:
             return {name: len(info.clients) for name, info in self._groups.items()}
 
     def groups_of(self, topic: str) -> list[str]:
-        """Return the groups that subscribe to a topic, sorted."""
         with self._lock:
             return sorted(name for name, info in self._groups.items() if topic in info.subscriptions)
 
@@ -231,7 +227,6 @@ class ConsumerManager:
             self.unregister(group, channel, notify=True)
 
     def close_expired(self) -> None:
-        """Remove expired clients and close their connections."""
         now_ns = self._clock.monotonic_ns()
         with self._lock:
             expired = _expired((info.clients for info in self._groups.values()), now_ns)

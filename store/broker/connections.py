@@ -86,7 +86,7 @@ class Connections(Service):
         self._turn_due_ns: int | None = None
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
-        """Listen at all addresses and return them with their actual ports. After an OSError none is open."""
+        """Return the addresses with their actual ports. After an OSError none is open."""
         listeners: list[Listener] = []
         for address in addresses:
             try:
@@ -112,7 +112,7 @@ class Connections(Service):
             self._drained.wait(DRAINED_MS)
 
     def shutdown(self) -> None:
-        """Try once more to send the waiting output, then close all connections."""
+        """Try once more to send the waiting output."""
         self._stopping.set(1)
         self._poller.wake()
         if self._task is None:
@@ -131,7 +131,6 @@ class Connections(Service):
 
     @property
     def is_listening(self) -> bool:
-        """Whether the server still receives requests."""
         return self._listening.get() == 1
 
     @property
@@ -146,7 +145,7 @@ class Connections(Service):
     def make_room(self) -> bool:
         """Close the slowest clients until the held bytes are within the limit. Only for the poller task.
 
-        Return False if the limit is still exceeded; the caller must then refuse the request.
+        If False is returned, the limit is still exceeded and the caller must refuse the request.
         """
         # The slowest client is closed, not the one with the most bytes: a large answer that is read fast does no harm.
         while self._held_bytes.get() > self.limits.held_bytes_max:
@@ -158,7 +157,7 @@ class Connections(Service):
         return True
 
     def hold(self, size_bytes: int) -> None:
-        """Count bytes that are held for clients. A negative number subtracts released bytes."""
+        """Count bytes that are held for clients. A negative number subtracts."""
         held_bytes = self._held_bytes.add(size_bytes)
         assert held_bytes >= 0, (held_bytes, size_bytes)
 
@@ -174,7 +173,7 @@ class Connections(Service):
         self.review_later(session)
 
     def step(self) -> None:
-        """Wait for events and handle them. Clients with one request at a time come before pipelining clients."""
+        """Clients with one request at a time come before pipelining clients."""
         ready = self._poller.wait(self._wait_ms())
         now_ns = self.world.clock.monotonic_ns()
         self._turn += 1
@@ -204,9 +203,9 @@ class Connections(Service):
         self._turn_due_ns = self._on_turn(now_ns)
 
     def _choose_ready(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:
-        """Choose the ready connections of this turn: clients that wait for answers, listeners, pipelining clients.
+        """Return clients that wait for answers, in round robin by host; listeners; pipelining clients.
 
-        The clients that wait are in round robin by host. All other ready connections stay ready for the next turn.
+        All other ready connections stay ready for the next turn.
         """
         if len(ready) == 1:
             return [*ready], [], []
@@ -300,7 +299,6 @@ class Connections(Service):
         self._process_commands(session, now_ns)
 
     def _process_commands(self, session: Session, now_ns: int) -> None:
-        """Process up to COMMANDS_MAX received commands, while the session may receive."""
         reader = session.reader
         try:
             for _ in range(COMMANDS_MAX):
@@ -365,6 +363,6 @@ class Connections(Service):
 
 
 def _protocol_hint(length: str) -> str:
-    """Name the protocol of a client whose first bytes, read as a length, are known. Else return ""."""
+    """Name a foreign protocol by its first bytes, read as a length, or return ""."""
     who = {str(int.from_bytes(begin)): who for begin, who in _FOREIGN_PROTOCOLS.items()}.get(length)
     return "" if who is None else f" ({who})"

@@ -36,7 +36,7 @@ class Deadlines(Generic[_Who]):
         return iter(self._due_ns)
 
     def since_ns(self, who: _Who) -> int:
-        """Return the start of the timeout of a key. Raises KeyError if the key has no deadline."""
+        """Return the start of the timeout. Raises KeyError if the key has no deadline."""
         return self._due_ns[who] - self._after_ns
 
     def set(self, who: _Who, from_ns: int) -> None:
@@ -79,7 +79,6 @@ class Patience:
         self._outputs: Deadlines[Session] = Deadlines(limits.output_ms_max // CHECKS_PER_TIMEOUT)
 
     def came(self, session: Session, now_ns: int) -> None:
-        """Start the timeouts of a new session."""
         self._idle.set(session, now_ns)
 
     def gone(self, session: Session) -> None:
@@ -116,7 +115,6 @@ class Patience:
 
     @property
     def next_due_ns(self) -> int | None:
-        """The time of the next check, or None."""
         due_ns = [each.next_due_ns for each in (self._frames, self._idle, self._outputs)]
         return min((each for each in due_ns if each is not None), default=None)
 

@@ -30,7 +30,6 @@ class FairQueue(Generic[_Owner, _Item]):
         return self._count
 
     def firsts(self) -> Iterator[_Item]:
-        """Iterate over the first item of each owner."""
         return (items[0] for items in self._of.values())
 
     def put(self, owner: _Owner, item: _Item) -> None:
@@ -43,7 +42,7 @@ class FairQueue(Generic[_Owner, _Item]):
         self._count += 1
 
     def take(self) -> _Item:
-        """Remove and return the first item of the next owner. Raises KeyError if the queue is empty."""
+        """Remove the first item of the next owner. Raises KeyError if the queue is empty."""
         owner, items = self._of.popitem(last=False)
         item = items.popleft()
         if items:
@@ -53,7 +52,7 @@ class FairQueue(Generic[_Owner, _Item]):
         return item
 
     def drop_first(self, owner: _Owner) -> None:
-        """Drop the first item of an owner, out of turn. Raises KeyError if it has none."""
+        """Raises KeyError if the owner has no item."""
         items = self._of[owner]
         items.popleft()
         if not items:
@@ -63,7 +62,7 @@ class FairQueue(Generic[_Owner, _Item]):
 
 
 class HostFairQueue(Generic[_Owner, _Item]):
-    """Items by host and owner: hosts take turns, and within a host its owners do. Not thread-safe.
+    """Items by host and owner. Within a host its owners take turns. Not thread-safe.
 
     An owner belongs to one host. A paused host keeps its items and gets no turn.
     """
@@ -92,7 +91,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         paused[host] = queue
 
     def resume(self, host: str) -> None:
-        """Put a paused host last in the turns."""
+        """The host gets the last turn."""
         queue = self._paused.pop(host, None)
         if queue:
             turns = self._of
@@ -104,7 +103,6 @@ class HostFairQueue(Generic[_Owner, _Item]):
             self.resume(host)
 
     def firsts(self) -> Iterator[_Item]:
-        """Iterate over the first item of each owner."""
         queues = chain(self._of.values(), self._paused.values())
         return (item for queue in queues for item in queue.firsts())
 
@@ -117,7 +115,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         self._count += 1
 
     def take(self) -> _Item:
-        """Remove and return the first item of the next host. Raises KeyError if no host has a turn."""
+        """Remove the first item of the next host. Raises KeyError if no host has a turn."""
         host, queue = self._of.popitem(last=False)
         item = queue.take()
         if queue:
@@ -127,7 +125,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         return item
 
     def drop_first(self, host: str, owner: _Owner) -> None:
-        """Drop the first item of an owner, out of turn. Raises KeyError if it has none."""
+        """Raises KeyError if the owner has no item."""
         queue = self._paused[host] if host in self._paused else self._of[host]
         queue.drop_first(owner)
         if not queue and host in self._of:

@@ -124,7 +124,6 @@ class MessageHooks:
         self._run(((hook.hook_name, hook.send_message_before) for hook in self.send), context)
 
     def after_send(self, context: SendMessageContext, response: RemotingCommand) -> RemotingCommand:
-        """Return the answer."""
         context.note(response)
         self._run(((hook.hook_name, hook.send_message_after) for hook in self.send), context)
         return response

@@ -44,7 +44,7 @@ class DailyTotals:
                 assert gets[0] <= gets[1], gets
 
     def fields(self) -> dict[str, str]:
-        """Return the current totals and those at the start of yesterday and today, under RocketMQ's names."""
+        """Return the totals now and at the start of yesterday and today, under RocketMQ's names."""
         self.note()
         puts, gets, stats = self._puts, self._gets, self._stats
         return {
@@ -74,7 +74,6 @@ class PutLatency:
         self._last = [0] * len(self._at_begin)
 
     def note(self) -> None:
-        """Start a new minute if a minute has passed."""
         now_ns = self._clock.monotonic_ns()
         if now_ns - self._begun_ns >= _MINUTE_NS:
             counts = self._stats.put_latency_counts
@@ -83,7 +82,7 @@ class PutLatency:
             self._begun_ns, self._at_begin = now_ns, counts
 
     def percentile_ms(self, share: float) -> float:
-        """Return the latency that the given share of puts did not exceed, or 0.0 if there were no puts."""
+        """Return the latency that this share of puts did not exceed, or 0.0 without puts."""
         assert 0 <= share <= 1, share
         left = int(sum(self._last) * share)
         below_ms = 0.0
@@ -95,7 +94,6 @@ class PutLatency:
         return 0.0
 
     def fields(self) -> dict[str, str]:
-        """Return both percentiles under RocketMQ's names."""
         shares = {"putLatency99": 0.99, "putLatency999": 0.999}
         return {name: f"{self.percentile_ms(share):.2f}" for name, share in shares.items()}
 
@@ -121,7 +119,7 @@ class StoreWatch:
             self._log_change("no segment", line, "the commit log has a new segment: messages are accepted")
 
     def report_slow_puts(self) -> None:
-        """Log the number of slow puts since the last report. A line per put would flood the log if a disk is slow."""
+        """A line per put would flood the log if a disk is slow."""
         for slow, what in (
             (self._store.stats.slow_puts, "took longer than"),
             (self._store.commit_log.long_holds, "held the log's lock for longer than"),

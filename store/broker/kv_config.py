@@ -45,7 +45,7 @@ class KVConfig:
         return self._namespaces.get(namespace, {}).get(key)
 
     def namespace(self, name: str) -> Mapping[str, str] | None:
-        """Return all keys and values of a namespace, or None if it never existed."""
+        """Return None if the namespace never existed."""
         return self._namespaces.get(name)
 
     def put(self, namespace: str, key: str, value: str) -> None:
@@ -58,7 +58,7 @@ class KVConfig:
         self.on_changed(namespace)
 
     def delete(self, namespace: str, key: str) -> None:
-        """Remove a value, if present. After an OSError the table is unchanged."""
+        """After an OSError the table is unchanged."""
         with self._lock:
             values = self._namespaces.get(namespace, {})
             if key not in values:

@@ -50,7 +50,6 @@ class LateAnswers(Service):
         """Whether the task has ended. Then a second stop of the server must not wait."""
 
     def add(self, request: PooledRequest, late: LateResponse) -> None:
-        """Register a request, to be answered after its put completes."""
         due_ns = late.due_ns(self.world.clock.monotonic_ns())
         with self._lock:
             number = self._count
@@ -73,10 +72,7 @@ class LateAnswers(Service):
             self.wake()
 
     def await_end(self, until_ns: int) -> bool:
-        """Wait until all answers are sent, at most until `until_ns`. Return whether all were sent.
-
-        No request may be added after this call.
-        """
+        """Return whether all answers were sent before `until_ns`. No request may be added after this call."""
         if self._task is None or self._is_over:
             return True
         if self.has_failed:
@@ -125,7 +121,7 @@ class LateAnswers(Service):
             heappush(self._due, (due_ns, number))
 
     def finish(self) -> None:
-        """Release the pending requests without answers. Their connections have ended."""
+        """Release the pending requests without answers, because their connections have ended."""
         for request, _ in self._waiting.values():
             request.session.done_request(request.size_bytes)
         self._waiting.clear()

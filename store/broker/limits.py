@@ -99,7 +99,7 @@ _POOL_KEYS: Mapping[Pool, tuple[str, str | None]] = {
     Pool.END_TRANSACTION: ("endTransactionThreadPoolNums", "endTransactionPoolQueueCapacity"),
     Pool.ADMIN: ("adminBrokerThreadPoolNums", None),
 }
-"""RocketMQ's keys for the number of tasks and the queue capacity of each pool."""
+"""RocketMQ's keys for tasks and queue capacity."""
 assert _POOL_KEYS.keys() == set(Pool)
 _WAIT_KEYS: Mapping[Pool, str] = {
     Pool.SEND_MESSAGE: "waitTimeMillsInSendQueue",
@@ -107,7 +107,7 @@ _WAIT_KEYS: Mapping[Pool, str] = {
     Pool.HEARTBEAT: "waitTimeMillsInHeartbeatQueue",
     Pool.END_TRANSACTION: "waitTimeMillsInTransactionQueue",
 }
-"""RocketMQ's keys for the longest queue wait, for the pools that have such a key."""
+"""RocketMQ's keys for the longest queue wait."""
 _OWN_KEYS = {
     "serverConnectionsMax": ("connections_max", INT_MAX),
     "serverConnectionsPerHostMax": ("connections_per_host_max", INT_MAX),
@@ -129,7 +129,7 @@ _DIGITS_MAX = 20  # `int` is slow for longer texts
 
 
 def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
-    """Return the default limits, overridden by the keys of a broker.conf. Raises ConfigError."""
+    """The keys of a broker.conf override the defaults. Raises ConfigError."""
     limits = ServerLimits()
     ages = others.get(_FAST_FAILURE_KEY, "true").lower() != "false"
     for pool, (tasks_key, capacity_key) in _POOL_KEYS.items():
@@ -149,7 +149,7 @@ def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
 
 
 def listen_options_of(others: Mapping[str, str]) -> ListenOptions:
-    """Return the default socket options, overridden by the keys of a broker.conf. Raises ConfigError."""
+    """The keys of a broker.conf override the defaults. Raises ConfigError."""
     wanted = {
         name: _number(others, key, 0, most, least=int(name == "backlog")) for key, (name, most) in _SOCKET_KEYS.items()
     }
@@ -161,7 +161,7 @@ def settings_of_sockets(options: ListenOptions) -> dict[str, str]:
 
 
 def settings_of_limits(limits: ServerLimits) -> dict[str, str]:
-    """Return the text of every server setting by key, as in a broker.conf."""
+    """Spell every setting as in a broker.conf."""
     settings = {_IDLE_KEY: limits.idle_ms_max // 1_000, **{k: getattr(limits, n) for k, (n, _) in _OWN_KEYS.items()}}
     for pool, (tasks_key, capacity_key) in _POOL_KEYS.items():
         settings[tasks_key] = limits.pools[pool].tasks

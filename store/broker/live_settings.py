@@ -73,13 +73,13 @@ class LiveSettings:
 
     @property
     def table(self) -> dict[str, str]:
-        """The text of every setting by key, as in a broker.conf."""
+        """Every setting, spelled as in a broker.conf."""
         store = self._store
         known = {each.key: spelled(each.value) for each in describe(store, store.store_path_root_dir)}
         return {**self.unused, **self.others, **known, **settings_of(self._config)}
 
     def change(self, wanted: Mapping[str, str], who: str) -> None:
-        """Change either all of the given settings or none. Unchanged values are ignored.
+        """Change either all of the given settings or none.
 
         `who` names the operator in the log. Raises SettingChangeError, or OSError if the broker.conf cannot be written.
         """
@@ -146,7 +146,7 @@ def _value(one: Field[Any], key: str, text: str) -> Any:
 
 
 def _apply(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
-    """Change fields of a frozen config that all parts of the broker share. No other code changes a config."""
+    """All parts of the broker share the frozen config. Only this function changes it."""
     assert changed.keys() <= _STORE_LIVE | _BROKER_LIVE, changed
     for name, value in changed.items():
         object.__setattr__(config, name, value)

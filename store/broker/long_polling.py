@@ -43,7 +43,7 @@ class HeldPull:
     """On the monotonic clock."""
 
     def wants(self, arrival: MessageArrival) -> bool:
-        """Return whether the arrival of a message in this pull's queue ends the wait."""
+        """Return whether this arrival ends the wait."""
         return (
             arrival.next_offset > self.offset
             and self.wanted.matches_queue(arrival.tags_code, None)
@@ -80,7 +80,7 @@ class HeldPulls:
         assert count <= len(heap), (count, len(heap))
 
     def take(self, pulls: Iterable[HeldPull]) -> list[HeldPull]:
-        """Remove pulls. Return the pulls that were held until now."""
+        """Remove pulls. Return those that were held until now."""
         taken = [pull for pull in pulls if _removed(self._of_queue, pull.queue, pull)]
         for pull in taken:
             was_held = _removed(self._of_channel, pull.channel, pull)
@@ -107,7 +107,6 @@ class HeldPulls:
         return list(self._of_queue)
 
     def take_due(self, now_ns: int) -> list[HeldPull]:
-        """Remove and return the pulls whose deadline has passed."""
         due = []
         while self._due and self._due[0][0] <= now_ns:
             due.append(heappop(self._due)[2])
@@ -136,13 +135,12 @@ class PullRequestHoldService(Service):
     def __init__(self, world: World, store: AnyMessageStore, config: BrokerConfig) -> None:
         super().__init__(world)
         self.answer: Callable[[RemotingCommand, Channel], None] = lambda request, channel: None
-        """Runs a pull and sends the answer."""
         self.last_error: Exception | None = None
         self._store = store
         self._config = config
         self._held = HeldPulls()
         self._ready: list[HeldPull] = []
-        """Pulls whose wait has ended. The task runs them again."""
+        """Pulls whose wait has ended."""
         self._is_released = False
         self._lock = world.tasks.lock(self.name)
         self._scan_ns = 0
@@ -174,14 +172,13 @@ class PullRequestHoldService(Service):
         return True
 
     def awaits(self, topic: str, queue_id: int) -> bool:
-        """Return whether a pull is held for a queue. `hold` checks the queue for a pull that is added later."""
+        """Return whether a pull is held for a queue. `hold` checks the queue for a later pull."""
         return (topic, queue_id) in self._held
 
     def waiting(self, channel: Channel) -> Sequence[HeldPull]:
         return self._held.of_channel(channel)
 
     def on_arriving(self, arrival: MessageArrival) -> None:
-        """End the waits of all pulls that want this message."""
         queue = arrival.topic, arrival.queue_id
         if queue not in self._held:
             return
@@ -191,12 +188,12 @@ class PullRequestHoldService(Service):
             self._end_waits(ended)
 
     def forget(self, channel: Channel) -> None:
-        """Drop the pulls of a connection that has ended."""
+        """Drop the pulls of an ended connection."""
         with self._lock:
             self._held.take(self._held.of_channel(channel))
 
     def release(self) -> None:
-        """Answer all held pulls and hold no further ones, so that no client waits for a stopping broker."""
+        """Answer all held pulls and hold no further ones: no client waits for a stopping broker."""
         with self._lock:
             self._is_released = True
             waiting = [pull for queue in self._held.queues for pull in self._held.of_queue(queue)]

@@ -149,7 +149,7 @@ def _of_topics_and_groups(broker: Broker) -> Iterator[Metric]:
 
 
 def _lag(broker: Broker) -> dict[tuple[str, str], float]:
-    """Return the number of unconsumed messages per topic and group. Queues without an offset are left out."""
+    """Unconsumed messages per topic and group. Queues without an offset are left out."""
     lag: dict[tuple[str, str], float] = {}
     for topic, group, offsets in broker.offsets.all()[:KEYS_MAX]:
         behind = (broker.max_offset(topic, queue_id) - offset for queue_id, offset in offsets.items())

@@ -67,7 +67,7 @@ class NameServer:
         """Names of brokers to which producers must not send."""
 
     def register(self, broker: RegisteredBroker) -> RegisteredBroker | None:
-        """Return the master with the same name, or None. Refuses more than BROKERS_MAX brokers."""
+        """Return the master with the same name. Refuses more than BROKERS_MAX brokers."""
         with self._lock:
             self._drop_expired()
             key = broker.name, broker.broker_id
@@ -83,7 +83,7 @@ class NameServer:
             self._drop_unused_read_only()
 
     def channel_closed(self, channel: Channel) -> None:
-        """Remove the broker of an ended connection, unless it has registered again over another connection."""
+        """Keep a broker that has registered again over another connection."""
         with self._lock:
             self._others = {key: each for key, each in self._others.items() if each.channel is not channel}
             self._drop_unused_read_only()
@@ -101,9 +101,9 @@ class NameServer:
     def set_writeable(self, name: str, *, writeable: bool) -> int:
         """Set or clear write permission in the routes of a broker. Return the number of its topics.
 
-        Producers see the change in their next route query. The change ends when it is reverted, when the last broker of
-        that
-        name is removed, or when this name server stops.
+        Producers see the change in their next route query. It ends when it is reverted, when the last broker of that
+        name is
+        removed, or when this name server stops.
         """
         with self._lock:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
@@ -133,7 +133,7 @@ class NameServer:
         )
 
     def version_of(self, name: str, broker_id: int) -> DataVersion | None:
-        """Return the version of a broker's topics, or None. The query restarts the broker's expiry time."""
+        """Return the version of a broker's topics. The query restarts the broker's expiry time."""
         with self._lock:
             broker = self._others.get((name, broker_id))
             if broker is None:
@@ -147,7 +147,7 @@ class NameServer:
         return list(dict.fromkeys(broker.name for broker in self._brokers()))
 
     def route(self, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
-        """Return the route of a topic, or None. If `quoted_keys`, broker ids are strings, as JSON requires of keys."""
+        """If `quoted_keys`, broker ids are strings, as JSON requires of keys."""
         having = [broker for broker in self._brokers() if topic in broker.topics]
         if not having:
             return None
@@ -177,7 +177,7 @@ class NameServer:
         }
 
     def cluster_info(self) -> dict[str, Any]:
-        """Return all brokers and clusters. Broker ids are never quoted here, as in RocketMQ."""
+        """Broker ids are never quoted here, as in RocketMQ."""
         brokers = self._brokers()
         clusters: dict[str, dict[str, None]] = {}
         for broker in brokers:
@@ -188,7 +188,6 @@ class NameServer:
         }
 
     def topics(self, cluster: str | None = None) -> list[str]:
-        """Return the topics of all brokers or of one cluster, sorted."""
         brokers = [broker for broker in self._brokers() if cluster is None or broker.cluster == cluster]
         return sorted({topic for broker in brokers for topic in broker.topics})
 
@@ -198,7 +197,7 @@ class NameServer:
         return sorted({topic for topic, flag in flags if flag & having == having and not flag & lacking})
 
     def system_topics(self) -> tuple[list[str], str]:
-        """Return the system topics, and the address of one broker, which can list its own system topics."""
+        """Also return the address of one broker, which can list its own system topics."""
         brokers = self._brokers()
         is_system = is_system_topic if self._topics is None else self._topics.is_system
         topics = [topic for topic in self.topics() if is_system(topic)]
@@ -207,7 +206,7 @@ class NameServer:
         return topics, brokers[0].address if brokers else ""
 
     def forget_topic(self, topic: str) -> None:
-        """Remove a topic from the routes of registered brokers. A broker that still has it registers it again."""
+        """A registered broker that still has the topic registers it again."""
         with self._lock:
             for key, each in self._others.items():
                 others = {name: config for name, config in each.topics.items() if name != topic}

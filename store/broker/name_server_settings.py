@@ -47,12 +47,11 @@ class NameServerSettings:
 
     @property
     def table(self) -> dict[str, str]:
-        """The text of every setting by its key."""
         own = {ORDER_MESSAGE_ENABLE: str(self.order_message_enable).lower()}
         return dict(sorted({**_DEFAULTS, **self._known, **own}.items()))
 
     def change(self, wanted: Mapping[str, str]) -> None:
-        """Change either all of the given settings or none. Raises SettingChangeError."""
+        """Change all of the given settings or none. Raises SettingChangeError."""
         order_message_enable = self.order_message_enable
         for key, text in wanted.items():
             if key in self.table and text == self.table[key]:

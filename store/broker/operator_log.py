@@ -44,17 +44,17 @@ def level_of(line: str) -> Level:
 
 
 def debug(text: str) -> LogLine:
-    """Return a DEBUG line: the refusal of one client's request."""
+    """For the refusal of one client's request."""
     return LogLine.of(Level.DEBUG, text)
 
 
 def warning(text: str) -> LogLine:
-    """Return a WARNING line: a condition that an operator should correct."""
+    """For a condition that an operator should correct."""
     return LogLine.of(Level.WARNING, text)
 
 
 def failure(text: str) -> LogLine:
-    """Return an ERROR line: a failure of the broker itself."""
+    """For a failure of the broker itself."""
     return LogLine.of(Level.ERROR, text)
 
 
@@ -87,7 +87,7 @@ class OperatorLog:
         self._task = self._tasks.spawn("operator log", self._run)
 
     def emit(self, line: str) -> None:
-        """Queue a line for output, or drop it. Control characters are replaced. Never blocks."""
+        """Queue a line, or drop it. Control characters are replaced. Never blocks."""
         level = level_of(line)
         if level < self._level:
             return

@@ -38,7 +38,7 @@ def _invoke_checked(
     fields: Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Send a request and return the answer. Raises StoreError if its code is not SUCCESS."""
+    """Raises StoreError unless the code of the answer is SUCCESS."""
     request = RemotingCommand(code, 0, version=BROKER_VERSION, ext_fields=fields or {}, body=body)
     answer = client.invoke(request, timeout_ms)
     if answer.code != ResponseCode.SUCCESS:
@@ -127,7 +127,7 @@ class SlaveSynchronize(Service):
     def __init__(self, parts: BrokerParts) -> None:
         super().__init__(parts.world)
         self.master_address = parts.config.master_addr
-        """The master's `host:port`, or empty if no master is known."""
+        """`host:port`, or empty if no master is known."""
         self.synchronized = 0
         self.last_error: Exception | None = None
         self._parts = parts
@@ -152,7 +152,7 @@ class SlaveSynchronize(Service):
             self._client.close()
 
     def synchronize(self) -> None:
-        """Copy the state of the master. Raises OSError if no answer arrives, StoreError for an error response."""
+        """Raises OSError if no answer arrives, StoreError for an error response."""
         parts = self._parts
         parts.topics.replace(decode_json_body(self._requested_body(RequestCode.GET_ALL_TOPIC_CONFIG)))
         parts.offsets.replace(self._requested_body(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)

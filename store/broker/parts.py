@@ -83,7 +83,6 @@ class BrokerParts:
         self._queue_turn = world.tasks.cell("queue turn")
 
     def _apply_changed_settings(self, names: frozenset[str]) -> None:
-        """Pass changed settings to the parts that have copies of them."""
         self.transactions.use(_transaction_config(self.config))
         self.offsets.flush_interval_ms = self.config.flush_consumer_offset_interval_ms
         if "broker_permission" in names:
@@ -98,11 +97,10 @@ class BrokerParts:
         return self.store.config.broker_role is BrokerRole.SLAVE
 
     def next_turn(self, queues: int) -> int:
-        """Return the next queue id below `queues` in round robin. RocketMQ chooses a random queue id."""
+        """Round robin. RocketMQ chooses a random queue id."""
         return self._queue_turn.add(1) % queues if queues > 0 else 0
 
     def channel_closed(self, channel: Channel) -> None:
-        """Remove the client of a connection that has ended."""
         self.held_pulls.forget(channel)
         self.producers.close(channel)
         self.consumers.close(channel)
@@ -123,7 +121,6 @@ class BrokerParts:
         return group
 
     def check_filters_by(self, subscription: SubscriptionData) -> None:
-        """Refuse a property filter if the settings do not allow it."""
         if not subscription.is_tag and not self.config.enable_property_filter:
             kind, why = subscription.expression_type, "enablePropertyFilter is false on this broker"
             raise RequestRefusedError(f"expressionType {kind}: {why}")
@@ -136,26 +133,26 @@ class BrokerParts:
         return self.store.config.enable_lmq and queue_id == 0 and topic.startswith(LIGHT_GROUP_PREFIX)
 
     def group_fault(self, group: str) -> str | None:
-        """Return why a group name is invalid, or None. Names of light groups are valid if light queues are enabled."""
+        """Names of light groups are valid if light queues are enabled."""
         is_light = self.store.config.enable_lmq and group.startswith(LIGHT_GROUP_PREFIX)
         return None if is_light else group_fault(group)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Return the offset after a queue's last message, or 0 if the queue does not exist."""
+        """Return the offset after the last message, or 0 without the queue."""
         return self.store.get_max_offset_in_queue(topic, queue_id) if self.has_queue(topic, queue_id) else 0
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """Return the offset of a queue's first message, or 0 if the queue does not exist."""
+        """Return the offset of the first message, or 0 without the queue."""
         return max(0, self.store.get_min_offset_in_queue(topic, queue_id))
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """Return the offset of the message stored nearest to a time, or 0 if the queue does not exist."""
+        """Return the offset of the message stored nearest to a time, or 0 without the queue."""
         if not self.has_queue(topic, queue_id):
             return 0
         return self.store.get_offset_in_queue_by_time(topic, queue_id, timestamp_ms)
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """Return the store time of the message at a queue offset, in ms since 1970, or -1 if it does not exist."""
+        """Return the store time of a message in ms since 1970, or -1 without the message."""
         if offset < 0 or not self.has_queue(topic, queue_id):
             return -1
         found = self.store.get_message(topic, queue_id, offset, 1)
@@ -164,7 +161,7 @@ class BrokerParts:
         return decode_record(found.records[0], 0, file="commitlog").store_timestamp_ms
 
     def progress(self, group: str, topic: str, queues: int) -> dict[MessageQueue, dict[str, int]]:
-        """Return a group's progress in the first `queues` queues of a topic."""
+        """Use the first `queues` queues of the topic."""
         offsets = {}
         for queue_id in range(queues):
             own = max(0, self.offsets.query_offset(group, topic, queue_id))

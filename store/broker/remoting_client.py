@@ -22,9 +22,7 @@ _RECEIVE_BYTES = 64 * 1024
 _OPAQUE_MASK = 0x7FFFFFFF
 
 Sign = Callable[[RemotingCommand], RemotingCommand]
-"""Returns a command with a signature."""
 Encode = Callable[[RemotingCommand], bytes]
-"""Encodes a command as a frame."""
 OnRequest = Callable[[RemotingCommand], None]
 """Called by the receiving task with each request from the server."""
 
@@ -39,7 +37,7 @@ class Invocation:
         self._response: RemotingCommand | None = None
 
     def wait(self, timeout_ms: int) -> RemotingCommand:
-        """Wait for the response. After a TimeoutError it is ignored. Raises ConnectionError if the connection ended."""
+        """A response after a TimeoutError is ignored. Raises ConnectionError if the connection ended."""
         address = self._link.address
         if not self._answered.wait(timeout_ms):
             self._link.give_up(self._opaque)
@@ -84,14 +82,14 @@ class RemotingClient:
     def invoke(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         """Send a request with a new opaque. Return the response, whatever its code is.
 
-        Raises TimeoutError if the response is late. The server may have executed the request, or may execute it later.
-        Raises
-        ConnectionError, or another OSError while connecting, if no response can arrive.
+        Raises TimeoutError if the response is late; the server may execute the request nevertheless. Raises
+        ConnectionError,
+        or another OSError while connecting, if no response can arrive.
         """
         return self.begin(command, timeout_ms).wait(timeout_ms)
 
     def begin(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> Invocation:
-        """Send a request without waiting for the response. Raises the errors of `invoke`, except TimeoutError."""
+        """Do not wait for the response. Raises the errors of `invoke`, except TimeoutError."""
         link = self._open_link()
         opaque = self._opaques.add(1) & _OPAQUE_MASK
         invocation = link.expect(opaque)  # before the send: the response may arrive at once
@@ -157,12 +155,12 @@ class _Link:
         return invocation
 
     def give_up(self, opaque: int) -> None:
-        """Stop waiting for a response. A late response is ignored."""
+        """A late response is ignored."""
         with self._guard:
             self._expected.pop(opaque, None)
 
     def send(self, frame: bytes, timeout_ms: int) -> None:
-        """Send a whole frame. Closes the connection on an error."""
+        """Close the connection after an error."""
         left = memoryview(frame)
         with self._sending:
             try:
@@ -173,7 +171,6 @@ class _Link:
                 raise
 
     def receive(self) -> None:
-        """Receive and dispatch commands until the connection ends."""
         reader = CommandReader(self.address)
         try:
             while data := self._connection.receive(_RECEIVE_BYTES, None):

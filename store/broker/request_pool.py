@@ -77,10 +77,10 @@ class RequestPool:
         self._pipelined_tasks = 0
         """Tasks that are busy with pipelined requests."""
         self._host_tasks: Counter[str] = Counter()
-        """Number of busy tasks per host. Empty if there is no limit per host."""
+        """Busy tasks per host. Empty without a limit per host."""
         self._passed = 0
         self._ages = None if limits.wait_ms_max is None else Deadlines[PooledRequest](limits.wait_ms_max)
-        """Deadlines of all queued requests. None if waits have no limit."""
+        """Deadlines of queued requests. None if waits have no limit."""
         self._signal = world.tasks.signal(self._name)
         self._ending = world.tasks.cell(f"{self._name} ending")
         self._tasks: list[Task] = []
@@ -90,7 +90,7 @@ class RequestPool:
             self._tasks.append(self._world.tasks.spawn(f"{self._name} {number}", self._run))
 
     def end(self) -> None:
-        """Let the tasks handle all queued requests and then end."""
+        """The tasks first handle all queued requests."""
         self._ending.set(1)
         self._signal.notify()
 
@@ -113,12 +113,12 @@ class RequestPool:
             self._refuse_old(request, now_ns)
 
     def join(self) -> None:
-        """Wait until all tasks have ended, without a limit."""
+        """Wait without a limit."""
         for task in self._tasks:
             task.join(None)
 
     def offer(self, request: PooledRequest) -> None:
-        """Queue a request. Refuses it if the queue is full. The caller must call `wake` afterwards."""
+        """Refuse the request if the queue is full. The caller must call `wake` afterwards."""
         with self._lock:
             is_full = self.count >= self.limits.queue_capacity
             if not is_full:
@@ -130,17 +130,16 @@ class RequestPool:
             self._refuse(request, RequestRefusal.QUEUE_FULL, OVERLOAD)
 
     def wake(self) -> None:
-        """Wake one task. Call this once per turn: with a wake-up per request the tasks would compete."""
+        """Call this once per turn: with a wake-up per request the tasks would compete."""
         if self._can_start_request:
             self._signal.notify()
 
     @property
     def count(self) -> int:
-        """Number of queued requests."""
         return len(self._awaited) + len(self._pipelined)
 
     def fields(self, now_ns: int) -> dict[str, str]:
-        """Return the size, the capacity and the wait of the first request of the queue, under RocketMQ's names."""
+        """Return size, capacity and longest wait of the queue, under RocketMQ's names."""
         name = _NAMES.get(self._pool)
         if name is None:
             return {}
@@ -154,7 +153,7 @@ class RequestPool:
         return self._pool.value
 
     def head_wait_ms(self, now_ns: int) -> int:
-        """Return the waiting time of the oldest queued request, or 0."""
+        """Return the waiting time of the oldest queued request."""
         with self._lock:
             firsts = chain(self._awaited.firsts(), self._pipelined.firsts())
             oldest_ns = min((request.arrived_ns for request in firsts), default=now_ns)
@@ -162,14 +161,13 @@ class RequestPool:
 
     @property
     def next_due_ns(self) -> int | None:
-        """The deadline of the oldest queued request, or None."""
+        """The deadline of the oldest queued request."""
         if self._ages is None or not self.count:
             return None
         with self._lock:
             return self._ages.next_due_ns
 
     def refuse_old(self, now_ns: int) -> None:
-        """Refuse requests that have waited too long."""
         if self._ages is None:
             return
         with self._lock:
@@ -193,7 +191,7 @@ class RequestPool:
 
     def _work(self) -> None:
         request: PooledRequest | None = None
-        while (request := self._take(request)) is not None:
+        while (request := self._finish_and_await_next(request)) is not None:
             now_ns = self._world.clock.monotonic_ns()
             wait_ms_max = self.limits.wait_ms_max
             if wait_ms_max is not None and now_ns - request.arrived_ns >= wait_ms_max * 1_000_000:
@@ -201,8 +199,8 @@ class RequestPool:
             else:
                 self._handle(request)
 
-    def _take(self, done: PooledRequest | None) -> PooledRequest | None:
-        """Finish the request `done` and wait for the next one. Return None after the end of the pool."""
+    def _finish_and_await_next(self, done: PooledRequest | None) -> PooledRequest | None:
+        """Return None after the end of the pool."""
         if done is not None:
             with self._lock:
                 self._count_done(done)
@@ -226,7 +224,6 @@ class RequestPool:
         return self._awaited.has_turn or (self._pipelined.has_turn and has_task)
 
     def _take_next(self) -> PooledRequest | None:
-        """Return None if no request may start."""
         may_be_pipelined = self._pipelined.has_turn and self._pipelined_tasks < self.limits.pipelined_tasks_max
         if may_be_pipelined and (not self._awaited.has_turn or self._passed >= _PASSED_MAX):
             request = self._pipelined.take()

@@ -173,7 +173,7 @@ class ExtFields:
         return value
 
     def message_place(self, name: str) -> int:
-        """Return the log offset from a field that contains an offset message id."""
+        """Return the log offset in an offset message id."""
         message_id = self.text(name)
         try:
             return decode_message_id(message_id)[1]
@@ -215,13 +215,12 @@ class ExtFields:
 
 
 def refuse_if(fault: str | None) -> None:
-    """Refuse a request with the text `fault`, unless `fault` is None."""
     if fault is not None:
         raise RequestRefusedError(fault)
 
 
 def refuse_field(name: str, expected: str, found: str | None) -> NoReturn:
-    """Refuse a request because of an invalid field, or a missing one if `found` is None."""
+    """If `found` is None, the field is missing."""
     shown = "no such field" if found is None else repr(found[:_SHOWN_CHARACTERS])
     raise RequestRefusedError(f"{name}: expected {expected}, found {shown}")
 
@@ -233,13 +232,13 @@ def response_to(
     ext_fields: Mapping[str, str] = _NO_FIELDS,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Return a response with the same opaque and header format as the request. A long remark is truncated."""
+    """Use opaque and header format of the request. A long remark is truncated."""
     remark = None if remark is None else remark[:REMARK_CHARACTERS_MAX]
     return RemotingCommand(code, request.opaque, *_OF_BROKER, remark, ext_fields, body, request.form)
 
 
 def success(request: RemotingCommand, body: Any = None, **ext_fields: object) -> RemotingCommand:
-    """Return a SUCCESS response with an optional JSON body and optional fields."""
+    """The body is JSON."""
     fields = {name: str(value) for name, value in ext_fields.items()}
     encoded = b"" if body is None else encode_json_body(body)
     return response_to(request, ResponseCode.SUCCESS, None, fields, encoded)

@@ -23,15 +23,14 @@ class Channel(Protocol):
 
     @property
     def remote_address(self) -> str:
-        """The client's address as `host:port`."""
+        """The client, as `host:port`."""
 
     @property
     def local_address(self) -> str:
-        """The server's address of the connection as `host:port`."""
+        """The server, as `host:port`."""
 
     @property
-    def is_open(self) -> bool:
-        """Whether the connection can still send."""
+    def is_open(self) -> bool: ...
 
     def send(self, command: RemotingCommand) -> bool:
         """Queue a command without blocking. Return False if the connection is closed or the client does not read."""
@@ -40,7 +39,7 @@ class Channel(Protocol):
 
 
 class LateResponse:
-    """The response to a put that may not be complete. The processor passes `notify` to the put and returns this object.
+    """The response to a put that may not be complete. The processor passes `notify` to the put.
 
     The receiver calls `look` after each notification and at the deadline.
     """
@@ -49,7 +48,6 @@ class LateResponse:
 
     def __init__(self, respond: Callable[[PutMessageResult], RemotingCommand]) -> None:
         self.respond = respond
-        """Converts the result of the put into the response."""
         self._put: PutWait | None = None
         self._on_known: Callable[[], None] | None = None
         self._is_notified = False
@@ -74,12 +72,12 @@ class LateResponse:
             on_known()
 
     def look(self, now_ns: int) -> PutMessageResult | None:
-        """Return the result of the put, or None if the put is not complete."""
+        """Return None if the put is not complete."""
         assert self._put is not None, "it waits"
         return self._put.look(now_ns)
 
     def due_ns(self, now_ns: int) -> int:
-        """Return the time when `look` must be called even without a notification."""
+        """Return when `look` must be called even without a notification."""
         assert self._put is not None, "it waits"
         return self._put.due_ns(now_ns)
 
@@ -130,7 +128,7 @@ Routes = Mapping[int, Route]
 def answering(
     processor: Callable[[RemotingCommand, Channel], _Answer],
 ) -> Callable[[RemotingCommand, Channel], _Answer | RemotingCommand]:
-    """Return a processor that converts refusals and errors into responses."""
+    """Convert refusals and errors into responses."""
 
     def process(request: RemotingCommand, channel: Channel) -> _Answer | RemotingCommand:
         try:

@@ -36,7 +36,7 @@ _LONG_NAMED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 NO_LIMIT = -1
 
 MAX_RECONSUME_TIMES_VERSION = 121
-"""Version V3_4_9, the first whose clients send the maximum number of retries."""
+"""V3_4_9, the first whose clients send the maximum number of retries."""
 
 PUT_CODES = {
     PutMessageStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -82,7 +82,7 @@ class SendRequest(NamedTuple):
     reconsume_times: int
     unit_mode: bool
     max_reconsume_times: int
-    """Maximum number of retries that the consumer sets, or NO_LIMIT."""
+    """The consumer's maximum number of retries, or NO_LIMIT."""
     batch: bool
 
     @classmethod
@@ -116,7 +116,7 @@ def put_remark(status: PutMessageStatus) -> str | None:
 
 @lru_cache(maxsize=16_384)
 def born_host(address: str) -> Host:
-    """Convert a client's `host:port` to the format of records. A host that is not an IP address becomes 0.0.0.0."""
+    """Convert `host:port` to the format of records. A host that is not an IP address becomes 0.0.0.0."""
     try:
         return Host.of_address(address)
     except ValueError:
@@ -125,10 +125,7 @@ def born_host(address: str) -> Host:
 
 
 def refuse_timed(properties: str) -> None:
-    """Refuse a message that a 5.x client sends with an arbitrary delivery time.
-
-    RocketMQ 4.9 delivers such a message at once.
-    """
+    """Refuse an arbitrary delivery time from a 5.x client. RocketMQ 4.9 delivers such a message at once."""
     if _TIMER_MARK not in properties:
         return
     named = decode_properties(properties)
@@ -138,7 +135,7 @@ def refuse_timed(properties: str) -> None:
 
 
 def refuse_timed_batch(body: bytes) -> None:
-    """Refuse a batch that contains a message with a delivery time. Raises CorruptFileError for an invalid body."""
+    """Raises CorruptFileError for an invalid body."""
     if _TIMER_MARK.encode() in body:
         for unit in decode_batch(body):
             refuse_timed(unit.properties.decode(errors="replace"))
@@ -152,7 +149,7 @@ class SendChecks:
         self._store_host = parts.config.store_host
 
     def check_writeable(self) -> None:
-        """Refuse a send while the store is busy, or before the configured start time of sends."""
+        """Refuse a send while the store is busy, or before the configured start time."""
         parts = self._parts
         if parts.store.is_os_page_cache_busy or parts.store.is_transient_store_pool_deficient:
             remark = "[REJECTREQUEST] the store is busy: send it again later"
@@ -162,13 +159,13 @@ class SendChecks:
             raise RequestRefusedError(f"this broker takes messages from {begin_ms} ms since 1970 on")
 
     def check_queues(self, topic: TopicConfig) -> None:
-        """Refuse a topic without queues, because its messages could not be pulled."""
+        """Refuse a topic without queues: its messages could not be pulled."""
         if topic.write_queue_nums <= 0:
             found = f"expected 1 or more, found {topic.write_queue_nums}"
             raise RequestRefusedError(f"writeQueueNums of topic {topic.topic!r}: {found}")
 
     def topic(self, send: SendRequest) -> TopicConfig:
-        """Check a send and return its topic. Creates a missing topic if the settings allow that."""
+        """Create a missing topic if the settings allow that."""
         known, name = self._parts.topics.get(send.topic), send.topic
         if known is None:
             refuse_if(topic_fault(name))
@@ -197,7 +194,7 @@ class SendChecks:
         return made
 
     def message(self, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
-        """Return the message to store, without properties. A negative queue id is replaced in round robin."""
+        """Return the message without properties. A negative queue id is replaced in round robin."""
         assert topic.write_queue_nums > 0, topic
         # Flags of body and tags stay. Transaction flags are cleared, because only the broker may set them.
         flag = send.sys_flag & ~TRANSACTION_MASK

@@ -33,7 +33,7 @@ from .operator_log import Emit, failure, warning
 from .server import RemotingServer
 
 _SPARE_DESCRIPTORS = 512
-"""Descriptors reserved for files and for connections to be refused. At most half of all descriptors are reserved."""
+"""Reserved for files and for connections to be refused, but at most half of all descriptors."""
 _PORT_WITH_VIP_MIN = 3  # clients with vipChannelEnabled connect to the port - 2 (MixAll.brokerVIPChannel)
 _ANY_HOST = ("0.0.0.0", "::")
 
@@ -53,7 +53,7 @@ class ServedBroker:
         others: Mapping[str, str] | None = None,
         emit: Emit,
     ) -> None:
-        """Read the access rules if `acl_path` is set. Raises PlainAclError, or OSError if reading fails.
+        """Raises PlainAclError for invalid access rules, or OSError if reading them fails.
 
         Setting changes are written to the broker.conf at `conf_path`. `others` has its keys that the store ignores.
         """
@@ -116,7 +116,7 @@ class ServedBroker:
         self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
 
     def _log_slaves(self, ha: HAService) -> None:
-        """Log each slave whose connection ends. On a slave, log divergence from the master."""
+        """On a slave, log divergence from the master."""
 
         def gone(slave: HAConnection) -> None:
             at = f"log offset {max(slave.reported, 0)}"
@@ -222,20 +222,20 @@ def usage_errors(file: str | None = None, keys: Collection[str] = ()) -> Iterato
 
 
 def conf_of(text: str, root: str) -> BrokerConf:
-    """Parse a broker.conf. The store's directory is `root`, even if the file names another. Raises ConfigError."""
+    """The store's directory is `root`, even if the file names another. Raises ConfigError."""
     conf = read_broker_conf(text, root)
     return replace(conf, store=replace(conf.store, store_path_root_dir=root))
 
 
 def port_of(port: int | None, others: Mapping[str, str]) -> int:
-    """Return the port from the command line, or else from the file. Raises ConfigError."""
+    """The command line overrides the file. Raises ConfigError."""
     return BrokerConfig.of(others).listen_port if port is None else port
 
 
 def addresses_of(
     host: str, port: int, namesrv_port: int | None, *, vip_port: bool | None
 ) -> tuple[list[str], list[str]]:
-    """Return the required listening addresses, the broker's own first, and the optional addresses.
+    """Return the required listening addresses, the broker's own first, and the optional ones.
 
     vip_port: whether to listen at port - 2; None makes that address optional.
     """
@@ -252,7 +252,7 @@ def addresses_of(
 
 
 def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, port: int) -> StoreConfig:
-    """Return the store's settings. As in RocketMQ, the default HA port is the broker's port + 1."""
+    """As in RocketMQ, the default HA port is the broker's port + 1."""
     store = conf.store
     if role is not None:
         store = replace(store, broker_role=BrokerRole[role.name])
@@ -271,7 +271,7 @@ def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, por
 def broker_config_of(
     others: Mapping[str, str], name: str | None, role: Role | None, master: str | None, advertise: str | None, host: str
 ) -> BrokerConfig:
-    """Values of the command line override the file."""
+    """The command line overrides the file."""
     settings: dict[str, Any] = {}
     if name is not None:
         settings["broker_name"] = name
@@ -304,7 +304,7 @@ def _split_master(address: str) -> tuple[str, int]:
 
 
 def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
-    """Return the server's limits. The descriptors of this process limit the number of connections."""
+    """The descriptors of this process limit the number of connections."""
     limits = server_limits_of(others)
     # The soft limit is often 1,024; a process may raise it up to the hard limit.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -29,11 +29,10 @@ class ServedNameServer:
     def __init__(
         self, world: World, directory: str, limits: ServerLimits, *, acl_path: str | None = None, emit: Emit
     ) -> None:
-        """Read the access rules if `acl_path` is set. Raises PlainAclError, or OSError if reading fails."""
+        """Raises PlainAclError for invalid access rules, or OSError if reading them fails."""
         self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
         self.server = RemotingServer(world, limits, emit)
         self.addresses: list[str] = []
-        """Listening addresses after the start."""
         self.names = NameServer(world, kv_path=f"{directory}/{_KV_FILE}")
         self._world = world
         self._directory = directory
@@ -71,7 +70,7 @@ class ServedNameServer:
         self.server.start(routes, check=check, on_channel_closed=self.names.channel_closed)
 
     def shutdown(self) -> bool:
-        """Answer pending requests, then stop. Returns True, because every change is durable before its answer."""
+        """Answer pending requests, then stop. Returns True: every change is durable before its answer."""
         self.server.shutdown()
         if self._access is not None:
             self._access.shutdown()

@@ -44,7 +44,7 @@ class RemotingServer:
         self.failure: str | None = None
         """Why the process must end, or None."""
         self.on_failure: Callable[[], None] = do_nothing
-        """Called after a failure by the task that failed."""
+        """Called by the task that failed."""
         self.limits = limits or ServerLimits()
         self.counts = ServerCounts(world.tasks)
         self._world = world
@@ -69,14 +69,14 @@ class RemotingServer:
             service.on_failure = self.fail
 
     def fail(self, name: str, error: Exception) -> None:
-        """Record that a necessary task has failed, so that the process ends. Thread-safe."""
+        """Record why the process must end. Thread-safe."""
         reason = f"{name} has ended: {type(error).__name__}: {error}"
         self.failure = self.failure or reason  # the first failure often causes the later ones
         self._emit(failure(f"{reason}; the server cannot work without it, so the process ends"))
         self.on_failure()
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
-        """Listen at `host:port` addresses and return them with their actual ports. Connections wait for `start`.
+        """Return the addresses with their actual ports. Connections wait for `start`.
 
         After an OSError no address is open.
         """
@@ -90,13 +90,11 @@ class RemotingServer:
         on_channel_closed: Callable[[Channel], None] | None = None,
         on_response: Callable[[Channel, RemotingCommand], bool] | None = None,
     ) -> None:
-        """Answer requests.
+        """`check` raises AccessDeniedError for a request that is not allowed; None allows all requests.
 
-        `check` raises AccessDeniedError for a request that is not allowed; None allows all requests. A separate task
-        calls
-        `on_channel_closed` once for each ended connection. The poller task calls `on_response` with each response of a
-        client;
-        it must return False if no request waits for the response.
+        A separate task calls `on_channel_closed` once for each ended connection. The poller task calls `on_response`
+        with each
+        response of a client; it must return False if no request waits for the response.
         """
         self._on_response = on_response
         self._routes = routes
@@ -111,9 +109,9 @@ class RemotingServer:
     def shutdown(self) -> bool:
         """Stop receiving, answer pending requests, and close all connections. Return False on a timeout.
 
-        Requests that are running after the timeout get no answer. The call still waits for them, because they must not
-        write
-        to the store's directory after another process has locked it.
+        Requests that are running after the timeout get no answer. The call still waits for them: they must not write to
+        the
+        store's directory after another process has locked it.
         """
         self.connections.drain()
         for pool in self._pools.values():
@@ -175,7 +173,7 @@ class RemotingServer:
             session.send(response_to(command, code, remark))
 
     def _end_turn(self, now_ns: int) -> int | None:
-        """Wake the pools with new requests, and refuse requests that waited too long. Return the next deadline."""
+        """Return the next deadline."""
         for pool in self._offered:
             pool.wake()
         self._offered.clear()

@@ -22,11 +22,10 @@ class SessionKeeper(Protocol):
     def limits(self) -> ServerLimits: ...
 
     @property
-    def is_listening(self) -> bool:
-        """Whether the server still receives requests."""
+    def is_listening(self) -> bool: ...
 
     def hold(self, size_bytes: int) -> None:
-        """Count bytes that are held for clients. A negative number subtracts released bytes."""
+        """Count bytes that are held for clients. A negative number subtracts."""
 
     def review_later(self, session: "Session") -> None:
         """Update the timeouts and watched events of a session in the next turn."""
@@ -57,7 +56,7 @@ class ClientHost:
         assert busy >= 0, busy
 
     def share(self, limits: ServerLimits) -> int:
-        """Return the byte limit of the pending requests of each connection."""
+        """Return the byte limit for the pending requests of each connection."""
         return min(limits.requests_bytes_max, limits.requests_of_host_bytes_max // max(self._busy.get(), 1))
 
 
@@ -115,7 +114,7 @@ class Session:
         return self.ending is None
 
     def send(self, command: RemotingCommand) -> bool:
-        """Send or buffer a command without blocking. Return False if the connection has ended.
+        """Never blocks. Return False if the connection has ended.
 
         Raises ValueError if the command does not fit a frame.
         """
@@ -177,7 +176,7 @@ class Session:
         return True, None
 
     def _send_now(self, data: memoryview) -> tuple[memoryview, Ending | None]:
-        """Send data without blocking. Return the unsent rest, and a reason if the connection must end."""
+        """Return the unsent rest, and a reason if the connection must end."""
         try:
             while data:  # the timeout is 0, because a client that does not read must not block the others
                 data = data[self.connection.send(data, 0) :]
@@ -223,9 +222,9 @@ class Session:
 
     @property
     def may_receive(self) -> bool:
-        """Whether the poller task may receive more input: not too much output is unread or requests pending.
+        """Whether unread output and pending requests are within their limits. Only for the poller task.
 
-        Only for the poller task. If the answer is False, the session wakes that task when the answer changes.
+        If the answer is False, the session wakes the poller task when the answer changes.
         """
         if self._is_within_limits():
             return True

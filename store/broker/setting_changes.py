@@ -7,7 +7,6 @@ from ..formats.java_text import java_trim
 from .requests import RequestRefusedError, ResponseCode
 
 CHANGES_MAX = 1_024  # no broker has as many settings
-"""Maximum number of settings in one request."""
 KEY_CHARACTERS_MAX = 255
 _BOOLEANS = {"true": True, "false": False}
 _SHOWN_CHARACTERS = 80
@@ -26,7 +25,7 @@ class SettingFixedError(SettingChangeError):
 
 
 def wanted_settings(body: bytes) -> dict[str, str]:
-    """Parse the .properties body of a request to change settings. Refuses an invalid body."""
+    """Parse a .properties body. Refuses an invalid body."""
     wanted: dict[str, str] = {}
     try:
         for each in parse_properties(body.decode()):

@@ -102,10 +102,9 @@ class BrokerStatistics:
             "BROKER_PUT_NUMS": lambda _: _total_as_both(stats.put_messages_total),
             "BROKER_GET_NUMS": lambda _: _total_as_both(stats.messages_transferred),
         }
-        """By name: a function that returns the total and the number of calls of a key."""
+        """Name -> function that returns the total and the number of calls of a key."""
 
     def given(self, topic: str, group: str, records: list[bytes]) -> None:
-        """Count messages delivered to a group."""
         assert records, (topic, group)
         count = _count_of(self._gets, f"{topic}@{group}")
         if count is not None:
@@ -141,7 +140,7 @@ class BrokerStatistics:
         return series
 
     def members(self, name: str, key: str) -> dict[str, Any] | None:
-        """Return the figures of a key for the last minute, hour and day, or None if nothing was counted."""
+        """Return the figures of the last minute, hour and day, or None if nothing was counted."""
         totals = self._sources.get(name)
         if totals is None or key not in self._keys(name):
             return None
@@ -149,12 +148,12 @@ class BrokerStatistics:
         return self._note(name, key, now_ms, total).members(now_ms, *total)
 
     def given_per_second(self, topic: str, group: str) -> float:
-        """Return how many messages of a topic per second a group received in the last minute (consumeTps)."""
+        """Use the last minute (consumeTps)."""
         found = self.members("GROUP_GET_NUMS", f"{topic}@{group}")
         return 0.0 if found is None else float(found["statsMinute"]["tps"])
 
     def given_totals(self) -> dict[str, tuple[int, int]]:
-        """Return the messages and bytes delivered to each `topic@group` since the start."""
+        """Return the messages and bytes by `topic@group`."""
         return {key: (count.total, count.size_bytes) for key, count in list(self._gets.items())}
 
 

@@ -93,7 +93,6 @@ class SubscriptionData:
         )
 
     def check(self) -> None:
-        """Refuse a request whose expression is invalid."""
         if (fault := self._fault) is not None:
             raise RequestRefusedError(fault, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
 
@@ -112,7 +111,7 @@ class SubscriptionData:
         return None
 
     def filter(self, registered: ConsumerFilterData | None = None) -> MessageFilter:
-        """Return the message filter. `registered` is the group's registration for bit maps. Call `check` first."""
+        """`registered` is the group's registration for bit maps. Call `check` first."""
         if self.class_filter_mode:
             return _EVERYTHING
         if self.is_tag:
@@ -167,7 +166,7 @@ class HeartbeatData:
 
 
 def _name(members: Members, name: str) -> str:
-    """The length is limited, because the broker sends the name to other clients in frames."""
+    """The broker sends the name to other clients in frames, so its length is limited."""
     found = members.text(name)
     if len(found) > TEXT_CHARACTERS_MAX:
         raise CorruptFileError(BODY, 0, name, f"at most {TEXT_CHARACTERS_MAX} characters", len(found))

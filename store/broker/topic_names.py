@@ -62,7 +62,7 @@ def _fault(what: str, name: str, characters_max: int) -> str | None:
 
 
 def is_closed_topic(topic: str) -> bool:
-    """Return whether only the broker itself may send to a topic."""
+    """Return whether only the broker itself may send to the topic."""
     return topic in _CLOSED_TOPICS
 
 
@@ -76,5 +76,5 @@ def retry_topic(group: str) -> str:
 
 
 def dlq_topic(group: str) -> str:
-    """Return the dead letter topic of a group: messages that failed too often."""
+    """Return the topic of messages that failed too often."""
     return DLQ_GROUP_PREFIX + group

@@ -82,9 +82,9 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         self.change(lambda table: {name: replace(each, order=name in ordered) for name, each in table.items()})
 
     def create_by_example(self, topic: str, example: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig | None:
-        """Return a topic. Create a missing topic from a template, or return None if the template does not allow that.
+        """Create a missing topic from a template, or return None if the template does not allow that.
 
-        `queue_nums` is the number of queues that the producer requests. It is limited to 1 and the template's number.
+        The producer requests `queue_nums` queues. 1 and the template's number are the limits.
         """
         known = self.get(topic)
         like = self.get(example)
@@ -98,10 +98,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         return self.get_or_put(topic, lambda: made)
 
     def create(self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0) -> TopicConfig | None:
-        """Return a topic. Create a missing topic, or return None if its name is invalid.
-
-        `queue_nums` is limited to the valid range.
-        """
+        """Return None if the topic is missing and its name is invalid. `queue_nums` is limited to the valid range."""
         if topic_fault(topic):
             return None
         queues = max(0, min(queue_nums, QUEUES_MAX))

@@ -37,7 +37,7 @@ class DataVersion(NamedTuple):
 
 
 def member(name: str, default: Any, *, bits: int = 64) -> Any:
-    """Return a dataclass field with a JSON name. `bits` is the size of an integer field."""
+    """Return a dataclass field with a JSON name. `bits` is the size of an integer."""
     return field(default=default, metadata={"name": name, "bits": bits})
 
 
@@ -52,7 +52,7 @@ class TableEntry:
 
     @classmethod
     def of(cls, name: str, members: Members) -> Self:
-        """Read an entry from a JSON object. If the object has no name, `name` is used."""
+        """If the object has no name, `name` is used."""
         values: list[str | int | bool] = []
         for one in fields(cls):
             key = one.metadata["name"]
@@ -82,7 +82,7 @@ class VersionedTable(Generic[Entry]):
         self._encoder = TableEncoder[Entry](attrgetter("members"), _ENTRY_DEPTH)
         """Guarded by `_lock`."""
         self._state: tuple[DataVersion, dict[str, Entry]] = DataVersion(world.clock.now_ms()), {}
-        """Version and table. One assignment replaces both, so that a reader gets a table with its own version."""
+        """One assignment replaces both, so that a reader gets a table with its own version."""
         self._lock = world.tasks.lock(name)
 
     def load(self) -> None:
@@ -118,7 +118,7 @@ class VersionedTable(Generic[Entry]):
         return {"dataVersion": version.members, self._name: entries}
 
     def put(self, name: str, entry: Entry) -> None:
-        """Create or replace an entry durably. After an OSError the table is unchanged."""
+        """Replace durably. After an OSError the table is unchanged."""
         self.change(lambda table: {**table, name: entry})
 
     def get_or_put(self, name: str, make: Callable[[], Entry]) -> Entry:
@@ -133,11 +133,11 @@ class VersionedTable(Generic[Entry]):
         self.change(lambda table: table if made.keys() <= table.keys() else {**made, **table})
 
     def remove(self, name: str) -> None:
-        """Remove an entry durably, if present. After an OSError the table is unchanged."""
+        """Remove durably. After an OSError the table is unchanged."""
         self.change(lambda table: {key: value for key, value in table.items() if key != name})
 
     def change(self, changed: Callable[[dict[str, Entry]], dict[str, Entry]]) -> Mapping[str, Entry]:
-        """Replace the table durably with a changed copy, and return the copy. An OSError leaves the table unchanged."""
+        """Replace the table durably with a changed copy, and return the copy. An OSError changes nothing."""
         with self._lock:
             version, before = self._state
             table = changed(before)
@@ -149,7 +149,7 @@ class VersionedTable(Generic[Entry]):
         return table
 
     def touch(self) -> None:
-        """Write the table with a new version, so that other servers read it again. An OSError changes nothing."""
+        """Write a new version, so that other servers read the table again. An OSError changes nothing."""
         with self._lock:
             version, table = self._state
             self._store(DataVersion(self._clock.now_ms(), version.counter + 1), dict(table))
@@ -157,7 +157,7 @@ class VersionedTable(Generic[Entry]):
             self.on_changed()
 
     def replace(self, members: Members) -> bool:
-        """Replace this table with another broker's. Return False if both have the same version.
+        """Return False if both tables have the same version.
 
         Raises CorruptFileError for an invalid table. After an OSError the table is unchanged.
         """

@@ -75,7 +75,7 @@ class RealFile(_Descriptor):
         return os.pwrite(self._descriptor, data, at)
 
     def allocate(self, size_bytes: int) -> None:
-        """Extend the file with zeros to at least that size. After an error the file has its old size."""
+        """Extend the file with zeros. After an error the file has its old size."""
         _extend(self._descriptor, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
@@ -135,12 +135,12 @@ class RealMappedFile(_Descriptor):
         return os.pwrite(self._descriptor, data, at)
 
     def msync(self, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable. Other threads continue during the call."""
+        """Make pages and size durable. Other threads continue during the call."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         sync_pages(self._pages, start, end, self.path)
 
     def fdatasync(self) -> None:
-        """Make all earlier writes and the size durable. Other threads continue during the call."""
+        """Make earlier writes and the size durable. Other threads continue during the call."""
         os.fdatasync(self._descriptor)
 
     def mlock(self) -> None:
@@ -157,7 +157,7 @@ class RealMappedFile(_Descriptor):
         dont_need_pages(self._pages, start, end, self.path)
 
     def close(self) -> None:
-        """Close the descriptor. The pages are unmapped when the last view is released."""
+        """The pages are unmapped when the last view is released."""
         if self._descriptor != _CLOSED:
             self._readable.release()
             self._pages.release()

@@ -11,7 +11,7 @@ PURE_PYTHON = "TORNLOG_PURE_PYTHON"
 
 
 def load_core() -> "Core | None":
-    """Return the core; None if it is missing or disabled. Without the core the store works, but more slowly.
+    """Return None if the core is missing or disabled. The store then works more slowly.
 
     A core built from other code, such as before an update of the checkout, counts as missing.
     """

@@ -120,7 +120,7 @@ class SocketPoller:
         with self._lock:
             entry = self._watched.get(what)
             if entry is None:
-                entry = self._enter(what)
+                entry = self._start_watching(what)
             entry.receives, entry.sends = receives, sends
             self._update(entry)
 
@@ -210,7 +210,7 @@ class SocketPoller:
             return found
 
     def _changed(self, what: SocketConnection) -> None:
-        """Handle a change of a stream's buffered bytes. The thread that receives or sends calls this."""
+        """The thread that receives or sends calls this after a change of a stream's buffered bytes."""
         with self._lock:
             entry = self._watched.get(what)
             if entry is not None:
@@ -242,8 +242,8 @@ class SocketPoller:
         del self._by_descriptor[descriptor]
         entry.events = _NOTHING
 
-    def _enter(self, what: SocketConnection | SocketListener) -> _Watched:
-        """Start watching. Raises OSError, without a change, if the epoll for the host's crowd cannot be created."""
+    def _start_watching(self, what: SocketConnection | SocketListener) -> _Watched:
+        """Raises OSError, without a change, if the epoll for the host's crowd cannot be created."""
         host, epoll = None, self._epoll
         if isinstance(what, SocketConnection):
             name = what.remote_address.rpartition(":")[0]
@@ -332,7 +332,7 @@ class RealNetwork:
         return SocketListener(address, self._make_stream, self._options)
 
     def connect(self, address: str, timeout_ms: int) -> SocketConnection:
-        """Connect, including the TLS handshake. Raises TimeoutError or another OSError, that of the last address tried.
+        """Include the TLS handshake. Raises TimeoutError or another OSError, that of the last address tried.
 
         The look-up of a host name may take longer than the timeout.
         """

@@ -38,7 +38,6 @@ class OverlayContent:
         return RealFileStatus(self.size_bytes, self.mtime_ms, is_directory=False)
 
     def extend(self, size_bytes: int) -> None:
-        """Append zeros up to size_bytes if the content is shorter."""
         if self.size_bytes >= size_bytes:
             return
         if len(self.pages) < size_bytes:
@@ -116,7 +115,7 @@ class OverlayLock:
 
 
 def open_content(path: str, size_bytes: int) -> OverlayContent:
-    """Map a real file, with room to extend it to size_bytes. The file is only read."""
+    """Map a real file read-only, with room to extend it to size_bytes."""
     # without O_NONBLOCK, opening a FIFO would wait for a writer
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -184,7 +183,7 @@ class OverlayFiles:
             self._content(path, 0, create=False).mtime_ms = mtime_ms
 
     def space(self, path: str) -> RealDiskSpace:
-        """Return the usage of the real file system of path, or of its nearest parent that exists on the disk."""
+        """Use the nearest parent that exists on the disk."""
         path = os.path.normpath(path)
         while self._disk.status(path) is None:
             path = os.path.dirname(path)
@@ -250,7 +249,7 @@ class OverlayFiles:
 
     @contextmanager
     def _locked(self, path: str) -> Iterator[str]:
-        """Lock the table during the block, and yield the normalised path."""
+        """Yield the normalised path."""
         with self._guard:
             yield os.path.normpath(path)
 

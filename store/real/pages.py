@@ -54,7 +54,7 @@ def map_private(descriptor: int, file_bytes: int, size_bytes: int) -> memoryview
 
 
 def sync_pages(pages: memoryview, start: int, end: int, path: str) -> None:
-    """Write the pages of bytes [start, end) of a shared map to the disk, and wait. Errors name path."""
+    """Write the pages of bytes [start, end) to the disk, and wait. Errors name path."""
     assert 0 <= start <= end <= len(pages), (start, end, len(pages))
     if start == end:
         return
@@ -86,7 +86,7 @@ def will_need_pages(pages: memoryview, path: str) -> None:
 def dont_need_pages(pages: memoryview, start: int, end: int, path: str) -> None:
     """Release the whole pages within bytes [start, end) from the memory of this process.
 
-    A shared page, or an unchanged private one, is loaded again at the next access.
+    The next access loads a shared page, or an unchanged private one, again.
     """
     assert 0 <= start <= end <= len(pages), (start, end, len(pages))
     # Only pages inside the range, because the bytes around it may still be in use.

@@ -143,12 +143,12 @@ class SocketConnection:
 
 
 def _as_connection_error(error: OSError) -> ConnectionError:
-    """Return a ConnectionError for another error of the socket: host unreachable, no keep-alive answer."""
+    """For an unreachable host, or a missing keep-alive answer."""
     return ConnectionError(error.errno or errno.EIO, error.strerror or str(error))
 
 
 def open_listening(address: str, options: ListenOptions) -> socket.socket:
-    """Return a socket that listens at `host:port`. Raises OSError if this is not possible."""
+    """Raises OSError if listening at `host:port` is not possible."""
     family, place = find_addresses(address)[0]
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -25,7 +25,7 @@ SocketAddress = tuple[socket.AddressFamily, tuple[str | int | bytes, ...]]
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of `host:port`. Raises ValueError if the form is wrong."""
+    """Raises ValueError if the form is not `host:port`."""
     host, colon, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -71,11 +71,11 @@ class ByteStream(Protocol):
 
     @property
     def holds_bytes(self) -> bool:
-        """Whether the stream's own buffer may have received bytes, which a poll of the socket does not report."""
+        """Whether the stream's buffer may have received bytes. A poll of the socket does not report them."""
 
     @property
     def owes_bytes(self) -> bool:
-        """Whether bytes, of a handshake for example, wait in the stream for room in the socket."""
+        """Whether bytes, as of a handshake, wait in the stream for room in the socket."""
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
         """Return received bytes, b"" at the end of the peer's stream."""
@@ -137,7 +137,7 @@ class SharedSocket:
         self._leave()
 
     def check_open(self) -> None:
-        """Raise ConnectionError if the socket is closed."""
+        """Raise ConnectionError after a close."""
         if self._is_closed:
             raise ConnectionAbortedError(errno.ECONNABORTED, "closed at this end")
 

@@ -40,18 +40,18 @@ class StopSignals:
             os.close(self._reader)
 
     def wait(self) -> None:
-        """Wait for a stop request. Requests before the return count as one. A later signal ends the process at once."""
+        """Requests before the return count as one. A later signal ends the process at once."""
         self._read_wanted((*_SIGNALS, _STOP))
         self._empty_pipe()
         threading.Thread(target=self._end_at_next_signal, daemon=True).start()
         self._is_watched = True
 
     def stop(self) -> None:
-        """Make `wait` return, as a signal does. No effect after `wait` has returned. Any task may call this."""
+        """Make `wait` return. No effect after `wait` has returned. Any task may call this."""
         os.write(self._writer, bytes([_STOP]))
 
     def _read_wanted(self, wanted: Collection[int] = _SIGNALS) -> int:
-        """Wait for one of the wanted bytes and return it; 0 at the end of the pipe."""
+        """Return 0 at the end of the pipe."""
         while data := os.read(self._reader, 1):
             if data[0] in wanted:  # other signals may have handlers too
                 return data[0]

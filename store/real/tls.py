@@ -91,19 +91,19 @@ class TlsStream:
         return len(self._owed) > 0
 
     def shake_hands(self, carrier: socket.socket) -> None:
-        """Continue the handshake until it is complete. Raises BlockingIOError while the peer must answer."""
+        """Return when the handshake is complete. Raises BlockingIOError while the peer must answer."""
         try:
             while True:
                 try:
                     self._session.do_handshake()
                 except ssl.SSLWantReadError:
                     self.flush(carrier)
-                    self._feed(carrier)
+                    self._feed_session(carrier)
                 else:
                     self.flush(carrier)
                     return
         except ssl.SSLError as error:
-            raise self._broken(carrier, error) from error
+            raise self._alert_and_error(carrier, error) from error
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
         pieces: list[bytes] = []
@@ -117,7 +117,7 @@ class TlsStream:
                     self.flush(carrier)
                     if pieces:
                         break
-                    self._feed(carrier)
+                    self._feed_session(carrier)
                     continue
                 if not piece:
                     break
@@ -127,10 +127,10 @@ class TlsStream:
                 self._may_hold = True  # the session may have more decrypted bytes
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError) as end:
             if not pieces and self._session.version() is None:
-                raise self._broken(carrier, end) from end
+                raise self._alert_and_error(carrier, end) from end
         except ssl.SSLError as error:
             if not pieces:
-                raise self._broken(carrier, error) from error
+                raise self._alert_and_error(carrier, error) from error
         return b"".join(pieces)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
@@ -171,18 +171,18 @@ class TlsStream:
                 return
             except ssl.SSLWantReadError:
                 self.flush(carrier)
-                self._feed(carrier)
+                self._feed_session(carrier)
             except ssl.SSLError as error:
-                raise self._broken(carrier, error) from error
+                raise self._alert_and_error(carrier, error) from error
 
-    def _broken(self, carrier: socket.socket, error: ssl.SSLError) -> ConnectionError:
-        """Send the TLS alert for an error, if there is one, and return the ConnectionError to raise."""
+    def _alert_and_error(self, carrier: socket.socket, error: ssl.SSLError) -> ConnectionError:
+        """Send the TLS alert, if any, and return the error to raise."""
         with suppress(OSError):
             self.flush(carrier)
         return ConnectionAbortedError(errno.ECONNABORTED, f"TLS: {error.reason or error}")
 
-    def _feed(self, carrier: socket.socket) -> None:
-        """Read bytes from the socket into the session. Raises BlockingIOError if the socket has none."""
+    def _feed_session(self, carrier: socket.socket) -> None:
+        """Raises BlockingIOError if the socket has no bytes."""
         if self._has_ended:
             why = "TLS: the connection ended in the midst of something"
             raise ConnectionResetError(errno.ECONNRESET, why)

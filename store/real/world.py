@@ -34,7 +34,7 @@ class RealClock:
     """Never steps back. Not wrapped in Python code, because every put calls it twice."""
 
     def utc_offset_ms(self) -> int:
-        """Return the current difference between local time and UTC, including daylight saving time."""
+        """Include daylight saving time."""
         return time.localtime().tm_gmtoff * 1000
 
 

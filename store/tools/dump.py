@@ -100,9 +100,8 @@ def dump_log(
 ) -> Iterator[dict[str, Any] | CorruptFileError]:
     """Yield the messages of a log as in the contract, and damage.
 
-    open_files is called for each segment, because an overlay keeps every map of its files. Raises OSError for
-    unreadable
-    files, and CorruptFileError for an invalid checkpoint if it is needed.
+    open_files is called for each segment: an overlay keeps every map of its files. Raises OSError for unreadable files,
+    and CorruptFileError for an invalid checkpoint if it is needed.
     """
     files = open_files()
     unclean_exit = files.status(config.abort_path) is not None

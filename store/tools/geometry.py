@@ -42,7 +42,7 @@ _EXT_BYTES_MIN = 64
 
 
 def index_geometry(files: Files, config: StoreConfig, slots: int | None, entries: int | None) -> tuple[int, int]:
-    """Return the numbers of slots and entries of the index in config's directory.
+    """Return the numbers of slots and entries of the index.
 
     None: derived from the oldest possible index file, else from config. Raises OSError for an unreadable file.
     """
@@ -70,7 +70,7 @@ def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
 def _slots_and_entries(
     files: Files, config: StoreConfig, path: str, size_bytes: int, slots: int | None, entries: int | None
 ) -> tuple[int, int] | None:
-    """Derive the numbers of slots and entries from one file; None if this is not possible."""
+    """Return None if the file does not determine both."""
     assert slots is None or entries is None, (slots, entries)
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
@@ -106,7 +106,7 @@ class Geometry:
 
     @classmethod
     def of_broker_conf(cls, text: str) -> "Geometry":
-        """Parse a RocketMQ broker.conf. Raises ConfigError, which names key and line."""
+        """Raises ConfigError, which names key and line."""
         conf = read_broker_conf(text, "/")
 
         def given(name: str) -> Any:
@@ -129,7 +129,7 @@ class Geometry:
 
 
 def geometry_fields(config: StoreConfig) -> dict[str, Any]:
-    """Return the geometry in use, under RocketMQ's names."""
+    """Use RocketMQ's names."""
     return {
         "mappedFileSizeCommitLog": config.mapped_file_size_commit_log,
         "mappedFileSizeConsumeQueue": config.mapped_file_size_consume_queue,
@@ -180,7 +180,7 @@ def _config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreCo
         max_hash_slot_num=slots,
         max_index_num=entries,
         message_index_enable=geometry.has_index is not False,
-        message_delay_level=geometry.delay_levels or _delay_levels(files, config),
+        message_delay_level=geometry.delay_levels or _derived_delay_levels(files, config),
     )
 
 
@@ -210,7 +210,7 @@ def require_store(files: Files, root: str, paths: StoreConfig) -> None:
 
 
 def segment_statuses(files: Files, config: StoreConfig) -> dict[str, FileStatus]:
-    """Return the status of every segment of the log and of the queues, by path, in the order of offsets."""
+    """Statuses by path of the log's and the queues' segments, in the order of offsets."""
     return dict(log_statuses(files, config)) | dict(_queue_statuses(files, config.store_path_root_dir))
 
 
@@ -220,7 +220,7 @@ def log_statuses(files: Files, config: StoreConfig) -> Iterator[tuple[str, FileS
 
 
 def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
-    """Return the most common length of files that may be segments, the longest in a tie; None without such files."""
+    """Ignore files that cannot be segments. In a tie the longest wins."""
     seen = Counter(status.size_bytes for _, status in statuses if BLANK_BYTES <= status.size_bytes <= _BYTES_MAX)
     return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
 
@@ -250,8 +250,8 @@ def _directories(files: Files, path: str) -> list[str]:
     return [name for name in below if (found := files.status(name)) is not None and found.is_directory]
 
 
-def _delay_levels(files: Files, config: StoreConfig) -> str:
-    """Derive the delay levels from delayed messages. Levels without messages have RocketMQ's defaults."""
+def _derived_delay_levels(files: Files, config: StoreConfig) -> str:
+    """Levels without messages have RocketMQ's defaults."""
     known = parse_delay_levels(DEFAULT_DELAY_LEVELS)
     seen: dict[int, int] = {}
     for path in _directories(files, f"{config.consume_queue_directory}/{SCHEDULE_TOPIC}"):
@@ -266,7 +266,7 @@ def _delay_levels(files: Files, config: StoreConfig) -> str:
 
 
 def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
-    """Return the delay of the first message in a level's queue; None if it is no valid delay."""
+    """Read the first message of a level; None if it has no valid delay."""
     for path, status in _statuses_in(files, queue):
         size_bytes = min(status.size_bytes, config.mapped_file_size_consume_queue)
         file = RawSegment(path, 0, files.map(path, size_bytes))

@@ -103,7 +103,7 @@ class Inspection:
         return fields
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield the records and other content of the log."""
+        """Include other content of the log."""
         return iter(()) if self.store is None else records_of(self.store)
 
 
@@ -133,7 +133,7 @@ def inspect_directory(
         found.findings += found.report.findings
         cut_at, is_clean = found.report.cut_at, found.report.clean_exit
         before = None if is_clean or open_files is None else open_files()
-        if before is not None and cut_at is not None and not _is_followed(cut_at, before, found.config):
+        if before is not None and cut_at is not None and not _whole_record_follows(cut_at, before, found.config):
             assert cut_at in found.findings, cut_at
             found.findings.remove(cut_at)  # a torn end is expected after a crash
             found.note(cut_at, "unclean exit: recovery will end the log there")
@@ -143,13 +143,12 @@ def inspect_directory(
         found.findings += [one for one in damaged_side_files(world.files, found.config) if one.file not in known]
         if is_clean:
             reported = {(finding.file, finding.field) for finding in found.findings}
-            irregular = _irregular(found.segments, store.config)
+            irregular = _irregular_segments(found.segments, store.config)
             found.findings += [one for one in irregular if (one.file, one.field) not in reported]
     return found
 
 
-def _is_followed(cut_at: CorruptFileError, files: Files, config: StoreConfig) -> bool:
-    """Return whether a whole record follows the end of the log. If so, the damage is not a torn end."""
+def _whole_record_follows(cut_at: CorruptFileError, files: Files, config: StoreConfig) -> bool:
     is_behind = False
     for path, status in log_statuses(files, config):
         is_first = path == cut_at.file
@@ -174,8 +173,8 @@ def _is_complete_record(view: memoryview, at: int, path: str, base_offset: int) 
         return False
 
 
-def _irregular(segments: Mapping[str, FileStatus], config: StoreConfig) -> Iterator[CorruptFileError]:
-    """Yield wrong sizes of segments and gaps between segments. Only a crash can cause them; recovery repairs them."""
+def _irregular_segments(segments: Mapping[str, FileStatus], config: StoreConfig) -> Iterator[CorruptFileError]:
+    """Only a crash can cause wrong sizes and gaps; recovery repairs them."""
     log_directories = {*config.commit_log_directories, *config.read_only_commit_log_directories}
     last_row, expected = "", 0
     for path, status in segments.items():

@@ -62,7 +62,7 @@ def observe(store: MessageStore, report: RecoveryReport, mtimes_ms: Mapping[str,
 
 
 def _earliest_message_time(store: MessageStore) -> int:
-    """Return the first record's store time; as in RocketMQ, only if its segment has room for twice the largest body."""
+    """As in RocketMQ, -1 unless the first record's segment has room for twice the largest body."""
     offset, bytes_min = store.min_phy_offset, 2 * store.config.max_message_size
     if offset < 0 or store.commit_log.record_bytes(offset, bytes_min, store.max_phy_offset) is None:
         return -1
@@ -75,7 +75,7 @@ def _store_timestamp_ms(store: MessageStore, physical_offset: int) -> int:
 
 
 def _checkpoint(store: MessageStore, report: RecoveryReport) -> Fields:
-    """Return the times after recovery. After an unclean exit, the second is the last record's store time."""
+    """After an unclean exit, the second time is the last record's store time."""
     values = store.checkpoint.values
     redispatched = not report.clean_exit and report.records > 0
     return {
@@ -190,7 +190,7 @@ def _fields_at(view: memoryview, at: int, end: int, base_offset: int) -> Fields:
 
 
 def _damaged_fields(view: memoryview, at: int, end: int, base_offset: int, error: CorruptFileError) -> Fields:
-    """Return the fields of a record with a wrong body checksum; for other damage, why it is unreadable."""
+    """Only a wrong body checksum leaves the other fields readable."""
     size_bytes, _ = _HEAD.unpack_from(view, at)
     if error.field == "bodyCRC":
         try:

@@ -124,7 +124,7 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
 
 
 def _copy_log(source: Files, config: StoreConfig, files: Files, directory: str, advance: Advance) -> int:
-    """Copy every segment durably and return the number of bytes. Zeros are not written, so the copies are sparse.
+    """Return the number of bytes. The copies are durable and sparse.
 
     Raises CorruptFileError before the first copy if a segment is too long for a store.
     """
@@ -159,7 +159,7 @@ def _copy(source: Files, old: str, size_bytes: int, files: Files, new: str, adva
 
 
 def _copy_tree(source: Files, old: str, files: Files, new: str) -> list[CorruptFileError]:
-    """Copy all files below a directory; return the damage of files that are not copied."""
+    """Return the damage of files that are not copied."""
     if source.status(old) is None:
         return []
     found = list[CorruptFileError]()
@@ -184,7 +184,7 @@ def too_long_side_file(path: str, size_bytes: int) -> CorruptFileError:
 def _copy_checkpoint(
     source: Files, config: StoreConfig, files: Files, own: StoreConfig
 ) -> tuple[CheckpointValues, list[CorruptFileError]]:
-    """Copy the checkpoint, so that recovery trusts the records that it covers. Return its times and its damage."""
+    """Return its times and its damage. Recovery trusts the records that the copy covers."""
     try:
         values = read_checkpoint(source, config.checkpoint_path)
     except CorruptFileError as error:
@@ -198,16 +198,16 @@ def _copy_checkpoint(
 def _claims_beyond_log(
     claims: CheckpointValues, store: MessageStore, last_ms: int, *, unclean_exit: bool
 ) -> list[CorruptFileError]:
-    """Return the times of the old checkpoint after the last record as damage. last_ms: the last record's store time."""
+    """last_ms: the last record's store time."""
     path = store.config.checkpoint_path
     if not any(claims_beyond(claims, last_ms, unclean_exit=unclean_exit, file=path)):
         return []
-    newest_ms = max(last_ms, _newest_ms(store))
+    newest_ms = max(last_ms, _newest_store_time_ms(store))
     return list(claims_beyond(claims, newest_ms, unclean_exit=unclean_exit, file=path))
 
 
-def _newest_ms(store: MessageStore) -> int:
-    """Return the latest store time in the log, 0 without records. After a clock step the last record may be older."""
+def _newest_store_time_ms(store: MessageStore) -> int:
+    """After a clock step the last record may be older."""
     newest_ms = 0
     for segment in store.log.segments:
         view = segment.file.view(0, segment.size_bytes)

@@ -168,7 +168,7 @@ class _Verifier:
     def _verify_log(
         self, segments: list[RawSegment], index: IndexFacts, advance: Callable[[int], None]
     ) -> tuple[LogFacts, list[IndexFinding]]:
-        """Return the facts of the log, and wrong links of the index, which are checked in parallel with the log."""
+        """Also return wrong links of the index, which are checked in parallel."""
         root, topics = self._findings.root, _topics_with_queues(self._files, self._config)
         of_log = RangeJudgement(root, self._config, topics, index)
         of_links = LinkJudgement(root, index.slots, index.entries_max)
@@ -176,7 +176,7 @@ class _Verifier:
         parts: list[LogPart | IndexFileFacts] = [*index.files, *ranges]
         judged = self._spread(_LogOrLinks(of_log, of_links), parts)
         links = [finding for _ in index.files for finding in cast(list[IndexFinding], next(judged))]
-        # Ranges are joined in order, because the queue offsets of a queue continue from range to range.
+        # In order, because the queue offsets of a queue continue from range to range.
         verifier = LogVerifier(segments[0].base_offset if segments else 0, self._findings)
         each = zip(ranges, cast(Iterator[RangeFacts], judged), strict=True)
         for log_range, facts in joined_ranges(each, self._spread, of_log):
@@ -208,7 +208,7 @@ class _Verifier:
 
 
 def _topics_with_queues(files: Files, config: StoreConfig) -> frozenset[str]:
-    """Return the topics that have queues. Other names in the property of light queues are no light queues."""
+    """Other names in the property of light queues are no light queues."""
     try:
         return frozenset(files.list_directory(config.consume_queue_directory))
     except OSError:

@@ -98,7 +98,7 @@ class _Examination:
         found = _violations(self.findings, header_defects(header, path, self.entries_max))
         if found:
             return _Examined(None, header, found)
-        kept, last = _in_order(view, self.slots, header.next_entry)
+        kept, last = _entries_in_order(view, self.slots, header.next_entry)
         at = entries_at(self.slots) + ENTRY_BYTES
         first = decode_entry(view, at).physical_offset if header.next_entry > 1 else -1
         return _Examined(IndexFileFacts(path, header, first, kept, last), header, found)
@@ -127,8 +127,8 @@ def _violations(findings: Findings, found: Iterable[CorruptFileError]) -> list[D
     ]
 
 
-def _in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Return the numbers of entries in log order, as ranges, and the log offset of the last one."""
+def _entries_in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tuple[tuple[int, int], ...], int]:
+    """Also return the log offset of the last of these entries."""
     at = entries_at(slots)
     raw = ENTRY.iter_unpack(view[at + ENTRY_BYTES : at + ENTRY_BYTES * next_entry])
     kept, last, number = list[list[int]](), -1, 1
@@ -209,7 +209,7 @@ class _Index:
         return f"{self._directory}/{name}"
 
     def _size_of(self, name: str) -> int | None:
-        """Return the length of an index file; None if the name is not that of an index file."""
+        """Return None if the name is not that of an index file."""
         status = self._files.status(self._path(name))
         if parse_index_file_name(name) is None or status is None or status.is_directory:
             return None
@@ -240,7 +240,7 @@ class _Index:
 
 
 def report_index(found: Iterable[IndexFinding], findings: Findings) -> None:
-    """Add violations. If recovery rebuilds the files, add one note for all."""
+    """If recovery rebuilds the files, add only the first violation, as a note with the number of others."""
     explained = []
     for violation, is_durable in found:
         if is_durable or not findings.unclean_exit:

@@ -70,7 +70,6 @@ class KeyVerifier:
                 self._compare_whole()
 
     def take_plain(self, plain: PlainRecords) -> None:
-        """Add the plain records of the last scan."""
         self._take_held()
         self._compare_whole()
         columns = [plain.key_column(name) for name in KEY_COLUMNS]
@@ -80,7 +79,7 @@ class KeyVerifier:
             self._compare(KeyedRecord(physical_offset, stored_ms, tuple(key_hash for key_hash, _, _ in keys)))
 
     def finish(self, end_offset: int | None) -> KeyFindings:
-        """Return the findings of the part. end_offset: where the part ends in the log; None: at the end of the log."""
+        """end_offset: where the part ends in the log; None: at the end of the log."""
         self._compare_whole()
         certain, self._found = self._found, []
         self._entries.mark()
@@ -115,7 +114,7 @@ class KeyVerifier:
     # -- many keys -----------------------------------------------------------------------------------
 
     def _skip_if_next(self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> bool:
-        """Skip the next entries and return True if they are exactly those of the given keys. Else skip none."""
+        """Skip the next entries only if they are exactly those of the given keys."""
         entries, at = self._entries, 0
         entries.mark()
         while at < len(hashes):

@@ -63,9 +63,9 @@ class _QueueCount:
         self._also_next: int | None = None
 
     def take(self, run: QueueRun) -> int | None:
-        """Count a run. Return the expected queueOffset of its first record, or None if the queueOffset is right.
+        """Return the expected queueOffset of the run's first record, or None if its queueOffset is right.
 
-        After a mismatch the count may continue from the wrong queueOffset or from the expected one.
+        After a mismatch the count may continue from either.
         """
         assert run.records > 0, run
         found, expected = run.first, self._next

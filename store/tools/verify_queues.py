@@ -85,12 +85,12 @@ class QueueJudgement:
         """Return the violations if queues of records have no directory."""
         verifier = _QueueVerifier(self, files)
         for (topic, queue_id), records in sorted(queues.items()):
-            verifier.complete(topic, queue_id, records, bytearray(len(records)), end=0)
+            verifier.report_missing_entries(topic, queue_id, records, bytearray(len(records)), end=0)
         return verifier.findings
 
 
 def queue_directories(files: Files, config: StoreConfig, findings: Findings) -> list[tuple[str, int, str]]:
-    """Return topic, queueId and directory of every queue. Other names in these directories are reported."""
+    """Return topic, queueId and directory. Other names in these directories are reported."""
     return _QueueListing(files, findings).of(config.consume_queue_directory)
 
 
@@ -119,7 +119,6 @@ class _QueueListing:
         return found
 
     def _named_in(self, path: str) -> list[tuple[str, FileStatus | None]]:
-        """The directory may be missing."""
         try:
             if self._files.status(path) is None:
                 return []
@@ -139,7 +138,7 @@ class _SettledRecords:
         self._by_number = sorted(queue.settled)
 
     def find(self, physical_offset: int) -> tuple[int, QueueEntry] | None:
-        """Return the entry of the record at a log offset, and the entry's number; None without such a record."""
+        """Return the entry's number and the entry of the record at a log offset, or None."""
         which = bisect_right(self._spans, physical_offset, key=attrgetter("first_offset")) - 1
         if which < 0 or self._spans[which].last_offset < physical_offset:
             return None
@@ -151,7 +150,7 @@ class _SettledRecords:
         return (number, entry) if entry.physical_offset == physical_offset else None
 
     def passed(self, segment: RawSegment, segment_bytes: int) -> list[tuple[int, int]]:
-        """Return the bounds of the settled spans in a file, in order."""
+        """Bounds of the settled spans in a file, in order."""
         begin = segment.base_offset // ENTRY_BYTES
         end = begin + min(segment.size_bytes, segment_bytes) // ENTRY_BYTES
         found = []
@@ -217,7 +216,7 @@ class _QueueVerifier:
                 hole = (segment, used)
         if first_beyond is not None:
             self.findings.explained(first_beyond, f"remove {_entries(beyond)} past the end of the log")
-        self.complete(queue.topic, queue.queue_id, records, covered, end=end)
+        self.report_missing_entries(queue.topic, queue.queue_id, records, covered, end=end)
 
     def _verify_entry(
         self,
@@ -268,7 +267,7 @@ class _QueueVerifier:
         record: tuple[int, QueueEntry],
         stored_ms: int | None,
     ) -> None:
-        """Compare an entry with the expected number and entry of its record. stored_ms: None if unknown."""
+        """record: the expected number and entry. stored_ms: None if unknown."""
         number, (_, size_bytes, code) = record
         if entry.size_bytes != size_bytes:
             self._violated(segment.path, at + 8, "size", size_bytes, entry.size_bytes)
@@ -288,8 +287,10 @@ class _QueueVerifier:
         path = self._log_directories.path(physical_offset - at, self._log_bytes)
         return store_timestamp_ms_at(self._files.map(path, at + RECORD_BYTES_MIN).view(at, at + RECORD_BYTES_MIN), 0)
 
-    def complete(self, topic: str, queue_id: int, records: QueuedRecords, covered: bytearray, *, end: int) -> None:
-        """Report every record without an entry. After an unclean exit, entries after the queue's end may be missing."""
+    def report_missing_entries(
+        self, topic: str, queue_id: int, records: QueuedRecords, covered: bytearray, *, end: int
+    ) -> None:
+        """After an unclean exit, entries after the queue's end may be missing."""
         assert len(covered) == len(records), (len(covered), len(records))
         missing = 0
         first: DirectoryViolation | None = None

@@ -43,11 +43,11 @@ class LogPart(NamedTuple):
     path: str
     base_offset: int
     segment_bytes: int
-    """Number of readable bytes of the segment's file."""
+    """Readable bytes of the file."""
     start: int
     end: int
     next_offset: int | None
-    """Base offset of the next segment; None for the last segment."""
+    """None for the last segment."""
     is_known: bool
     """Whether a record is known to begin at start."""
 
@@ -151,7 +151,7 @@ class _RangeVerifier:
 
     def verify(self, begin: int) -> RangeFacts:
         facts, segment = self.facts, self._segment
-        facts.end = self._walk(begin)
+        facts.end = self._read_records(begin)
         assert begin <= facts.end <= segment.size_bytes, (begin, facts.end, segment.size_bytes)
         self._settling.finish()
         facts.queues = self._settling.queues
@@ -161,8 +161,8 @@ class _RangeVerifier:
             facts.keys = self._keys.finish(end_offset)
         return facts
 
-    def _walk(self, at: int) -> int:
-        """Read records up to the end of the range. Return the position of the first record after the range."""
+    def _read_records(self, at: int) -> int:
+        """Return the position of the first record after the range."""
         segment, end, through = self._segment, self._range.end, self._segment.size_bytes
         limit = None if self._plain is None else 1
         while at < end:
@@ -233,7 +233,7 @@ class _RangeVerifier:
             self._settling.add(queue, seen.queue_offset, entry, times, is_light=seen is not record, damaged=damaged)
 
     def _in_light_queues(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
-        """Yield the record once for each of its light queues that exists, with the queue's topic and offset."""
+        """Yield the record once for each of its existing light queues, with the queue's topic and offset."""
         if LIGHT_MARK in record.properties:
             for seen in light_records(record, lmq=True):
                 if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX)):
@@ -250,7 +250,7 @@ class _RangeVerifier:
             self.facts.found.append(self._violation(at, "totalSize", expected, size_bytes))
 
     def _handle_damage(self, at: int, error: CorruptFileError) -> int | None:
-        """Record damage at a position. Return the next readable position in the segment, or None."""
+        """Return the next readable position in the segment, or None."""
         segment = self._segment
         violation = self._violation(error.offset, error.field, error.expected, error.found)
         self.facts.doubtful.append((segment.base_offset + at, violation))

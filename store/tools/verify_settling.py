@@ -18,8 +18,7 @@ from ..world import Files, MappedFile
 from .violation import is_refusal
 
 _OFFSET = Struct(">q")
-_PENDING_BYTES = 64 << 10
-"""Size of the entries of one look-up."""
+_LOOK_UP_BYTES = 64 << 10
 _PENDING_BYTES_MAX = 16 << 20
 """Maximum size of the entries that wait for a look-up, in all queues together."""
 _FILES_MAX = 1024
@@ -70,7 +69,6 @@ class QueuedRecords:
         self.entries += entry
 
     def extend(self, others: "QueuedRecords") -> None:
-        """Add the records of a later part of the log."""
         self.damaged.update(len(self) + position for position in others.damaged)
         self.queue_offsets += others.queue_offsets
         self.stored_ms += others.stored_ms
@@ -174,7 +172,7 @@ class EntrySettling:
         pending.entries += entries
         pending.times.frombytes(times)
         self._pending_bytes += len(entries)
-        if damaged or len(pending.entries) >= _PENDING_BYTES:
+        if damaged or len(pending.entries) >= _LOOK_UP_BYTES:
             self._look_up(queue, pending, damaged=damaged)
         if self._pending_bytes >= _PENDING_BYTES_MAX:
             self.finish()
@@ -229,7 +227,6 @@ class _Pending:
 
 
 def _add_to_runs(runs: list[QueueRun], first: int, entries: bytes, *, is_light: bool) -> None:
-    """Add records to the last run if their queueOffsets continue it, else as a new run."""
     count, odd_bytes = divmod(len(entries), ENTRY_BYTES)
     assert count > 0, len(entries)
     assert not odd_bytes, len(entries)

@@ -11,7 +11,7 @@ _REFUSALS = (EACCES, EPERM, EIO, EMFILE, ENFILE, ENOMEM)
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether a file could not be read for a reason other than damage, such as a missing permission."""
+    """Return whether the cause is not damage, such as a missing permission."""
     return isinstance(error, OSError) and error.errno in _REFUSALS
 
 
@@ -79,23 +79,22 @@ class Findings:
         self.notes += others.notes
 
     def corrupt(self, promise: DirectoryPromise, error: CorruptFileError) -> None:
-        """Add the error of a decoder as a violation."""
         self.violated(promise, error.file, error.offset, error.field, error.expected, error.found)
 
     def unreadable(self, promise: DirectoryPromise, file: str, error: OSError) -> None:
-        """Add an unreadable file as a violation. Raises the error if the cause is no damage."""
+        """Raises the error if its cause is no damage."""
         if is_refusal(error):
             error.filename = error.filename or file
             raise error
         self.violated(promise, error.filename or file, 0, "file", "a readable file", error.strerror or error)
 
     def stray(self, promise: DirectoryPromise, file: str, name: str, expected: object, found: object) -> None:
-        """Add an unknown file as a note."""
+        """Note a file that is unknown to the store."""
         violation = self.violation(promise, file, 0, name, expected, found)
         self.notes.append(f"{violation}; not part of the store: a start does not change it")
 
     def explained(self, violation: DirectoryViolation, consequence: str) -> None:
-        """Add a finding that an unclean exit can cause: as a note after such an exit, else as a violation."""
+        """Add a finding that an unclean exit can cause: after such an exit a note, else a violation."""
         if self.unclean_exit:
             self.notes.append(f"{violation}; unclean exit: recovery will {consequence}")
         else:

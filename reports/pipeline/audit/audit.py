@@ -69,7 +69,7 @@ def fields_of_violation(violation: DirectoryViolation) -> dict[str, Any]:
 
 
 def leave_all(violations: Sequence[DirectoryViolation], place: str) -> None:
-    """Write all violations to a Parquet file, replacing that of an earlier audit."""
+    """Replace the Parquet file of an earlier audit."""
     table = pa.Table.from_pylist([fields_of_violation(violation) for violation in violations], SCHEMA)
     raw = BytesIO()
     pq.write_table(table, raw)

@@ -48,8 +48,8 @@ class _Bundles(Generic[Item]):
         while bundle := list(islice(self._numbered, self._parts)):
             yield bundle
 
-    def note(self, parts: int, seconds: float) -> None:
-        """Set the size of the next bundle from this duration, at most to twice the present size."""
+    def adapt_size(self, parts: int, seconds: float) -> None:
+        """At most double the size of a bundle."""
         assert parts > 0, "an empty bundle was handed out"
         fitting = int(_BUNDLE_SECONDS * parts / max(seconds, 1e-6))
         self._parts = max(1, min(fitting, 2 * self._parts))
@@ -68,7 +68,7 @@ class EngineSpread:
         wanted = 0
         bundles = _Bundles(items)
         for judged, seconds in self.engine.results(JudgementAt(judgement, self.place), bundles):
-            bundles.note(len(judged), seconds)
+            bundles.adapt_size(len(judged), seconds)
             early.update(judged)
             while wanted in early:
                 found = early.pop(wanted)

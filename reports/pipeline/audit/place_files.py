@@ -22,7 +22,7 @@ _PIECE_BYTES = 16 << 20
 
 
 def files_at(place: str) -> Files:
-    """Return access to the files at a place. Local files are mapped into memory."""
+    """Local files are mapped into memory."""
     system, _ = open_place(place)
     return OverlayFiles() if isinstance(system, fs.LocalFileSystem) else PlaceFiles(system)
 
@@ -55,7 +55,7 @@ class PlaceFiles:
             return sorted(found.base_name for found in self._system.get_file_info(fs.FileSelector(path)))
 
     def map(self, path: str, size_bytes: int) -> MappedFile:
-        """Return a file whose bytes are read on demand."""
+        """The bytes are read on demand."""
         return PlaceFile(self._system, path, size_bytes)
 
     def read(self, path: str) -> bytes:

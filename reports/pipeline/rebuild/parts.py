@@ -101,7 +101,6 @@ class NewStore:
     """Settings of the old store, with the old paths."""
 
     def open(self, *names: str) -> tuple[fs.FileSystem, str]:
-        """Return the file system and the path DIRECTORY/NAMES."""
         system, root = open_place(self.place)
         return system, "/".join((root.rstrip("/"), *names))
 
@@ -137,7 +136,7 @@ class SegmentCopy:
                 stream.write(scan.keys)
 
     def _copy(self, segment: RawSegment, end: int, mtime_ms: int) -> None:
-        """Copy the bytes before `end`, then zeros. On this machine the zeros are a hole in the file."""
+        """Copy the bytes before `end`, then zeros: on this machine a hole."""
         system, path = self.to.open("commitlog", segment_name(segment.base_offset))
         with streamed_file(system, path) as stream:
             for at in range(0, segment.size_bytes, _PIECE_BYTES):

@@ -99,7 +99,7 @@ class _Rebuilding:
         self._begin()
         self._read_checkpoint()
         facts = list(self._spread(SegmentCopy(self._new), segments))
-        facts = facts[: self._cut_log(segments, facts)]
+        facts = facts[: self._truncate_log(segments, facts)]
         path = self._config.checkpoint_path
         for error in claims_beyond(self._checkpoint, self._newest_ms, unclean_exit=self._is_unclean, file=path):
             self._record_damage(error)
@@ -157,11 +157,8 @@ class _Rebuilding:
         with whole_file(*self._new.open(name)) as stream:
             stream.write(content)
 
-    def _cut_log(self, segments: list[LogSegment], facts: list[SegmentFacts]) -> int:
-        """Find the end of the log, and remove later segments; return how many segments remain.
-
-        Raises UnsoundStoreError if the log ends in the trusted part.
-        """
+    def _truncate_log(self, segments: list[LogSegment], facts: list[SegmentFacts]) -> int:
+        """Return how many segments remain. Raises UnsoundStoreError if the log ends in the trusted part."""
         rebuilt, trusted = self._rebuilt, self._count_trusted_segments(facts)
         for number, (segment, found) in enumerate(zip(segments, facts, strict=True)):
             rebuilt.max_phy_offset = segment.base_offset + found.end
@@ -191,7 +188,7 @@ class _Rebuilding:
         return trusted_by_checkpoint(vouched_ms, newest_first)
 
     def _record_damage(self, error: CorruptFileError, *directory: str) -> None:
-        """Record the damage of a file under the file's path in the new store."""
+        """Name the file by its path in the new store."""
         file = "/".join((self._new.place, *directory, name_of(error.file)))
         self._rebuilt.findings.append(CorruptFileError(file, error.offset, error.field, error.expected, error.found))
 
@@ -282,7 +279,7 @@ class _Rebuilding:
                 self._write(f"{new}/{name}", self._files.read(f"{old}/{name}"))
 
     def _require_whole_files(self) -> None:
-        """Raise OSError if a file is shorter than its full length, as after a lost task."""
+        """A lost task may leave a shorter file."""
         config = self._config
         index_bytes = index_file_bytes(config.max_hash_slot_num, config.max_index_num)
         sizes = {"commitlog": config.mapped_file_size_commit_log, "index": index_bytes}

@@ -39,7 +39,7 @@ def batch_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.RecordBatch:
 
 
 def damage_batch(schema: pa.Schema, reason: "Reason", **known: Any) -> pa.RecordBatch:
-    """Return one row of damage. `known` fills the columns that the schema has."""
+    """`known` fills the columns that the schema has."""
     return pa.RecordBatch.from_pylist([{**known, "damage": reason._asdict()}], schema)
 
 
@@ -86,7 +86,6 @@ class Condition:
     """A text or an integer; for `is_in` a tuple of such values."""
 
     def holds(self, value: Any) -> Any:
-        """For a numpy array, return a mask."""
         return self.compare(value, self.value)
 
 
@@ -109,7 +108,7 @@ class RowConditions:
         return all(one.holds(value) for one in self.on(column))
 
     def bounds(self, column: str) -> tuple[int, int]:
-        """Return inclusive bounds of the allowed integers; low > high if no integer is allowed."""
+        """Return inclusive bounds; low > high if no integer is allowed."""
         low, high = _LOWEST, _HIGHEST
         for one in self.on(column):
             if one.compare in (operator.eq, operator.gt, operator.ge):
@@ -126,7 +125,7 @@ class RowConditions:
         return max(low, first) <= min(high, last)
 
     def pinned(self, column: str) -> list[Any] | None:
-        """Return the sorted values that a column may have; None if no condition lists values."""
+        """Return the sorted allowed values; None if no condition lists values."""
         named = [
             one.value if one.compare is is_in else (one.value,)
             for one in self.on(column)
@@ -135,7 +134,7 @@ class RowConditions:
         return sorted({value for value in named[0] if self.allow(column, value)}) if named else None
 
     def mask(self, columns: dict[str, "np.ndarray[Any, Any]"], rows: int) -> "np.ndarray[Any, Any]":
-        """Return a mask of the rows whose given columns satisfy the conditions."""
+        """Select the rows whose given columns satisfy the conditions."""
         allowed = np.ones(rows, bool)
         for name, values in columns.items():
             for one in self.on(name):

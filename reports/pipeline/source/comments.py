@@ -65,4 +65,3 @@ COMMENTS: dict[str, dict[str, str]] = {
         "damage": _OF_A_RECORD["damage"],
     },
 }
-"""Comments by table and column."""

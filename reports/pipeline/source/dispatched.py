@@ -59,7 +59,7 @@ def wanted_pieces(
     room_bytes = int((log_range.end - log_range.start) * SHARE_MAX)
     if room_bytes < SEARCH_BYTES:
         return None
-    spans = _spans(directory, log_range, conditions, room_bytes)
+    spans = _covered_spans(directory, log_range, conditions, room_bytes)
     if spans is None:
         return None
     gaps = _gaps(spans, log_range)
@@ -73,10 +73,10 @@ def wanted_pieces(
         return None
 
 
-def _spans(
+def _covered_spans(
     directory: StoreDirectory, log_range: LogRange, conditions: RowConditions, room_bytes: int
 ) -> CoveredSpans | None:
-    """Return the entries of a range; None if they cost too much or contradict each other."""
+    """Return None if the entries cost too much or contradict each other."""
     queues: dict[tuple[str, int], list[StoreFile]] = {}
     for one in directory.queue_files():
         queues.setdefault((one.topic, one.queue_id), []).append(one.file)
@@ -159,10 +159,7 @@ def _pieces(
 def _scan_entries(
     directory: StoreDirectory, scanner: RecordScanner, segment: StoreFile, begins: Array, ends: Array
 ) -> Iterator[SegmentSlice]:
-    """Yield the records of entries, fully checked.
-
-    Records between two near entries are scanned too, which costs less than a second scan.
-    """
+    """Scan the records between two near entries too, which costs less than a second scan."""
     view, origin = directory.gathered(segment, begins.tolist(), ends.tolist())
     starts, stops = begins - origin, ends - origin
     cuts = np.flatnonzero(starts[1:] - stops[:-1] >= NEAR_BYTES) + 1

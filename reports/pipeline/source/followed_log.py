@@ -46,13 +46,12 @@ class FollowedLog:
         """Log offset at which a query with a fixed end stops."""
 
     def begin(self) -> dict[str, Any]:
-        """Return the offset of the log's current beginning."""
         segments = self.directory.segments()
         begin = segments[0].base_offset if segments else 0
         return _offset(begin, begin, KnownRecords())
 
     def plan(self, start: dict[str, Any], limits: BatchLimits) -> PlannedPart:
-        """Return the part after an offset. Without new records the part ends at the same offset."""
+        """Without new records the part ends where it starts."""
         walk = LogWalk(self.directory)
         begin, oldest = self._resume(walk, start)
         if walk.segments and begin < walk.segments[0].base_offset:
@@ -91,7 +90,6 @@ class FollowedLog:
         return lag
 
     def end_here(self) -> None:
-        """End the stream at the current end of the log."""
         walk = LogWalk(self.directory)
         self._target = walk.end_of_batch(walk.last_begun, BatchLimits()).log_offset
 

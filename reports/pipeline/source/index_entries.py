@@ -116,10 +116,7 @@ class IndexEntries:
 
 
 def slots_in(options: SourceOptions, size_bytes: int, content: Callable[[], memoryview]) -> int | None:
-    """Return a file's number of slots; None if unknown.
-
-    `content` is called only if size and options do not determine it.
-    """
+    """Return None if unknown. `content` is called only if size and options do not determine the number."""
     slots, entries = options.hash_slots, options.index_entries
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
@@ -137,7 +134,7 @@ def _has_entries(view: memoryview) -> bool:
 
 
 def _links(hashes: _Array, slots: int) -> _Array:
-    """Return the expected `previous` of each entry: the number of the last one before it in the same slot, or 0."""
+    """Return the expected `previous` of each entry: the last one before it in the same slot, or 0."""
     of_slot = hashes % slots
     order = np.argsort(of_slot, kind="stable")
     links = np.zeros(len(hashes), np.int32)
@@ -166,7 +163,6 @@ def _inconsistent_slots(
 def _inconsistent_header(
     header: IndexHeader, path: str, found: dict[str, _Array], slots: int, room: int
 ) -> Iterator[tuple[int, Reason]]:
-    """Yield the damage of each header field that contradicts the entries or the format."""
     yield from ((error.offset, Reason.of(error)) for error in header_defects(header, path, room))
     used_slots = len(np.unique(found["key_hash"] % slots))
     yield from ((error.offset, Reason.of(error)) for error in used_slots_defects(header, used_slots, path))

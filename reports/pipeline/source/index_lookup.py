@@ -82,10 +82,7 @@ class IndexLookup:
         self._is_durable = before_ms is None or (is_full and part.header.end_timestamp_ms <= before_ms)
 
     def offsets(self, hashes: Sequence[int]) -> list[int]:
-        """Return the sorted log offsets of the entries with these hashes, without the file's last entry.
-
-        Raises OddIndexError.
-        """
+        """Return sorted log offsets, without the file's last entry. Raises OddIndexError."""
         found = set[int]()
         for key_hash in hashes if self._is_durable else ():
             some = self._by_slot(key_hash)
@@ -110,7 +107,7 @@ class IndexLookup:
         return first, end
 
     def _by_slot(self, key_hash: int) -> list[int] | None:
-        """Return the offsets found by slot; None if reading all entries is cheaper or the page is zero."""
+        """Return None if reading all entries is cheaper or the page is zero."""
         header, slot = self._header, key_hash % self._slots
         slot_at = HEADER_BYTES + SLOT_BYTES * slot
         begin = max(slot_at // _PAGE_BYTES * _PAGE_BYTES, HEADER_BYTES)

@@ -50,14 +50,14 @@ class RangesOfPart(NamedTuple):
 
 
 def with_key(piece: SegmentSlice, key: bytes) -> SegmentSlice:
-    """Return the records with a key, except roll-backs, which the index does not have."""
+    """Exclude roll-backs, which the index does not have."""
     some = piece.where(piece.number("sysFlag") & TRANSACTION_MASK != TRANSACTION_ROLLBACK)
     some = some.where(pc.match_substring(some.joined_properties, pattern=key).to_numpy(zero_copy_only=False))
     return some.where(np.array([key in keys_of(one) for one in some.joined_properties.to_pylist()], bool))
 
 
 def hashes_of(conditions: RowConditions, key: bytes) -> list[int]:
-    """Return the hashes of a key for the wanted topics; empty if no condition names topics or if there are too many."""
+    """Empty if no condition names topics or if there are too many."""
     topics = conditions.pinned("topic") or []
     return sorted({key_hash(topic, key) for topic in topics}) if len(topics) <= _TOPICS_MAX else []
 
@@ -156,7 +156,7 @@ def _ranges_with_records(ranges: Sequence[LogRange], offsets: Sequence[int]) -> 
 def _records_with(
     directory: StoreDirectory, log_range: LogRange, expected: Mapping[int, Sequence[int]]
 ) -> Iterator[int]:
-    """Yield the positions of the records in a range that have keys with the expected hashes."""
+    """Yield the positions of records that have keys with the expected hashes."""
     for piece in RangeReader(directory, log_range).pieces():
         if isinstance(piece, SegmentSlice):
             is_expected = np.isin(piece.starts + piece.origin + piece.segment.base_offset, list(expected))

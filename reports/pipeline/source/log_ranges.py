@@ -76,7 +76,7 @@ def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: 
 
 
 def last_begun(directory: StoreDirectory, segments: list[StoreFile]) -> int:
-    """Return the log offset of the last written segment, 0 if none. Stores create segments in advance."""
+    """Return the log offset, 0 if none. Stores create segments in advance."""
     return next((one.base_offset for one in reversed(segments) if has_begun(directory, one)), 0)
 
 
@@ -88,14 +88,14 @@ def has_begun(directory: StoreDirectory, segment: StoreFile) -> bool:
 def _split(directory: StoreDirectory, whole: LogRange, split_bytes: int) -> Iterator[LogRange]:
     start = whole.start
     for cut in range(whole.start + split_bytes, whole.end, split_bytes) if split_bytes else ():
-        if not (whole.is_last and _is_blank_before(directory, whole.segment, cut)):
+        if not (whole.is_last and _is_page_zero_before(directory, whole.segment, cut)):
             yield replace(whole, start=start, end=cut)
             start = cut
     yield replace(whole, start=start)
 
 
-def _is_blank_before(directory: StoreDirectory, segment: StoreFile, cut: int) -> bool:
-    """Return whether the page before a range boundary is zero. One task reads all zeros after the log's end."""
+def _is_page_zero_before(directory: StoreDirectory, segment: StoreFile, cut: int) -> bool:
+    """One task reads all zeros after the log's end."""
     begin = max(cut - _PAGE_BYTES, 0)
     view, origin = directory.window(segment, begin, cut - begin)
     return not view[begin - origin : cut - origin].tobytes().strip(b"\0")
@@ -142,7 +142,7 @@ class RangeStart:
         return FirstRecord(at, is_sound)
 
     def proves(self, view: memoryview, position: int, base_offset: int) -> bool:
-        """Return whether the bytes that look like a record have an entry in the record's queue."""
+        """An entry in the record's queue is the proof."""
         scan = scan_records(view, position, len(view), file="", base_offset=base_offset, check_crc=False)
         try:
             record = next(scan, None)
@@ -151,7 +151,7 @@ class RangeStart:
         return record is not None and self._has_entry(record)
 
     def proven_between(self, segment: StoreFile, low: int, high: int) -> int | None:
-        """Return the position of the first record with an entry between two positions, or None."""
+        """Return the position of the first proven record, or None."""
         view, origin = self._directory.window(segment, low, high - low + RECORD_BYTES_MIN)
         at, base_offset = low - origin, segment.base_offset + origin
         while True:
@@ -187,7 +187,7 @@ def boundaries(directory: StoreDirectory, segment: StoreFile, start: int) -> Ite
 def whole_record_at(
     directory: StoreDirectory, segment: StoreFile, position: int, size_bytes: int
 ) -> tuple[memoryview, int]:
-    """Return a window with the whole record at a position, or `size_bytes`, and the window's position."""
+    """Return a window with the whole record, or `size_bytes`, and the window's position."""
     view, origin = directory.window(segment, position, max(size_bytes, RECORD_BYTES_MIN))
     at = position - origin
     if len(view) - at < RECORD_BYTES_MIN:
@@ -199,7 +199,7 @@ def whole_record_at(
 
 
 def next_candidate(directory: StoreDirectory, segment: StoreFile, position: int, end: int) -> int:
-    """Return the next position before `end` that looks like the start of a record, else `end`."""
+    """Return the next position that looks like the start of a record, else `end`."""
     while position < end:
         view, origin = directory.window(segment, position)
         found = find_record(view, position - origin, segment.base_offset + origin, segment.size_bytes - origin)

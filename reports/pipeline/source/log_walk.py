@@ -59,7 +59,7 @@ class BatchLimits:
         )
 
     def stop(self, begin: int) -> int | None:
-        """Return the maximum end of a batch with two or more records, as a log offset."""
+        """Return the largest log offset at which a batch with two or more records may end."""
         stops = [] if self.size_bytes is None else [begin + self.size_bytes]
         stops += [] if self.target is None else [self.target]
         return min(stops, default=None)
@@ -176,7 +176,7 @@ class LogWalk:
                 position = None if is_done else self._start.proven_between(segment, end + 1, stop)
 
     def _record_start_before(self, segment: StoreFile, position: int, stop: int) -> int:
-        """Return the start of a record at or shortly before `stop`; `position` if no record is found."""
+        """Return `position` if no record is found shortly before `stop`."""
         back_bytes = _LOOK_BACK_BYTES
         while stop - back_bytes > position:
             found = self._start.proven_between(segment, stop - back_bytes, stop)
@@ -186,7 +186,7 @@ class LogWalk:
         return position
 
     def _is_full(self, segment: StoreFile, end: int) -> bool:
-        """Return whether the records of the segment end with its last byte or with a blank record."""
+        """The records end with the segment's last byte or with a blank record."""
         position = end - segment.base_offset
         if position >= segment.size_bytes:
             return True
@@ -202,7 +202,7 @@ class LogEnd:
         """Log offset of the last record that was found."""
 
     def look(self, walk: LogWalk) -> tuple[int, int]:
-        """Return the log offset after the last record, and its store time: 0 if the last segment has no record."""
+        """Return the end's log offset, and the last record's store time: 0 if the last segment has no record."""
         for segment in walk.segments:
             if segment.base_offset == walk.last_begun:
                 at = self._last - segment.base_offset

@@ -128,7 +128,7 @@ class Messages:
         self.schema = pa.schema(options.chosen(MESSAGE_FIELDS, DERIVED_FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[LogRange | IndexedPart]:
-        """Return the ranges of the log that may match, and the parts covered by the index."""
+        """Return the ranges that may match, and the parts covered by the index."""
         if self._options.use_queues:
             named = ranges_of_places(directory, conditions)
             if named is not None:
@@ -158,7 +158,7 @@ class Messages:
             yield from self._rows(directory, one, conditions, use_queues=use_queues)
 
     def _hashes(self, conditions: RowConditions) -> list[int]:
-        """Return the hashes to look up in the index; empty if the index cannot be used for the query."""
+        """Empty if the index cannot be used for the query."""
         return hashes_of(conditions, self._key) if self._key is not None and self._options.use_index else []
 
     def _rows(

@@ -19,7 +19,7 @@ _PAGE_BYTES = 4096
 _ENTRIES_FIRST, _ENTRIES_MAX = 200, 1 << 15
 """Number of entries in the first read, and the maximum. Each read has four times as many as the preceding read."""
 _UNWRITTEN = 1 << 63
-"""Sort key of an unwritten entry: greater than any log offset."""
+"""Sort key: greater than any log offset."""
 _Array = np.ndarray[Any, Any]
 
 
@@ -34,7 +34,7 @@ class QueueArray:
         self._seen: dict[str, tuple[memoryview, int]] = {}
 
     def at(self, queue_offset: int) -> QueueEntry | None:
-        """Return the entry with a queue offset, which may be unwritten; None after the end of the files."""
+        """The entry may be unwritten. None after the end of the files."""
         position = queue_offset * ENTRY_BYTES
         for file in self._files:
             if file.base_offset <= position <= file.base_offset + file.size_bytes - ENTRY_BYTES:
@@ -42,7 +42,7 @@ class QueueArray:
         return None
 
     def covering(self, low: int, high: int) -> tuple[_Array, _Array]:
-        """Return the starts and ends of the records between two log offsets, including a record that spans `low`."""
+        """Return the starts and ends of the records, including a record that spans `low`."""
         count = self._ends[-1] if self._ends else 0
         number = max(bisect_left(range(count), low, key=self._physical_offset) - 1, 0)
         parts, wanted = [np.empty(0, ENTRY)], _ENTRIES_FIRST
@@ -73,7 +73,7 @@ class QueueArray:
         return decode_entry(some, 0) if len(some) >= ENTRY_BYTES else None  # otherwise the file has become shorter
 
     def _entries(self, number: int, wanted: int) -> _Array:
-        """Return at most `wanted` entries of one file from a queue offset on, in a single read."""
+        """Read at most `wanted` entries of one file at once."""
         which = bisect_right(self._ends, number)
         file, first = self._files[which], self._ends[which - 1] if which else 0
         assert first <= number < self._ends[which], (first, number, self._ends[which])
@@ -82,7 +82,7 @@ class QueueArray:
         return np.frombuffer(raw, ENTRY, count=len(raw) // ENTRY_BYTES)
 
     def _bytes(self, file: StoreFile, position: int, size_bytes: int) -> memoryview:
-        """Return bytes of a file, fewer at its end. The last window is cached."""
+        """Return fewer bytes at the end of the file. The last window is cached."""
         view, origin = self._seen.get(file.path, (memoryview(b""), 0))
         end = min(position + size_bytes, file.size_bytes)
         if not origin <= position <= end <= origin + len(view):

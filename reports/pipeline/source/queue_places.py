@@ -20,7 +20,7 @@ _PLACES_MAX = 64
 
 
 def ranges_of_places(directory: StoreDirectory, conditions: RowConditions) -> list[LogRange] | None:
-    """Return one range per requested record; None if the query names no queue offsets, or if a record is not found."""
+    """Return None if the query names no queue offsets, or if a record is not found."""
     topics, queue_ids = conditions.pinned("topic"), conditions.pinned("queue_id")
     places = _queue_offsets(conditions)
     if topics is None or queue_ids is None or places is None or 0 in places:
@@ -31,7 +31,7 @@ def ranges_of_places(directory: StoreDirectory, conditions: RowConditions) -> li
     for topic, queue_id in product(topics, queue_ids):
         queue = QueueArray(directory, directory.files_of_queue(topic, queue_id))
         for place in places:
-            one = _range_of(directory, segments, queue, (topic, queue_id, place))
+            one = _range_of_record(directory, segments, queue, (topic, queue_id, place))
             if one is None:
                 return None
             found.append(one)
@@ -46,10 +46,10 @@ def _queue_offsets(conditions: RowConditions) -> list[int] | None:
     return list(range(low, high + 1)) if high - low < _PLACES_MAX else None
 
 
-def _range_of(
+def _range_of_record(
     directory: StoreDirectory, segments: list[StoreFile], queue: QueueArray, place: tuple[str, int, int]
 ) -> LogRange | None:
-    """Return the range of one record; None if its entry or record is invalid or does not match."""
+    """Return None if entry or record is invalid or does not match."""
     entry = queue.at(place[2])
     if entry is None or not is_valid(entry):
         return None

@@ -22,7 +22,7 @@ class RecordScanner:
     def scan(
         self, view: memoryview, at: int, stop: int, base_offset: int
     ) -> tuple[Array, int, CorruptFileError | None]:
-        """Return the starts of the next records, the position after the last record, and the error that ended the scan.
+        """Return the starts of the next records, the position after the last, and the error that ended the scan.
 
         A scan returns about ROWS_MAX records at most, which all start before `stop`. A record that extends past the
         view is an

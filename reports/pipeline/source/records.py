@@ -53,7 +53,7 @@ class RangeReader:
         """The last damage that was read, for comparison with a second read."""
 
     def pieces(self) -> Iterator[SegmentSlice | CorruptBytes]:
-        """Yield the records and the damage of the range, in log order."""
+        """Yield records and damage in log order."""
         while self.position < self._range.end:
             window_bytes = min(self._window_bytes, self._range.end - self.position)
             view, origin = whole_record_at(self._directory, self._segment, self.position, window_bytes)
@@ -75,7 +75,7 @@ class RangeReader:
                     yield self._skip_short_blank_record(view, origin)
 
     def _is_settled(self, reason: Reason) -> bool:
-        """Return whether damage is permanent. If the store may be writing there, pause before a second read."""
+        """If the store may be writing there, pause before a second read."""
         if not self._looks or self._seen == (self.position, reason):
             return True
         self._looks -= 1
@@ -86,7 +86,7 @@ class RangeReader:
     def _skip_damage(
         self, view: memoryview, origin: int, error: CorruptFileError
     ) -> Iterator[SegmentSlice | CorruptBytes]:
-        """Yield the damage at the current position, and move to the next record."""
+        """Yield the damage, and move to the next record."""
         segment, at, reason = self._segment, self.position - origin, Reason.of(error)
         if reason.field == "totalSize" and reason.expected == f"{RECORD_BYTES_MIN} to {len(view) - at}":
             most = segment.size_bytes - self.position  # not from a window
@@ -114,7 +114,7 @@ class RangeReader:
         self._search(self.position + 1)
 
     def _skip_short_blank_record(self, view: memoryview, origin: int) -> CorruptBytes:
-        """Return the damage of a blank record that does not fill the rest of the segment, and move past it."""
+        """Return its damage: it does not fill the rest of the segment."""
         position = self.position
         expected = self._segment.size_bytes - position
         found = int.from_bytes(view[position - origin : position - origin + 4], "big", signed=True)
@@ -123,7 +123,7 @@ class RangeReader:
         return CorruptBytes(self._segment, position, reason)
 
     def _is_zero_from(self, position: int) -> bool:
-        """Return whether the rest of the range is zero, or its first `zeros_max` bytes."""
+        """Check at most `zeros_max` bytes."""
         end = min(position + self._zeros_max, self._range.end)
         while position < end:
             view, origin = self._directory.window(self._segment, position, min(WINDOW_BYTES, end - position))

@@ -84,7 +84,7 @@ class SegmentSlice:
         return replace(self, starts=self.starts[mask])
 
     def number(self, name: str) -> Array:
-        """Return a number in the header of each record, as int64."""
+        """Return a header field as int64."""
         if name in _FIXED_FIELDS:
             at, type_ = _FIXED_FIELDS[name]
             return self._numbers(self.starts + at, type_)
@@ -95,12 +95,12 @@ class SegmentSlice:
         return self._numbers(self.starts + self._hosts_extra + at, type_)
 
     def born_hosts(self) -> pa.Array:
-        """Return address and port of each producer, as bytes."""
+        """Address and port of each producer."""
         begins = self.starts + _BORN_HOST_AT
         return self.bytes_of(Spans(begins, begins + 8 + self._born_extra))
 
     def store_hosts(self) -> pa.Array:
-        """Return address and port of each broker, as bytes."""
+        """Address and port of each broker."""
         begins = self.starts + self._born_extra + _STORE_HOST_AT
         return self.bytes_of(Spans(begins, begins + 8 + self._hosts_extra - self._born_extra))
 
@@ -128,7 +128,7 @@ class SegmentSlice:
         return _decoded(joined) if found is None else found
 
     def property(self, name: str) -> pa.Array:
-        """Return one property of each record; null if the record does not have it."""
+        """Null if the record does not have the property."""
         entries = self.properties
         which = np.flatnonzero(pc.equal(entries.names, name).to_numpy(zero_copy_only=False))
         places = np.full(len(self), -1, np.int64)
@@ -181,7 +181,7 @@ class SegmentSlice:
 
 
 def _values(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
-    """Return the bytes between begins and ends as a binary array. The ranges are in order and do not overlap."""
+    """The ranges are in order and do not overlap."""
     if not len(begins):
         return pa.array([], pa.binary())
     first, last = int(begins[0]), int(ends[-1])
@@ -196,7 +196,7 @@ def _values(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
 
 
 def _split(joined: pa.Array) -> PropertyEntries | None:
-    """Split properties at their separators; None if a property is not ASCII or a name occurs twice."""
+    """Return None if a property is not ASCII or a name occurs twice."""
     row_ends = np.frombuffer(joined.buffers()[1], np.int32, count=len(joined) + 1)
     data_buffer = joined.buffers()[2] or pa.py_buffer(b"")
     data = np.frombuffer(data_buffer, np.uint8, count=int(row_ends[-1]))
@@ -228,7 +228,7 @@ def _decoded(joined: pa.Array) -> PropertyEntries:
 
 
 def pieces_of(starts: Array, bytes_max: int) -> list[Array]:
-    """Divide record starts into groups that span at most `bytes_max` bytes or have a single start."""
+    """Groups span at most `bytes_max` bytes or have a single start."""
     cuts = [0]
     while cuts[-1] < len(starts):
         first = cuts[-1]

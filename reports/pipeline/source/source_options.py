@@ -110,7 +110,7 @@ class SourceOptions:
         return {**given, "path": options.get("location", "").removeprefix("file:")}
 
     def chosen(self, fields: Sequence[pa.Field], derived: Sequence[pa.Field] = ()) -> list[pa.Field]:
-        """Return the selected fields in table order. Derived fields are included only if `columns` names them."""
+        """Return fields in table order. Derived fields are included only if `columns` names them."""
         known = {field.name: field for field in (*fields, *derived)}
         unknown = [name for name in self.columns if name not in known]
         if unknown:

@@ -60,7 +60,6 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._logs = {one: FollowedLog(self._rows.directory(one), durable=durable) for one in options.stores}
 
     def initialOffset(self) -> _Offset:  # noqa: N802
-        """Return the offset of each log's current beginning."""
         return self._offset_of({store: log.begin() for store, log in self._logs.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -71,7 +70,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if size_bytes is None else ReadMaxBytes(size_bytes)
 
     def latestOffset(self, start: _Offset, limit: ReadLimit) -> _Offset:  # noqa: N802
-        """Return the offset at the end of the batch after `start`; `start` itself if there are no new records."""
+        """Return the end of the batch after `start`; `start` itself if there are no new records."""
         starts = self._offsets_in(start)
         begins = {store: starts.get(store) or log.begin() for store, log in self._logs.items()}
         limits = self._limits(limit)
@@ -105,7 +104,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.end_here()
 
     def partitions(self, start: _Offset, end: _Offset) -> Sequence[InputPartition]:
-        """Return the ranges of a batch. Their beginnings are in the end offset, and may be before `start`."""
+        """The beginnings are in the end offset, and may be before `start`."""
         starts, ends = self._offsets_in(start), self._offsets_in(end)
         return [
             StreamPartition(StorePart(store, one))
@@ -144,7 +143,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return sorted(begins, key=lambda store: self._logs[store].backlog_bytes(begins[store]))
 
     def _limits(self, limit: ReadLimit) -> BatchLimits:
-        """Return the limits of all options, or none if Spark requests everything available."""
+        """Without limits if Spark requests everything available."""
         if isinstance(limit, ReadAllAvailable):
             return BatchLimits()
         rows, size_bytes = self._options.max_rows, self._options.max_bytes

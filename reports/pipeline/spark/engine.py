@@ -67,7 +67,7 @@ class SameCodeFunction(Generic[Item, Result]):
 
 @cache
 def code_here() -> str:
-    """Return the version of this tornlog code, and a hash of its sources."""
+    """Return the version and a hash of the sources."""
     found = blake2b(digest_size=8)
     for source in _sources(files(__package__.partition(".")[0])):
         found.update(source)
@@ -80,7 +80,7 @@ def packages_of_executors() -> list[str]:
 
 
 def require_same_code(here: str, found: str) -> None:
-    """Raise ExecutorError if the code of an executor differs from `here`, that of the driver."""
+    """Raise ExecutorError if an executor's code differs from `here`, the driver's."""
     if found != here:
         raise ExecutorError(f"executors have {found}, the driver has {here}: ship or install the driver's")
 
@@ -117,7 +117,7 @@ class Engine(Protocol):
         """Number of tasks that can currently run in parallel."""
 
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield each result when its task is done. Closing the iterator stops the submission of items."""
+        """Yield results in the order of completion. Closing the iterator stops the submission of items."""
 
 
 class InProcess:
@@ -206,15 +206,13 @@ class OnSpark:
 
 
 def is_master(master: str) -> bool:
-    """Return whether the text has the form of a Spark master."""
     return _MASTER.fullmatch(master) is not None
 
 
 def is_in_this_environment(master: str) -> bool:
-    """Return whether executors on this master use this Python and its packages."""
+    """Executors use this Python and its packages."""
     return master == "local" or master.startswith("local[")
 
 
 def is_on_this_machine(master: str) -> bool:
-    """Return whether a master runs all processes on this machine."""
     return master.startswith("local") or f"//{LOOPBACK}:" in master

@@ -30,7 +30,7 @@ class NoJavaError(RuntimeError):
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the value for JAVA_HOME. Raises NoJavaError that names the examined directories."""
+    """Raises NoJavaError that names the examined directories."""
     found = os.environ if environment is None else environment
     seen = []
     for home in _installed(found):
@@ -55,7 +55,7 @@ def _installed(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _release(home: Path) -> dict[str, str]:
-    """Parse the file `release` of a Java directory; empty if the file is missing."""
+    """Empty if the file `release` is missing."""
     try:
         lines = (home / "release").read_text().splitlines()
     except OSError:
@@ -65,7 +65,7 @@ def _release(home: Path) -> dict[str, str]:
 
 
 def _major(release: Mapping[str, str]) -> int:
-    """Return the major version of a Java; 0 if it is unknown or older than 9."""
+    """0 if the version is unknown or older than 9."""
     major = release.get("JAVA_VERSION", "").partition(".")[0]
     return int(major) if major.isdecimal() else 0
 
@@ -79,7 +79,7 @@ def _bundled() -> Path | None:
 
 
 def _shim_for(home: Path, environment: Mapping[str, str]) -> Path:
-    """Return a directory, created if missing, whose bin/java starts the bin/java of `home`."""
+    """Return a directory whose bin/java starts the bin/java of `home`."""
     script = _SHIM.format(module=_VECTOR_MODULE, java=home / "bin" / "java")
     name = f"java-{hashlib.blake2b(script.encode(), digest_size=8).hexdigest()}"
     shim = _cache(environment) / name / "bin" / "java"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def session_for(
     master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None
 ) -> Iterator["SparkSession"]:
-    """Yield a session with these options. Raises BadParameter for user errors, including those raised in the block."""
+    """Raises BadParameter for user errors, including those raised in the block."""
     try:
         from .engine import ExecutorError, is_master, raise_if_lacking
         from .jdk import NoJavaError
@@ -66,7 +66,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def place_of(text: str, option: str) -> str:
-    """Return an option's value as an absolute path or URI. Raises BadParameter for an unknown file system."""
+    """Return an absolute path or URI. Raises BadParameter for an unknown file system."""
     place = absolute(text)
     if "://" in place:
         try:

@@ -36,7 +36,7 @@ class MergeError(Exception):
 
 
 def merge_table(table: Table, engine: Engine) -> int:
-    """Merge the row files of a sweep with complete rows; return the number of readable row files.
+    """Return the number of readable row files.
 
     Raises SweepFileError if the place has no sweep or a running one, MergeError if rows contradict their file name.
     """
@@ -74,7 +74,7 @@ def _merges(begun: Begun, files: RowFiles) -> Iterator[Merge]:
 
 
 def _of_every_seed(batches: Iterator[pa.RecordBatch], span: SeedSpan) -> Iterator[pa.RecordBatch]:
-    """Yield the batches unchanged. Raises MergeError unless they have each seed of the span once, ascending."""
+    """Raises MergeError unless the batches have each seed of the span once, ascending."""
     at = span.first
     for batch in batches:
         seeds = pa.array(range(at, at + batch.num_rows), pa.int64())

@@ -49,7 +49,7 @@ class SeedSpan:
 
     @classmethod
     def of_file(cls, name: str) -> "SeedSpan | None":
-        """Parse the name of a row file; None for any other name."""
+        """None for any other name."""
         found = _FILE.fullmatch(name)
         return None if found is None else cls(found[1], int(found[2]), int(found[3]))
 
@@ -80,7 +80,7 @@ class SweepRequest:
         return len(self.scenarios) * (self.last - self.first)
 
     def sizes(self, seconds_a_seed: Mapping[str, float], cores: int) -> dict[str, int]:
-        """Return the seeds per block of each scenario, for measured seconds per seed and a number of cores."""
+        """Return the seeds per block of each scenario."""
         seconds = sum(seconds_a_seed[name] for name in self.scenarios) * (self.last - self.first)
         wanted = min(BLOCK_SECONDS, max(BLOCK_SECONDS_MIN, seconds / (cores * BLOCKS_A_CORE)))
         return {name: max(1, min(BLOCK_SEEDS_MAX, int(wanted / seconds_a_seed[name]))) for name in self.scenarios}
@@ -110,7 +110,7 @@ class Begun:
                 first[name] = at + count
 
     def merged(self) -> Iterator[SeedSpan]:
-        """Yield the span of each merged file: as many whole blocks of one scenario as fit."""
+        """Each span joins as many whole blocks of one scenario as fit."""
         for name in self.request.scenarios:
             size = self.block_seeds(name)
             step = max(1, MERGED_SEEDS // size) * size
@@ -123,13 +123,12 @@ class Begun:
         return self.seeds_a_block.get(scenario, unmeasured)
 
     def to_json(self) -> str:
-        """Return the content of sweep.json."""
         own = {"format": FORMAT, "code": self.code, "began": self.began, "seeds_a_block": dict(self.seeds_a_block)}
         return json.dumps({**own, **asdict(self.request)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "Begun":
-        """Parse the content of sweep.json. Raises SweepFileError for an invalid text."""
+        """Raises SweepFileError for an invalid text."""
         try:
             found: dict[str, Any] = json.loads(text)
             if found.pop("format") != FORMAT:
@@ -148,7 +147,7 @@ class Begun:
         assert all(size > 0 for size in self.seeds_a_block.values()), self.seeds_a_block
 
     def require_same(self, request: SweepRequest) -> None:
-        """Raise SweepFileError unless this sweep has the given request and was started with the current code.
+        """Raise SweepFileError unless the request and the code are the same.
 
         The same seeds give equal rows only with equal code, and equal version numbers do not prove that.
         """

@@ -39,7 +39,7 @@ class RowFiles:
 
     @classmethod
     def sorted_out(cls, found: Mapping[str, str | None]) -> "RowFiles":
-        """Divide files into whole, covered and damaged. found: the damage by file name, or None."""
+        """found: the damage by file name, or None."""
         damaged = {name: reason for name, reason in found.items() if reason is not None}
         spans = [span for name in found if name not in damaged and (span := SeedSpan.of_file(name)) is not None]
         whole, covered = set(), set()
@@ -67,7 +67,7 @@ class RowFiles:
         return _in(self._held, span)
 
     def within(self, span: SeedSpan) -> list[str]:
-        """Return the files of `whole` that have only seeds of a span, ascending."""
+        """Files that have only seeds of a span, ascending."""
         found = [one for one in map(SeedSpan.of_file, self.whole) if one is not None and _is_part(one, span)]
         return [one.file_name for one in sorted(found)]
 
@@ -92,7 +92,6 @@ def damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> 
 
 
 def may_hold(names: Iterable[str], scenario: str, seed: int) -> list[str]:
-    """Return the files whose names state that they have a seed."""
     return [name for name in names if (span := SeedSpan.of_file(name)) and _is_part(SeedSpan(scenario, seed, 1), span)]
 
 

@@ -44,7 +44,7 @@ class SweepSums:
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows with the columns that `summed` reads."""
         table = pa.Table.from_batches([rows])
-        for *run, outcome, seeds in _counted(table, [*_RUN, "outcome"]):
+        for *run, outcome, seeds in _combinations_with_count(table, [*_RUN, "outcome"]):
             self._outcomes.setdefault(tuple(run), Counter())[outcome] += seeds
             if outcome in ("held", "violated"):
                 self.judged[run[2]] += seeds
@@ -53,10 +53,10 @@ class SweepSums:
             "tried": pc.list_flatten(judged["tried"]),
             "disk": judged["disk"].take(pc.list_parent_indices(judged["tried"])),
         }
-        for invariant, disk, seeds in _counted(pa.table(pairs), ["tried", "disk"]):
+        for invariant, disk, seeds in _combinations_with_count(pa.table(pairs), ["tried", "disk"]):
             self.tried[invariant, disk] += seeds
         violated = table.filter(pc.equal(table["outcome"], "violated"))
-        for invariant, disk, signature, seeds in _counted(violated, ["invariant", "disk", "signature"]):
+        for invariant, disk, signature, seeds in _combinations_with_count(violated, ["invariant", "disk", "signature"]):
             self.broken[invariant, disk] += seeds
             self.signatures[signature] += seeds
         _add_counts(self.injected, rows["injected"])
@@ -123,8 +123,7 @@ def detections(table: Table, mutant: str) -> list[Row]:
     return found
 
 
-def _counted(table: pa.Table, columns: list[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield each combination of values in the columns, and its number of rows."""
+def _combinations_with_count(table: pa.Table, columns: list[str]) -> Iterator[tuple[Any, ...]]:
     groups = table.group_by(columns).aggregate([([], "count_all")])
     for row in groups.to_pylist():
         yield (*(row[name] for name in columns), row["count_all"])

@@ -60,7 +60,6 @@ class BlockResult:
 
 
 def do_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> BlockResult:
-    """Run the seeds of a block, and write their rows."""
     began = perf_counter()
     done = BlockResult(block)
     Table(place).write(block, done.watch(isolated_rows(block.batch(), seconds_max)))
@@ -110,7 +109,7 @@ def _rows_of_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
 
 
 def _run_all(batch: Batch, receiver: Connection, sender: Connection) -> None:
-    """In the child, run all seeds and send their rows. `receiver` is the parent's end of the pipe."""
+    """`receiver` is the parent's end of the pipe."""
     become_worker()
     receiver.close()
     # Objects of the parent must not be freed: some wait for their threads then, and a fork does not copy threads.
@@ -195,7 +194,7 @@ def sweep(
 
 
 def measured_sizes(request: SweepRequest, engine: Engine) -> dict[str, int]:
-    """Run a few seeds on the engine, and return the number of seeds in a block of each scenario.
+    """Run a few seeds on the engine, and return the seeds per block of each scenario.
 
     If the request is small or sets the size, no seed runs and the result is empty.
     """
@@ -207,7 +206,7 @@ def measured_sizes(request: SweepRequest, engine: Engine) -> dict[str, int]:
 
 
 def seconds_a_seed(block: Block) -> tuple[str, float]:
-    """Return the scenario of a block, and the average wall time of its seeds except the first, which is slower."""
+    """Exclude the first seed, which is slower."""
     rows = isolated_rows(block.batch())
     next(rows)
     began = perf_counter()
@@ -216,7 +215,7 @@ def seconds_a_seed(block: Block) -> tuple[str, float]:
 
 
 def smallest_failures(table: Table) -> list[Failure]:
-    """Return the smallest failure of each signature in a table; of equally small failures, the first."""
+    """Return the smallest failure of each signature; of equally small failures, the first."""
     rows = table.read(["scenario", "seed", "signature", "size"], pc.field("signature").is_valid()).to_pylist()
     order = {(row["signature"], tuple(row["size"].values()), row["scenario"], row["seed"]): row for row in rows}
     first: dict[str, tuple[str, int]] = {}
@@ -226,12 +225,11 @@ def smallest_failures(table: Table) -> list[Failure]:
 
 
 def shrunk_failures(failures: list[Failure], engine: Engine, seconds: float = SHRINK_SECONDS) -> Iterator[Failure]:
-    """Yield each failure, with a smaller run beside the original if the shrinker finds one in time."""
+    """Add a smaller run to each failure if the shrinker finds one in time."""
     texts = [failure.to_json() for failure in failures]
     for text in engine.results(partial(shrunk_text, seconds=seconds), texts):
         yield Failure.from_json(text)
 
 
 def shrunk_text(text: str, seconds: float) -> str:
-    """Return a failure artefact with an added smaller run."""
     return shrunk_within(Failure.from_json(text), seconds).to_json()

@@ -153,7 +153,7 @@ def _terminal_blocks(
 
 
 def with_ui(master: str, conf: list[str] | None) -> list[str] | None:
-    """Return the Spark properties, with Spark's UI switched on unless they set it or the work is local.
+    """Switch Spark's UI on unless the properties set it or the work is local.
 
     A sweep on a cluster takes hours, and the UI shows its executors, tasks and failures.
     """

@@ -53,7 +53,7 @@ class Table:
     place: str
 
     def begun(self) -> Begun | None:
-        """Return the sweep in this place; None without a sweep. Raises SweepFileError."""
+        """None without a sweep. Raises SweepFileError."""
         system, root = open_place(self.place)
         path = f"{root}/sweep.json"
         if system.get_file_info(path).type != fs.FileType.File:
@@ -99,7 +99,7 @@ class Table:
             yield
 
     def files(self, *, every_page: bool = False, engine: Engine | None = None) -> RowFiles:
-        """Return the row files, with their damage according to the footers.
+        """Find damage in the footers.
 
         every_page: verify the checksum of every page too. engine: runs the checks; None: this process does.
         """
@@ -108,7 +108,7 @@ class Table:
         return RowFiles.sorted_out({name: reason for some in found for name, reason in some.items()})
 
     def write(self, block: Block, rows: Iterable[Row]) -> None:
-        """Write the rows of a block durably and atomically, replacing an earlier file."""
+        """Replace an earlier file durably and atomically."""
         self.write_file(block.span, (batch_of(some) for some in _batched(rows, _ROWS_AT_ONCE)))
 
     def write_file(self, span: SeedSpan, batches: Iterable[pa.RecordBatch]) -> None:
@@ -127,17 +127,17 @@ class Table:
             pass
 
     def read(self, columns: list[str] | None = None, where: ds.Expression | None = None) -> pa.Table:
-        """Return the rows that satisfy `where`, sorted by scenario and seed."""
+        """Sort by scenario and seed."""
         keys = [name for name in ("scenario", "seed") if columns is not None and name not in columns]
         found = self._rows().to_table(None if columns is None else [*columns, *keys], filter=where)
         return found.sort_by([("scenario", "ascending"), ("seed", "ascending")]).drop_columns(keys)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the given columns of all rows, unsorted."""
+        """The rows are unsorted."""
         yield from self._rows().to_batches(columns=columns)
 
     def batches_of(self, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one file, by seed."""
+        """The rows are sorted by seed."""
         yield from self._rows([name]).to_batches(batch_readahead=2)
 
     def failure_text(self, scenario: str, seed: int) -> str:
@@ -187,7 +187,7 @@ def _damage_of_files(place: str, names: list[str], *, every_page: bool) -> dict[
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows in tables of GROUP_ROWS; the last table may be smaller."""
+    """The last table may be smaller than GROUP_ROWS."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)

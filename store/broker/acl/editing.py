@@ -17,11 +17,11 @@ _LISTS = ("topicPerms", "groupPerms")
 
 
 class NoSuchAccountError(LookupError):
-    """An access key that belongs to no account."""
+    """The access key belongs to no account."""
 
 
 def with_account(text: str, account: Mapping[str, str | Sequence[str]], version: DataVersion) -> str:
-    """Return the text with the given fields of an account replaced. A new account is appended."""
+    """Replace the given fields of an account. A new account is appended."""
     root, key = _root(text), account["accessKey"]
     accounts = root.setdefault(_ACCOUNTS, None) or []
     known = next((each for each in accounts if each.get("accessKey") == key), None)
@@ -56,7 +56,6 @@ def shown(text: str) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def version_of(text: str) -> DataVersion:
-    """Return the dataVersion in the text, or zeros."""
     versions = _root(text).get(_VERSION) or [{}]
     first = versions[0] if isinstance(versions, list) and isinstance(versions[0], dict) else {}
     numbers = [str(first.get(name, "0")) for name in ("timestamp", "counter")]

@@ -210,7 +210,7 @@ class AccessControl(Service):
         self.rules.check(command, channel.remote_address.rpartition(":")[0])
 
     def text(self) -> str:
-        """Return the text of the file. Raises PlainAclError for invalid UTF-8, OSError if reading fails."""
+        """Raises PlainAclError for invalid UTF-8, OSError if reading fails."""
         try:
             return self.world.files.read(self.path).decode("utf-8-sig")
         except UnicodeDecodeError as error:

@@ -102,7 +102,7 @@ ADMIN_CODES = frozenset(
 )
 
 OPEN_CODES = frozenset((RequestCode.GET_ROUTEINFO_BY_TOPIC,))
-"""Requests that need no access key. If a route query were denied, the client would report a missing topic."""
+"""Need no access key. If a route query were denied, the client would report a missing topic."""
 
 _SEND_LONG = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 _SEND_SHORT = (  # these requests have field names of one letter
@@ -127,7 +127,7 @@ def group_resource(group: str) -> str:
 
 
 def needs_of(command: RemotingCommand) -> list[Need]:
-    """Return the permissions that a request needs. Raises CorruptFileError for an invalid heartbeat."""
+    """Raises CorruptFileError for an invalid heartbeat."""
     fields, code = command.ext_fields, command.code
     if code in _SEND_LONG:
         return _needs_to_send(fields.get("topic"))
@@ -264,7 +264,7 @@ def _number(text: str, base: int, most: int, pattern: str) -> int:
 
 
 def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
-    """Return the HmacSHA1 signature of a request in base 64. It does not cover an existing signature field."""
+    """Return the HmacSHA1 signature in base 64. It does not cover an existing signature field."""
     values = "".join(fields[name] for name in sorted(fields) if name != SIGNATURE)
     digest = hmac.new(secret_key.encode(), values.encode(), hashlib.sha1)
     digest.update(body)
@@ -272,7 +272,7 @@ def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str
 
 
 def is_signed(command: RemotingCommand, secret_key: str) -> bool:
-    """Return whether a request was signed with the key. The comparison takes constant time.
+    """Compare in constant time.
 
     RocketMQ clients of some versions also sign the field _UNIQUE_KEY_QUERY. Both forms are accepted.
     """
@@ -287,7 +287,7 @@ def is_signed(command: RemotingCommand, secret_key: str) -> bool:
 def signer(
     access_key: str, secret_key: str, security_token: str | None = None
 ) -> Callable[[RemotingCommand], RemotingCommand]:
-    """Return a function that signs the commands of a client."""
+    """Return a function that signs commands."""
     own = {ACCESS_KEY: access_key} | ({} if security_token is None else {SECURITY_TOKEN: security_token})
 
     def sign(command: RemotingCommand) -> RemotingCommand:
@@ -312,20 +312,19 @@ class Account:
     perms: Mapping[str, Permission] = field(default_factory=dict)
 
     def may(self, need: Need) -> bool:
-        """Use the entry for the resource, else the default."""
         default = self.default_group_perm if need.is_group else self.default_topic_perm
         return need.permission in self.perms.get(need.resource, default)
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """The accounts of a file by access key, and the global white list."""
+    """Accounts by access key, and the global white list."""
 
     accounts: Mapping[str, Account]
     global_white_remote_addresses: tuple[AddressPattern, ...] = ()
 
     def check(self, command: RemotingCommand, host: str) -> None:
-        """Check that a request from an address is allowed. Raises AccessDeniedError with RocketMQ's wording."""
+        """Raises AccessDeniedError with RocketMQ's wording."""
         if command.code in OPEN_CODES:
             return
         parts = address_parts(host)

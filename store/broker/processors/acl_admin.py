@@ -38,7 +38,7 @@ class AclAdminProcessor:
         return access
 
     def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Create an account, or change the given fields of an existing one."""
+        """An existing account keeps the other fields."""
         fields = ExtFields(request.ext_fields)
         account: dict[str, str | list[str]] = {"accessKey": fields.text("accessKey")}
         account |= {name: text for name in _TEXTS if (text := fields.text(name, ""))}

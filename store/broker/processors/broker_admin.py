@@ -67,7 +67,7 @@ class BrokerAdminProcessor:
         return topic
 
     def topic_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the start offset, the end offset and the last store time of each queue of a topic."""
+        """Return offsets and last store time of each queue."""
         parts, topic = self._parts, ExtFields(request.ext_fields).text("topic")
         table = {}
         for queue_id in range(parts.topic(topic).write_queue_nums):
@@ -86,7 +86,6 @@ class BrokerAdminProcessor:
         return response_to(request, ResponseCode.SUCCESS, ext_fields={"version": version}, body=body)
 
     def update_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Change settings of the running broker and its broker.conf."""
         try:
             self._parts.settings.change(wanted_settings(request.body), channel.remote_address)
         except SettingChangeError as error:
@@ -111,7 +110,7 @@ class BrokerAdminProcessor:
             "remainHowManyDataToFlush": f"{store.max_phy_offset - store.log.flushed_where.get()} B",
             "pageCacheLockTimeMills": str(_lock_held_ms(parts)),
             "earliestMessageTimeStamp": str(_first_store_time_ms(parts)),
-            **_capacity(parts),
+            **_log_disk_capacity(parts),
             "remainTransientStoreBufferNumbs": str(buffers_left),
             "heldPulls": str(parts.held_pulls.held_count),
         }
@@ -133,7 +132,7 @@ class BrokerAdminProcessor:
         return success(request)
 
     def resume_check(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Start the checks of a given-up half message again."""
+        """Check a given-up half message again."""
         fault = self._parts.transactions.resume(ExtFields(request.ext_fields).message_place("msgId"))
         refuse_if(None if fault is None else f"msgId: {fault}")
         return success(request)
@@ -147,7 +146,6 @@ def _queue_count(fields: ExtFields, name: str) -> int:
 
 
 def _lock_held_ms(parts: BrokerParts) -> int:
-    """Return how long the current put has held the log's lock, or 0."""
     begin_ms = parts.own_store.commit_log.begin_time_in_lock_ms
     return max(0, parts.world.clock.now_ms() - begin_ms) if begin_ms else 0
 
@@ -165,8 +163,7 @@ def _first_store_time_ms(parts: BrokerParts) -> int:
     return -1 if record is None else record.store_timestamp_ms
 
 
-def _capacity(parts: BrokerParts) -> dict[str, str]:
-    """Return the total and free space of the log's disk as text, if known."""
+def _log_disk_capacity(parts: BrokerParts) -> dict[str, str]:
     try:
         space = parts.world.files.space(parts.own_store.config.commit_log_directories[0])
     except OSError:

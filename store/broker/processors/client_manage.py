@@ -87,7 +87,7 @@ class ClientManageProcessor:
         return success(request)
 
     def check_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Check that the broker supports a client's filter."""
+        """Refuse a filter that the broker does not support."""
         subscription = SubscriptionData.of(decode_json_body(request.body).inner("subscriptionData"))
         self._parts.check_filters_by(subscription)
         subscription.check()
@@ -112,7 +112,6 @@ class ClientManageProcessor:
         return success(request, offset=max(0, offset))
 
     def _begins_at_zero_in_memory(self, topic: str, queue_id: int) -> bool:
-        """Return whether a queue still begins at 0 and its first message counts as in memory."""
         parts = self._parts
         if not parts.has_queue(topic, queue_id):
             return True

@@ -28,7 +28,6 @@ class FiguresProcessor:
         self._parts = parts
 
     def statistics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the counts of one statistics key in the last minute, hour and day."""
         fields = ExtFields(request.ext_fields)
         name, key = fields.text("statsName"), fields.text("statsKey")
         found = self._parts.statistics.members(name, key)
@@ -37,13 +36,13 @@ class FiguresProcessor:
         return success(request, found)
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the progress of every group, either in its ordered topics or in its other topics (isOrder)."""
+        """Return the progress of every group, in its ordered topics (isOrder) or in its others."""
         parts = self._parts
         is_order = ExtFields(request.ext_fields).boolean("isOrder", False)
         listed, behind = [], 0
         for group in parts.groups.table:
             of_group = []
-            for config in self._consumed(group):
+            for config in self._consumed_topics(group):
                 if config.order is is_order:
                     offsets = parts.progress(group, config.topic, config.write_queue_nums)
                     behind += sum(each["brokerOffset"] - each["consumerOffset"] for each in offsets.values())
@@ -53,15 +52,15 @@ class FiguresProcessor:
         body = {"brokerAddr": parts.config.address, "consumeStatsList": listed, "totalDiff": behind}
         return success(request, body)
 
-    def _consumed(self, group: str) -> list[TopicConfig]:
-        """Return the topics in which a group has offsets. A connected group must also subscribe to the topic."""
+    def _consumed_topics(self, group: str) -> list[TopicConfig]:
+        """A connected group must also subscribe to the topic."""
         parts, info = self._parts, self._parts.consumers.group(group)
         topics = (parts.topics.get(topic) for topic in parts.offsets.topics_of(group))
         wanted = None if info is None or not info.subscriptions else info.subscriptions
         return [each for each in topics if each is not None and (wanted is None or each.topic in wanted)]
 
     def time_span(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the store times of the first and last message in each queue of a topic, and the delay of a group."""
+        """Return the first and last store time of each queue, and the delay of a group."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, group = fields.text("topic"), fields.text("group")
         config, now_ms = parts.topic(topic), parts.world.clock.now_ms()
@@ -82,7 +81,7 @@ class FiguresProcessor:
         return success(request, {"consumeTimeSpanSet": spans})
 
     def correction_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return per queue the lowest offset of all groups, or LONG_MAX if the offset of `compareGroup` is lower."""
+        """Return the lowest offset of all groups per queue; LONG_MAX if that of `compareGroup` is lower."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, compared = fields.text("topic"), fields.text("compareGroup", "")
         left_out = set(map(java_trim, fields.text("filterGroups", "").split(",")))
@@ -97,7 +96,7 @@ class FiguresProcessor:
         return success(request, {"correctionOffsets": least})
 
     def queue_entries(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return raw entries of a queue, and a group's subscription to its topic."""
+        """Return raw entries and a group's subscription."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, queue_id, group = fields.text("topic"), fields.int32("queueId"), fields.text("consumerGroup", "")
         queue = parts.own_store.queues.find(topic, queue_id)

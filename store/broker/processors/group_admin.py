@@ -57,7 +57,6 @@ class GroupAdminProcessor:
         return success(request)
 
     def delete(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove a group and, if requested, its offsets."""
         fields = ExtFields(request.ext_fields)
         group = fields.text("groupName")
         self._parts.groups.remove(group)
@@ -77,7 +76,6 @@ class GroupAdminProcessor:
         return success(request, body)
 
     def _group_with_members(self, group: str) -> ConsumerGroupInfo:
-        """Refuse the request if there is none."""
         info = self._parts.consumers.group(group)
         if info is None:
             remark = f"group {group[:255]!r}: nobody consumes for it"
@@ -108,13 +106,13 @@ class GroupAdminProcessor:
         }
 
     def consumed_by(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the groups that consume a topic or have offsets in it."""
+        """Include groups that only have offsets in the topic."""
         topic = ExtFields(request.ext_fields).text("topic")
         groups = {*self._parts.consumers.groups_of(topic), *self._parts.offsets.groups_of(topic)}
         return success(request, {"groupList": sorted(groups)})
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the progress of a group in one topic, or in all topics where it has offsets."""
+        """Without a topic, use all topics where the group has offsets."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic", "")
         info = parts.consumers.group(group)
@@ -129,7 +127,7 @@ class GroupAdminProcessor:
         return success(request, {"consumeTps": given_per_second, "offsetTable": table})
 
     def reset_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Move a group to the messages stored at a given time. The group moves forwards only if `isForce` is set."""
+        """Move a group to the messages stored at a given time, forwards only if `isForce` is set."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, group = fields.text("topic"), fields.text("group")
         timestamp_ms, is_forced = fields.int64("timestamp"), fields.boolean("isForce", False)
@@ -153,7 +151,7 @@ class GroupAdminProcessor:
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
     def clone_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Copy the offsets of a group to another group, in one topic or in all topics."""
+        """Copy offsets to another group, in one topic or in all."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         source, target = fields.text("srcGroup"), fields.text("destGroup")
         refuse_if(parts.group_fault(target))
@@ -167,7 +165,7 @@ class GroupAdminProcessor:
         return success(request)
 
     def consumer_status(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Ask the members of a group for their offsets. The answer leaves out members that do not respond."""
+        """Ask the members of a group for their offsets. Members that do not respond are left out."""
         fields = ExtFields(request.ext_fields)
         topic, group, only = fields.text("topic"), fields.text("group"), java_trim(fields.text("clientAddr", ""))
         clients = {each.channel: each.client_id for each in self._group_with_members(group).clients.values()}
@@ -182,7 +180,7 @@ class GroupAdminProcessor:
         return success(request, {"consumerTable": table, "messageQueueTable": {}})
 
     def ask_consumer(self, request: RemotingCommand, _: Channel) -> RemotingCommand:
-        """Forward a request to the consumer that it names, and return the consumer's answer."""
+        """Forward a request to the consumer that it names."""
         fields = ExtFields(request.ext_fields)
         group, client_id = fields.text("consumerGroup"), fields.text("clientId")
         info = self._parts.consumers.group(group)

@@ -28,7 +28,7 @@ from ..versioned_table import DataVersion
 STANDARD_JSON_VERSION = 401
 """Version of V4_9_4, the first whose clients accept only quoted JSON keys."""
 TOPICS_MAX = 65_536
-"""Maximum number of topics of one registered broker."""
+"""Per registered broker."""
 _DISTANT_ADDRESS_CHARACTERS_MAX = 255
 
 
@@ -54,7 +54,7 @@ class NameServerProcessor:
         return success(request)
 
     def set_writeable(self, request: RemotingCommand, *, writeable: bool) -> int:
-        """Set or clear write permission in the routes of a broker. Return the number of its topics."""
+        """Return the number of the broker's topics."""
         name = ExtFields(request.ext_fields).text("brokerName")
         return self._name_server.set_writeable(name, writeable=writeable)
 

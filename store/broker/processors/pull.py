@@ -29,7 +29,7 @@ CLASS_FILTER_FLAG = 8
 MESSAGES_MAX = 1024
 """Per pull. RocketMQ's own clients have the same limit."""
 HELD_CHARACTERS_MAX = 4096
-"""Maximum size of the fields of a held pull, because they stay in memory. A larger pull is answered at once."""
+"""The fields of a held pull stay in memory. A larger pull is answered at once."""
 _BROADCASTING = "BROADCASTING"
 _NS_PER_MS = 1_000_000
 
@@ -99,7 +99,7 @@ class PullMessageProcessor:
         if code is ResponseCode.PULL_OFFSET_MOVED:
             if parts.is_slave and not parts.store.config.offset_check_in_slave:
                 return _answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, group.broker_id, result)
-            self._store_moved_event(group_name, (topic, queue_id), offset, result)
+            self._store_offset_moved_event(group_name, (topic, queue_id), offset, result)
         return _answer(request, code, self._suggested_broker(result, group), result)
 
     def _due_ns(self, suspend_ms: int) -> int:
@@ -129,7 +129,7 @@ class PullMessageProcessor:
             text, kind = fields.text("subscription", ""), fields.text("expressionType", TAG)
             subscription = SubscriptionData(topic, text, kind, version, bool(sys_flag & CLASS_FILTER_FLAG))
         else:
-            subscription = self._registered(group, topic, version)
+            subscription = self._registered_subscription(group, topic, version)
         subscription.check()
         if subscription.is_tag:
             return subscription.filter()
@@ -137,8 +137,8 @@ class PullMessageProcessor:
         filters = self._parts.filters
         return subscription.filter(None if filters is None else filters.find(topic, group.group))
 
-    def _registered(self, group: SubscriptionGroupConfig, topic: str, version: int) -> SubscriptionData:
-        """Return the subscription from the group's last heartbeat. Refuses the pull if there is none."""
+    def _registered_subscription(self, group: SubscriptionGroupConfig, topic: str, version: int) -> SubscriptionData:
+        """Refuse the pull unless a heartbeat of the group has arrived."""
         info, name = self._parts.consumers.group(group.group), f"group {group.group!r}"
         unknown = ResponseCode.SUBSCRIPTION_NOT_EXIST
         if info is None:
@@ -168,8 +168,8 @@ class PullMessageProcessor:
         is_slow = result.suggest_pulling_from_slave
         return group.which_broker_when_consume_slowly if is_slow else group.broker_id
 
-    def _store_moved_event(self, group: str, queue: Queue, offset: int, result: GetMessageResult) -> None:
-        """Store an event about a pull whose offset was out of range. A failed put does not affect the answer."""
+    def _store_offset_moved_event(self, group: str, queue: Queue, offset: int, result: GetMessageResult) -> None:
+        """A failed put does not affect the answer."""
         topic, queue_id = queue
         event = {
             "consumerGroup": group,

@@ -41,7 +41,6 @@ class QueryMessageProcessor:
         return response_to(request, ResponseCode.SUCCESS, None, answer, b"".join(found.records))
 
     def view(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the message at a log offset."""
         offset = ExtFields(request.ext_fields).int64("offset")
         record = self._parts.store.look_message_by_offset(offset)
         if record is None:
@@ -59,7 +58,7 @@ class QueryMessageProcessor:
         return success(request, offset=self._parts.offset_by_time(*queue, timestamp_ms))
 
     def earliest_time(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the store time of the first message of a queue, or -1."""
+        """Return -1 without a message."""
         queue = _queue(request)
         return success(request, timestamp=self._parts.store_time(*queue, self._parts.min_offset(*queue)))
 

@@ -144,7 +144,7 @@ class SendMessageProcessor:
         return self._parts.store.begin_put(batch, late.notify)
 
     def _retry_or_dead_letter(self, request: RemotingCommand, send: SendRequest, message: Message) -> Message:
-        """Return the message unchanged, or readdressed to the dead letter topic after too many retries."""
+        """Readdress the message to the dead letter topic after too many retries."""
         group = send.topic.removeprefix(RETRY_GROUP_PREFIX)
         most = self._parts.group(group).retry_max_times
         if request.version >= MAX_RECONSUME_TIMES_VERSION and send.max_reconsume_times != NO_LIMIT:
@@ -169,7 +169,6 @@ class SendMessageProcessor:
         return response_to(request, PUT_CODES[result.status], put_remark(result.status), fields)
 
     def send_back(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
-        """Store a message again, so that its consumer group retries it later."""
         self._checks.check_writeable()
         if not self._parts.config.broker_permission & PERM_WRITE:
             raise RequestRefusedError("this broker may not be sent to", ResponseCode.NO_PERMISSION)
@@ -214,7 +213,7 @@ class SendMessageProcessor:
         return topic
 
     def _retry_message(self, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
-        """Convert a record to a message for another topic. Delay level 0 means no delay."""
+        """Delay level 0 means no delay."""
         assert level >= 0, level
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         properties = decode_properties(text)
@@ -265,7 +264,7 @@ class SendMessageProcessor:
     def _reply(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> RemotingCommand:
         topic = self._checks.topic(send)
         properties = decode_properties(send.properties)
-        refused = self._push(request, send, properties, channel)
+        refused = self._push_reply(request, send, properties, channel)
         message = self._checks.message(send, topic, request.body, channel)
         put = self._put_reply(message, properties) if self._parts.config.store_reply_message_enable else None
         refuse_if(refused)
@@ -274,7 +273,7 @@ class SendMessageProcessor:
         return success(request, msgId=put.message_id, queueId=message.queue_id, queueOffset=put.queue_offset)
 
     def _put_reply(self, message: Message, properties: dict[str, str]) -> AppendMessageResult | None:
-        """Return the position of the reply, or None on failure."""
+        """Return None on failure."""
         properties.pop(PROPERTY_WAIT, None)
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
         message.properties = rebuild_properties(properties)
@@ -283,10 +282,10 @@ class SendMessageProcessor:
         except (StoreError, OSError):
             return None  # the producer has already received the reply
 
-    def _push(
+    def _push_reply(
         self, request: RemotingCommand, send: SendRequest, properties: dict[str, str], channel: Channel
     ) -> str | None:
-        """Push a reply to the waiting producer. Return an error text, or None on success."""
+        """Return an error text, or None on success."""
         client_id = properties.get(REPLY_TO_CLIENT, "")
         producer = self._parts.producers.find_channel(client_id)
         if producer is None:
