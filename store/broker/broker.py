@@ -69,8 +69,7 @@ class Broker(BrokerParts):
         """Load all files and recover the store.
 
         Raises StoreLockedError if another process uses the directory, CorruptFileError for an unreadable file, and
-        OSError if
-        the disk fails. After an exception the directory lock is released.
+        OSError if the disk fails. After an exception the directory lock is released.
         """
         self.store.load()
         report = self.own_store.last_recovery

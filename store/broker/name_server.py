@@ -102,8 +102,7 @@ class NameServer:
         """Set or clear write permission in the routes of a broker. Return the number of its topics.
 
         Producers see the change in their next route query. It ends when it is reverted, when the last broker of that
-        name is
-        removed, or when this name server stops.
+        name is removed, or when this name server stops.
         """
         with self._lock:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}

@@ -83,8 +83,7 @@ class RemotingClient:
         """Send a request with a new opaque. Return the response, whatever its code is.
 
         Raises TimeoutError if the response is late; the server may execute the request nevertheless. Raises
-        ConnectionError,
-        or another OSError while connecting, if no response can arrive.
+        ConnectionError, or another OSError while connecting, if no response can arrive.
         """
         return self.begin(command, timeout_ms).wait(timeout_ms)
 

@@ -1,7 +1,7 @@
 """Routing: the processor and the task pool of each request code.
 
-The server transports frames, and the processors interpret them. Channel and Processor are the interface between both.
-A processor runs in a task of its pool and may block. A send that waits for an fsync or a slave blocks no task, because
+The server transports frames, and the processors interpret them. Channel and Processor are the interface between both. A
+processor runs in a task of its pool and may block. A send that waits for an fsync or a slave blocks no task, because
 its processor returns a `LateResponse`. Blocked requests delay only requests of their kind, because each kind has its
 own pool.
 Source: RocketMQ BrokerController.registerProcessor.

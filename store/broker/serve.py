@@ -74,10 +74,8 @@ class ServedBroker:
         """Listen, recover the store, and answer requests.
 
         If an address of `optional` cannot be bound, the failure is only logged. Raises OSError if another address
-        cannot be
-        bound or the disk fails, StoreLockedError if the directory is in use, and CorruptFileError if it is not a store.
-        After
-        an exception all parts are stopped.
+        cannot be bound or the disk fails, StoreLockedError if the directory is in use, and CorruptFileError if it is
+        not a store. After an exception all parts are stopped.
         """
         try:
             self.addresses = self.server.listen(addresses)
@@ -134,8 +132,7 @@ class ServedBroker:
         """Log each service that fails. End the process if clients depend on the failed service.
 
         They depend on access control, which revokes accounts after a change of its file; on held pulls; and on
-        registrations,
-        through which clients find the broker.
+        registrations, through which clients find the broker.
         """
         flags = broker.own_store.flags
         over = "messages are refused until a restart"

@@ -93,8 +93,7 @@ class RemotingServer:
         """`check` raises AccessDeniedError for a request that is not allowed; None allows all requests.
 
         A separate task calls `on_channel_closed` once for each ended connection. The poller task calls `on_response`
-        with each
-        response of a client; it must return False if no request waits for the response.
+        with each response of a client; it must return False if no request waits for the response.
         """
         self._on_response = on_response
         self._routes = routes
@@ -110,8 +109,7 @@ class RemotingServer:
         """Stop receiving, answer pending requests, and close all connections. Return False on a timeout.
 
         Requests that are running after the timeout get no answer. The call still waits for them: they must not write to
-        the
-        store's directory after another process has locked it.
+        the store's directory after another process has locked it.
         """
         self.connections.drain()
         for pool in self._pools.values():

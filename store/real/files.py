@@ -195,8 +195,7 @@ class RealFiles:
         """Map a file: open or create it, then extend it with zeros to size_bytes if it is shorter.
 
         The extension is allocated, so that a full disk raises OSError here instead of SIGBUS at a later store. After
-        this
-        error the file has its old size, 0 if it is new.
+        this error the file has its old size, 0 if it is new.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:
@@ -257,10 +256,8 @@ class RealFiles:
         """Create path if needed and lock it. Raises BlockingIOError if another process or instance has the lock.
 
         Locks bytes [0, 1), as RocketMQ does with Java's FileLock, so that the two exclude each other. Unlike Java's
-        lock, this
-        lock belongs to its descriptor (F_OFD_SETLK). So it excludes a second instance in this process too, and remains
-        when
-        write() or read() opens and closes the file again.
+        lock, this lock belongs to its descriptor (F_OFD_SETLK). So it excludes a second instance in this process too,
+        and remains when write() or read() opens and closes the file again.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:

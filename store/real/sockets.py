@@ -58,8 +58,7 @@ def grow_descriptor_table(count: int) -> None:
     """Make the kernel enlarge the process's descriptor table to count entries.
 
     Otherwise the kernel doubles the table as connections arrive. In a process with threads, each `accept` that doubles
-    it
-    waits until no processor uses the old table: up to 120 ms on two busy processors.
+    it waits until no processor uses the old table: up to 120 ms on two busy processors.
     """
     assert count > 0, count
     with open(os.devnull, "rb") as lowest:

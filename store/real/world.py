@@ -42,10 +42,8 @@ class ThreadCell:
     """An integer in an attribute.
 
     A lock serialises add() and compare_and_set(). set(), the most frequent change, uses no lock, which would make it
-    five
-    times as expensive. Under the interpreter lock no thread switch is possible between the read and the write of the
-    other
-    two.
+    five times as expensive. Under the interpreter lock no thread switch is possible between the read and the write of
+    the other two.
     """
 
     __slots__ = ("_lock", "_value")
@@ -77,9 +75,8 @@ class ThreadLock:
     """A mutex. One waiter at a time polls the lock; all other waiters sleep.
 
     If all waiters slept, a sleeping thread would get the lock while another thread runs. The running thread would then
-    find
-    the lock taken and sleep. So each use of the lock would switch threads, which takes longer than most locks are held.
-    With a polling waiter, the holder continues until its time slice ends.
+    find the lock taken and sleep. So each use of the lock would switch threads, which takes longer than most locks are
+    held. With a polling waiter, the holder continues until its time slice ends.
     """
 
     __slots__ = ("_mutex", "_next")

@@ -113,8 +113,7 @@ def inspect_directory(
     """Open the store at root, an absolute path, in a world that keeps changes in memory (`overlay_world`).
 
     open_files returns the files before recovery, to check the part that recovery truncated; without it, that part
-    counts
-    as damage. Raises OSError for unreadable files.
+    counts as damage. Raises OSError for unreadable files.
     """
     found = Inspection(root)
     try:

@@ -62,8 +62,7 @@ def rebuild_with(
 
     now: the local time, for names of index files. Raises FileExistsError if target is not empty, UnsoundStoreError or
     CorruptFileError if only the local command can rebuild the store, OSError if a file operation fails. An error
-    removes
-    the new files.
+    removes the new files.
     """
     _, root = open_place(source)
     files = files_at(source)
@@ -304,8 +303,8 @@ def _is_gap(expected: int, run: QueueStretch, following: int | None) -> bool:
     """Return whether recovery accepts an unexpected first queue offset of a run as the end of a gap.
 
     No old entry may contradict the gap (`QueueReplay`). Recovery then accepts it in three cases: the next run, whose
-    first
-    offset is `following`, starts with the next offset; there is no next run; or another gap precedes the next run.
+    first offset is `following`, starts with the next offset; there is no next run; or another gap precedes the next
+    run.
     """
     if not 0 < run.first - expected <= GAP_ENTRIES_MAX:
         return False

@@ -77,8 +77,7 @@ class FollowedLog:
         """Return the end of the log, and the lag of the last planned part.
 
         lag_ms is the difference between the store times of the last record in the log and in the part. It is absent if
-        a time
-        is unknown.
+        a time is unknown.
         """
         end, stored_ms = self._log_end.look(LogWalk(self.directory))
         lag = {"to": end}

@@ -2,9 +2,8 @@
 
 The header of an index file gives the first and the last record whose keys are in the file. The log outside of these
 parts is always read. So is the record of each file's last entry, because the file may lack some of its keys. In a
-covered part only those records are read to which entries with the key's hash point. Each read starts at a record
-before them that has an entry in its queue, so it reports the same damage as a full read. Then topic and key are
-compared.
+covered part only those records are read to which entries with the key's hash point. Each read starts at a record before
+them that has an entry in its queue, so it reports the same damage as a full read. Then topic and key are compared.
 
 An index file is trusted if it is consistent (`index_lookup`), and if the records of its first, its last and the
 matching entries exist and have keys with these hashes. These records do not exist if recovery has truncated the log

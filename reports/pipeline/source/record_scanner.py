@@ -25,8 +25,7 @@ class RecordScanner:
         """Return the starts of the next records, the position after the last, and the error that ended the scan.
 
         A scan returns about ROWS_MAX records at most, which all start before `stop`. A record that extends past the
-        view is an
-        error only if it is the first. base_offset: log offset of the view's first byte.
+        view is an error only if it is the first. base_offset: log offset of the view's first byte.
         """
         found, rows, error = list[Array](), 0, None
         while at < stop and rows < ROWS_MAX and error is None:

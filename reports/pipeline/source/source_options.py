@@ -98,8 +98,7 @@ class SourceOptions:
         """Return the options of the user, without those that Spark adds.
 
         For a table made by CREATE TABLE, Spark adds properties of the table. The options of the user then have the
-        prefix
-        `option.`, and `location` is the path.
+        prefix `option.`, and `location` is the path.
         """
         if "provider" not in options:
             return dict(options)

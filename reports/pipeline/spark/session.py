@@ -110,10 +110,8 @@ def session(
     """Yield a session on a master, and stop it afterwards.
 
     config overrides the settings of this module. ship: paths or URIs of code for executors; the module docstring lists
-    the
-    kinds. computes_little: whether Java only transports rows, so that a quick start of a local session matters more
-    than
-    speed.
+    the kinds. computes_little: whether Java only transports rows, so that a quick start of a local session matters more
+    than speed.
 
     Raises NoJavaError if no suitable Java exists, CargoError if a part cannot be shipped.
     """
@@ -167,8 +165,7 @@ def _environment(master: str, python: str | None) -> Iterator[None]:
     """Set the environment variables for Java and Python during the block.
 
     Except for JAVA_HOME, values of the user are kept. python: the Python of executors; None for this process's Python,
-    or
-    on a cluster for Spark's choice.
+    or on a cluster for Spark's choice.
     """
     ours = {"PYSPARK_DRIVER_PYTHON": sys.executable}
     if is_on_this_machine(master):

@@ -120,8 +120,7 @@ class BrokerAdminProcessor:
         """Remove queues without messages in the log, even if their topic exists.
 
         CLEAN_UNUSED_TOPIC has the same effect. Queues of a removed topic remain while the log has messages of them.
-        Otherwise
-        a new topic of the same name would use their offsets a second time.
+        Otherwise a new topic of the same name would use their offsets a second time.
         """
         self._parts.store.clean_expired_consumer_queue()
         return success(request)
