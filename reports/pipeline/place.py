@@ -6,7 +6,7 @@ A file written through `whole_file` appears complete or not at all:
                     when the call returns
     object stores   one call uploads all bytes, then the object appears. A rename would copy the object, and a stream
                     closed by an error would leave half an object
-    HDFS            the file is closed, then renamed over the target atomically. Its durability depends on HDFS
+    HDFS            the file is closed, then renamed over the target atomically. The file's durability depends on HDFS
 """
 
 import re

@@ -1,7 +1,7 @@
 """Requests and responses: RocketMQ's codes, field parsing and response building.
 
-All fields are strings. A missing or invalid field refuses the request with SYSTEM_ERROR and a remark with its name, the
-expected and the found value. Unknown fields are ignored, because newer clients send more fields.
+All fields are strings. A request with a missing or invalid field is refused with SYSTEM_ERROR. The remark has the
+field's name, the expected and the found value. Unknown fields are ignored, because newer clients send more fields.
 Source: RocketMQ RequestCode, ResponseCode, RemotingSysResponseCode, RemotingCommand.decodeCommandCustomHeader and
 createResponseCommand, NettyRemotingAbstract.processRequestCommand.
 """

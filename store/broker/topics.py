@@ -84,7 +84,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
     def create_by_example(self, topic: str, example: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig | None:
         """Create a missing topic from a template, or return None if the template does not allow that.
 
-        The producer requests `queue_nums` queues. 1 and the template's number are the limits.
+        The producer requests `queue_nums` queues. The topic gets at least 1 and at most the template's number.
         """
         known = self.get(topic)
         like = self.get(example)

@@ -103,7 +103,7 @@ class TlsStream:
                     self.flush(carrier)
                     return
         except ssl.SSLError as error:
-            raise self._alert_and_error(carrier, error) from error
+            raise self._error_after_alert(carrier, error) from error
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
         pieces: list[bytes] = []
@@ -127,10 +127,10 @@ class TlsStream:
                 self._may_hold = True  # the session may have more decrypted bytes
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError) as end:
             if not pieces and self._session.version() is None:
-                raise self._alert_and_error(carrier, end) from end
+                raise self._error_after_alert(carrier, end) from end
         except ssl.SSLError as error:
             if not pieces:
-                raise self._alert_and_error(carrier, error) from error
+                raise self._error_after_alert(carrier, error) from error
         return b"".join(pieces)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
@@ -173,9 +173,9 @@ class TlsStream:
                 self.flush(carrier)
                 self._feed_session(carrier)
             except ssl.SSLError as error:
-                raise self._alert_and_error(carrier, error) from error
+                raise self._error_after_alert(carrier, error) from error
 
-    def _alert_and_error(self, carrier: socket.socket, error: ssl.SSLError) -> ConnectionError:
+    def _error_after_alert(self, carrier: socket.socket, error: ssl.SSLError) -> ConnectionError:
         """Send the TLS alert, if any, and return the error to raise."""
         with suppress(OSError):
             self.flush(carrier)

@@ -7,8 +7,8 @@ source is changed.
 The store's own recovery builds the new directory. It skips damage in the part of the log covered by a clean exit (no
 `abort` marker in the source) or the checkpoint, and ends the log at damage elsewhere. The new directory has an `abort`
 file until everything in it is durable. The new checkpoint has the recovered times; times of the old checkpoint after
-the last record are damage. If the start of the log has expired, blank entries fill the file of a queue's first
-remaining message before that message.
+the last record are damage. If the start of the log has expired, a queue begins with its first remaining message, and
+blank entries fill its file before that message.
 
 JSON contract, `tornlog-rebuild/1`:
 

@@ -28,7 +28,7 @@ def files_at(place: str) -> Files:
 
 
 @contextmanager
-def _errors_name(path: str) -> Iterator[None]:
+def _errors_with_path(path: str) -> Iterator[None]:
     """Add the path to each OSError in the block, and an error number if the error has none."""
     try:
         yield
@@ -43,7 +43,7 @@ class PlaceFiles:
         self._system = system
 
     def status(self, path: str) -> RealFileStatus | None:
-        with _errors_name(path):
+        with _errors_with_path(path):
             found = self._system.get_file_info(path)
         if found.type == fs.FileType.NotFound:
             return None
@@ -51,7 +51,7 @@ class PlaceFiles:
         return RealFileStatus(found.size or 0, (found.mtime_ns or 0) // 1_000_000, is_directory)
 
     def list_directory(self, path: str) -> list[str]:
-        with _errors_name(path):
+        with _errors_with_path(path):
             return sorted(found.base_name for found in self._system.get_file_info(fs.FileSelector(path)))
 
     def map(self, path: str, size_bytes: int) -> MappedFile:
@@ -59,7 +59,7 @@ class PlaceFiles:
         return PlaceFile(self._system, path, size_bytes)
 
     def read(self, path: str) -> bytes:
-        with _errors_name(path), self._system.open_input_file(path) as stream:
+        with _errors_with_path(path), self._system.open_input_file(path) as stream:
             content: bytes = stream.read()
         return content
 
@@ -88,13 +88,13 @@ class PlaceFile:
             return self._copy.view(start, end)
         if start == end:
             return memoryview(b"")
-        with _errors_name(self.path), self._system.open_input_file(self.path) as stream:
+        with _errors_with_path(self.path), self._system.open_input_file(self.path) as stream:
             raw: bytes = stream.read_at(end - start, start)
         return memoryview(raw.ljust(end - start, b"\0"))
 
     def _copied(self) -> MappedFile:
         with NamedTemporaryFile(prefix="tornlog-") as copy:
-            with _errors_name(self.path), self._system.open_input_stream(self.path) as stream:
+            with _errors_with_path(self.path), self._system.open_input_stream(self.path) as stream:
                 while piece := stream.read(_PIECE_BYTES):
                     copy.write(piece)
             copy.flush()

@@ -136,7 +136,7 @@ class SegmentCopy:
                 stream.write(scan.keys)
 
     def _copy(self, segment: RawSegment, end: int, mtime_ms: int) -> None:
-        """Copy the bytes before `end`, then zeros: on this machine a hole."""
+        """Copy the bytes before `end`, then zeros, which are a hole on this machine."""
         system, path = self.to.open("commitlog", segment_name(segment.base_offset))
         with streamed_file(system, path) as stream:
             for at in range(0, segment.size_bytes, _PIECE_BYTES):

@@ -1,7 +1,7 @@
 """Consume queue as an array: finds entries by number, or by log offset with a binary search.
 
 Entries are in log order, so a few small reads find the first one after a log offset. In a damaged queue the search may
-miss entries, but returns no wrong ones.
+miss entries, but every returned entry is in a file of the queue.
 """
 
 from bisect import bisect_left, bisect_right

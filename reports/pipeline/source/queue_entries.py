@@ -1,6 +1,6 @@
 """The table `queue_entries`: consume queues, one row per entry up to the last nonzero one.
 
-`comments` has the meaning of each column. Conditions on topic, queue_id and queue_offset also exclude files.
+`comments` has the meaning of each column. Conditions on topic, queue_id and queue_offset exclude whole files.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """Queue entries in a stream: computes the entries that dispatch makes for each record.
 
-The rows are in log order and have the columns of the table `queue_entries`. Each entry appears once, maybe before the
-queue file has it; blank entries do not appear. `file` and `position` are the place of the record in its segment.
+The rows are in log order and have the columns of the table `queue_entries`. Each entry appears once, possibly before
+the queue file has it; blank entries do not appear. `file` and `position` are the place of the record in its segment.
 `tags_code` is computed from the record, even if the queue stores the address of an extension instead. Queues named by
 INNER_MULTI_DISPATCH that start with %LMQ% have the queue id 0, as with `enableLmq`. Dispatch does not check body
 checksums, so a record with a corrupt body has entries and a `damage`.

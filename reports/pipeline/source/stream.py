@@ -76,7 +76,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limits = self._limits(limit)
         ends = dict[str, _Offset]()
         for waiting, store in _with_stores_left(self._stores_by_backlog(begins, limits)):
-            with _errors_name(store):
+            with _errors_with_store(store):
                 part = self._logs[store].plan(begins[store], limits.share_of(waiting))
             ends[store] = part.offset
             limits = limits.less(part.rows, part.size_bytes)
@@ -159,7 +159,7 @@ def _with_stores_left(stores: list[str]) -> Iterator[tuple[int, str]]:
 
 
 @contextmanager
-def _errors_name(store: str) -> Iterator[None]:
+def _errors_with_store(store: str) -> Iterator[None]:
     try:
         yield
     except (ExpiredError, LogCutError) as error:

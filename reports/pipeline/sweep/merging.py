@@ -4,8 +4,8 @@
     2. the merged file is read again, to check every page checksum, and that it has every seed once and in order
     3. the row files of the merged blocks are deleted
 
-Every row is read exactly once, also after an interrupted merge: before step 1 is done from the files of the blocks,
-afterwards from the merged file. The file names alone determine which files to read. So merging needs no lock, no list
+Every row is read exactly once, also after an interrupted merge: until step 1 is done from the files of the blocks, then
+from the merged file. The file names alone determine which files to read. So merging needs no lock, no list
 of files and no rename, and works on POSIX, HDFS and object stores. The next call continues the merge.
 """
 
