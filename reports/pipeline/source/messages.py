@@ -1,7 +1,7 @@
 """The table `messages`: the log, one row per record and one per damaged place.
 
 `comments` has the meaning of each column. A row for a corrupt body has all columns. A row for other damage has only
-file and position. A row of damage satisfies no condition. The columns tags_code, key_hashes and light_places are derived, and
+file and position. A row of damage satisfies no condition. The derived columns tags_code, key_hashes and light_places
 exist only if the option `columns` names them.
 
 Conditions on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are applied before
