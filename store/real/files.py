@@ -88,9 +88,7 @@ class RealFile(_Descriptor):
 
 
 def _extend(descriptor: int, size_bytes: int) -> None:
-    """Allocate zeros up to size_bytes in a shorter file. After an error, such as a full disk, the file has its old
-    size.
-    """
+    """Allocate zeros up to size_bytes in a shorter file. After an error the file has its old size."""
     found_bytes = os.fstat(descriptor).st_size
     if found_bytes >= size_bytes:
         return

@@ -106,7 +106,7 @@ class SocketPoller:
         self._hosts: dict[str, _Host] = {}
         """Hosts with a watched connection, by name."""
         self._crowds: dict[int, select.epoll] = {}
-        """By the descriptor of the crowd's epoll."""
+        """Epolls of crowds, by descriptor."""
         self._number = 0
         self._is_woken = False
         self._is_closed = False
@@ -197,7 +197,7 @@ class SocketPoller:
         return entry.receives and bool(events & ~EPOLLOUT), entry.sends and sends
 
     def _find_ready_without_event(self) -> dict[_Watched, int]:
-        """Drop entries that are no longer ready."""
+        """Also drop entries that are no longer ready."""
         with self._lock:
             self._hidden = {what: entry for what, entry in self._hidden.items() if entry.is_ready_without_event}
             found = {}
@@ -332,7 +332,7 @@ class RealNetwork:
         return SocketListener(address, self._make_stream, self._options)
 
     def connect(self, address: str, timeout_ms: int) -> SocketConnection:
-        """Include the TLS handshake. Raises TimeoutError or another OSError, that of the last address tried.
+        """Connect, including the TLS handshake. Raises TimeoutError or another OSError, that of the last address tried.
 
         The look-up of a host name may take longer than the timeout.
         """

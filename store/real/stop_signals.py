@@ -27,7 +27,7 @@ class StopSignals:
         """Whether a thread reads the pipe. This thread then closes the read end."""
         os.set_blocking(self._writer, False)
         self._before_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        # the byte in the pipe is enough
+        # empty handlers: the byte in the pipe is enough
         self._before = {each: signal.signal(each, lambda number, frame: None) for each in _SIGNALS}
         return self
 

@@ -44,7 +44,8 @@ _EXT_BYTES_MIN = 64
 def index_geometry(files: Files, config: StoreConfig, slots: int | None, entries: int | None) -> tuple[int, int]:
     """Return the numbers of slots and entries of the index.
 
-    None: derived from the oldest possible index file, else from config. Raises OSError for an unreadable file.
+    An unknown number is derived from the oldest possible index file, else it is that of config. Raises OSError for an
+    unreadable file.
     """
     if slots is None or entries is None:
         for path, size_bytes in _index_files(files, config.index_directory):

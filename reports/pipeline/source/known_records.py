@@ -54,7 +54,7 @@ class KnownRecords(NamedTuple):
     """Log offset of the first record."""
     last: int = 0
     digest: bytes = b""
-    """Of the last record's head."""
+    """Digest of the last record's head."""
     latest_ms: int = 0
     """The latest store time of the known records."""
     marks: bytes = b""

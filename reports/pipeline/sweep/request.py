@@ -49,7 +49,7 @@ class SeedSpan:
 
     @classmethod
     def of_file(cls, name: str) -> "SeedSpan | None":
-        """None for any other name."""
+        """Return None for any other name."""
         found = _FILE.fullmatch(name)
         return None if found is None else cls(found[1], int(found[2]), int(found[3]))
 
