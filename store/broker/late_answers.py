@@ -38,7 +38,8 @@ class LateAnswers(Service):
         self._lock = world.tasks.lock(self.name)
         self._waiting: dict[int, tuple[PooledRequest, LateResponse]] = {}
         """Pending requests by number. Only the task of this service removes entries."""
-        self._next_number = 0
+        self._count = 0
+        """Number of the next request."""
         self._notified: list[int] = []
         self._due: list[tuple[int, int]] = []
         """Heap of deadlines and request numbers. It may still contain answered requests."""
@@ -52,8 +53,8 @@ class LateAnswers(Service):
     def add(self, request: PooledRequest, late: LateResponse) -> None:
         due_ns = late.due_ns(self.world.clock.monotonic_ns())
         with self._lock:
-            number = self._next_number
-            self._next_number += 1
+            number = self._count
+            self._count += 1
             waiting = self._waiting
             assert number not in waiting, number
             waiting[number] = request, late
