@@ -191,7 +191,7 @@ class RequestPool:
 
     def _work(self) -> None:
         request: PooledRequest | None = None
-        while (request := self._finish_and_await_next(request)) is not None:
+        while (request := self._take(request)) is not None:
             now_ns = self._world.clock.monotonic_ns()
             wait_ms_max = self.limits.wait_ms_max
             if wait_ms_max is not None and now_ns - request.arrived_ns >= wait_ms_max * 1_000_000:
@@ -199,7 +199,7 @@ class RequestPool:
             else:
                 self._handle(request)
 
-    def _finish_and_await_next(self, done: PooledRequest | None) -> PooledRequest | None:
+    def _take(self, done: PooledRequest | None) -> PooledRequest | None:
         """Return None after the end of the pool."""
         if done is not None:
             with self._lock:
