@@ -1,7 +1,6 @@
 """Disk models: the crash losses and the faults of each kind of disk.
 
-A scenario names the disk models on which it may run, and each seed draws one of them. `scenarios.oracle.guarantees`
-lists the guarantees on each model.
+Each seed draws one of its scenario's disk models. `scenarios.oracle.guarantees` lists the guarantees on each model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ class DiskModel:
     name: str
     meaning: str
     crashes: Sequence[str]
-    """The crash profiles that may end a life, by their names in `PROFILES`. A repeated name is drawn more often."""
+    """Names in `PROFILES` of the crashes that may end a life. A repeated name is drawn more often."""
     faults: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
     """Faults during operation: fields of FaultPlan, each with the values to draw from."""
     rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)

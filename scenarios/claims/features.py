@@ -1,8 +1,7 @@
 """Features: the optional parts of a plan, one spec class for each.
 
-The fields of a spec class are knobs. A knob defines its default options, its plain value and its lower bound. Ranges,
-drawing, parsing, shrinking and the limits of sessions use these definitions. So a new knob needs one field here and the
-code that uses its value.
+The fields of a spec class are knobs. Ranges, drawing, parsing, shrinking and the limits of sessions use the definition
+of a knob. A new knob needs one field here and the code that uses its value.
 
 Sizes are in bytes, times in ms of virtual time. A chance is a probability per message unless its docstring names
 another unit.
@@ -22,13 +21,13 @@ class Knob:
     options: Sequence[Any]
     """Values to draw from if the scenario does not narrow them. The first value is the default."""
     plain: Any = None
-    """The value in the simplest plan. Shrinking tries it. None: shrinking does not change the knob."""
+    """The value in the simplest plan, which shrinking tries. None: shrinking does not change the knob."""
     least: int | None = None
     """The lowest value that shrinking tries; None: shrinking does not lower it."""
     weight: int = 0
     """How much the feature adds to a run. Shrinking tries knobs with a greater weight first."""
     in_sessions: bool = True
-    """Whether a session supports the knob. A session runs one step at a time."""
+    """Whether a session, which runs one step at a time, supports the knob."""
 
 
 def knob(*options: Any, plain: Any = None, least: int | None = None, weight: int = 0, in_sessions: bool = True) -> Any:
@@ -130,7 +129,6 @@ class ConsumingPlan:
 
     filtered: bool = knob(False, plain=False)
     commits_offsets: bool = knob(False, plain=False, in_sessions=False)
-    """Whether consumers commit their offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +136,8 @@ class RetentionPlan:
     """Deletions during traffic."""
 
     deletes_segments: bool = knob(False, plain=False, weight=2, in_sessions=False)
-    """Whether old log segments are deleted."""
     deletes_queues: bool = knob(False)
-    """Whether queues without messages are deleted too, concurrently with puts and pulls. Needs deletes_segments."""
+    """Whether empty queues are deleted too, concurrently with puts and pulls. Needs deletes_segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +155,9 @@ class DirectoryPlan:
     """The directories of a single store. They do not exist on the disk at first."""
 
     root: str = knob("/store", plain="/store")
-    """The configured root directory. A relative path starts at the working directory."""
+    """A relative path starts at the working directory."""
     log_directories: int = knob(1, plain=1)
-    """The number of log directories. If there are several, each is outside the root in a new parent directory."""
+    """If there are several, each is outside the root in a new parent directory."""
     killed_in_creation: bool = knob(False, plain=False)
     """Whether an earlier process was killed while it created the root."""
 
@@ -170,13 +167,12 @@ class ClusterPlan:
     """The machines of a cluster. By default there is a single store."""
 
     slaves: int = knob(0, plain=1, weight=4)
-    """The number of slaves. 0: no slave and no network."""
+    """0: no slave and no network."""
     sync_master: bool = knob(False, plain=False)
     """Whether puts wait for a slave."""
     slave_sync_flush: bool = knob(False, plain=False, weight=1)
     """Whether slaves use sync flush, so that a slave reports only offsets that are durable on its disk."""
     slave_timeout_ms: int = knob(3000)
-    """How long a put waits for a slave."""
     transfer_batch_bytes: int = knob(32_768, plain=32_768, weight=2)
     """The maximum number of log bytes in a replication frame."""
     flipped_bit_chance: float = knob(0.0)
@@ -196,12 +192,12 @@ class BrokerPlan:
     sends_max: int = knob(3, plain=1, weight=2)
     """How many times a producer sends a message before it gives up."""
     suspend_ms: int = knob(5_000)
-    """How long the broker holds a pull that finds no message."""
+    """How long the broker delays the answer to a pull that finds no message."""
     pull_messages_max: int = knob(8, plain=32)
     commits_with_pulls: bool = knob(True, plain=True, weight=1)
     """Whether consumers commit an offset with the next pull instead of in a separate request."""
     consumer_restart_chance: float = knob(0.0, plain=0.0, weight=4)
-    """The probability, per consumer and life of the broker, that the consumer restarts from its committed offsets."""
+    """Per consumer and life of the broker. The consumer restarts from its committed offsets."""
     send_back_chance: float = knob(0.0, plain=0.0, weight=3)
     """The probability that a consumer sends a delivered message back for a later retry."""
     client_death_chance: float = knob(0.0, plain=0.0, weight=4)

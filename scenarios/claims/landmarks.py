@@ -1,6 +1,6 @@
 """Landmarks: timeouts and intervals of the store that delays must exceed.
 
-Each landmark is a constant or a setting of the store. A run counts the landmarks that its plan enables.
+A run counts the landmarks that its plan enables.
 """
 
 from dataclasses import fields
@@ -32,7 +32,7 @@ _FLUSHING, _REPLICATION, _RETENTION = map(_settings, (_OF_FLUSHING, _OF_REPLICAT
 
 
 def landmarks_ms(plan: Plan) -> tuple[int, ...]:
-    """Return the enabled durations of a plan's store in ms, ascending."""
+    """Return the enabled landmarks of a plan, ascending."""
     found, settings = {*_ALWAYS}, [*_FLUSHING]
     if plan.memory.warm_files:
         found.add(UNLOCK_AFTER_MS)

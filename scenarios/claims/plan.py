@@ -16,7 +16,7 @@ from .features import Knob, knob, knobs_of
 
 
 class LifeEnding(StrEnum):
-    """How a life of a store ends."""
+    """How a life of a store ends. The store's files are changed after the stop, not during it."""
 
     CRASH_IN_LOAD = "crash in load"
     CRASH_IN_TRAFFIC = "crash in traffic"
@@ -28,23 +28,23 @@ class LifeEnding(StrEnum):
     STOP = "stop"
     STOP_IN_TRAFFIC = "stop in traffic"
     STOP_AND_DAMAGE = "stop and damage"
-    """After the stop, one sector of the log is lost."""
+    """One sector of the log is lost."""
     STOP_AND_DAMAGED_PROGRESS = "stop and damaged progress"
-    """After the stop, a sector of the committed consumer offsets is lost."""
+    """A sector of the committed consumer offsets is lost."""
     STOP_AND_DAMAGED_RECORD = "stop and damaged record"
-    """After the stop, a bit flips in a record that the next start considers durable. The queues may be lost too."""
+    """A bit flips in a record that the next start considers durable. The queues may be lost too."""
     STOP_AND_FLIPPED_NUMBER = "stop and flipped number"
-    """After the stop, a bit of a record's queueOffset flips."""
+    """A bit of a record's queueOffset flips."""
     STOP_AND_ODD_FILE = "stop and odd file"
-    """After the stop, a start is attempted with a segment of the wrong size."""
+    """A start is attempted with a segment of the wrong size."""
     STOP_AND_FULL_DISK = "stop and full disk"
-    """After the stop, queues and index are lost, and at the next start the disk has no space for their files."""
+    """Queues and index are lost, and at the next start the disk has no space for their files."""
     STOP_AND_MISSING_SEGMENT = "stop and missing segment"
-    """After the stop, a segment in the middle is lost, and the segments before it become old enough to expire."""
+    """A segment in the middle is lost, and the segments before it become old enough to expire."""
     STOP_AND_LARGER_QUEUE_FILES = "stop and larger queue files"
-    """After the stop, the setting for the size of queue files is doubled, if the existing file names allow this."""
+    """The setting for the size of queue files is doubled, if the existing file names allow this."""
     STOP_AND_STRAYS = "stop and strays"
-    """After the stop, foreign files appear, a queue's file is truncated or the checkpoint is damaged."""
+    """Foreign files appear, a queue's file is truncated or the checkpoint is damaged."""
 
     @property
     def is_stop(self) -> bool:
@@ -54,7 +54,7 @@ class LifeEnding(StrEnum):
 DAMAGING = frozenset(
     ending for ending in LifeEnding if " and " in ending.value or ending is LifeEnding.CRASH_ON_OLD_BLOCKS
 )
-"""Endings after which the store's files are changed while it is off."""
+"""Change the store's files while it is off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Plan:
     disk: str = knob(
         *("strict-posix",) * 2, "ext4-ordered", "ext4-data", "xfs", "btrfs", "process-kill", "nothing-lost"
     )
-    """The disk model, by its name in `DISK_MODELS`."""
+    """A name in `DISK_MODELS`."""
     index: features.IndexPlan = features.IndexPlan()
     memory: features.MemoryPlan = features.MemoryPlan()
     delay: features.DelayPlan = features.DelayPlan()
@@ -107,9 +107,9 @@ class Plan:
     consuming: features.ConsumingPlan = features.ConsumingPlan()
     retention: features.RetentionPlan = features.RetentionPlan()
     capacity_bytes: int = knob(0, plain=0, weight=2, in_sessions=False)
-    """The capacity of the disk during traffic. 0: unlimited."""
+    """During traffic. 0: unlimited."""
     policy: str = knob(*("random-walk",) * 6, *("pct",) * 3, *("pos",) * 3, "round-robin")
-    """The scheduling policy, by its name in `scenario.POLICIES`."""
+    """A name in `scenario.POLICIES`."""
     heals: bool = knob(True, False, plain=False, weight=5)
     """Whether the run checks liveness: all faults end, and the store must work again."""
     starved_steps_max: int = knob(0)
@@ -123,14 +123,14 @@ class Plan:
     errors_stop: bool = knob(True)
     """Whether disk errors of a liveness run stop when a life's users are done, so that the store must recover then."""
     faults: FaultPlan = FaultPlan()
-    """Disk faults. The creation of files fails only during traffic."""
+    """The creation of files fails only during traffic."""
     rot: RotPlan = RotPlan()
     disturbances: DisturbancePlan = DisturbancePlan()
     cluster: features.ClusterPlan = features.ClusterPlan()
     network: NetworkPlan = NetworkPlan()
     broker: features.BrokerPlan = features.BrokerPlan()
     policy_parameter: int
-    """The policy's parameter: mean stretch of the random walk, depth of PCT, quantum of round robin; 0 for POS."""
+    """Mean stretch of the random walk, depth of PCT, quantum of round robin; 0 for POS."""
     lives: tuple[Life, ...]
     left_out: tuple[str, ...] = ()
     """The names of messages that producers do not put."""
@@ -142,7 +142,7 @@ class Plan:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether the plan has only a single store. Exploration recovers each state of such a run directly."""
+        """Exploration recovers each state of a run with a single store directly."""
         return not self.cluster.slaves and not self.broker.serves
 
     def value(self, path: str) -> Any:
@@ -202,4 +202,4 @@ KNOBS: dict[str, Knob] = {
         [(f"{name}.{one}", each) for one, each in knobs_of(FEATURES[name])] if name in FEATURES else [(name, own)]
     )
 }
-"""Every knob, in the order of the plan: `topics` of the core, `delay.chance` of a feature."""
+"""In the order of the plan: `topics` of the core, `delay.chance` of a feature."""

@@ -1,6 +1,6 @@
 """Possible faults: the kinds of fault that some seed of given ranges can inject.
 
-If no seed can inject a fault, reports do not list that fault as missing coverage.
+Reports do not list the others as missing coverage.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
     FaultKind.FULL_AT_START: (LifeEnding.STOP_AND_FULL_DISK,),
     FaultKind.MISSING_SEGMENT: (LifeEnding.STOP_AND_MISSING_SEGMENT,),
 }
-"""Faults that belong to an ending of a life, with the endings that inject them."""
+"""The endings that inject each fault."""
 
 
 def possible_faults(ranges: Ranges) -> frozenset[str]:

@@ -1,7 +1,6 @@
 """Ranges: the options that plans are drawn from.
 
-A scenario narrows the ranges to its claim. Omitted features give the enabled ones more opportunities (swarm testing,
-Groce et al., ISSTA 2012).
+A scenario narrows the ranges to its claim.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +18,8 @@ _OF_LIVES: dict[str, Options] = {
     "lives": (1, 1, 2, 3),
     "messages_each": (3, 8, 16),
 }
-"""Options for lives: the endings, the number of lives, and the messages per producer in each."""
 _FEATURES_DRAWN_LAST = ("faults", "rot", "disturbances", "cluster", "network", "broker")
-"""Features that are drawn last. The knobs of each are drawn in the order of their names."""
+"""The knobs of each are drawn in the order of their names."""
 _DRAWN_FIRST = tuple(path for path in KNOBS if path.partition(".")[0] not in _FEATURES_DRAWN_LAST)
 _DRAWN_LAST = tuple(
     path for feature in _FEATURES_DRAWN_LAST for path in sorted(KNOBS) if path.startswith(f"{feature}.")
@@ -53,7 +51,7 @@ class Ranges:
     def __init__(self, **chosen: Options | Mapping[str, Options]) -> None:
         """Set options: `endings`, `lives`, `messages_each` and core knobs by name, those of a feature in a mapping.
 
-        ValueError if a name is unknown.
+        Raises ValueError for an unknown name.
         """
         self._chosen = _checked(chosen)
         self._optional: dict[str, dict[str, Options]] = {}
@@ -80,11 +78,10 @@ class Ranges:
     ) -> "Ranges":
         """Return ranges with optional groups.
 
-        A seed enables each group with the given probability, independently of the others.
-
-        The options have the form of the constructor's. If several active groups set the same knob, the last one wins.
+        A seed enables each group with the given probability, independently of the others. The options have the form of
+        the constructor's. If several active groups set the same knob, the last one wins.
         """
-        assert 0.0 < chance < 1.0, chance  # an option that every seed has is not optional
+        assert 0.0 < chance < 1.0, chance
         ranges = self.replace()
         ranges._optional |= {name: _checked(chosen) for name, chosen in optional.items()}
         ranges._chances |= dict.fromkeys(optional, chance)
@@ -104,7 +101,6 @@ class Ranges:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether every plan has a single store without slaves or broker."""
         return not any(self["cluster.slaves"]) and not self.has_brokers
 
     @property
@@ -114,9 +110,7 @@ class Ranges:
     def replace(self, **changes: Options | Mapping[str, Options] | None) -> "Ranges":
         """Return ranges with other options. None restores a knob's default options.
 
-        Other knobs of a feature do not change.
-
-        A changed knob is no longer optional.
+        Other knobs of a feature do not change. A changed knob is no longer optional.
         """
         kept = {
             path: options
@@ -198,7 +192,6 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
 
 
 def options_of_disk(model: DiskModel) -> dict[str, Options]:
-    """Return, by path, the options of the knobs that a disk model sets."""
     return dict(_paths({"faults": model.faults, "rot": model.rot}))
 
 

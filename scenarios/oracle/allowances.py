@@ -2,8 +2,8 @@
 
 `faults.kinds` lists what each fault excuses. A fault excuses the store only after it was injected. Pauses are the
 exception: they leave no record at the operation that they delay. An error excuses the operation that returned it, and
-refusals until that operation succeeds. It excuses the rest of a life only if the error is permanent in that life (see
-`cannot_pass`). Once errors stop, the store must reach the same final state as without them.
+refusals until that operation succeeds. Only a permanent error excuses the rest of a life (see `cannot_pass`). Once
+errors stop, the store must reach the same final state as without them.
 """
 
 from ...faults.disk.disk import Disk
@@ -22,27 +22,27 @@ _LASTING, _REVERTING = _excusing(Excuse.LASTING), _excusing(Excuse.REVERTED)
 
 
 def sync_errors(disk: Disk) -> int:
-    """Return how many syncs have failed. Data written before a failed sync may not be durable."""
+    """Data written before a failed sync may not be durable."""
     return _sum(disk, SYNC_ERRORS)
 
 
 def errors(disk: Disk) -> int:
-    """Return how many operations have failed for other reasons than lack of space."""
+    """Count failed operations, except those that failed for lack of space."""
     return _sum(disk, SYNC_ERRORS) + _sum(disk, OTHER_ERRORS)
 
 
 def wants_of_space(disk: Disk) -> int:
-    """Return how often a file could not be created or extended for lack of space."""
+    """Count attempts to create or extend a file that failed for lack of space."""
     return _sum(disk, WANTS_OF_SPACE)
 
 
 def delays(disk: Disk, plan: Plan) -> int:
-    """Return how many operations were slow by a fault, plus one if tasks may have been paused."""
+    """Count operations delayed by a fault, plus one if tasks may have been paused."""
     return _sum(disk, DELAYS) + may_disturb(plan)
 
 
 def must_recover(plan: Plan, disk: Disk) -> bool:
-    """Return whether a store must recover from its disk's errors within the life, after users are done."""
+    """Return whether the store must recover from disk errors without a restart, after users are done."""
     return plan.heals and plan.errors_stop and not cannot_pass(disk)
 
 
@@ -60,13 +60,13 @@ def cannot_pass(disk: Disk) -> bool:
     """Return whether a disk had an error that no store survives without a restart.
 
     A file system that shut down and a service that ended do not restart. Bytes that a failed sync dropped from the page
-    cache, or that cannot be read, are lost for this life.
+    cache, or that are unreadable, are lost for this life.
     """
     return disk.is_stopped or has_reverted(disk) or _sum(disk, _LASTING) > 0
 
 
 def has_reverted(disk: Disk, path: str | None = None) -> bool:
-    """Return whether a failed sync reverted data that readers had seen in the page cache, in one file or in any."""
+    """Return whether a failed sync reverted data that readers had seen in the page cache."""
     return any(damage.kind in _REVERTING and path in (None, damage.path) for damage in disk.damage)
 
 

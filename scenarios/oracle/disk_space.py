@@ -15,7 +15,7 @@ from .invariants import clean
 _TAKEN_BACK_PERCENT = 85
 _SEGMENTS_FREE = 2
 _PASS_NS_MAX = 5_000_000_000
-"""The limit for one retention pass, without pauses. A pass measures the disk only once."""
+"""The limit for one retention pass without pauses. A pass measures the disk only once."""
 
 
 class Filling(NamedTuple):
@@ -31,7 +31,6 @@ class Room:
     """The capacity of the disk in one life, at first unlimited."""
 
     def __init__(self, kernel: Kernel, disk: Disk, paused_ns: Callable[[int], int]) -> None:
-        """paused_ns: returns the total time of all pauses after a moment."""
         self._kernel = kernel
         self._disk = disk
         self._paused_ns = paused_ns
@@ -39,14 +38,12 @@ class Room:
 
     @property
     def is_short(self) -> bool:
-        """Return whether the capacity is limited."""
         return self._disk.capacity_bytes is not None
 
     def look(self, segment_bytes: int) -> Filling:
         """Return how full the disk has been since the last call.
 
-        A store acts on its own last measurement. Between two calls it may have removed a segment, found free space, and
-        created another segment.
+        A store acts on its own last measurement, after which it may have removed one segment and created another.
         """
         least_bytes, most_bytes = self._disk.take_used_extremes()
         assert least_bytes <= most_bytes, (least_bytes, most_bytes)
@@ -60,7 +57,7 @@ class Room:
         )
 
     def ease(self, used_percent: int) -> None:
-        """Raise the capacity so that this share of it is used."""
+        """Raise the capacity so that the data on the disk uses this share of it."""
         assert 0 < used_percent <= 100, used_percent
         if self.is_short:
             self._disk.capacity_bytes = self._disk.used_bytes * 100 // used_percent + 1
@@ -70,35 +67,31 @@ class Room:
         self._disk.capacity_bytes = capacity_bytes
 
     def give_back(self) -> None:
-        """Lift the limit."""
         if self.is_short:
             self._disk.capacity_bytes = None
             self._returned_ns = self._kernel.now_ns
 
     def was_short(self, before_ns: int, within_ns: int = 0) -> bool:
-        """Return whether the capacity was limited at a moment, or at most `within_ns` before it without pauses."""
+        """Return whether the capacity was limited at a moment, or in the `within_ns` before it. Pauses do not count."""
         if self.is_short or self._returned_ns is None:
             return self.is_short
         return self.awake_ns(self._returned_ns, before_ns) <= within_ns
 
     def awake_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return the time between two moments, without pauses, during which a store could measure its disk."""
+        """Return the time between two moments without pauses, in which a store could measure its disk."""
         return until_ns - since_ns - (self._paused_ns(since_ns) - self._paused_ns(until_ns))
 
 
 def _is_of_a_queue(directory: str, path: str) -> bool:
-    """Return whether a path is a queue file. The directory may also contain foreign files."""
     return path.startswith(f"{directory}/") and directory_of(path).rpartition("/")[2].isdecimal()
 
 
 class Expiring(Protocol):
-    """Receives notice of each removal by retention."""
+    """Receives each removal by retention before it happens."""
 
-    def expire(self, log_offset: int) -> None:
-        """Record that segments before a log offset are about to be removed."""
+    def expire(self, log_offset: int) -> None: ...
 
-    def end_queue(self, place: tuple[str, int]) -> None:
-        """Record that the last file of a queue is about to be removed."""
+    def end_queue(self, place: tuple[str, int]) -> None: ...
 
 
 class WatchedRemovals:
@@ -117,13 +110,12 @@ class WatchedRemovals:
         self._ledger = ledger
         self._report = report
         self._forced = 0
-        """The number of unexpired segments that may still be removed because the disk was too full."""
+        """How many unexpired segments may still be removed because the disk was too full."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._files, name)
 
     def unlink(self, path: str) -> None:
-        """Judge the removal of a file name, then remove it."""
         store = self.store
         if store is not None:
             config = store.config
@@ -146,7 +138,6 @@ class WatchedRemovals:
         self._ledger.expire(base_offset + store.log.segment_bytes)
 
     def _is_permitted(self, store: MessageStore, path: str) -> bool:
-        """Return whether a segment has expired, or may be removed because the disk is too full."""
         config, clock = store.config, store.world.clock
         space = self._files.space(path)
         full = space.used_bytes > config.disk_space_clean_forcibly_ratio * (space.used_bytes + space.usable_bytes)

@@ -2,8 +2,7 @@
 
     dispatch: at 4096 of 8192; last error: OSError: [Errno 5] ... (store/queues/dispatch.py:132 in _dispatch_segment)
 
-Such a text is for the reader of a failure. The text contains line numbers, which change with the code, so a replay does
-not compare it.
+Replays do not compare such a text, because its line numbers change with the code.
 """
 
 import dataclasses
@@ -33,7 +32,7 @@ class Violation:
     expected: str = ""
     found: str = ""
     detail: str = dataclasses.field(default="", compare=False)
-    """Additional lines for a reader: the state of services, and where an error was raised in the store."""
+    """Additional lines for a reader: service states, and where the store raised an error."""
 
     def __str__(self) -> str:
         place = f" ({self.file} @ {self.offset})" if self.file else ""
@@ -42,14 +41,14 @@ class Violation:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Return the labels and texts of the expected and the found value, without empty ones."""
+        """Return the labels and texts of the expected and found values that are not empty."""
         return [(name, text) for name, text in (("expected", self.expected), ("found", self.found)) if text]
 
     @property
     def signature(self) -> str:
         """Return the invariant and the kind of violation. Failures with equal signatures probably have the same bug.
 
-        The signature is used in file names, so characters that are not allowed there are replaced.
+        Characters that file names do not allow are replaced.
         """
         return _NO_NAME.sub("-", f"{self.invariant}-{self.field or 'broken'}".lower())
 
@@ -71,7 +70,7 @@ _collecting: list[set[str]] = []
 def tried(invariant: str) -> None:
     """Record that an invariant was checked on data that could break it.
 
-    Checkers call this when they have data to compare. A promise counts as kept only in runs with such a call.
+    A promise counts as kept only in runs with such a call.
     """
     if _collecting:
         _collecting[-1].add(invariant)
@@ -79,7 +78,9 @@ def tried(invariant: str) -> None:
 
 @contextmanager
 def tries_collected() -> Iterator[set[str]]:
-    """Collect the invariants recorded by `tried` inside a `with` block. The innermost block gets them."""
+    """Collect the invariants recorded by `tried` inside a `with` block. With nested blocks, only the innermost
+    collects.
+    """
     names: set[str] = set()
     _collecting.append(names)
     try:
@@ -90,17 +91,16 @@ def tries_collected() -> Iterator[set[str]]:
 
 
 class Invariant(Protocol):
-    """A checker: a function that reads the evidence and yields every violation."""
+    """A checker: reads the evidence and yields every violation."""
 
-    def __call__(self, evidence: Evidence) -> Iterator[Violation]:
-        """Check the evidence."""
+    def __call__(self, evidence: Evidence) -> Iterator[Violation]: ...
 
 
 _STORE = f"{__name__.partition('.')[0]}.store."
 
 
 def place_of(error: BaseException) -> str:
-    """Return file, line and function of the innermost store frame in an error's traceback; empty without one."""
+    """Return file, line and function of the innermost store frame in an error's traceback, or ""."""
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__", ""))
@@ -118,7 +118,7 @@ def error_text(error: BaseException) -> str:
 def services_text(store: MessageStore, named: str = "") -> str:
     """Return one line with progress and last error for the late service, and for each service with an error.
 
-    named: the task name of the late service; empty if the late task is no service.
+    named: the task name of the late service, or "".
     """
     lines = []
     for name, progress, error in _services(store):
@@ -131,7 +131,7 @@ def services_text(store: MessageStore, named: str = "") -> str:
 
 
 def _services(store: MessageStore) -> Iterator[tuple[str, str, BaseException | str | None]]:
-    """Yield name, progress and last error of every service that a time limit applies to."""
+    """Yield name, progress and last error of every service with a time limit."""
     log, end = store.log, store.log.max_offset
     schedule, index = store.schedule, store.index
     yield (

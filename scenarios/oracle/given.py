@@ -1,6 +1,6 @@
 """Given messages: judges each message that a consumer receives, and records it as seen.
 
-VIS   the message is one that was put
+VIS   the message was put
 READ  every field of its record equals the put, and the message matches the subscription
 SCHED no delayed message is received before its due time
 """
@@ -25,14 +25,14 @@ class GivenMessages:
     report: Callable[[Iterable[Violation]], None]
     now_ns: Callable[[], int]
     wants: Callable[[PutEntry], bool]
-    """Returns whether a message matches the subscription."""
+    """Whether a message matches the subscription."""
     wanted: str
-    """The subscription as text, for messages."""
+    """The subscription, for violation texts."""
     has_steady_clock: bool
-    """Whether no machine's clock steps, so that no delayed message may be received early."""
+    """Whether no clock steps, so that no delayed message may be received early."""
     sync_flush: bool = False
     may_skip: bool = True
-    """Whether an answer may skip messages: those with other tags, or because the whole walk is judged later."""
+    """Whether an answer may omit messages: those with other tags, or all if the whole walk is judged later."""
 
     def take_all(
         self,
@@ -44,7 +44,7 @@ class GivenMessages:
     ) -> dict[MessagePlace, PutEntry | None]:
         """Judge the answer to a pull of a queue from an offset on, and return its messages by place.
 
-        answered: the records of the answer, each with a queue offset, None for the queueOffset in the record.
+        answered: each record with its queue offset; None means the queueOffset in the record.
         """
         ledger, following, taken = self.ledger, position, dict[MessagePlace, PutEntry | None]()
         for queue_offset, reading in answered:
@@ -68,17 +68,17 @@ class GivenMessages:
         return taken
 
     def seen_place(self, queue: Queue, following: int, record: LogRecord) -> MessagePlace:
-        """Return the place of a received record. The queue offset in a torn record may be wrong."""
+        """Return the place of a received record. A torn record may contain a wrong queue offset."""
         tears = self.ledger.tears
         place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
         expected = MessagePlace(*queue, following)
         return expected if place < expected and may_be_misfiled(record.physical_offset, tears=tears) else place
 
     def take(self, place: MessagePlace, reading: Reading, asked_in: int) -> PutEntry | None:
-        """Judge a message received at a place, record it as seen, and return its put.
+        """Judge a received message, record it as seen, and return its put.
 
-        asked_in: the life of the store that got the request. An answer of an earlier life may contain a message that a
-        power cut has lost since, except under SYNC_FLUSH.
+        asked_in: the life of the store that got the request. An answer from an earlier life may contain a message that
+        a power cut has lost since, except under SYNC_FLUSH.
         """
         (record, body), ledger = reading, self.ledger
         put = ledger.seen_in(record)

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from .group_delivery import Queue
 
 Group = tuple[str, str, int]
-"""A consumer group in one queue: group, topic, queue id."""
+"""Group, topic, queue id."""
 
 
 @dataclass(slots=True, eq=False)
 class Commit:
-    """One request of a consumer to keep an offset."""
+    """One request of a consumer to store an offset."""
 
     group: Group
     offset: int
@@ -35,21 +35,21 @@ class GroupCommits:
     """The commits to one store, or to one broker and the slave that takes its place."""
 
     at: dict[Group, int] = field(default_factory=dict)
-    """The offset that each group committed last, or that the last start found."""
+    """The last committed or loaded offset."""
     furthest: dict[Group, int] = field(default_factory=dict)
-    """The greatest offset that each group has committed and that no recovery has lowered."""
+    """The greatest committed offset that no recovery has lowered."""
     furthest_ever: dict[Group, int] = field(default_factory=dict)
-    """The greatest offset that each group has ever committed."""
+    """The greatest offset ever committed."""
     kept: dict[Group, int] = field(default_factory=dict)
     """The least offset that each group may have after the ends of earlier lives."""
     kept_by_crash: set[Group] = field(default_factory=set)
     """Groups whose offset in `kept` follows from a crash."""
     final: dict[Group, int] = field(default_factory=dict)
-    """The exact offset that each group must have, since a clean stop or a start."""
+    """The exact offset that each group must have after a clean stop or a start."""
     life: int = field(default=0, compare=False)
     """The number of ended lives."""
     answered: dict[Group, list[tuple[int, int]]] = field(default_factory=dict, compare=False)
-    """Commits requested and acknowledged in this life: time and offset."""
+    """Acknowledged commits of this life: request time and offset."""
     _unanswered: list[Commit] = field(default_factory=list, compare=False)
     """Commits that the broker may still execute: in flight, or given up in this life."""
 
@@ -81,7 +81,6 @@ class GroupCommits:
         self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
 
     def least(self, group: Group) -> int:
-        """Return the least offset that a group may have in this life."""
         answered = self.answered.get(group)
         return self._least_with_pending(group, answered[-1][1] if answered else self.kept.get(group, 0))
 
@@ -108,8 +107,8 @@ class GroupCommits:
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
         """Record that a machine died at died_ns.
 
-        persisted_within_ms: the time until a commit is durable, None if unknown. The persisted offset is that of the
-        newest commit older than this, or a later one. Limits from an earlier crash no longer hold.
+        persisted_within_ms: the time until a commit is durable, None if unknown. The persisted offset is at least that
+        of the newest commit older than this. Limits from an earlier crash no longer apply.
         """
         self.final.clear()
         for group in self.kept_by_crash:
@@ -128,13 +127,12 @@ class GroupCommits:
                     self.kept_by_crash.add(group)
 
     def end_life(self) -> None:
-        """Begin another life of the store."""
         self.life += 1
         self.answered.clear()
         self._forget()
 
     def note_found(self, offsets: Mapping[Group, int]) -> None:
-        """Record the durable offsets of groups after a start. A negative offset means that the group is unknown."""
+        """Record the durable offsets after a start. Negative: the group is unknown."""
         self.at = {group: offset for group, offset in offsets.items() if offset >= 0}
         self.final = dict(self.at)
         self._lower({group: max(offset, 0) for group, offset in offsets.items()})

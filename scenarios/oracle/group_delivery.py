@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .recovered import FoundRecord
 
 Queue = tuple[str, int]
-"""A topic and the id of a queue."""
+"""Topic and queue id."""
 
 
 class MessagePlace(NamedTuple):
@@ -25,12 +25,12 @@ class MessagePlace(NamedTuple):
 
 
 def is_of_users(topic: str) -> bool:
-    """Return whether producers send to the topic, which is then not one of the broker's own."""
+    """Return whether producers send to the topic. Other topics are the broker's own."""
     return topic[:1] == "T" and topic[1:].isdigit()
 
 
 def user_places(records: Sequence[FoundRecord]) -> Iterator[tuple[MessagePlace, FoundRecord]]:
-    """Yield the records of users' topics with their places. Of two records with one place, yield only the first."""
+    """Yield the records of users' topics with their places. If two records have one place, yield only the first."""
     taken: set[MessagePlace] = set()
     for found in records:
         record = found.record
@@ -52,11 +52,10 @@ class GroupDelivery:
         """For each recovery, the life that began with it, and the ends of non-empty queues."""
 
     def is_owed(self, place: MessagePlace) -> bool:
-        """Return whether the group still has to handle the message at a place."""
+        """Return whether the group must still handle the message at a place."""
         return place not in self.dealt_with and place.queue_offset >= self._excused_until.get(place[:2], 0)
 
     def deal_with(self, places: Iterable[MessagePlace]) -> None:
-        """Record that a consumer has handled messages."""
         self.dealt_with.update(places)
 
     def pass_over(self, queue: Queue, until: int, *, asked_in: int) -> None:
@@ -71,7 +70,7 @@ class GroupDelivery:
     def note_recovery(self, life: int, places: Iterable[MessagePlace], ends: Mapping[Queue, int]) -> dict[Queue, int]:
         """Record the messages that a recovery found, and return the ends of queues.
 
-        ends: the known ends, also of queues that are empty because all messages have expired.
+        ends: the known ends, also of queues whose messages have all expired.
         """
         found, ends = set(places), dict(ends)
         for place in found:

@@ -1,15 +1,15 @@
 """Guarantees: the invariants promised on each disk, and the data that must survive each end of a life.
 
-Judges, lists and reports use the table of disks:
+The table of disks:
 
     yes      promised on such a disk
     intact   promised for all records before the first damage in the log; a store that refuses to open must name the
              damaged or missing file
     -        not promised, because the disk breaks a condition of the promise
 
-A lying disk acknowledges syncs that a power cut undoes. No data is durable there, and the store's durability claims are
-wrong without its fault. Queues must still have an entry for every record in the log. They keep entries for lost records
-that the checkpoint covered. A dying disk loses and changes durable bytes. The store must not make that worse.
+A lying disk acknowledges syncs that a power cut undoes. No data is durable there, whatever the store claims. Queues must
+still have an entry for every record in the log. They keep entries for lost records that the checkpoint covered. A dying
+disk loses and changes durable bytes. The store must not make that worse.
 
 Depending on the end of a life (section 14 of the format's description):
 
@@ -40,7 +40,6 @@ from .transaction_log import TransactionLog
 
 
 def note_stop(ledger: Ledger) -> None:
-    """Record that a clean stop makes all puts durable."""
     _keep_everything(ledger)
     for put in ledger.promised.values():
         put.is_durable = True
@@ -90,7 +89,7 @@ def note_damage(ledger: Ledger, log_offset: int) -> None:
 
 
 def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
-    """Record that a damaged record in the log need not be readable and need not have a queue entry.
+    """Record that a damaged record may be unreadable and without a queue entry.
 
     unfit: whether the record must have no entry.
     """
@@ -126,7 +125,6 @@ def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
 
 
 def _keep_everything(ledger: Ledger, committed_where: int | None = None) -> None:
-    """Promise all stored puts, or only those before committed_where if it is given."""
     for put in ledger.puts_of_this_life():
         if put.physical_offset is not None and (
             committed_where is None or put.physical_offset + put.record_bytes <= committed_where
@@ -181,7 +179,7 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
         if put.name in here:
             continue
         if ledger.may_still_come(put):
-            # A crash lost the record. The client still waits, so the new life may store the put at another offset.
+            # The client still waits, so the new life may store the lost put at another offset.
             put.physical_offset = put.queue_offset = put.stored_ms = None
             continue
         if not ledger.has_expired(put.physical_offset, store.min_offset):  # an expired segment may reappear
@@ -226,7 +224,7 @@ IDEMPOTENT    yes          yes          yes          yes       yes yes   yes    
 
 
 def _read(table: str) -> dict[str, dict[str, Promise]]:
-    """Return disk -> invariant -> promise. Raises ValueError for a missing or unknown row or column."""
+    """Parse disk -> invariant -> promise. Raises ValueError for a missing or unknown row or column."""
     header, *rows = (line.split() for line in table.strip().splitlines())
     promises = {row[0]: row[1:] for row in rows}
     for kind, expected, found in (("disks", DISK_MODELS, header), ("invariants", INVARIANTS, promises)):
@@ -239,11 +237,10 @@ def _read(table: str) -> dict[str, dict[str, Promise]]:
 
 
 PROMISED: dict[str, dict[str, Promise]] = _read(_TABLE)
-"""Disk -> invariant -> promise."""
 
 
 def promised_text(disk: str) -> str:
-    """Describe the promises on a disk: all are made, or a list of those that are not."""
+    """Describe the promises on a disk: all, or those that are missing."""
     promises = PROMISED[disk]
     missing = [invariant for invariant, promise in promises.items() if promise is Promise.NONE]
     intact = [invariant for invariant, promise in promises.items() if promise is Promise.INTACT]

@@ -1,7 +1,4 @@
-"""Index model: the bytes of an index file for given entries.
-
-It is written independently of the store's code.
-"""
+"""Index model: the bytes of an index file for given entries, without the store's code."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,11 +37,11 @@ class FoundIndexHeader(NamedTuple):
 
 
 ModelEntry = tuple[int, int, int]
-"""An entry without its link: keyHash, phyOffset, timeDiff in seconds."""
+"""keyHash, phyOffset, timeDiff in seconds; without the link."""
 
 
 def decode_header(content: bytes) -> FoundIndexHeader:
-    """Return the header of a file. A next entry of 0 counts as 1, the number of the first entry."""
+    """Decode the header. A next entry of 0 counts as 1, the number of the first entry."""
     header = FoundIndexHeader._make(_HEADER.unpack_from(content))
     return header._replace(next_entry=max(header.next_entry, 1))
 
@@ -55,12 +52,12 @@ def entries_at(slots: int) -> int:
 
 
 def time_diff_s(begin_ms: int, stored_ms: int) -> int:
-    """Return the seconds between the start of the file and a record's store time, as an entry stores them."""
+    """Return the seconds between the file's start and a record's store time, as an entry stores them."""
     return min(max(stored_ms - begin_ms, 0) // 1000, _SECONDS_MAX) if begin_ms > 0 else 0
 
 
 def file_content(header: FoundIndexHeader, entries: Sequence[ModelEntry], slots: int, entries_max: int) -> bytes:
-    """Return all bytes of a file with these entries. The counts of the header are computed from the entries."""
+    """Return all bytes of a file. The counts of the header are computed from the entries."""
     assert len(entries) < entries_max, "entry 0 is never used"
     newest: dict[int, int] = {}
     content = bytearray(entries_at(slots) + ENTRY_BYTES * entries_max)
@@ -79,7 +76,7 @@ def file_content(header: FoundIndexHeader, entries: Sequence[ModelEntry], slots:
 
 
 def field_at(position: int, slots: int) -> tuple[int, int, str]:
-    """Return start, end and name of the field of an index file that contains a position."""
+    """Return start, end and name of the field at a position of an index file."""
     if position < HEADER_BYTES:
         name = max((name for name, at in FIELDS_AT.items() if at <= position), key=FIELDS_AT.__getitem__)
         start = FIELDS_AT[name]
@@ -103,7 +100,7 @@ class FoundIndex:
 
 
 def read_index(store: MessageStore) -> FoundIndex | None:
-    """Read the index of a store while its services are idle; None for a store without an index."""
+    """Read the index of a store while its services are idle."""
     if store.index is None:
         return None
     table = store.index.table

@@ -19,11 +19,10 @@ from . import options
 
 _COMMIT_CHANCE = 0.7
 _SUBSCRIPTIONS = ("TagA", "TagB || TagC", "TagD", "TagA\u3000||\t\u00a0TagB ")
-"""The last subscription is trimmed of ASCII white space only, so it matches two tags that few messages have."""
+"""Only ASCII white space is trimmed from the last one, so it matches two tags that few messages have."""
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
 """Back-off between two pulls without a message. It doubles, because most pulls of a run find no message."""
 _FAILED_MS = 50
-"""Pause after a pull that failed."""
 _REMOVED = (
     GetMessageStatus.OFFSET_TOO_SMALL,
     GetMessageStatus.OFFSET_FOUND_NULL,
@@ -33,7 +32,7 @@ _REMOVED = (
 
 
 class Consumer:
-    """One consumer of a queue, which is drawn at its creation."""
+    """One consumer of a drawn queue."""
 
     def __init__(
         self,
@@ -94,7 +93,6 @@ class Consumer:
         return ledger.queues_going > 0 or ledger.queue_ends[self._group[1:]] != self._queue_ends
 
     def _commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
-        """Sometimes commit an offset, if it is a new one."""
         said = self._ledger.commits.at.get(self._group, -1)
         if offset != said and not progress.is_stopping and self._stream.chance(_COMMIT_CHANCE, "commit"):
             with self._ledger.commits.committing(self._group, offset, lambda: self._kernel.now_ns) as commit:
@@ -104,8 +102,7 @@ class Consumer:
     def _pull_once(self, pull: Pull) -> bool:
         """Pull once, and return whether messages were found. Without messages, pause.
 
-        Removed messages are skipped. If the whole queue was removed, the walk restarts at its first message, because
-        the queue reuses the offsets of the removed messages.
+        Removed messages are skipped. If the whole queue was removed, its offsets are reused, so the walk restarts.
         """
         try:
             with self._disk.with_page_ins():
@@ -130,7 +127,7 @@ class Consumer:
         return found
 
     def _restart_if_removed(self, pull: Pull) -> bool:
-        """Restart the walk if the queue was removed since the last pull; return whether it was."""
+        """Return whether the queue was removed since the last pull, which restarts the walk."""
         ends = self._ledger.queue_ends[pull.topic, pull.queue_id]
         if ends == self._queue_ends:
             return False
@@ -141,7 +138,7 @@ class Consumer:
     def _take(self, pull: Pull, result: GetMessageResult) -> None:
         answered: list[tuple[int | None, Reading]] = []
         for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
-            # A record that the harness damaged is read as it was before, as in the log.
+            # As in the log, read a record that the harness damaged as it was before.
             place = int.from_bytes(raw[28:36], "big")
             whole = self._ledger.known_damage.seen_through(memoryview(raw), place)
             try:

@@ -26,8 +26,8 @@ class DamagedImage(NamedTuple):
 def is_whole(image: Image, store: MessageStore) -> bool:
     """Return whether an image has the checkpoint and the whole log of a stopped store.
 
-    Otherwise the stop acknowledged data that was not durable. The checks after the next load find that without any
-    other damage.
+    Otherwise the stop acknowledged data that was not durable. The checks after the next load find that without more
+    damage.
     """
     sizes = {segment.file.path: segment.size_bytes for segment in store.log.segments}
     found = {path: len(image.files[path].content) for path in sizes if path in image.files}
@@ -35,7 +35,7 @@ def is_whole(image: Image, store: MessageStore) -> bool:
 
 
 def lose_late_sector(image: Image, store: MessageStore, sectors_after: int = 0) -> DamagedImage | None:
-    """Zero one of the last written sectors of the log of a stopped store. Return None if they are zero already.
+    """Zero one of the last written sectors of the log of a stopped store, or return None if they are zero already.
 
     sectors_after: how many later written sectors of the segment stay, if there are that many.
     """
@@ -54,7 +54,8 @@ def lose_late_sector(image: Image, store: MessageStore, sectors_after: int = 0) 
 
 
 def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
-    """Fill the unwritten sectors of the last segment with bytes of the first. Return None if all sectors are written.
+    """Fill the unwritten sectors of the last segment with bytes of the first, or return None if all sectors are
+    written.
 
     After a crash, a file system that does not zero new blocks may return such bytes.
     """
@@ -70,7 +71,7 @@ def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
 
 
 def shorten_segment(image: Image, store: MessageStore) -> Image | None:
-    """Remove the last sector of the first segment of a stopped store. Return None if there is no other segment."""
+    """Remove the last sector of the first segment of a stopped store, or return None if there is no other segment."""
     segments = store.log.segments
     if len(segments) < 2:
         return None
@@ -81,7 +82,6 @@ def shorten_segment(image: Image, store: MessageStore) -> Image | None:
 
 
 def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) -> int | None:
-    """Draw the number of a segment with records before and after it. Return None if there is no such segment."""
     begun = [number for number, segment in enumerate(store.log.segments) if segment.wrote.get()]
     if len(begun) < _SEGMENTS_WITH_A_MIDDLE or store.log.segments[0].file.path not in image.files:
         return None
@@ -103,7 +103,6 @@ def stray_paths(image: Image, store: MessageStore) -> list[str]:
 
 
 def files_of_queues(image: Image, store: MessageStore) -> list[str]:
-    """Return the paths of the queue files of a stopped store."""
     rows = [queue.queue for queue in store.queues.all()]
     paths = [segment.file.path for row in rows for segment in row.segments]
     return [path for path in paths if path in image.files]
@@ -133,7 +132,7 @@ def with_file(image: Image, path: str, content: bytes) -> Image:
 
 
 def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
-    """Return a checkpoint with a negative time, a truncated one, an empty one, or the checkpoint unchanged."""
+    """Draw a checkpoint with a negative time, a truncated one, an empty one, or the checkpoint unchanged."""
     which = stream.pick(("whole", "negative", "cut", "emptied"), "damage of the checkpoint")
     if which == "negative":
         at = 8 * stream.below(3, "negative time")
@@ -157,7 +156,7 @@ def with_content(image: Image, path: str, content: bytes) -> Image:
 _QUEUE_OFFSET_AT, _QUEUE_OFFSET_BYTES = 20, 8
 _MAGIC_AT = 4
 _UNVOUCHED_SEGMENTS = 3
-"""Recovery reads this number of last segments even after a clean stop."""
+"""How many of the last segments recovery reads even after a clean stop."""
 
 
 Holes = Mapping[tuple[str, int], Collection[int]]
@@ -174,7 +173,7 @@ class DamagedRecord(NamedTuple):
 def flip_number(
     image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream, holes: Holes
 ) -> DamagedRecord | None:
-    """Flip a bit of the queueOffset of a put in the log. Return None if the log has no put.
+    """Flip a bit of the queueOffset of a put, or return None if the log has no put.
 
     holes: the queue offsets that queues skip. If one flipped bit can hide such a gap, that bit is chosen with a chance
     of one half.
@@ -192,10 +191,10 @@ def flip_number(
 
 
 def _bit_hiding_a_gap(put: PutEntry, holes: Holes) -> int | None:
-    """Return the bit that changes a put's queue offset into the one it would have without the gap; None without one.
+    """Return the bit that changes a put's queue offset into the one that it would have without the gap.
 
-    The put is the first after the gap, so that the gap is hidden, or the second, which then contradicts the first.
-    Bits count from the first byte.
+    The put is the first after the gap, so that the gap is hidden, or the second, which then contradicts the first. Bits
+    count from the first byte.
     """
     number, skipped = put.queue_offset or 0, holes.get(put.place, ())
     following = first = number if number - 1 in skipped else number - 1
@@ -249,13 +248,13 @@ def without_derived_files(image: Image, config: StoreConfig) -> Image:
 
 
 def _path_of(store: MessageStore, put: PutEntry) -> str:
-    """Return the path of the segment with a put's record, empty if no segment has the record."""
+    """Return the path of the segment with a put's record, or ""."""
     segment = None if put.physical_offset is None else store.log.find(put.physical_offset)
     return "" if segment is None else segment.file.path
 
 
 def _with_flipped_bit(image: Image, store: MessageStore, put: PutEntry, at: int, bit: int) -> DamagedRecord:
-    """Return an image with one flipped bit. at: the position of the bit's byte in a put's record."""
+    """at: the position of the bit's byte in the put's record."""
     assert put.physical_offset is not None, put.name
     path, offset = _path_of(store, put), put.physical_offset + at
     content, position = image.files[path].content, offset % store.log.segment_bytes

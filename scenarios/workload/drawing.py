@@ -21,19 +21,18 @@ from .skew import Skew
 
 TAGS = ("", "TagA", "TagB", "TagC")
 ILLEGAL_TOPICS = ("no/topic", "t" * (MAX_TOPIC_BYTES + 1), "\N{CJK UNIFIED IDEOGRAPH-4E3B}" * 43)
-"""A topic with a character that is illegal in paths, one byte too long, and too long in bytes but not in characters."""
+"""A character that is illegal in paths, one byte too long, and too long in bytes but not in characters."""
 LONGEST_TOPIC = "t" * MAX_TOPIC_BYTES
 ILLEGAL_NUMBERS = (1 << 31, -(1 << 31) - 1, 1 << 63)
-"""Numbers that do not fit the 32 bits of reconsumeTimes."""
+"""Do not fit the 32 bits of reconsumeTimes."""
 _BATCH_UNITS_MAX = 4
 _TIERS = 4
 _ODD_NUMBER_CHANCE = 0.25
 _SHARED_PROPERTY = "batch\1all"
-"""A property of a whole batch, set if one of its messages has the longest possible properties."""
+"""Set for a whole batch if one of its messages has the longest possible properties."""
 
 
 def topic_of_users(number: int) -> str:
-    """Return the name of a topic that producers send to."""
     return f"T{number}"
 
 
@@ -54,7 +53,6 @@ class DrawnMessage:
     body: bytes = b""
 
     def properties(self, put_name: str, *shared: str) -> str:
-        """Return the properties of a put of that name, then the shared properties of its batch."""
         return "\2".join((f"KEYS\1{put_name:<10}{self.keys}", *self.pieces, *shared))
 
 
@@ -77,12 +75,11 @@ class Draft:
     log_end: int = 0
     """The end of the log before the messages were drawn. Unused in broker runs."""
     sends: int = 0
-    """The number of sends of this draft."""
 
     def put(
         self, message: DrawnMessage, name: str, properties: bytes, asked_ns: int, queue_id: int, given: PutContent
     ) -> PutEntry:
-        """Return a put of one message of the draft. properties: those of the record."""
+        """properties: those of the record."""
         put = PutEntry(name, self.topic, queue_id, message.tags, message.body, properties, self.wait, asked_ns)
         put.given = given
         put.light_names = message.light_names
@@ -93,7 +90,6 @@ class Draft:
         return put
 
     def batch_body(self, names: Iterable[str]) -> bytes:
-        """Return the body of the batch. names: the names of its puts."""
         return encode_batch(
             BatchUnit(each.given.flag, each.body, each.properties(name).encode())
             for each, name in zip(self.messages, names, strict=True)
@@ -166,7 +162,6 @@ class Drawing:
         return draft
 
     def _draw_batch(self, draft: Draft, stream: Stream, about: Stream, name: str, longest: Longest | None) -> None:
-        """Draw the messages of a batch, with adjacent records in the log."""
         log_end, given = self.log_end, draft.given
         units = stream.between(1, _BATCH_UNITS_MAX, "units")
         lengths: list[Longest | None] = [None] * units
@@ -182,7 +177,7 @@ class Drawing:
                 self.log_end += given.record_bytes(drawn.body, draft.topic, properties)
         self.log_end = log_end
         if given is not PLAIN:
-            for each in draft.messages[1:]:  # each message has a flag of its own
+            for each in draft.messages[1:]:
                 each.given = given._replace(flag=options.draw_flag(about.within(each.name)))
 
     def _draw_message(

@@ -32,7 +32,7 @@ class OutOfMemoryError(MemoryError, InjectedError):
 
 @dataclass(slots=True)
 class _ShortSignal:
-    """A signal with one wait that fails."""
+    """A signal with one failing wait."""
 
     signal: Signal
     waits: int
@@ -40,7 +40,6 @@ class _ShortSignal:
     injected: Counter[str]
 
     def notify(self) -> None:
-        """Wake the waiter."""
         self.signal.notify()
 
     def wait(self, timeout_ms: int | None) -> bool:
@@ -71,8 +70,7 @@ class _ShortTasks:
 def short_of_memory(world: World, chance: float, stream: Stream, injected: Counter[str]) -> World:
     """Return a world in which, with some chance, one service runs out of memory in a wait; injected counts that.
 
-    No service expects this error, so it represents every unexpected error. The service and the number of the wait are
-    drawn for each life.
+    No service expects this error, so it represents every unexpected error. Service and wait are drawn for each life.
     """
     if not stream.chance(chance, OUT_OF_MEMORY):
         return world
@@ -85,9 +83,8 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
     """Let some queues of a loaded store skip up to numbers_max queue offsets each; return the number of these queues.
 
     At a restart, RocketMQ 4.9.8 counts the first entry of an allocated, empty file as an entry. The queue then ends in
-    an entry of zeros, and the next message gets the queue offset after it. This function changes queues in that way
-    between the load and the start of the store. The entries of zeros are sometimes omitted, as after a crash before
-    fsync.
+    an entry of zeros, and the next message gets the queue offset after it. This function does the same between load and
+    start, sometimes without the entries of zeros, as after a crash before fsync.
 
     Queues of delayed messages stay unchanged, because the store's own task relies on the result of recovery there.
     """

@@ -52,7 +52,6 @@ class OfflineFaults:
     _strays: set[str] = field(default_factory=set, init=False)
     """The paths of foreign files, which must stay."""
     next_start_is_full: bool = field(default=False, init=False)
-    """Whether the disk is nearly full at the next start."""
     segments_are_old: bool = field(default=False, init=False)
     """Whether file times were set so far back that retention may remove segments in any life."""
 
@@ -61,7 +60,6 @@ class OfflineFaults:
         self._strays -= {struck.path for struck in damage}
 
     def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
-        """Return the image for the next life after a clean stop."""
         self._check_strays(image)
         if self.config.abort_path in image.files:
             self.judge.broken("START", "the marker is back after a clean stop", self.config.abort_path, "none", "there")
@@ -93,7 +91,7 @@ class OfflineFaults:
         return image
 
     def after_crash(self, life: Life, image: Image, store: MessageStore | None) -> Image:
-        """Return the image for the next life after a crash. store: None if the crash was before the load."""
+        """store: None if the crash was before the load."""
         if life.ending == LifeEnding.CRASH_ON_OLD_BLOCKS and store is not None:
             return self._expose_old_blocks(image, store)
         return image
@@ -165,7 +163,6 @@ class OfflineFaults:
         return rotten, [one for one in damaged if one.kind == FaultKind.LATENT_SECTOR_ERROR]
 
     def _expose_old_blocks(self, image: Image, store: MessageStore) -> Image:
-        """Fill the space after the log's end with old blocks of another segment."""
         exposed = damage.expose_old_blocks(image, store)
         if exposed is None:
             return image
@@ -173,7 +170,6 @@ class OfflineFaults:
         return exposed
 
     def _lose_tail(self, image: Image, store: MessageStore) -> Image:
-        """Zero one of the last written sectors of the log. Records from that offset on may be lost."""
         stream = self.streams("lost tail")
         spared = stream.below(stream.pick(_SPARED_SECTORS_MAX, "most behind") + 1, "sectors behind the lost one")
         damaged = damage.lose_late_sector(image, store, spared)
@@ -267,7 +263,7 @@ class OfflineFaults:
         return damage.without_queues(image, self.config)
 
     def _record_restarted_queues(self) -> None:
-        """Record which queues restart at 0 without their files, because the log has no record of them."""
+        """Queues without files restart at 0, because the log has no record of them."""
         here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
         self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
 

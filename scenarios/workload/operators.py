@@ -29,11 +29,12 @@ _ROOM_RETURNS_MS = (200, 5_000, 40_000)
 """The time until the disk has free space again: after some refused puts, or after forced retention."""
 _EASED_PERCENTS = (50, 74, 76, 84)
 """Disk usage after a little space is freed: around 75 %, from which on RocketMQ's retention runs, and below 85 %, up to
-which the store accepts puts."""
+which the store accepts puts.
+"""
 _LOOK_MS = 500
 """How often an operator checks a disk that is nearly full."""
 _RESUME_CHANCE = 0.5
-"""The chance, for each half message that was given up and each pass, that the operator resumes its check."""
+"""The chance of a resumed check for each given-up half message in each pass."""
 
 
 def retention_operator(
@@ -41,7 +42,6 @@ def retention_operator(
 ) -> Callable[[], None]:
     """Return a task that, a few times, makes the oldest segments expire and requests their deletion.
 
-    An older modification time makes a file expire. A later write renews that time.
     called_off: sleeps for the given ms unless the task is stopped, and returns whether it was stopped.
     """
 
@@ -59,11 +59,14 @@ def retention_operator(
 
 
 def _age(store: MessageStore, thirds: int) -> None:
-    """Make so many thirds of the log's segments, oldest first, older than the retention time."""
+    """Make so many thirds of the log's segments, oldest first, older than the retention time.
+
+    A later write renews the modification time that makes a file expire.
+    """
     segments = store.log.segments
     changed_ms = store.world.clock.now_ms() - 2 * store.config.file_reserved_time_hours * _HOUR_MS
     for segment in segments[: -(-len(segments) * thirds // 3)]:
-        with suppress(FileNotFoundError):  # the segment was removed already
+        with suppress(FileNotFoundError):
             store.world.files.set_mtime_ms(segment.file.path, changed_ms)
 
 
@@ -153,12 +156,11 @@ def resuming_operator(
 
 
 def resume_all(store: MessageStore, transactions: TransactionalMessageService) -> int:
-    """Resume the check of every half message that was given up and may be undecided; return their number."""
+    """Resume the check of every given-up half message that may be undecided; return their number."""
     return sum(transactions.resume(log_offset) is None for log_offset in _given_up(store))
 
 
 def _given_up(store: MessageStore) -> Iterator[int]:
-    """Yield the log offsets of the readable half messages that were given up."""
     begin = max(store.get_min_offset_in_queue(GIVEN_UP_TOPIC, QUEUE_ID), 0)
     end = store.get_max_offset_in_queue(GIVEN_UP_TOPIC, QUEUE_ID)
     places = pull_from(store, GIVEN_UP_TOPIC, begin, end)

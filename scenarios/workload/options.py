@@ -1,10 +1,10 @@
 """Message options: draws header, delay, light queues and shared keys of a message.
 
 Half of the messages are plain. The others have flags, times and hosts, IPv6 included. No two fields share a value, so
-the oracle finds a dropped, swapped or truncated field. Some keys and tags have spaces and characters that test the
-handling of spaces, code units and bytes. Hosts are IPv4 if all records of a run have one size.
+the oracle finds a dropped, swapped or truncated field. Some keys and tags have unusual spaces and characters. Hosts are
+IPv4 if all records of a run have one size.
 
-A delayed message is a put with a DELAY property. The ledger also has the queue and the time of its delay, and the size
+A delayed message is a put with a DELAY property. The ledger also has its queue and time during the delay, and the size
 of the record, to which the store adds the target topic and queue.
 
 A message may enter light queues in addition to its own queue. All producers share a few: two with one queue for all
@@ -75,7 +75,7 @@ _WORDS = (
 )
 _SPACED = ("TagA\u3000", "\u00a0TagB")
 _TAGS = ("\N{GRINNING FACE}", " TagA", "TagA ", "Étiquette", "taga", "Tag A", "polygenelubricants", "标签", *_SPACED)
-"""Only the tags in `_SPACED` have subscribers. Messages with the others match no subscription."""
+"""Only the tags in `_SPACED` have subscribers."""
 
 
 class Oddities(NamedTuple):
@@ -84,14 +84,13 @@ class Oddities(NamedTuple):
     words: tuple[str, ...] = ()
     """Additional keys as written into KEYS, with additional spaces."""
     tags: str | None = None
-    """The tag that replaces the drawn one, None to keep it."""
+    """Replaces the drawn tag unless None."""
 
 
 NO_ODDITIES = Oddities()
 
 
 def draw_given(stream: Stream, now_ms: int, *, one_size: bool) -> PutContent:
-    """Draw the header of one message, or of a batch."""
     if not stream.chance(_VARIED_CHANCE, "header"):
         return PLAIN
     hosts = _HOSTS if one_size else _HOSTS + _HOSTS_V6
@@ -106,12 +105,10 @@ def draw_given(stream: Stream, now_ms: int, *, one_size: bool) -> PutContent:
 
 
 def draw_flag(stream: Stream) -> int:
-    """Draw the user's flag of a message."""
     return stream.pick(_FLAGS, "flag")
 
 
 def draw_oddities(stream: Stream) -> Oddities:
-    """Draw odd keys and an odd tag for a message."""
     if not stream.chance(_ODD_CHANCE, "odd"):
         return NO_ODDITIES
     words = tuple(stream.pick(_WORDS, "word") for _ in range(stream.below(3, "words")))
@@ -128,7 +125,7 @@ def message_of(
     wait: bool,
     sys_flag: int = 0,
 ) -> Message:
-    """Return a message for a store. sys_flag: its transaction bits."""
+    """sys_flag: its transaction bits."""
     return Message(
         topic,
         body,
@@ -160,7 +157,6 @@ def draw_level(stream: Stream, plan: Plan, skew: Skew) -> int:
 
 
 def redirect(put: PutEntry, level: int) -> None:
-    """Set the queue and the delay of a put with this delay level."""
     make_detour(put, Detour((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level]))
 
 
@@ -212,7 +208,6 @@ def widest_bytes(put: PutEntry) -> int:
 
 
 def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:
-    """Draw the queue for a consumer: `own` or a light queue."""
     if not plan.light_queues.chance or not stream.chance(_READS_CHANCE, "reads light"):
         return own
     return light_queue(stream.pick(LIGHT_NAMES, "light queue"), own[1])
@@ -243,7 +238,6 @@ class Seeker:
     report: Callable[[Iterable[Violation]], None]
 
     def seek(self, messages_each: int) -> None:
-        """Look up messages until the store stops."""
         for _ in range(messages_each):
             try:
                 self.seek_one(messages_each)
@@ -251,7 +245,7 @@ class Seeker:
                 return
 
     def seek_one(self, messages_each: int) -> None:
-        """Look up one drawn key. messages_each: the number of names per producer. Raises StoreNotReadableError."""
+        """messages_each: the number of names per producer. Raises StoreNotReadableError."""
         plan, store, stream = self.plan, self.store, self.stream
         topic = f"T{stream.below(plan.topics, 'topic')}"
         key = self._draw_key(messages_each)

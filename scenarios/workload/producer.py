@@ -25,11 +25,9 @@ class Producer:
     """Sends messages. After the death of its machine, the next machine continues with the same message."""
 
     def __init__(self, plan: Plan, stream: Stream, names: Iterable[str] = ()) -> None:
-        """Make a producer that sends the messages of those names."""
         self.insists = False
         """Whether the producer may no longer give a message up."""
         self.drawn = 0
-        """The number of messages drawn so far."""
         self.names = deque(names)
         """Names of the messages that are neither answered nor given up."""
         self._plan = plan
@@ -38,7 +36,6 @@ class Producer:
         """The draft for the first of `names`, None before it is drawn."""
 
     def produce(self, door: PutDoor, sleep: Callable[[int], None]) -> None:
-        """Send all messages, with pauses between some."""
         assert self._next is None or self.names, "a message that was begun is still to be sent"
         while self.names:
             stream = self._stream.within(self.names[0])

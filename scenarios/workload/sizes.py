@@ -10,7 +10,7 @@ One body in four has a length at a boundary:
 With several producers the end of the log depends on the schedule, but no request may depend on it.
 
 The longest properties fill a record's limit of 32,767 bytes, because their length has two bytes, or are one shorter or
-one longer. The length is counted in bytes or in characters: a check that counts only characters accepts properties that
+one longer. Lengths are counted in bytes or in characters: a check that counts only characters accepts properties that
 are too long in bytes. The filler is a character of one byte, of three, or of four (two code units).
 """
 
@@ -28,10 +28,7 @@ _FILLERS = ("p", "\N{CJK UNIFIED IDEOGRAPH-4E3B}", "\N{GRINNING FACE}")
 
 
 def draw_body_bytes(stream: Stream, plan: Plan, log_end: int | None, other_bytes: int) -> int:
-    """Draw a body's size.
-
-    log_end: where the last record of a lone producer ends, if there is one. other_bytes: the rest of the record.
-    """
+    """log_end: where the last record of a lone producer ends, if there is one. other_bytes: the rest of the record."""
     most = plan.messages.body_bytes_max
     proposed = int(stream.raw_random() * (most + 1))
     if stream.raw_random() < _BOUNDARY_CHANCE:

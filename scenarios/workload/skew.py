@@ -7,8 +7,8 @@
     same key      all messages with a shared key have the same one
     same level    all delayed messages have the same delay level
 
-Real traffic is rarely even. Code that handles each queue, or the entries of one hash, reaches its limits if one queue
-or hash has no entries or far more than the others.
+Code that handles each queue, or the entries of one hash, reaches its limits if one queue or hash has no entries or far
+more than the others.
 """
 
 from collections.abc import Sequence
@@ -32,19 +32,15 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """The skew of one life. Each field is -1 or None where the spread is even."""
+    """The skew of one life. A field of -1 or None means an even distribution."""
 
     hot: Place | None = None
     silent: Place | None = None
     lazy: int = -1
-    """The number of the lazy producer."""
     same_key: int = -1
-    """The number of the key that all messages share."""
     same_level: int = -1
-    """The number of the delay level of all delayed messages."""
 
     def place(self, stream: Stream, plan: Plan) -> Place:
-        """Draw the topic and queue of a message."""
         if self.hot is not None and stream.chance(_HOT_CHANCE, "hot"):
             return self.hot
         place = (stream.below(plan.topics, "topic"), stream.below(plan.queues_per_topic, "queue"))
@@ -55,11 +51,9 @@ class Skew:
         return names[::_LAZY_TAKES_ONE_OF] if producer == self.lazy else names
 
     def key(self, stream: Stream, keys: Sequence[str]) -> str:
-        """Draw one of the keys that messages share."""
         return keys[self.same_key % len(keys)] if self.same_key >= 0 else stream.pick(keys, "shared key")
 
     def level(self, stream: Stream, levels: Sequence[int]) -> int:
-        """Draw one of the delay levels."""
         return levels[self.same_level % len(levels)] if self.same_level >= 0 else stream.pick(levels, "level")
 
 
@@ -67,7 +61,6 @@ EVEN = Skew()
 
 
 def draw_skew(stream: Stream, plan: Plan) -> Skew:
-    """Draw the skew of one life; the plain one is even."""
     hot = silent = None
     if plan.topics * plan.queues_per_topic > 1 and stream.chance(_UNEVEN_CHANCE, "uneven queues"):
         is_silent = stream.chance(0.5, "silent queue")

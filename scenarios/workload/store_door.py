@@ -34,7 +34,6 @@ class StopDue:
     """The virtual time at the end of the stop, None before."""
 
     def count(self) -> None:
-        """Count a put before it is made."""
         self.puts -= 1
         if self.puts == 0:
             self.signal.notify()
@@ -55,15 +54,13 @@ class StoreDoor:
     room: Room | None = None
     """The capacity of the disk, if it is limited."""
     paused_ns: Callable[[int], int] = lambda _: 0
-    """Returns the total time of all pauses since a moment."""
+    """The total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
-    """An additional check of answers."""
     stop: StopDue | None = None
     """The stop during traffic, None if the life has none."""
 
     @property
     def is_stopping(self) -> bool:
-        """Return whether a stop during traffic has begun."""
         return self.stop is not None and self.stop.has_begun
 
     def draw(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> Draft:

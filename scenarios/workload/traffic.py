@@ -45,13 +45,12 @@ class Traffic:
     progress: ConsumerOffsetManager | None = None
     """The committed offsets at which consumers start, None if consumers do not commit."""
     transactions: TransactionTraffic | None = None
-    """The transaction service and its users, None if producers send no half messages."""
+    """None if producers send no half messages."""
     room: Room | None = None
     """The capacity of the disk, if it is limited."""
     paused_ns: Callable[[int], int] = lambda _: 0
-    """Returns the total time of all pauses since a moment."""
+    """The total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
-    """An additional check of answers."""
     _skew: Skew = field(init=False)
     _door: StoreDoor = field(init=False)
     _producing: int = field(default=0, init=False)
@@ -74,11 +73,9 @@ class Traffic:
         )
 
     def _stream(self, name: str) -> Stream:
-        """Return the stream of one user in this life."""
         return self.streams(f"life-{self.life}/{name}")
 
     def run(self, messages_each: int) -> None:
-        """Start all users, and wait for them."""
         for user in self._begin(messages_each):
             user.join(None)
 
@@ -132,7 +129,6 @@ class Traffic:
         return users
 
     def _report_while_running(self, violations: Iterable[Violation]) -> None:
-        """Report violations of promises that hold only while the store is not being stopped."""
         if not self._door.is_stopping:
             self.report(violations)
 
@@ -160,7 +156,6 @@ class Traffic:
     # -- producing ---------------------------------------------------------------------------------
 
     def _names_of(self, producer: int, messages_each: int) -> Sequence[str]:
-        """Return the names of a producer's messages, in order."""
         return self._skew.taken(producer, message_names(self.plan, self.life, producer, messages_each))
 
     def _producer(self, number: int, messages_each: int) -> Callable[[], None]:
@@ -180,7 +175,7 @@ class Traffic:
         due = self.store.world.tasks.signal("queue ends")
 
         def note(place: tuple[str, int]) -> None:
-            if place[0] in users_topics:  # users put messages only into these topics
+            if place[0] in users_topics:
                 ending.append(place)
                 due.notify()
 
@@ -199,7 +194,7 @@ class Traffic:
         return produce
 
     def put_one(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> None:
-        """Put a message of that name, or a batch. place: the required topic and queue, None to draw them."""
+        """place: the required topic and queue, None to draw them."""
         self._door.put(self._door.draw(stream, name, place))
 
     # -- consuming ---------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Transaction traffic: producers of half messages, and the group that answers check requests of the store.
 
-The producer of a half message decides at once, later, or never. In the last case the store sends check requests to the
+The producer of a half message decides at once, later, or never. If never, the store sends check requests to the
 producer group, which may answer after a while or never. The behaviour of each transaction is drawn before the put, so
-it does not depend on the schedule. The group outlives the store: in later lives it answers for transactions of earlier
-ones, and decides some of them without a request.
+it does not depend on the schedule. In later lives of the store the group answers for transactions of earlier lives, and
+decides some of them without a request.
 """
 
 from collections.abc import Callable, Iterable
@@ -45,7 +45,6 @@ _SETTLED_MS_MAX = 20_000
 
 
 def draw_behaviour(stream: Stream) -> Behaviour:
-    """Draw how a producer handles one transaction."""
     timeout_ms = TRANSACTIONS.transaction_timeout_ms
     own_after_ms = stream.pick((0, timeout_ms, 3 * timeout_ms, None, None), "decides")
     if own_after_ms:
@@ -69,7 +68,7 @@ def fits(put: PutEntry, plan: Plan) -> bool:
 
 @dataclass(slots=True)
 class TransactionTraffic:
-    """The transactions of one life: the transaction service of the store, and its users."""
+    """The transaction service of one life, and its users."""
 
     plan: Plan
     store: MessageStore
@@ -78,7 +77,6 @@ class TransactionTraffic:
     ledger: Ledger
     report: Callable[[Iterable[Violation]], None]
     is_calm: bool = False
-    """Whether this life has no fault or pause."""
     service: TransactionalMessageService = field(init=False)
     _earlier: dict[str, int] = field(init=False)
     """The number of decisions of earlier lives, for each transaction that still exists in this life."""
@@ -90,7 +88,7 @@ class TransactionTraffic:
     _began_ms: int = field(default=0, init=False)
     """Wall-clock time at which this life began to check."""
     _newest_stored_ms: int = field(default=0, init=False)
-    """The newest store time at `_began_ms`. No later record has an earlier store time, even if the clock steps back."""
+    """The newest store time at `_began_ms`. Later records have no earlier store time, even if the clock steps back."""
     _is_over: bool = field(default=False, init=False)
     """Whether the store is being stopped, so that it may refuse requests."""
 
@@ -104,13 +102,11 @@ class TransactionTraffic:
         self.service.on_check = self._asked
 
     def start(self) -> None:
-        """Start the check of half messages."""
         self._began_ms = self.store.world.clock.now_ms()
         self._newest_stored_ms = self.store.commit_log.last_store_timestamp_ms
         self.service.start()
 
     def shutdown(self) -> None:
-        """Stop the check, and finish pending answers."""
         self._is_over = True
         self.service.shutdown()
         for answer in self._answers:
@@ -152,7 +148,6 @@ class TransactionTraffic:
             self._spawn("repetition", partial(self._repeat, transaction, put, request))
 
     def _repeat(self, transaction: Transaction, put: PutEntry, request: EndTransaction) -> None:
-        """Repeat the decision after a while."""
         self.store.world.tasks.sleep(transaction.behaviour.repeats_ms)
         self._end(transaction, put, request, commits=transaction.behaviour.commits, found=self._must_find(put))
 
@@ -184,7 +179,6 @@ class TransactionTraffic:
     # -- the producer group ------------------------------------------------------------------------
 
     def _asked(self, record: MessageRecord) -> None:
-        """Judge a check request, and answer it in a task of its own."""
         ledger = self.ledger
         name = decode_properties(record.properties).get("KEYS", "").lstrip(" ").partition(" ")[0]
         transaction = ledger.transactions.by_name.get(name)
@@ -247,7 +241,7 @@ class TransactionTraffic:
     def _end(
         self, transaction: Transaction, put: PutEntry, request: EndTransaction, *, commits: bool, found: bool
     ) -> None:
-        """Request a decision, record and judge the answer. found: whether a lookup must find the half message."""
+        """found: whether a lookup must find the half message."""
         transactions = self.ledger.transactions
         decision = transactions.ask(transaction, commits=commits, now_ns=self.store.world.clock.monotonic_ns())
         end = self.service.commit if commits else self.service.rollback
@@ -305,7 +299,6 @@ class TransactionTraffic:
         return end <= self.store.dispatch.readable_limit() or (is_visible and not is_excused)
 
     def _judge_put(self, decision: TransactionDecision, put: PutEntry, result: PutMessageResult) -> None:
-        """Judge the answer to the put of a copy like that of any other put."""
         copy = replace(put, asked_ns=decision.asked_ns, answered_ns=self.store.world.clock.monotonic_ns())
         with self.disk.kernel.at_one_moment():
             expired_to = self.ledger.expired_to

@@ -20,7 +20,7 @@ _THEMES = (
     "unsound_disks",
     "swarm",
 )
-"""The modules of this folder, plainest claims first. Within a module the order is that of its tuple."""
+"""Simplest claims first. Within a module the order is that of its tuple."""
 
 assert sorted(_THEMES) == [module.name for module in iter_modules(__path__)], "_THEMES is not this folder"
 
@@ -36,4 +36,4 @@ def _collect() -> dict[str, Scenario]:
 
 SCENARIOS: dict[str, Scenario] = _collect()
 SWARM: frozenset[str] = frozenset(scenario.name for scenario in swarm.SCENARIOS)
-"""The names of the scenarios that combine features and faults at random."""
+"""The scenarios that combine features and faults at random."""

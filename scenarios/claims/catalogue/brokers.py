@@ -52,7 +52,7 @@ BROKER = Ranges(
     disturbances={"paused_task_chance": (0.0, 0.1, 1.0), "paused_machine_chance": (0.0, 0.0, 0.05)},
     network=FAIR,
 )
-"""Ranges of a broker on a network that may be slow but has no faults."""
+"""A broker on a network that may be slow but has no faults."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # The broker's machine dies between a send and its answer, and restarts.

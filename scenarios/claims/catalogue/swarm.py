@@ -1,10 +1,9 @@
 """Swarms: random mixes of features and faults; each seed omits half or more.
 
-Other scenarios test one claim each, with few features and faults. A swarm seed first draws which features and faults
-are enabled, then their values. Omitted features give the enabled ones more opportunities (swarm testing, Groce et al.,
-ISSTA 2012). Probabilities are high enough that an enabled fault usually occurs. Lying disks, dying disks, and files
-that are altered while the store is off have their own swarms, because in the large mix they would rarely occur
-together.
+A seed first draws which features and faults are enabled, then their values. Omitted features give the enabled ones more
+opportunities (swarm testing, Groce et al., ISSTA 2012). Probabilities are high enough that an enabled fault usually
+occurs. Lying disks, dying disks, and files that are altered while the store is off have their own swarms, because in
+the large mix they would rarely occur together.
 """
 
 from collections.abc import Mapping
@@ -40,7 +39,7 @@ _RETENTION: Mapping[str, Any] = {
     "messages_each": (8, 16),
     "pauses": {"chance": (0.2, 0.5), "ms_max": (30, 100, 3000)},
 }
-"""Retention with many queues. When a queue has no messages left, retention removes its directory."""
+"""When a queue has no messages left, retention removes its directory."""
 _TROUBLES: Mapping[str, Mapping[str, Any]] = {
     "pauses of tasks": {"disturbances": {"paused_task_chance": (0.05, 0.2)}},
     "pauses of machines": {"disturbances": {"paused_machine_chance": (0.05,)}},
@@ -66,16 +65,15 @@ _SLOW_DISK: Mapping[str, Mapping[str, Any]] = {
     "slow sync": {"faults": {"slow_sync_chance": (0.1,), "slow_sync_ms_max": (300, 12_000)}},
 }
 _FAULTS_WITHOUT_ERRORS: Mapping[str, Mapping[str, Any]] = _faults_with_excuses(Excuse.NOTHING)
-"""Disk faults that return no error from an operation."""
 _TORN: Mapping[str, Mapping[str, Any]] = {"torn sectors": {"faults": {"torn_bytes_chance": (1.0,)}, **_LONG_UNSYNCED}}
 """A torn sector is visible only if a power cut tears a page, so this fault is enabled more often."""
 _FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
     **_FAULTS_WITHOUT_ERRORS,
     **_faults_with_excuses(Excuse.SYNC_ERROR | Excuse.ERROR | Excuse.NO_SPACE),
-    # A file system stops only after a failed sync, so this group enables failed syncs too.
+    # A file system stops only after a failed sync.
     "stopped file system": {"faults": {"stopped_file_system_chance": (0.5,), "failed_sync_chance": (0.05,)}},
 }
-"""Errors of disk operations. An error ends its operation and hides later ones, so each seed enables only a few."""
+"""An error ends its operation and hides later ones, so each seed enables only a few."""
 _OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     name: _FAILING_DISK[name]
     for name in (
@@ -83,7 +81,7 @@ _OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
         *("failed page-in", "failed creation"),
     )
 }
-"""Errors that are injected in clusters. The machine restarts after such an error."""
+"""The machine restarts after such an error."""
 _FAILING_CHANCE = 0.2
 _LYING: Mapping[str, Mapping[str, Any]] = {
     "late sync errors": {"faults": {"failed_sync_chance": (0.05, 0.1), "lying_sync_chance": (0.0, 0.1, 0.5)}}
@@ -99,7 +97,7 @@ _DYING: Mapping[str, Mapping[str, Any]] = {
 _GARBAGE: Mapping[str, Mapping[str, Any]] = {
     "garbage": {"faults": {"garbage_chance": (1.0,)}, "endings": ("crash in traffic",), **_LONG_UNSYNCED}
 }
-"""Faults that occur only if the power fails while a sector is in flight."""
+"""Occur only if the power fails while a sector is in flight."""
 _ENDINGS = (
     *("crash in traffic",) * 4,
     *("crash at rest", "crash in load", "crash in persist", "stop", "stop", "stop in traffic"),
@@ -130,7 +128,7 @@ _ALTERING = (
     *("crash on old blocks",) * 4,
     *("crash in persist", "stop in traffic"),
 )
-"""Endings after which files are altered. Every mix of the swarm for altered files can draw them."""
+"""Every mix of the swarm for altered files can draw them."""
 _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
     "lost tails": {
         "endings": (*_ALTERING, *("stop and damage",) * 12),
@@ -214,15 +212,13 @@ _SLAVES: Mapping[str, Any] = {
     "broker": {"slaves_are_read": (True, False)},
     "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
 }
-"""Slaves, for a broker without half messages.
+"""For a broker without half messages.
 
 If a failed sync drops data that a slave has already, no slave follows the master again. A sync master then answers no
 put with SUCCESS.
 """
 _BROKER_RETENTION: Mapping[str, Any] = {**_RETENTION, "cluster": {"sync_master": (False,)}}
-"""Retention without a sync master. While a slave is off, retention may remove the data that the slave needs next.
-
-Puts must not wait for such a slave.
+"""While a slave is off, retention may remove the data that the slave needs next. Puts must not wait for such a slave.
 """
 _EVERYTHING = _MIX.with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK).with_optional(0.25, **_CLOCK)
 _ALONE_MIX = (

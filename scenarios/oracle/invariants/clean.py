@@ -139,7 +139,7 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
 
 
 def check_queues(store: MessageStore) -> Iterator[Violation]:
-    """Yield every queue that begins with removed messages. The caller allows time for a pass of retention."""
+    """Yield every queue that begins with removed messages. Call it after the time of a retention pass."""
     log_min_offset = store.log.min_offset
     for queue in store.queues.all():
         first = None if queue.min_offset >= queue.max_offset else queue.entry(queue.min_offset)
@@ -153,11 +153,10 @@ def _begins_with_removed(topic: str, queue_id: int, log_min_offset: int, physica
 
 
 def check_leading(store: MessageStore) -> Iterator[Violation]:
-    """Yield every file of a queue or of the index, other than the newest, that points only at removed messages.
+    """Yield every file of a queue or of the index, except the newest, that points only at removed messages.
 
-    A pass checks queues once for each start offset of the log. If a queue got its second file after that, its first
-    file stays until the next pass. A second file that begins with an entry for a removed message existed at the last
-    pass.
+    A pass checks queues once for each start offset of the log. If a queue got its second file later, the first file
+    stays until the next pass. A second file whose first entry is for a removed message existed at the last pass.
     """
     log_min_offset = store.log.min_offset
     for queue in store.queues.all():
@@ -179,7 +178,7 @@ def check_leading(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_expired(store: MessageStore) -> Iterator[Violation]:
-    """Yield the log's first segment if it has expired and is not needed. The caller allows time for a retention pass.
+    """Yield the log's first segment if it has expired and is not needed. Call it after the time of a retention pass.
 
     An operator has requested deletion after the segment expired. After a failed sync no file is removed until the next
     start.

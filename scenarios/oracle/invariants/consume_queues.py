@@ -1,7 +1,4 @@
-"""Consume queues against the log: CQ-COMPLETE, CQ-VALID and QOFF.
-
-CQ-COMPLETE checks records, CQ-VALID entries, and QOFF the numbering.
-"""
+"""Consume queues against the log: CQ-COMPLETE (records), CQ-VALID (entries) and QOFF (numbering)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -110,9 +107,9 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
     """CQ-VALID: yield every entry that points at no record of its queue, or has a wrong size or tag.
 
     Entries may point before the log's first segment, or into a missing segment, which may be restored. A blank entry
-    needs a known hole at its queue offset. No entry may be rebuilt for a record that was already damaged. A record
-    belongs to each light queue in which it has an offset. The tagsCode of a delayed message is its due time; its copy
-    has the hash of the tag.
+    needs a known hole at its queue offset. An entry must not be rebuilt for a damaged record. A record belongs to each
+    light queue in which it has an offset. The tagsCode of a delayed message is its due time; its copy has the hash of
+    the tag.
     """
     store, ledger = evidence.store, evidence.ledger
     found_at, put_of, unfit = store.by_offset.get, ledger.by_properties.get, ledger.known_damage.unfit
@@ -178,7 +175,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
 
 
 def check_qoff(evidence: Evidence) -> Iterator[Violation]:
-    """QOFF: yield every record with a repeated queueOffset, a gap before it, or another one than its producer received.
+    """QOFF: yield every record whose queueOffset repeats, follows a gap, or differs from the one its producer received.
 
     Offsets in light queues, which are in a record's properties, must have no gaps either. After retention removed
     messages, their queue continues to count, unless the whole queue was removed. A misfiled record may have the offset
@@ -228,8 +225,8 @@ def check_answered_place(
 ) -> Iterator[Violation]:
     """QOFF: yield every error in a broker's answer to a put, before the ledger records its queue and offsets.
 
-    They must be those at which a consumer or a recovery found the put. No other put may have the same offset. A put
-    that was answered before this one was requested must have a smaller offset.
+    They must equal those that a consumer or a recovery found. No other put may have the same offset. A put answered
+    before this one was requested must have a smaller offset.
     """
     tried("QOFF")
     for field, expected, found in (
@@ -256,7 +253,7 @@ def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:
 
 
 def _next_offsets(evidence: Evidence) -> dict[tuple[str, int], int]:
-    """Return, by topic and queue, the least queue offset possible after the expired messages."""
+    """Return the least queue offset possible after the expired messages of each queue."""
     ledger, counted_to = evidence.ledger, dict[tuple[str, int], int]()
     for put in ledger.puts:
         if (

@@ -17,10 +17,10 @@ from ..reader import LogRecord
 from ..recovered import RecoveredStore
 
 _FAR = 1_000_000
-"""A queue offset after the end of every queue."""
+"""After the end of every queue."""
 
 _TRIMMED = "".join(map(chr, range(0x21)))
-"""The characters that are trimmed from the ends of a tag in a subscription."""
+"""Trimmed from the ends of a tag in a subscription."""
 
 
 def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
@@ -48,14 +48,13 @@ def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
 
 
 def unknown(shown: str) -> Violation:
-    """Return the VIS violation for a consumed record without a put."""
     return Violation("VIS", "a consumer was given a record that nobody put", "", -1, "record", "a put", shown)
 
 
 def check_given(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator[Violation]:
     """READ: yield every field of a consumed record that differs from its put.
 
-    The record is the put's own or a copy. Body and properties are equal, because the caller found the put by them.
+    The record is the put's own or a copy. The caller found the put by body and properties, so these are equal.
     """
     tried("READ")
     is_committed = put.detour is not None and put.delay_ms is None
@@ -85,8 +84,8 @@ def check_bounds(
 ) -> Iterator[Violation]:
     """READ: yield a violation if the answer to a pull has messages and wrong offsets.
 
-    given: the requested offset, that of the first message, and the one after the last message. passes_over: whether the
-    answer may skip messages that do not match the subscription.
+    given: the offsets requested, of the first message, and after the last message. passes_over: whether the answer may
+    skip messages that do not match the subscription.
     """
     tried("READ")
     (low, going_on, high), (position, begin, following) = bounds, given
@@ -123,7 +122,7 @@ def check_dealt_with(
 ) -> Iterator[Violation]:
     """LIVE: yield every message in the log that matches the subscription and that no member of the group has handled.
 
-    wants: returns whether a message with these properties matches.
+    wants: whether a message with these properties matches.
     """
     for place, found in user_places(store.records):
         tried("LIVE")
@@ -175,10 +174,7 @@ def check_beyond(store: MessageStore, topic: str, queue_id: int) -> Iterator[Vio
 
 
 def check_look_up(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterator[Violation]:
-    """READ: look up a put's record at the log offset in its answer; yield a missing or different record.
-
-    A put with an unknown offset is not judged.
-    """
+    """READ: look up a put's record at the log offset in its answer; yield a missing or different record."""
     offset = put.physical_offset
     if offset is None or put.name in ledger.gone:
         return

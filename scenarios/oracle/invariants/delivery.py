@@ -1,7 +1,7 @@
 """Delivery: judges delayed messages (SCHED), redelivery (REDEL) and offsets of groups (META).
 
-After each recovery the copies of delayed messages are compared with their records. Consumers compare the clock with the
-delay of each message. The offset of a group is compared with its commits at each start and in each answer.
+After each recovery the copies of delayed messages are compared with their records. Consumers check the delay of each
+message by their clock. The offset of a group is compared with its commits at each start and in each answer.
 """
 
 from bisect import bisect_left
@@ -86,7 +86,7 @@ def _check_late(
 def check_delivered(evidence: Evidence) -> Iterator[Violation]:
     """SCHED: yield every delayed message without a delivery, and every returned message without a redelivery.
 
-    The caller waits until all delays have ended.
+    Call it after all delays have ended.
     """
     ledger, records = evidence.ledger, evidence.store.records
     delivered = {put.name for one in records if (put := ledger.copied_by(one.record)) is not None}

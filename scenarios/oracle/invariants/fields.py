@@ -1,6 +1,6 @@
 """Checked fields: the fields that each invariant compares, and the kinds of runs in which it does.
 
-A field of a record that is missing here is not checked. Fields of records have the names of the format.
+A field of a record that is missing here is not checked. Names are those of the format.
 """
 
 from typing import NamedTuple
@@ -53,4 +53,4 @@ CHECKED: dict[str, CheckedFields] = {
     "REP": CheckedFields(("bytes of the log", "reported offset", "divergence", "tables of a slave"), (CLUSTER, BROKER)),
     "IDEMPOTENT": CheckedFields(("bytes of log, queues and index",), (STORE,)),
 }
-"""The fields and runs of each invariant. `tests/scenarios/oracle/invariants/test_fields.py` checks both."""
+"""`tests/scenarios/oracle/invariants/test_fields.py` checks both."""

@@ -5,8 +5,8 @@ slots and headers. Every file except the last must be full. Entries may point at
 of such entries are not checked. `check_stopped` judges whether a clean stop made all files durable. File names are not
 judged.
 
-`check_lookups` looks up each key of the log right after a recovery. `check_answer` judges answers during traffic. How
-soon a message is found is not judged, only that it is found after its dispatch.
+`check_lookups` looks up each key of the log right after a recovery. `check_answer` judges answers during traffic. A
+message must be found after its dispatch; how soon is not judged.
 """
 
 from collections import Counter
@@ -121,7 +121,7 @@ def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage
 def _expected_header_and_entries(
     header: FoundIndexHeader, entries: Sequence[_RawEntry], store: RecoveredStore, front_end_ms: int
 ) -> tuple[FoundIndexHeader, list[ModelEntry]]:
-    """Return the expected header and entries. The times of removed records are taken as stored.
+    """Return the expected header and entries, with the stored times of removed records.
 
     front_end_ms: the end time of the previous file, 0 if there was none, _UNKNOWN if it is no longer known.
     """
@@ -166,15 +166,13 @@ def _violation(summary: str, file: str, offset: int, field: str, expected: objec
 
 
 ANSWERS_MAX = 64
-"""The maximum number of messages in the answer to a lookup."""
 ALWAYS_MS = (0, 1 << 62)
-"""The store times of a lookup over all times."""
 
 _TOLERANCE_MS = 999  # an entry has whole seconds
 
 
 def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violation]:
-    """Yield every key of the log for which a lookup after a recovery does not return exactly the messages with the key.
+    """Yield every key for which a lookup after a recovery does not return exactly the messages with the key.
 
     Each key is looked up over all times, and at the millisecond of its newest message. The second lookup is omitted if
     store times in the log decrease, because a lookup by time then ends early. Times decrease after a power cut has torn
@@ -212,8 +210,8 @@ def check_answer(
 ) -> Iterator[Violation]:
     """Yield every error in the answer to a lookup by topic and key during traffic.
 
-    dispatched_to: the log offset up to which all records were dispatched before the request. may_miss: whether the disk
-    lost stored data, so that the answer may lack messages.
+    dispatched_to: the log offset up to which all records were dispatched before the request. may_miss: whether the
+    answer may lack messages because the disk lost stored data.
     """
     tried("IDX")
     (topic, key), offsets = asked, result.physical_offsets

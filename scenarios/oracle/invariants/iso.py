@@ -1,6 +1,6 @@
 """ISO: a second instance on an open directory is refused and changes no file.
 
-The second instance has a file system wrapper of its own, so changes by the first one are not counted.
+Its own file system wrapper counts no changes by the first instance.
 """
 
 from collections.abc import Callable, Iterator
@@ -58,19 +58,17 @@ class NotingProxy:
 
 
 class NotingFiles(NotingProxy):
-    """A file system wrapper that records every change, including writes to memory-mapped files."""
+    """Records every change of the file system, including writes to memory-mapped files."""
 
     def __init__(self, files: Files) -> None:
         super().__init__(files, _CHANGES_FILES, [])
 
     def make_directories(self, path: str) -> None:
-        """Create a directory. Counts as a change unless the directory exists."""
         if self._inner.status(path) is None:
             self.changes.append(f"make_directories {path}")
         self._inner.make_directories(path)
 
     def map(self, path: str, size_bytes: int) -> Any:
-        """Map a file. Counts as a change if the call creates or extends the file."""
         status = self._inner.status(path)
         if status is None or status.size_bytes < size_bytes:
             self.changes.append(f"map {path}")

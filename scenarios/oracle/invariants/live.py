@@ -1,7 +1,8 @@
 """LIVE: without faults, every put is answered and every record becomes visible within a bounded time.
 
-A broker answers each send by its timeout, forgets a client soon after its connection has ended, and holds no pull that
-has a message. Deadlocks, runs without progress and services that die are LIVE violations, too; the kernel reports them.
+A broker answers each send by its timeout, forgets a client soon after its connection has ended, and does not delay a
+pull that has a message. The kernel reports deadlocks, runs without progress and services that die as LIVE violations,
+too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,7 +47,7 @@ _disturbing = attrgetter(*(path for kind in FaultKind if Excuse.PAUSE in kind.ro
 
 
 def answer_ms_max(plan: Plan) -> int | None:
-    """Return the limit for a put in ms, without pauses. Return None if the plan makes the disk fail or slow.
+    """Return the limit for a put in ms without pauses, or None if the plan makes the disk fail or slow.
 
     Every earlier put and every new segment may cost a few syncs. For puts that overtake this one see `segment_ms_max`.
     """
@@ -59,17 +60,15 @@ def calm_answer_ms_max(plan: Plan) -> int:
 
 
 def is_calm(plan: Plan) -> bool:
-    """Return whether a plan has neither disk faults nor pauses."""
     return not may_slow(plan) and not may_disturb(plan)
 
 
 def start_ms_max(plan: Plan) -> int:
-    """Return how long a store may take in ms from its recovery until its services run, or to create one file."""
+    """Limit the time from a store's recovery until its services run, or to create one file."""
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * _FILES_BESIDE
 
 
 def _slave_ms_max(plan: Plan) -> int:
-    """Return how long a put may wait for a slave in ms."""
     return plan.cluster.slave_timeout_ms if plan.cluster.sync_master else 0
 
 
@@ -79,25 +78,24 @@ def may_slow(plan: Plan) -> bool:
 
 
 def may_disturb(plan: Plan) -> bool:
-    """Return whether a plan pauses tasks."""
     return any(_disturbing(plan))
 
 
 def clock_ms_max(plan: Plan) -> int:
-    """Return how much later a step may come in ms because the wall clock was set back."""
+    """Return how much later a step may come because the wall clock was set back."""
     disturbances = plan.disturbances
     return _STEPS_BACK_MAX * disturbances.clock_step_ms_max if disturbances.clock_step_chance else 0
 
 
 def work_ms_max(plan: Plan, store: MessageStore) -> int:
-    """Return how long a store without faults may take for pending work in ms: a sync of each of its files."""
+    """Limit the time of a store without faults for pending work: a sync of each of its files."""
     index_files = 0 if store.index is None else len(store.index.table.files)
     files = len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all()) + index_files
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * (files + _FILES_BESIDE)
 
 
 def delivery_ms_max(plan: Plan) -> int:
-    """Return how late the copy of a delayed message may be in ms, without the time for other puts.
+    """Limit the lateness of a delayed message's copy, without the time for other puts.
 
     Delivery has to start first. After it has read the queue entry, it puts the copy like any message.
     """
@@ -105,19 +103,19 @@ def delivery_ms_max(plan: Plan) -> int:
 
 
 def held_up_ms_max(plan: Plan) -> int:
-    """Return the additional delay in ms by the slow operations and pauses of a plan."""
+    """Return the additional delay by the slow operations and pauses of a plan."""
     slow_ms = pauses_ms_max(plan)
     return ALLOCATE_WAIT_MS + slow_ms if slow_ms else 0
 
 
 def paused_ms_max(plan: Plan) -> int:
-    """Return how long a pause of a task may continue after disturbances have ended, in ms."""
+    """Return how long a pause of a task may continue after disturbances have ended."""
     disturbances = plan.disturbances
     return disturbances.paused_task_ms_max if disturbances.paused_task_chance else 0
 
 
 def pauses_ms_max(plan: Plan) -> int:
-    """Return how long a slow disk and pauses may delay a step of a store in ms."""
+    """Return how long a slow disk and pauses may delay a step of a store."""
     faults, disturbances = plan.faults, plan.disturbances
     return int(
         (faults.slow_sync_chance and faults.slow_sync_ms_max)
@@ -129,12 +127,12 @@ def pauses_ms_max(plan: Plan) -> int:
 
 
 def request_ms_max(plan: Plan) -> int:
-    """Return how long a broker may take for a request in ms, without the time for which the request itself waits."""
+    """Limit the time of a broker for a request, without the time for which the request itself waits."""
     return pauses_ms_max(plan) + _REQUEST_MS
 
 
 def overtaken_ms_max(plan: Plan) -> int:
-    """Return the additional delay in ms of a check request for each half message that is put back before.
+    """Return the additional delay of a check request for each half message that is put back before.
 
     Each put back may need a new segment after another one, with a sync for the file and one for its name.
     """
@@ -142,7 +140,7 @@ def overtaken_ms_max(plan: Plan) -> int:
 
 
 def segment_ms_max(plan: Plan) -> int:
-    """Return the additional delay in ms of a put for each new segment of the log.
+    """Return the additional delay of a put for each new segment of the log.
 
     The put lock is not fair, so other puts may overtake, such as half messages that are put back and deliveries of
     delayed messages. Some of these need a segment.
@@ -205,7 +203,7 @@ def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Viol
 def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:
     """Yield each send that a broker leaves unanswered for longer than any disk or slave may take.
 
-    asked_ns: the times of sends without an answer. now_ns: a time at which the broker was alive.
+    asked_ns: the times of sends without an answer. now_ns: a time at which the broker was running.
     """
     limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + request_ms_max(plan)
     for each_ns in asked_ns:
@@ -217,7 +215,7 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
 
 
 def timed_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
-    """Yield a consumer's request that was not answered in time, after all faults. error: of its client."""
+    """Yield a consumer's request that was not answered in time, after all faults."""
     tried("LIVE")
     if isinstance(error, TimeoutError):
         summary = f"a request of a consumer is not answered in {timeout_ms} ms"
@@ -225,7 +223,7 @@ def timed_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
 
 
 def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
-    """Yield a pull that a master has just begun to hold although dispatch is past a message for it.
+    """Yield a pull that a master has just begun to delay although dispatch is past a message for it.
 
     Dispatch wakes the pulls for a record once, before the next record. The check is atomic: no task runs meanwhile. It
     reads no records, and yields no violation if the disk cannot be read.
@@ -244,7 +242,7 @@ def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
         except OSError:
             return
         if unit is None and is_ext_address(entry.tags_code):
-            continue  # the tags are unknown here, because only dispatch has read them
+            continue  # only dispatch has read the tags
         if not pull.wanted.matches_queue(entry.tags_code if unit is None else unit.tags_code, unit):
             continue
         summary = f"a pull of {pull.queue[0]}/{pull.queue[1]} is held although there is a message for it"

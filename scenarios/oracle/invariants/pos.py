@@ -24,7 +24,7 @@ _broken = partial(Violation, "POS")
 def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
     """Yield every wrong position of a store at this moment.
 
-    ledger: if given, segments that retention may have removed from the disk but not yet from memory are skipped.
+    With a ledger, segments that retention may have removed from the disk but not yet from memory are skipped.
     """
     expected_base = None
     for segment in store.log.segments:

@@ -2,7 +2,7 @@
 
 The log has no holes, no unknown records, and no truncated record that reappears. A client that repeats a send makes
 another put, so both records may be present. Unanswered puts may be present in any order, each at most once and equal
-byte for byte. The same holds for the store's copies of delayed and transactional messages and for its bookkeeping
+byte for byte. The same applies to the store's copies of delayed and transactional messages and to its bookkeeping
 records. SCHED and TX judge when and how often copies are made. The order of properties in a redirected message is not
 judged. Only records in a removed segment may reappear after a crash.
 """
@@ -89,7 +89,7 @@ def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDiffer
 
 
 def _returned(evidence: Evidence, put: PutEntry, found: FoundRecord) -> Iterable[FieldDifference]:
-    """Return the wrong fields of the record of a message sent back. storeHost is the broker that got the request."""
+    """Return the wrong fields of a returned message's record. Its storeHost is the broker that got the request."""
     head, is_committed = found.record.head, put.detour is not None and put.delay_ms is None
     address, port = head.store_host[:-4], int.from_bytes(head.store_host[-4:], "big")
     again = max(put.given.reconsume_times, 0) + 1

@@ -56,7 +56,7 @@ class Cursor(NamedTuple):
 
 
 def check(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Violation]:
-    """Yield a violation for a cursor that has not reached its end in time. detail: text for the report."""
+    """Yield a violation for a cursor that has not reached its end in time."""
     assert cursor.is_behind, cursor
     summary = f"{cursor.name} does not come to its end"
     known = "\n".join(filter(None, (services_text(store, cursor.service), detail)))
@@ -82,7 +82,7 @@ def reading(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int)
 def flushing(store: MessageStore, plan: Plan, readings: Known) -> Iterator[Cursor]:
     """Yield the flush of the log: up to the readable end, or under SYNC_FLUSH to the end of its last record.
 
-    Blank records of refused puts may follow the last record; the next put flushes them. readings: a cache of records.
+    Blank records of refused puts may follow the last record; the next put flushes them.
     """
     end, flushed = store.log.max_offset, store.log.flushed_where.get()
     if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and flushed < end:
@@ -146,14 +146,13 @@ def _records(segment: Segment, readings: Known) -> Iterator[LogRecord]:
         for record, _ in walk(view, end, file=path, base_offset=base_offset, known=readings):
             yield record
     except UnreadableError:
-        return  # left to PREFIX
+        return  # PREFIX reports the error
 
 
 # -- files next to the log ---------------------------------------------------------------------------
 
 
 def delivering(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
-    """Yield the cursors of the delay levels and of their persisted progress."""
     schedule, work_ms = store.schedule, live.work_ms_max(plan, store)
     for queue in store.queues.all():
         if queue.topic == SCHEDULE_TOPIC and queue.queue_id + 1 in store.delays_ms:
@@ -174,7 +173,6 @@ def delivering(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
 def consuming(
     store: MessageStore, plan: Plan, disk: Disk, offsets: ConsumerOffsetManager, interval_ms: int
 ) -> Iterator[Cursor]:
-    """Yield the cursor of the persisted progress of consumer groups."""
     path, found = offsets.file.path, _without_white_space(disk.content(offsets.file.path))
     if any(offsets.members.values()):
         within_ms = interval_ms + live.work_ms_max(plan, store)
@@ -222,7 +220,7 @@ def following(
 
 
 def following_ms_max(slave: MessageStore, plan: Plan, master_end: int) -> int:
-    """Return how many ms a slave may take to catch up with its master, or to notice that it cannot.
+    """Limit the time of a slave to catch up with its master, or to notice that it cannot.
 
     The slave notices a lost connection when no heartbeat arrives in time. It connects again after the timeouts of that
     connection and of an attempt in progress. Two heartbeats then confirm that the master has no more data. Each

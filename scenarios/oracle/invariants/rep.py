@@ -81,7 +81,7 @@ def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
 
 
 def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iterator[Violation]:
-    """Yield a violation if a slave's log is not a prefix of any log that its master has had."""
+    """Yield a slave's log that is not a prefix of any log that its master has had."""
     first = max(slave.log.min_offset, 0)
     if slave.log.max_offset > first:
         tried("REP")

@@ -55,7 +55,7 @@ def is_to_be_checked(plan: Plan) -> bool:
 
 
 def vouched(disk: Disk, config: StoreConfig) -> Vouched:
-    """Read this state. Must be called before the store is loaded."""
+    """Must be called before the store is loaded."""
     raw = disk.content(config.checkpoint_path)
     checkpoint = CheckpointValues(0, 0, 0)
     if len(raw) >= CHECKPOINT_BYTES and not is_unborn(raw):

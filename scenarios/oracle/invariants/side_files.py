@@ -28,13 +28,12 @@ class WatchedSideFile(SideFile):
     """A side file that records its versions in the ledger."""
 
     def __init__(self, files: Files, versions: Versions, on_begin: Callable[[], None]) -> None:
-        """Watch the file at the versions' path. on_begin is called before a new version is written."""
+        """on_begin is called before a new version is written."""
         super().__init__(files, versions.path)
         self._versions = versions
         self._on_begin = on_begin
 
     def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
-        """Load like `SideFile.load`, and record the version."""
         parsed: list[bytes] = []
 
         def note(raw: bytes, file: str) -> Value:
@@ -47,7 +46,7 @@ class WatchedSideFile(SideFile):
         return loaded
 
     def store(self, content: bytes) -> bool:
-        """Store like `SideFile.store`, and record the version as begun, then as durable."""
+        """Record the version as begun, then as durable."""
         versions = self._versions
         if content != versions.durable:
             self._on_begin()
@@ -65,7 +64,7 @@ class WatchedSideFile(SideFile):
 
 
 def check_version(versions: Versions) -> Iterator[Violation]:
-    """META: yield a violation if a start read a version that is neither the durable one nor a later one."""
+    """META: yield a violation if a start read neither the durable version nor a later one."""
     if not versions.is_known:
         return
     if versions.durable is not None:
@@ -129,9 +128,7 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
 
     The times in memory are judged, because write-back may persist them at any moment. Only bytes must be durable, not
     the names of files. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of
-    seconds.
-
-    ledger: if given, segments that retention may have removed from the disk are not checked.
+    seconds. With a ledger, segments that retention may have removed from the disk are not checked.
     """
     claimed = store.checkpoint.values
     if any(claimed):
@@ -163,7 +160,7 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
 
 
 def _is_durable(segment: Segment, disk: Disk) -> bool:
-    """Return whether a whole segment is durable. Most are, which saves a read of the log."""
+    """Most segments are durable as a whole, which saves a read of the log."""
     return disk.is_durable(segment.file.path, 0, segment.size_bytes)
 
 
@@ -224,9 +221,9 @@ def check_topic(ledger: Ledger, topic: str) -> Iterator[Violation]:
 
 
 def check_tables(ledger: Ledger, topics: Mapping[str, int], groups: Container[str]) -> Iterator[Violation]:
-    """META: yield every topic and group that is missing after a load although the broker created it for a client.
+    """META: yield every topic and group that a broker created for a client and that is missing after a load.
 
-    topics: the loaded topics with their numbers of queues; groups: the loaded groups.
+    topics: each with its number of queues.
     """
     for topic, queue_id in sorted(ledger.topics.items()):
         tried("META")

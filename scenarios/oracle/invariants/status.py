@@ -1,4 +1,4 @@
-"""STATUS: the answer to a put is true when it is given, and a store that must refuse puts does so.
+"""STATUS: each answer to a put is true when it is sent, and a store that must refuse puts does so.
 
 OK under SYNC_FLUSH means that every byte is durable on the simulated disk. A timeout means that the time had passed, or
 that a sync failed. An error needs a fault as a reason. A store refuses puts permanently only after an error other than
@@ -42,7 +42,7 @@ def check(
 
     refusal: the required refusal, None for a message that can be stored. room: the capacity of a limited disk.
     expired_to: log offset up to which segments may be removed; CLEAN has checked that they were durable. stopping:
-    whether the store is being stopped.
+    whether a stop has begun.
     """
     tried("STATUS")
     status = result.status
@@ -141,7 +141,6 @@ def check_taking(store: MessageStore) -> Sequence[Violation]:
 
 
 def check_lasting(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield a permanent refusal that no disk fault explains."""
     tried("STATUS")
     if store.flags.has_failed and not allowances.errors(disk) and not disk.damage:
         reasons = str(Refusal(store.flags.bits))
@@ -173,7 +172,6 @@ def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
 
 
 def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:
-    """Return whether a disk fault, or a stop that has begun, explains a refusal."""
     if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
         return stopping or allowances.errors(disk) > 0
     if status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.wants_of_space(disk):
@@ -202,7 +200,6 @@ def _is_durable(store: MessageStore, disk: Disk, log_offset: int, size_bytes: in
 
 
 def _size_at(store: MessageStore, log_offset: int) -> int:
-    """Return the size of the record at a log offset, 0 without a segment."""
     segment = store.log.find(log_offset)
     if segment is None:
         return 0

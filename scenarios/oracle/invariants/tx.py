@@ -119,9 +119,8 @@ def check_question(
 ) -> Iterator[Violation]:
     """Yield every error in a check request to a producer. record: the half message, put back for the request.
 
-    Runs of a lone store set all limits. In broker runs the request travels over a network: it or its answer may be
-    lost and repeated, so asks_once is False. Another client may decide while the request is in flight, so a request
-    after a decision is no error there, and may_come_late is True.
+    Runs of a lone store set all limits. In broker runs the network may lose and repeat the request or its answer, so
+    asks_once is False. Another client may decide while the request is in flight, so may_come_late is True.
 
     now_ms: the clock that decides when the request is due. Store times never decrease and may be ahead of it. began_ms:
     the store time at which this life began to check. late_ms_max: the limit for the lateness of the first request, None
@@ -215,7 +214,7 @@ def forgotten(names: list[str], waited_ms: int) -> Iterator[Violation]:
 
 
 def check_committed(evidence: Evidence, *, resumed: bool) -> Iterator[Violation]:
-    """Yield every transaction whose producer decides to commit and that has no committed copy, once all are settled.
+    """Yield every transaction without a committed copy although its producer decides to commit, once all are settled.
 
     A transaction that was given up is excused, unless its check was resumed. resumed: whether all checks were resumed.
     """
