@@ -16,7 +16,7 @@ from .features import Knob, knob, knobs_of
 
 
 class LifeEnding(StrEnum):
-    """How a life of a store ends. The store's files are changed after the stop, not during it."""
+    """How a life of a store ends. STOP_AND_…: the event follows a clean stop."""
 
     CRASH_IN_LOAD = "crash in load"
     CRASH_IN_TRAFFIC = "crash in traffic"
@@ -54,7 +54,7 @@ class LifeEnding(StrEnum):
 DAMAGING = frozenset(
     ending for ending in LifeEnding if " and " in ending.value or ending is LifeEnding.CRASH_ON_OLD_BLOCKS
 )
-"""Change the store's files while it is off."""
+"""Endings that change the store's files while it is off."""
 
 
 @dataclass(frozen=True, slots=True)

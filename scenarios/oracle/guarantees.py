@@ -7,9 +7,9 @@ The table of disks:
              damaged or missing file
     -        not promised, because the disk breaks a condition of the promise
 
-A lying disk acknowledges syncs that a power cut undoes. No data is durable there, whatever the store claims. Queues must
-still have an entry for every record in the log. They keep entries for lost records that the checkpoint covered. A dying
-disk loses and changes durable bytes. The store must not make that worse.
+A lying disk acknowledges syncs that a power cut undoes. No data is durable there, whatever the store claims. Queues
+must still have an entry for every record in the log. They keep entries for lost records that the checkpoint covered. A
+dying disk loses and changes durable bytes. The store must not make that worse.
 
 Depending on the end of a life (section 14 of the format's description):
 

@@ -32,7 +32,7 @@ Report = Callable[[Iterable[Violation]], None]
 
 @dataclass(slots=True)
 class Traffic:
-    """The users of one life of a store. Their actions do not depend on the schedule: each has a stream of its own."""
+    """The users of one life of a store. Each has its own stream, so actions do not depend on the schedule."""
 
     plan: Plan
     life: int
