@@ -8,7 +8,7 @@ from . import bugs
 from .mutant import Mutant
 
 _OF_BROKERS = ("answers", "brokers", "registration")
-"""Modules with bugs of the broker. They are imported only if the broker extra is installed."""
+"""Bugs of the broker, imported only if the broker extra is installed."""
 
 
 def _collect() -> dict[str, Mutant]:

@@ -1,8 +1,7 @@
 """Activity of an applied mutant: counts its calls and its visible effects.
 
-The counts distinguish a bug that the checks missed from a bug that changed nothing in the run. `reached` counts the
-calls of replacements. `bit` counts how often the mutant reported, by calling `bit()`, that it acts differently from the
-correct code. Counting passes no scheduling point.
+The counts distinguish a bug that the checks missed from a bug that changed nothing in the run. Counting passes no
+scheduling point.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,9 +17,9 @@ class Activity:
     """Counts of one application of a mutant."""
 
     reached: int = 0
-    """The number of calls of the mutant's replacement functions."""
+    """Calls of the mutant's replacement functions."""
     bit: int = 0
-    """The number of calls of `bit()` with a true condition."""
+    """Calls of `bit()` with a true condition: the mutant acted differently from the correct code."""
 
 
 _applied: list[Activity] = []
@@ -47,7 +46,7 @@ def bit(when: bool = True) -> bool:
 
 
 def functions_in(replacement: object) -> list[FunctionType]:
-    """Return the functions that run when a replacement is used. Returns none for a constant."""
+    """Return the functions that run when a replacement is used: none for a constant."""
     if isinstance(replacement, property):
         return [one for one in (replacement.fget, replacement.fset, replacement.fdel) if isinstance(one, FunctionType)]
     if isinstance(replacement, staticmethod | classmethod):

@@ -52,14 +52,14 @@ def _parts(name: str) -> tuple[str, str | None]:
 
 
 def _mutants_of(file: str) -> dict[str, Mutant]:
-    """Return the mutants of a file by their full names. Raises MutantFileError."""
+    """Raises MutantFileError."""
     named = {f"{file}:{mutant.id}": mutant for mutant in _read(file, Path(file).resolve())}
     return {name: replace(mutant, id=name) for name, mutant in named.items()}
 
 
 @cache
 def _read(file: str, place: Path) -> tuple[Mutant, ...]:
-    """Run a file and return its mutants. The cache has one entry for each spelling of the path."""
+    """Run a file and return its mutants, cached by the spelling of the path."""
     module = _run(file, place)
     found = getattr(module, "MUTANTS", None)
     if found is None:

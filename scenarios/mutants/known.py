@@ -2,7 +2,7 @@
 
 A mutant of an importable module has the name `MODULE:ID`. The module defines `MUTANTS`, a mapping from ids to mutants.
 It can also define `SURVIVORS`, a mapping from ids to the reasons why no run finds these mutants. A mutant of a file has
-the name `FILE.py:ID` (`files`).
+the name `FILE.py:ID`.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from .versions import find_in_versions
 
 
 def find_mutant(name: str) -> Mutant | None:
-    """Return the named mutant; None if the name is unknown. Raises MutantFileError for an invalid file."""
+    """Raises MutantFileError for an invalid file."""
     if is_in_file(name):
         return mutant_in_file(name)
     module, colon, id_ = name.partition(":")
@@ -30,7 +30,7 @@ def find_mutant(name: str) -> Mutant | None:
 
 
 def mutant_named(name: str) -> Mutant:
-    """Return the named mutant. Raises KeyError or MutantFileError."""
+    """Raises KeyError or MutantFileError."""
     mutant = find_mutant(name)
     if mutant is None:
         raise KeyError(name)
@@ -48,12 +48,12 @@ def mutant_names(name: str) -> list[str]:
 
 
 def mutants_in(module: str | None) -> list[str]:
-    """Return the names of all mutants of a module; None means the catalogue. Raises LookupError."""
+    """None means the catalogue. Raises LookupError."""
     return list(MUTANTS) if module is None else [f"{module}:{id_}" for id_ in _mutants_of(module)]
 
 
 def survivors_in(module: str | None) -> dict[str, str]:
-    """Return, for each of a module's mutants that no run finds, the reason. The catalogue has no such mutants."""
+    """Return the reason for each of a module's mutants that no run finds. The catalogue has no such mutants."""
     if module is None:
         return {}
     survivors: Mapping[str, str] = getattr(import_module(module), "SURVIVORS", {})

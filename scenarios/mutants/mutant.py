@@ -1,8 +1,7 @@
 """A mutant: a known bug, applied to the store inside a `with` block.
 
 A mutant is a function with the decorator `bug`, which names the attribute of the store that the function replaces. The
-replacement affects the whole process, so only one mutant is applied at a time and no other run takes place in the
-process.
+replacement affects the whole process, so only one mutant is applied at a time, and the process runs nothing else.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,8 +33,7 @@ class PatchError(Exception):
 class Patch:
     """One attribute and its replacement. Raises PatchError if the owner has no such attribute.
 
-    If the owner is a class that inherits the attribute, the patch overrides it in this class only. The base class and
-    other subclasses do not change.
+    If the owner is a class that inherits the attribute, the base class and its other subclasses do not change.
     """
 
     owner: Owner
@@ -43,7 +41,7 @@ class Patch:
     replacement: object
 
     def __post_init__(self) -> None:
-        # `object` is left out, because every class has its attributes.
+        # Every class has the attributes of `object`.
         bases = self.owner.__mro__[:-1] if isinstance(self.owner, type) else (self.owner,)
         if not any(self.name in vars(base) for base in bases):
             raise PatchError(f"{self.owner.__name__} has no {self.name}")
@@ -67,7 +65,7 @@ class Mutant:
     found_by: tuple[str, ...]
     """Invariants that may be the first to break in a run with the bug."""
     needs: Ranges = field(default_factory=Ranges)
-    """The ranges of plans in which the bug can be found. By default it can be found in any run."""
+    """The ranges of plans in which the bug can be found: by default, all."""
 
     def __post_init__(self) -> None:
         for name, given in (("patches", self.patches), ("found_by", self.found_by)):
@@ -76,12 +74,11 @@ class Mutant:
 
     @property
     def has_reach(self) -> bool:
-        """Return whether calls of the mutant's replacements can be counted. This is false if all are constants."""
+        """Return whether calls can be counted: not if all replacements are constants."""
         return any(functions_in(patch.replacement) for patch in self.patches)
 
     @property
     def reports_bites(self) -> bool:
-        """Return whether the mutant calls `bit()` to report that it acts differently from the correct code."""
         return any(reports_bites(patch.replacement) for patch in self.patches)
 
     @contextmanager
@@ -127,9 +124,7 @@ class Bug(Mutant, Generic[P, R]):
 def bug(
     id_: str, owner: Owner | tuple[Owner, ...], name: str, *, found_by: tuple[str, ...]
 ) -> Callable[[Callable[P, R]], Bug[P, R]]:
-    """Return a decorator for a function that replaces an attribute of the store.
-
-    Its docstring becomes the bug's summary.
+    """Return a decorator for a function that replaces an attribute of the store, and whose docstring is the summary.
 
     `owner` may be several modules, because a function that is imported by name is an attribute of each importing
     module. If the attribute is a property, the function replaces its getter.
@@ -171,9 +166,7 @@ def _replaced(owner: Owner, name: str, function: Callable[P, R]) -> tuple[Callab
 def _summary(function: Callable[..., Any]) -> str:
     """Return the first paragraph of a docstring as a clause: `A put is lost.` becomes `a put is lost`."""
     text = " ".join((getdoc(function) or "").partition("\n\n")[0].split()).removesuffix(".")
-    is_name = any(
-        letter.isupper() for letter in text.partition(" ")[0][1:]
-    )  # a name such as RocketMQ keeps its capital
+    is_name = any(letter.isupper() for letter in text.partition(" ")[0][1:])  # such as RocketMQ
     return text if is_name else text[:1].lower() + text[1:]
 
 

@@ -62,7 +62,6 @@ class Judge:
         return other
 
     def is_promised(self, invariant: str) -> bool:
-        """Return whether an invariant is promised on the disk of this run."""
         return self._promised[invariant] is not Promise.NONE
 
     @property
@@ -71,7 +70,7 @@ class Judge:
         return self._promised["START"] is Promise.INTACT
 
     def report(self, violations: Iterable[Violation]) -> None:
-        """Keep those violations of a check that break a promise, and end the run if there are any."""
+        """Keep the violations that break a promise, and end the run if there are any."""
         found = [violation for violation in violations if self.is_promised(violation.invariant)]
         if found:
             self._note(*found)
@@ -86,7 +85,6 @@ class Judge:
         raise StopOnViolation(summary)
 
     def _note(self, *violations: Violation) -> None:
-        """Keep violations, and emit them to the trace if there is one."""
         self.violations += violations
         for violation in violations:
             tried(violation.invariant)
@@ -135,7 +133,7 @@ class Judge:
         return found
 
     def note_damage(self, config: StoreConfig, damage: Iterable[DamagedRange]) -> None:
-        """Record silent damage of the log. After the first damaged offset no record is promised any more."""
+        """After the first damaged log offset no record is promised any more."""
         log_offset = damaged_log_offset(config, damage)
         if log_offset is not None:
             self._damaged_from = min(self._damaged_from, log_offset)
@@ -155,7 +153,7 @@ class Judge:
         self.report(found)
 
     def recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
-        """Judge a recovery by its store and disk alone, and return the recovered store. The ledger does not change."""
+        """Judge a recovery by its store and disk alone, without a change of the ledger."""
         found = read_store(store, known=self.readings)
         note_misfiled(self._ledger, found)
         evidence = Evidence(self._ledger, found)
@@ -166,7 +164,7 @@ class Judge:
         return found
 
     def services(self, store: MessageStore, machine: Machine, *others: Service | None) -> None:
-        """Report services, of a running store or others, that have ended without a failure flag."""
+        """Report services that have ended without a failure flag."""
         running = {task.name for task in machine.live_tasks.values()}
         for service in (*store.services, *others):
             if service is None or f"{machine.name}/{service.name}" in running:
@@ -207,7 +205,7 @@ class Judge:
         return self._without_lookup_faults(disk, look)
 
     def queues_removed(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
-        """Judge an operator's removal of queues. log_min_offset: the first offset of the log before the removal."""
+        """log_min_offset: the first offset of the log before the removal."""
         self.report(self._without_lookup_faults(disk, lambda: clean.check_queues_removed(store, log_min_offset)))
 
     def _without_lookup_faults(self, disk: Disk, look: Callable[[], Iterable[Violation]]) -> list[Violation]:
@@ -260,7 +258,6 @@ class Judge:
             self.broken("LIVE", summary, "exit", "clean", "unclean", detail=detail)
 
     def _check_all_tasks_ended(self, machine: Machine) -> None:
-        """Report tasks that a stop has left running."""
         running = [task.name for task in machine.live_tasks.values() if task is not self._kernel.current]
         if running:
             self.broken("LIVE", "a stop left tasks running", "tasks", "none", ", ".join(running))

@@ -1,7 +1,6 @@
 """Known damage: parts of the log that the disk or the harness damaged.
 
-Checkers read bytes damaged by the harness as they were before. Bytes that recovery has truncated or replaced since then
-are read as they are.
+Checkers read bytes damaged by the harness as they were before, unless recovery has truncated or replaced them since.
 """
 
 from collections.abc import Iterable
@@ -40,15 +39,13 @@ class KnownDamage:
 
     @property
     def offsets(self) -> set[int | None]:
-        """Log offsets of all damaged records."""
         return {flaw.put.physical_offset for flaw in self.flaws}
 
     def is_missing(self, log_offset: int) -> bool:
-        """Return whether a log offset is in a lost segment."""
         return any(begin <= log_offset < end for begin, end in self.missing)
 
     def after_gap(self, log_offset: int) -> int:
-        """Return the first log offset at or after another one that is in no lost segment."""
+        """Return the first log offset at or after the given one that is in no lost segment."""
         for begin, end in sorted(self.missing):
             if begin <= log_offset < end:
                 log_offset = end
@@ -74,7 +71,7 @@ class KnownDamage:
             self.unreadable.add(flaw.put.physical_offset)
 
     def seen_through(self, view: memoryview, base_offset: int) -> memoryview:
-        """Return a segment as it was before the damage; the view itself without damage."""
+        """Return a segment as it was before the damage."""
         mended: bytearray | None = None
         for flaw in self.flaws:
             at = flaw.log_offset - base_offset
@@ -85,7 +82,6 @@ class KnownDamage:
 
 
 def damaged_log_offset(config: StoreConfig, damage: Iterable[DamagedRange]) -> int | None:
-    """Return the first damaged log offset, None if the log has no damage."""
     directories = config.commit_log_directories
     named = [(name_of(path), start) for path, start, _, _ in damage if directory_of(path) in directories]
     offsets = [int(name) + start for name, start in named if name.isdecimal()]  # other names are foreign files

@@ -1,7 +1,6 @@
 """The ledger: records the requests of users, their answers, and consumed messages.
 
-Every judgement compares a store with the ledger. A put is acknowledged, refused, or unknown: in flight when the machine
-died, or answered with a timeout.
+A put is acknowledged, refused, or unknown: in flight when the machine died, or answered with a timeout.
 
 The fields of a ledger are its whole state. `savepoint` and `restore` go back to an earlier moment, once for each crash
 image to judge. A state digest takes every field, nested ones included, except those declared with `compare=False`,
@@ -30,15 +29,14 @@ GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 TRANSACTION_TOPICS = (HALF_TOPIC, GIVEN_UP_TOPIC)
 """Topics of undecided transactional messages, and of those that were given up."""
 BOOKKEEPING_TOPICS = (HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC)
-"""Topics with records of the store itself."""
 
 EVENT_TOPIC = "OFFSET_MOVED_EVENT"
-"""The topic for the records that a broker stores when it moves a consumer past expired messages."""
+"""Its records tell consumers that the broker moved them past expired messages."""
 
 LIGHT_OFFSETS = "INNER_MULTI_QUEUE_OFFSET"
-"""The property that holds a message's places in light queues."""
+"""A message's places in light queues."""
 PUT_BACK = "TRAN_PREPARED_QUEUE_OFFSET"
-"""The property of a half message that was put back: the queue offset it had first."""
+"""The first queue offset of a half message that was put back."""
 
 _ADDED = ("REAL_TOPIC", "REAL_QID", LIGHT_OFFSETS, PUT_BACK, "TRANSACTION_CHECK_TIMES")
 _LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
@@ -53,10 +51,10 @@ class ConsumedMessage:
     queue_offset: int
     put: PutEntry
     copy_end: int | None = None
-    """Log offset of the end of its record, if that is a copy that the store has made. None for the put's own record."""
+    """The end in the log of the copy that the consumer received. None for the put's own record."""
     copy_is_durable: bool = False
     given_at: int | None = None
-    """Log offset in the record. It is needed for a put without an answer."""
+    """Log offset in the record, needed for a put without an answer."""
 
     @property
     def physical_offset(self) -> int | None:
@@ -67,7 +65,6 @@ class ConsumedMessage:
 
     @property
     def is_durable(self) -> bool:
-        """Return whether the consumed record must survive a power cut."""
         return self.put.is_durable if self.copy_end is None else self.copy_is_durable
 
 
@@ -83,7 +80,6 @@ class Pull:
     end_offset: int = 0
     """Queue offset up to which all matching messages have been received."""
     is_over: bool = False
-    """Whether the walk has ended."""
 
     def begin_again(self) -> None:
         """Restart at the first message, because the queue was removed and its offsets are reused."""
@@ -125,7 +121,7 @@ class Versions:
     """Whether the file has one of these versions. It has not after a slave with a file of its own took over."""
 
     def lose_durable(self) -> None:
-        """Record that the durable version cannot be read any more."""
+        """Record that the durable version is unreadable."""
         self.durable, self.kept = self.kept, None
 
     @property
@@ -157,16 +153,15 @@ class Ledger:
     stable: list[ConsumedMessage] = field(default_factory=list)
     """Consumed messages that must stay at the same queue offset."""
     seen: list[ConsumedMessage] = field(default_factory=list, compare=False)
-    """Messages consumed in the present life."""
+    """Consumed in the present life."""
     pulls: list[Pull] = field(default_factory=list, compare=False)
     """The pulls of each consumer over each queue in the present life."""
     transactions: Transactions = field(default_factory=Transactions)
 
     deliveries: list[Delivery] = field(default_factory=list)
     delivered_into_damage: set[str] = field(default_factory=set)
-    """Delayed puts with copies that may lie in a part of the log that was damaged after a stop."""
+    """Delayed puts with copies in a part of the log that may have been damaged after a stop."""
     commits: GroupCommits = field(default_factory=GroupCommits)
-    """The commits of consumer groups."""
     delay_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/delayOffset.json"))
     group_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/consumerOffset.json"))
     unreported_damage: str = ""
@@ -174,14 +169,13 @@ class Ledger:
     progress_is_final: bool = False
     """Whether the last life ended cleanly and persisted all progress."""
     expired_to: int = 0
-    """Log offset up to which retention has begun to remove segments. Records before it may be gone."""
+    """Log offset up to which retention has begun to remove segments."""
     ended_queues: set[tuple[str, int]] = field(default_factory=set)
     """Queues that were removed because they were empty. They may have begun again at 0."""
     holes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     """Queue offsets without a readable record, by topic and queue: skipped by a restart, or damaged."""
     known_damage: KnownDamage = field(default_factory=KnownDamage)
     clock_set_back: list[SetBack] = field(default_factory=list, compare=False)
-    """When a machine's clock was set back."""
     queue_ends: Counter[tuple[str, int]] = field(default_factory=Counter, compare=False)
     """How often each queue was removed. Queue offsets from before a removal are invalid."""
     queues_going: int = field(default=0, compare=False)
@@ -224,7 +218,6 @@ class Ledger:
                 pull.begin_again()
 
     def begin_life(self) -> None:
-        """Begin another life of the store. Pulls and consumed messages of the last life are dropped."""
         self.life += 1
         self._life_begins_at = len(self.puts)
         self.seen = []
@@ -234,7 +227,6 @@ class Ledger:
         self.transactions.begin_life()
 
     def puts_of_this_life(self) -> list[PutEntry]:
-        """Return the puts requested since the life began."""
         return self.puts[self._life_begins_at :]
 
     def ask(self, entry: PutEntry) -> None:
@@ -262,7 +254,7 @@ class Ledger:
         return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
 
     def seen_in(self, record: LogRecord) -> PutEntry | None:
-        """Return the put that a consumer sees in a record, which is its own or a copy."""
+        """Return the put whose own record or copy this is."""
         return self.put_of(record) or self.copied_by(record)
 
     def returned_in(self, record: LogRecord) -> PutEntry | None:
@@ -300,7 +292,6 @@ class Ledger:
     def begin_delivery(
         self, log_end: int, offsets: dict[int, int], *, began_ms: int = 0, late_ms_max: int | None = None
     ) -> None:
-        """Record the state of delayed delivery at the start of another life."""
         self.deliveries.append(Delivery(log_end, dict(offsets), began_ms, late_ms_max))
 
     def delivery_of(self, physical_offset: int) -> int:

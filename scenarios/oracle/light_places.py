@@ -1,7 +1,7 @@
-"""Light queue places: parsed from the properties of a record.
+"""Light queue places: parsed from the properties of a record, without the store's code.
 
-The store's code is not used. INNER_MULTI_DISPATCH names queues, and INNER_MULTI_QUEUE_OFFSET has a queue offset for
-each, both separated by commas. A repeated name, or the record's own queue, counts only once.
+INNER_MULTI_DISPATCH names queues, and INNER_MULTI_QUEUE_OFFSET has a queue offset for each, both separated by commas. A
+repeated name, or the record's own queue, counts only once.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from .reader import properties_of
 
 LIGHT_PREFIX = "%LMQ%"
 LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
-"""Bytes in the properties of every record that is in a light queue."""
+"""In the properties of every record that is in a light queue."""
 _WAITING_TOPICS = (SCHEDULE_TOPIC, *TRANSACTION_TOPICS)
 _NOWHERE: dict[tuple[str, int], int] = {}
 
@@ -24,24 +24,19 @@ class RecordPlacement(Protocol):
     """The fields of a record that determine its queues."""
 
     @property
-    def topic(self) -> str:
-        """Return the record's topic."""
+    def topic(self) -> str: ...
 
     @property
-    def queue_id(self) -> int:
-        """Return the record's queue id."""
+    def queue_id(self) -> int: ...
 
     @property
-    def queue_offset(self) -> int:
-        """Return the queue offset in its own queue."""
+    def queue_offset(self) -> int: ...
 
     @property
-    def properties(self) -> bytes:
-        """Return the properties as stored in the file."""
+    def properties(self) -> bytes: ...
 
 
 def light_queue(name: str, queue_id: int) -> QueueKey:
-    """Return the light queue of that name for a message with this queue id."""
     return name, 0 if name.startswith(LIGHT_PREFIX) else queue_id
 
 

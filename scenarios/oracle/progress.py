@@ -1,8 +1,7 @@
 """Progress: the side files with the offsets of consumer groups and of delayed delivery.
 
 Consumer groups commit to a ConsumerOffsetManager. In runs without a broker the run owns the manager. It is loaded after
-the store, and its offsets are limited to the ends of queues before the first put. One `GroupProgress` serves all lives
-of a store.
+the store, and its offsets are limited to the ends of queues before the first put.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ class GroupProgress:
 
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self.manager: ConsumerOffsetManager | None = None
-        """The offset manager of the present life for consumers and the transaction check, None if neither needs one."""
+        """None if neither consumers nor the transaction check need one."""
         self._plan = plan
         self._ledger = ledger
         self._on_persist: Callable[[], None] | None = None
@@ -135,7 +134,7 @@ class GroupProgress:
         yield from quiescence.consuming(store, plan, disk, manager, CONSUMER_OFFSET_INTERVAL_MS)
 
     def trouble(self) -> str:
-        """Return the manager's last error as a reason for late progress, empty without one."""
+        """Return the manager's last error as a reason for late progress, or ""."""
         if self.manager is None or self.manager.last_error is None:
             return ""
         return f"consumer offsets: last error: {error_text(self.manager.last_error)}"

@@ -29,16 +29,15 @@ class _Answered(NamedTuple):
 
 
 class PullTimes:
-    """The messages that consumers can read in the present life of the broker, each with the time of its answer."""
+    """When each message that consumers can read was answered, in the present life of the broker."""
 
     def __init__(self, plan: Plan | None = None, held_up_until_ns: Callable[[str], int] = lambda host: 0) -> None:
-        """plan: the run's; None for no check. held_up_until_ns: returns the end of the last delay of a host."""
+        """plan: None for no check. held_up_until_ns: returns the end of the last delay of a host."""
         self._plan = None if plan is None or _may_fail(plan) else plan
         self._held_up_until_ns = held_up_until_ns
         self._answered: dict[Queue, list[_Answered]] = {}
 
     def begin_life(self) -> None:
-        """Drop all messages, because the broker has ended."""
         self._answered.clear()
 
     def note(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
@@ -70,7 +69,7 @@ def _may_fail(plan: Plan) -> bool:
 
 
 def late_ms_max(plan: Plan, body_bytes: int) -> int:
-    """Return how long a pull may take in ms if there is a message for it. body_bytes: the size of the answer's body.
+    """Return how long a pull may take if there is a message for it. body_bytes: the size of the answer's body.
 
     The answers to pulls of all other queues may be sent first, and each may fill the buffers of its connection a few
     times.

@@ -22,7 +22,7 @@ from ...store.formats.messages import PutMessageStatus
 from .reader import MAGIC, Head, LogRecord, body_crc
 
 PROPERTIES_MAX = 32_767
-"""The limit for the bytes of properties in a record, and for the code units in a put."""
+"""In a record the limit is in bytes, in a put in code units."""
 
 
 _TOPIC_MAX = 127
@@ -32,7 +32,7 @@ _FIXED_BYTES = 91
 
 
 _LENGTHS_BYTES = 3
-"""The bytes of topicLength and propertiesLength, which come after the body."""
+"""topicLength and propertiesLength, which come after the body."""
 
 
 _COMMITTED = 8
@@ -81,7 +81,6 @@ class PutContent(NamedTuple):
     """Without the bits for hosts and transactions."""
 
     def head(self, body: bytes) -> Head:
-        """Return the head that a record of a message with that body must have."""
         return Head(
             MAGIC,
             body_crc(body),
@@ -94,7 +93,6 @@ class PutContent(NamedTuple):
         )
 
     def with_port_of(self, record: LogRecord) -> "PutContent":
-        """Return a copy with the port of a record's born host."""
         address, _ = self.born_host
         return self._replace(born_host=(address, int.from_bytes(record.head.born_host[-_PORT_BYTES:], "big")))
 
@@ -105,7 +103,6 @@ class PutContent(NamedTuple):
 
     @property
     def body_at(self) -> int:
-        """Return the position of the body in a record."""
         return self.record_bytes(b"", "", b"") - _LENGTHS_BYTES
 
     def record_bytes(self, body: bytes, topic: str, properties: bytes) -> int:
@@ -136,7 +133,7 @@ def refusal(
 
 
 class FieldDifference(NamedTuple):
-    """A field of a record with a wrong value. offset: its position in the record."""
+    """A field of a record with a wrong value, at a position in the record."""
 
     offset: int
     field: str
@@ -156,8 +153,8 @@ def differences(
     """Yield every field of a record that differs from the put.
 
     head: given.head of its body. is_committed: whether the record is that of a committed message. stored_ms: the store
-    time in the answer, None without one. tears: whether bytes may be zero because of a torn sector, which recovery
-    cannot detect, since no checksum covers these fields.
+    time in the answer. tears: whether a torn sector may have zeroed bytes; recovery cannot detect that, since no
+    checksum covers these fields.
     """
     if is_committed:
         head = head._replace(prepared_transaction_offset=record.head.prepared_transaction_offset)
@@ -205,7 +202,7 @@ def _shown(value: object) -> str:
 
 @lru_cache(maxsize=1024)
 def _host_bytes(host: tuple[bytes, int]) -> bytes:
-    """Return the bytes of a host in a record. Puts of one host share them."""
+    """Cached, so that puts of one host share the bytes."""
     address, port = host
     return address + port.to_bytes(4, "big")
 
@@ -234,7 +231,6 @@ class Detour(NamedTuple):
     """The queue in which a delayed message waits for its due time, or a half message for its decision."""
 
     place: tuple[str, int]
-    """Topic and queue."""
     delay_ms: int | None = None
     """The delay after the store time, None for a half message."""
 
@@ -273,7 +269,7 @@ class PutEntry:
     over_in: int | None = field(default=-1, compare=False)
     """The life in which the client stopped waiting, None while it waits. A later life cannot store the put."""
     knows_port: bool = field(default=True, compare=False)
-    """Whether the port of the born host is known: the client's system chooses it, and the first record contains it."""
+    """The client's system chooses the port of the born host, and the first record contains it."""
     _head: Head | None = field(default=None, init=False, repr=False, compare=False)
     _sys_flag: int = field(default=0, init=False, repr=False, compare=False)
 
@@ -284,12 +280,10 @@ class PutEntry:
 
     @property
     def delay_ms(self) -> int | None:
-        """Return the delay after the store time, None without a delay."""
         return None if self.detour is None else self.detour.delay_ms
 
     @property
     def head(self) -> Head:
-        """Return the head that its record must have."""
         if self._head is None:
             self._head = self.given.head(self.body)
             self._sys_flag = self.given.stored_sys_flag
@@ -302,7 +296,6 @@ class PutEntry:
     def differences(
         self, record: LogRecord, *, is_committed: bool = False, tears: bool = False
     ) -> Iterator[FieldDifference]:
-        """Yield every field of a record that differs from the put or from its answer."""
         answered_ms = self.stored_ms if record.physical_offset == self.physical_offset else None
         given, head = self.given, self.head
         if not self.knows_port:

@@ -1,14 +1,11 @@
 """Oracle reader: reads logs, and computes queue and index entries.
 
-It implements the format without the store's code.
-
     a record         its fields, or the error; a zero at the end of a sector in its properties means a torn record
     its keys         UNIQ_KEY, then each word of KEYS between spaces, repetitions included
     a key's hash     Java's hash of `topic#key`, made positive; 0 for -2^31
     a tag's code     Java's hash of TAGS, 0 without a tag
 
-No struct, checksum or constant of the store is used, so that a mistake there is not repeated here. Invariants, the
-ledger, fuzzing and comparisons use this module.
+No struct, checksum, constant or code of the store is used, so that a mistake there is not repeated here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,9 +38,9 @@ class Head(NamedTuple):
     """The fields of a record without offsets, queue, message and store time. The producer sets all except three."""
 
     magic: int
-    """The magic number of the layout. The store writes only `MAGIC`."""
+    """The store writes only `MAGIC`."""
     body_crc: int
-    """The stored value. Reading does not check it."""
+    """As stored. Reading does not check it."""
     flag: int
     born_timestamp_ms: int
     born_host: bytes
@@ -229,7 +226,7 @@ def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_off
 
 
 def whole_at(view: memoryview | bytes, at: int, end: int, physical_offset: int) -> Reading | None:
-    """Return the record at a position if it is valid, with its CRC; None otherwise."""
+    """Return the record at a position if it is valid, with its CRC."""
     try:
         reading = read(view, at, end, file="", physical_offset=physical_offset)
     except UnreadableError:
@@ -238,7 +235,6 @@ def whole_at(view: memoryview | bytes, at: int, end: int, physical_offset: int) 
 
 
 def body_crc(body: bytes) -> int:
-    """Return the checksum of a body, as a record stores it."""
     return crc32(body) & 0x7FFFFFFF
 
 
@@ -252,7 +248,7 @@ def _name(topic: bytes) -> str | None:
 
 
 def _is_torn(view: memoryview | bytes, start: int, end: int) -> bool:
-    """Return whether the range [start, end) has a zero as the last byte of some sector of the file."""
+    """Return whether a sector of the file has a zero as its last byte in [start, end)."""
     last = start
     while last < end:
         last = min(end, last - last % SECTOR_BYTES + SECTOR_BYTES)
@@ -264,7 +260,7 @@ def _is_torn(view: memoryview | bytes, start: int, end: int) -> bool:
 # -- queues ----------------------------------------------------------------------------------------
 
 ENTRY = Struct(">qiq")
-"""A queue entry: phyOffset, size, tagsCode."""
+"""phyOffset, size, tagsCode."""
 ENTRY_BYTES = ENTRY.size
 BLANK_ENTRY_SIZE = 0x7FFFFFFF
 _BLANK_ENTRY = (0, BLANK_ENTRY_SIZE, 0)
@@ -279,7 +275,7 @@ def leads_to_a_record(physical_offset: int, size_bytes: int, code: int) -> bool:
 
 
 def property_of(properties: bytes, name: bytes) -> bytes:
-    """Return the value of a property, empty without one. The last equal name with a value counts."""
+    """Return the value of a property or b"". The last equal name with a value counts."""
     value, wanted = b"", name + b"\1"
     if wanted not in properties:
         return value

@@ -85,9 +85,8 @@ class RecoveredStore:
     delivered_to: dict[int, int] = field(default_factory=dict)
     """Delay level -> queue offset of the next message to deliver."""
     damage: UnreadableError | None = None
-    """The error that ended the read of the log before its end, None without an error."""
+    """The error that ended the read of the log before its end."""
     index: FoundIndex | None = None
-    """The key index, if there is one."""
 
 
 def read_store(
@@ -168,7 +167,6 @@ def content_digest(store: MessageStore) -> str:
 
 
 def rows_digest(store: MessageStore) -> str:
-    """Return a digest of the bytes of every file of log and queues, by path."""
     return str(_digest_of_rows(store).hexdigest())
 
 

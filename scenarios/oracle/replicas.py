@@ -32,11 +32,9 @@ class ReportedRange:
 
     @property
     def end(self) -> int:
-        """Return the log offset after it."""
         return self.first + len(self.data)
 
     def holds(self, start: int, wanted: bytes) -> bool:
-        """Return whether the range has these bytes at a log offset."""
         at = start - self.first
         return at >= 0 and self.data[at : at + len(wanted)] == wanted
 

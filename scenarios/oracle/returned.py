@@ -14,14 +14,13 @@ from ...store.formats.delay_level import SCHEDULE_TOPIC
 from .reader import LogRecord, property_of
 
 RETURNED = ("%RETRY%", "%DLQ%")
-"""Topic prefixes of messages that were sent back: for a retry, or as dead letters after too many retries."""
+"""For a retry, or as dead letters after too many retries."""
 ADDED = ("RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "DELAY", "REAL_TOPIC", "REAL_QID")
 """Properties that the store adds to the record of a returned message."""
 _PREFIXES = tuple(prefix.encode() for prefix in RETURNED)
 
 
 def is_returned(record: LogRecord) -> bool:
-    """Return whether a record exists because a consumer sent its message back."""
     if record.topic == SCHEDULE_TOPIC:
         return property_of(record.properties, b"REAL_TOPIC").startswith(_PREFIXES)
     return record.topic.startswith(RETURNED)
@@ -37,16 +36,14 @@ class Returned:
 
     @property
     def owed(self) -> list[str]:
-        """Return the names of messages that must be stored again."""
         return sorted(self.kept | self.durable)
 
     def note_stop(self) -> None:
-        """Record that a clean stop makes all returned messages durable."""
         self.durable |= self.kept
         self.kept.clear()
 
     def note_crash(self, *, keeps_all: bool) -> None:
-        """Record a crash. Answers do not contain the log offset of the new record, so all are promised or none."""
+        """Answers do not contain the log offset of the new record, so all are promised or none."""
         if not keeps_all:
             self.kept.clear()
 

@@ -18,7 +18,6 @@ class TransactionLog:
 
     @classmethod
     def read(cls, ledger: Ledger, store: RecoveredStore) -> "TransactionLog":
-        """Assign the records of a store to transactions."""
         log = cls({name: FoundTransaction() for name in ledger.transactions.by_name})
         for found in store.records:
             topic = found.record.topic

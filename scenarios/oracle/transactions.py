@@ -1,7 +1,6 @@
 """Transactions: requests of producers and their answers, recorded for TX.
 
-A half message is a put that is stored in the half topic. For each one the ledger records the planned behaviour of the
-producer, each requested decision, and the copies that commits have made.
+A half message is a put that is stored in the half topic.
 """
 
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ class FoundTransaction:
 
     @property
     def is_decided(self) -> bool:
-        """Return whether an op marks the first half message as decided, so that later copies of it are decided too."""
+        """Return whether an op marks the first half message as decided. Later copies of it are then decided too."""
         return self.half is not None and self.half.record.queue_offset in self.decided
 
     @property
@@ -42,7 +41,7 @@ class Behaviour:
     """How a producer will handle one transaction, drawn in advance."""
 
     commits: bool
-    """Whether the producer commits. Every answer to a check request has the same decision."""
+    """Every answer to a check request has the same decision."""
     own_after_ms: int | None
     """The delay of its own decision after the half message; None: it waits for a check request."""
     contradicts: bool
@@ -57,7 +56,6 @@ class Behaviour:
 
     @property
     def properties(self) -> tuple[str, ...]:
-        """Return the properties of the half message."""
         immunity = (f"CHECK_IMMUNITY_TIME_IN_SECONDS\1{self.immunity_s}",) if self.immunity_s else ()
         return (f"PGROUP\1{GROUP}", "TRAN_MSG\1true", *immunity)
 
@@ -80,7 +78,6 @@ class TransactionDecision:
 
     @property
     def may_have_copied(self) -> bool:
-        """Return whether the request may have made a committed copy."""
         return self.commits and self.status in (None, EndTransactionStatus.DECIDED)
 
 
@@ -119,7 +116,6 @@ class Transactions:
     """The number of check requests before a transaction is given up."""
 
     def begin_life(self) -> None:
-        """Begin another life of the store."""
         self.decisions = []
 
     def progress_fell_back(self) -> None:
@@ -134,7 +130,7 @@ class Transactions:
         return transaction
 
     def ask(self, transaction: Transaction, *, commits: bool, now_ns: int) -> TransactionDecision:
-        """Record a commit or rollback decision before it is sent to the broker."""
+        """Record a decision before it is sent to the broker."""
         assert self.by_name.get(transaction.name) is transaction, f"{transaction.name}: expected a prepared transaction"
         decision = TransactionDecision(transaction, commits, now_ns)
         transaction.decisions.append(decision)
@@ -142,7 +138,6 @@ class Transactions:
         return decision
 
     def note_stop(self) -> None:
-        """Record that a clean stop makes every copy durable."""
         self._keep_all()
         for transaction in self.by_name.values():
             transaction.copies = dict.fromkeys(transaction.copies, True)

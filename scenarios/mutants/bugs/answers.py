@@ -121,8 +121,7 @@ def answer_with_record_end(
     return replace(response, ext_fields={**response.ext_fields, "msgId": message_id})
 
 
-# A client makes message ids from storeHost. With a slave's host, a look-up by id goes to the slave instead of the
-# master.
+# A client makes message ids from storeHost. With a slave's host, a look-up by id goes to the slave.
 @bug("pull-names-the-answering", PullMessageProcessor, "_pull", found_by=("READ",))
 @needs(
     _LIVELY,
@@ -170,7 +169,6 @@ _STORE_HOST_AT, _RECONSUME_TIMES_AT = 64, 72
 
 
 def _rewritten(records: bytes, at: int, field: bytes) -> bytes:
-    """Return consecutive records with one field of each record replaced."""
     changed, begin = bytearray(records), 0
     while begin < len(changed):
         place = slice(begin + at, begin + at + len(field))

@@ -122,8 +122,7 @@ def answer_back_at_any_rate(
     return answer_back_at_any_rate.original(self, request, topic, group, put)
 
 
-# After a failure, the old content in memory is restored. If the old file is already renamed to its backup name, each
-# retry fails.
+# A failure restores the old content in memory. If the old file is already renamed to its backup name, each retry fails.
 @bug("side-file-goes-on-from-the-old", SideFile, "store", found_by=("QUIET", "META"))
 @needs(SCENARIOS["consumer-offset-durable"].ranges, faults={"failed_rename_chance": (0.3,)})
 def store_from_the_old(self: SideFile, content: bytes) -> bool:
@@ -222,8 +221,8 @@ def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> Re
     return code_that_waits_for_the_expired.original(result, offset)
 
 
-# The message arrives before the pull is registered, so it does not wake the pull. The pull waits for the next message
-# or for the next periodic check of all queues.
+# The message arrives before the pull is registered. The pull waits for the next message or for the next periodic check
+# of all queues.
 @bug("hold-without-second-look", PullRequestHoldService, "hold", found_by=("LIVE",))
 @needs(
     _LIVELY,

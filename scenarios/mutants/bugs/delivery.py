@@ -29,8 +29,7 @@ from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
 
-# No message of that level is delivered until the queue's end passes the old offset. Messages before the old offset are
-# skipped.
+# No message of that level is delivered until the queue's end passes the old offset. Earlier messages are skipped.
 @bug("delay-offset-not-clamped", ScheduleMessageService, "_within_queue", found_by=("META", "SCHED", "LIVE", "QUIET"))
 @needs(
     delay={"chance": (1.0,)},
@@ -151,7 +150,7 @@ def delivered_from_store(record: MessageRecord) -> Message | None:
 _HELD_UP_MS = 20
 
 
-# The clock is read twice. Virtual time stands still while a task runs, so the mutant sleeps in between, as garbage
+# The clock is read twice. Virtual time does not pass while a task runs, so the mutant sleeps in between, as garbage
 # collection can stop any thread.
 @bug(
     "half-msg-immunity-double-clock", TransactionalMessageCheckService, "_check_half_message", found_by=("TX", "QUIET")

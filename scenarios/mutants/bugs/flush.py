@@ -38,8 +38,8 @@ def commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommi
     self.flush_to(self.queue.max_offset)
 
 
-# The producer reads the attribute with the list before it waits for the lock. By then the service may have replaced the
-# list.
+# The producer reads the attribute with the list before it waits for the lock. The service may replace the list
+# meanwhile.
 @bug("group-commit-swap-race", GroupCommitService, "submit", found_by=("LIVE", "QUIET"))
 @needs(sync_flush=(True,), producers=(3,))
 def submit_to_swapped_list(self: GroupCommitService, request: GroupCommitRequest) -> None:
@@ -69,8 +69,8 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
         requests.clear()
 
 
-# The service clears its wake-up signal after it has taken the requests. RocketMQ polls every 10 ms, which would hide
-# this bug.
+# The service clears its wake-up signal after it has removed the requests. RocketMQ's polls every 10 ms would hide this
+# bug.
 @bug("group-commit-lost-wakeup", GroupCommitService, "step", found_by=("LIVE", "QUIET"))
 @needs(
     sync_flush=(True,),
@@ -110,7 +110,7 @@ def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bo
     return False
 
 
-# Group commit compares positions and does not look at errors.
+# Group commit compares positions and ignores errors.
 @bug("flush-advance-on-io-error", Segment, "flush", found_by=("POS", "STATUS", "DUR", "CKPT"))
 @needs(_WITH_FAILED_SYNCS)
 def flush_despite_error(self: Segment, least_pages: int) -> int:
@@ -145,7 +145,6 @@ class _GoingSegment(Segment):
     __slots__ = ()
 
     def flush(self, least_pages: int) -> int:
-        """Report all data as durable without a sync."""
         readable = self.readable.get()
         bit()
         self.flushed.set(readable)

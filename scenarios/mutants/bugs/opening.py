@@ -49,7 +49,7 @@ def mark_without_sync(self: MessageStore) -> None:
 )
 @needs(starts={"second": (True,)})
 def make_directory(self: MessageStore) -> None:
-    """A second store on a directory in use runs recovery before it takes the lock."""
+    """A second store on a directory in use runs recovery before it acquires the lock."""
     self.world.files.make_directories(self.config.store_path_root_dir)
 
 

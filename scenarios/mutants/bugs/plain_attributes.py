@@ -1,7 +1,7 @@
 """Bugs of plain attributes: changes of shared tables that are not atomic.
 
-Such a change makes no call to the world between its steps. So the bugs can be found only in runs that switch tasks at
-attribute accesses.
+Such a change makes no call to the world between its steps, so only runs that switch tasks at attribute accesses find
+it.
 """
 
 from ....store.log.allocate import WAIT_MS, AllocateMappedFileService
@@ -30,7 +30,7 @@ def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> 
     return request.segment
 
 
-# The mutant reads the attribute with the list of segments four times instead of once into a local variable.
+# The mutant reads the attribute with the list of segments four times instead of once.
 @bug("row-read-by-index", SegmentQueue, "find", found_by=("LIVE", "STATUS", "CLEAN", "POS"))
 @needs(
     attribute_points=(True,),
@@ -87,9 +87,9 @@ def _copy_then_clear(self: GroupCommitService) -> list[GroupCommitRequest]:
 def commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
     """If two groups commit at the same time, one of the two commits is lost."""
     key, before = f"{topic}@{group}", self._offsets
-    unpointed = vars(self)  # reads and assignments here pass no scheduling point
+    unpointed = vars(self)  # access without a scheduling point
     commits = unpointed.get("commits", 0)
     table = {**before, key: {**before.get(key, {}), queue_id: offset}}
-    self._offsets = table  # the other group may commit at this point, before the assignment
+    self._offsets = table  # the other group may commit before the assignment
     bit(unpointed.get("commits", 0) != commits)
     unpointed["commits"] = unpointed.get("commits", 0) + 1

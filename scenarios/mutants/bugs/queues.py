@@ -80,7 +80,7 @@ def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> 
     return self.encode(self._properties_with(self.offsets))
 
 
-# After recovery, dispatch repeats the records from the start of the scan, and appends entries that exist already.
+# After recovery, dispatch repeats the records from the start of the scan.
 @bug("cq-redispatch-duplicates", MessageStore, "recover", found_by=("CQ-COMPLETE", "READ", "CQ-VALID", "CKPT"))
 def recover_and_redispatch(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
     """Records that are replayed after a crash are in their queues twice."""

@@ -36,7 +36,7 @@ _ANYWHERE = 1 << 62
 
 
 def _end_of_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> int:
-    """Return the offset after a queue's last consecutive valid entry that refers to a record before the log's end."""
+    """Return the offset after a queue's last consecutive valid entry for a record before the log's end."""
     segments = queue.queue.segments
     end = segments[0].base_offset // ENTRY_BYTES if segments else 0
     while (entry := queue.entry(end)) is not None and is_valid(entry) and entry.physical_offset < log_end:
@@ -45,7 +45,6 @@ def _end_of_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> int:
 
 
 def _keep_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> None:
-    """Truncate a queue after its valid entries."""
     end = _end_of_entries(queue, log_end)
     queue.truncate(end)
     queue.recovered(end, 0)
@@ -145,8 +144,7 @@ def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | N
     return own
 
 
-# Found in this store: if a record's queueOffset is the next one, it is believed even if the message's entry has another
-# offset.
+# Found in this store: a record's queueOffset is believed if it is the next one, even if the entry has another offset.
 @bug("next-number-believed", QueueReplay, "_move_last", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def leave_last(self: QueueReplay) -> None:
@@ -157,7 +155,7 @@ def leave_last(self: QueueReplay) -> None:
         bit(place is not None and place >= self.next)
 
 
-# Found in this store: the queueOffset of the next record is believed more than the existing entry of this record.
+# Found in this store: the queueOffset of the next record is believed more than the entry of this record.
 @bug("next-number-denies-gap", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
@@ -168,8 +166,7 @@ def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | 
     return place
 
 
-# If the clock was set back, new records have earlier times than the checkpoint, which therefore covers them before any
-# sync.
+# If the clock was set back, the checkpoint covers new records, which have earlier times, before any sync.
 @bug("checkpoint-ahead-of-log", StoreCheckpoint, "log_ends_at", found_by=("CKPT",))
 @needs(
     endings=("stop and damage",),

@@ -19,7 +19,7 @@ _DELETING = Ranges(
 )
 
 
-# Narrow ranges seldom reach this bug, so it uses those of a whole scenario.
+# Narrow ranges seldom reach this bug.
 @bug(
     "segment-removed-half-dispatched",
     CleanCommitLog,
@@ -73,8 +73,7 @@ def measure_below_used_ratio(self: DiskWatermark) -> Pressure:
     return pressure
 
 
-# Command 306 removes the half queue, as in RocketMQ. A new half queue starts at offset 0, but the old op messages still
-# exist.
+# Command 306 removes the half queue, as in RocketMQ. A new half queue starts at offset 0 beside the old op messages.
 @bug("transaction-queues-removed", cleaning, "is_numbered_elsewhere", found_by=("TX", "CLEAN"))
 @needs(
     transactions={"chance": (0.35,)},

@@ -64,7 +64,7 @@ def write_aside_unsynced(self: SideFile, content: bytes) -> None:
     bit()
 
 
-# The mutant copies the file to its backup without checking it, and rewrites the file in place. After a crash only the
+# The mutant copies the file to its backup without a check, and rewrites the file in place. After a crash only the
 # backup is intact.
 @bug("config-inplace-bak-pollution", SideFile, "store", found_by=("META",))
 @needs(
@@ -122,8 +122,8 @@ def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: st
         of_topic[queue_id] = offset
 
 
-# Found in this store after one flipped bit. The progress can be recovered, because the log contains the copies of all
-# delivered messages.
+# Found in this store after one flipped bit. The log contains the copies of all delivered messages, from which the
+# progress can be recovered.
 @bug("damaged-progress-counts-as-zero", ScheduleMessageService, "_take_from_log", found_by=("REDEL",))
 @needs(
     delay={"chance": (0.8,)},

@@ -183,7 +183,6 @@ def least_ms_of_the_newest(self: LogTime, now_ns: int) -> int:
 
 
 _asked = WeakKeyDictionary[GroupCommitService, list[GroupCommitRequest]]()
-"""The requests that are not answered yet."""
 
 
 # Semi-synchronous replication of databases degrades in the same way, but reports it.

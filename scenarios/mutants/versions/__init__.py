@@ -19,7 +19,6 @@ _WITHOUT = "-without-"
 
 @cache
 def find_in_versions(name: str) -> Mutant | None:
-    """Return a version, a version without one bug, or a deviation of a version. None for other names."""
     version = VERSIONS.get(name)
     if version is not None:
         return version.mutant()

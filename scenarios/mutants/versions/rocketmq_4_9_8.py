@@ -145,6 +145,6 @@ ROCKETMQ_4_9_8 = Version(
     "the store with the bugs that Apache RocketMQ 4.9.8 has for certain",
     _FACTS,
     tuple(each for each in vars(deviations).values() if isinstance(each, Mutant)),
-    # Recovery of 4.9.8 always starts at the checkpoint. There is no setting for a scan of the whole log.
+    # 4.9.8 has no setting for a scan of the whole log.
     lambda ranges: ranges.replace(recover_whole_log=(False,)),
 )

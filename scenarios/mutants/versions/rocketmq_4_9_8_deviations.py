@@ -3,9 +3,9 @@
 Observed: in a store directory, 4.9.8 syncs only the lock file, and never a directory. The catalogue has the bugs for
 the names of segments and of the marker. This module has the bugs for all other names.
 
-To replace a side file, 4.9.8 writes a temporary file, copies the current file over `.bak`, deletes the current file and
-renames the temporary file. Before the rename there is no current file, and no step is durable. The copy is not checked,
-so a damaged file can replace an intact backup.
+To replace a side file, 4.9.8 writes a temporary file, copies the current file over `.bak` unchecked, deletes the
+current file and renames the temporary file. Before the rename there is no current file, and no step is durable. A
+damaged file can replace an intact backup.
 """
 
 from typing import Any
@@ -40,8 +40,7 @@ def start(self: MessageStore) -> None:
     mark_running()
 
 
-def _nothing() -> None:
-    """Do not create the marker yet."""
+def _nothing() -> None: ...
 
 
 @bug(
