@@ -14,15 +14,15 @@ class DiskModel:
     name: str
     meaning: str
     crashes: Sequence[str]
-    """Names in `PROFILES` of the crashes that may end a life. A repeated name is drawn more often."""
+    """Crashes that may end a life, by their names in `PROFILES`. A repeated name is drawn more often."""
     faults: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
-    """Faults during operation: fields of FaultPlan, each with the values to draw from."""
+    """During operation: fields of FaultPlan, each with the values to draw from."""
     rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
-    """Faults while the machine is off: fields of RotPlan, each with the values to draw from."""
+    """While the machine is off: fields of RotPlan, each with the values to draw from."""
     needs_whole_log: bool = False
-    """Whether the checkpoint may cover lost data, so that recovery must compare the queues with the whole log."""
+    """The checkpoint may cover lost data, so recovery must compare the queues with the whole log."""
     capacity_bytes: Sequence[int] = ()
-    """Capacity during traffic; empty: unlimited."""
+    """During traffic; empty: unlimited."""
     is_sound: bool = True
     """Whether the disk has space, honours syncs and preserves its data. Runs of several machines need such disks."""
 

@@ -23,7 +23,7 @@ class Knob:
     plain: Any = None
     """The value in the simplest plan, which shrinking tries. None: shrinking does not change the knob."""
     least: int | None = None
-    """The lowest value that shrinking tries; None: shrinking does not lower it."""
+    """The lowest value that shrinking tries; None: shrinking does not lower the knob."""
     weight: int = 0
     """How much the feature adds to a run. Shrinking tries knobs with a greater weight first."""
     in_sessions: bool = True
@@ -37,7 +37,7 @@ def knob(*options: Any, plain: Any = None, least: int | None = None, weight: int
 
 
 def knobs_of(kind: type) -> Iterator[tuple[str, Knob]]:
-    """Yield the name and knob of each field that has a knob. Other fields always have their default."""
+    """Yield each field that has a knob. Other fields always have their default."""
     for each in fields(kind):
         if _KEY in each.metadata:
             yield each.name, each.metadata[_KEY]
@@ -57,7 +57,7 @@ class MessagePlan:
     batch_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
     illegal_chance: float = knob(0.0, 0.0, 0.1, plain=0.0)
     longest_chance: float = knob(0.0, plain=0.0)
-    """The probability that a plain put, neither delayed nor transactional, has properties near the maximum length."""
+    """A plain put, neither delayed nor transactional, has properties near the maximum length."""
     no_wait_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
 
 
@@ -83,12 +83,12 @@ class IndexPlan:
     """The key index, the keys of messages, and the users of the index."""
 
     slots: int = knob(0, 5, 40, plain=0)
-    """The number of hash slots in an index file. 0 turns the index off."""
+    """Hash slots in an index file. 0 turns the index off."""
     entries: int = knob(5, 12, 200)
     keys_chance: float = knob(0.0, plain=0.0)
-    """The probability that a message has keys that other messages have too, including a UNIQ_KEY."""
+    """A message has keys that other messages have too, including a UNIQ_KEY."""
     seekers: int = knob(0, plain=0, weight=1)
-    """The number of users that look messages up by key."""
+    """Users that look messages up by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ class MemoryPlan:
     """The store's use of memory, and errors when memory runs out."""
 
     transient_pool: bool = knob(False, plain=False)
-    """Whether puts go to a buffer of the process first. Takes effect under ASYNC_FLUSH only."""
+    """Puts go to a buffer of the process first. Takes effect under ASYNC_FLUSH only."""
     warm_files: bool = knob(False, False, True, plain=False)
     error_chance: float = knob(0.0)
-    """The probability, per life, that an unexpected error ends one service."""
+    """Per life: an unexpected error ends one service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class RetentionPlan:
 
     deletes_segments: bool = knob(False, plain=False, weight=2, in_sessions=False)
     deletes_queues: bool = knob(False)
-    """Whether empty queues are deleted too, concurrently with puts and pulls. Needs deletes_segments."""
+    """Empty queues are deleted too, concurrently with puts and pulls. Needs deletes_segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,9 @@ class StartPlan:
     """Unusual starts of the store."""
 
     second: bool = knob(False, plain=False, weight=1)
-    """Whether a second store is started on the directory during traffic."""
+    """A second store is started on the directory during traffic."""
     skipped_numbers_max: int = knob(0, plain=0, weight=1, in_sessions=False)
-    """The maximum number of queue offsets that a queue skips at a restart, as after a restart of 4.9.8."""
+    """The most queue offsets that a queue skips at a restart, as after a restart of 4.9.8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class DirectoryPlan:
     log_directories: int = knob(1, plain=1)
     """If there are several, each is outside the root in a new parent directory."""
     killed_in_creation: bool = knob(False, plain=False)
-    """Whether an earlier process was killed while it created the root."""
+    """An earlier process was killed while it created the root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +169,16 @@ class ClusterPlan:
     slaves: int = knob(0, plain=1, weight=4)
     """0: no slave and no network."""
     sync_master: bool = knob(False, plain=False)
-    """Whether puts wait for a slave."""
+    """Puts wait for a slave."""
     slave_sync_flush: bool = knob(False, plain=False, weight=1)
-    """Whether slaves use sync flush, so that a slave reports only offsets that are durable on its disk."""
+    """Slaves use sync flush, so that a slave reports only offsets that are durable on its disk."""
     slave_timeout_ms: int = knob(3000)
     transfer_batch_bytes: int = knob(32_768, plain=32_768, weight=2)
-    """The maximum number of log bytes in a replication frame."""
+    """The most log bytes in a replication frame."""
     flipped_bit_chance: float = knob(0.0)
-    """The probability, per life of a slave, that its dispatch receives a record with one flipped bit in queueOffset."""
+    """Per life of a slave: its dispatch receives a record with one flipped bit in queueOffset."""
     gathers: bool = knob(False, plain=False, weight=3)
-    """Whether users wait, up to a timeout, until slaves follow the master."""
+    """Users wait, up to a timeout, until slaves follow the master."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class BrokerPlan:
     """The broker and its clients. By default users call the store directly."""
 
     serves: bool = knob(False)
-    """Whether the run has a broker. Producers and consumers are then clients on other machines."""
+    """The run has a broker. Producers and consumers are then clients on other machines."""
     send_timeout_ms: int = knob(3_000)
     """How long a producer waits for an answer before it repeats the send."""
     sends_max: int = knob(3, plain=1, weight=2)
@@ -195,38 +195,38 @@ class BrokerPlan:
     """How long the broker delays the answer to a pull that finds no message."""
     pull_messages_max: int = knob(8, plain=32)
     commits_with_pulls: bool = knob(True, plain=True, weight=1)
-    """Whether consumers commit an offset with the next pull instead of in a separate request."""
+    """Consumers commit an offset with the next pull instead of in a separate request."""
     consumer_restart_chance: float = knob(0.0, plain=0.0, weight=4)
-    """Per consumer and life of the broker. The consumer restarts from its committed offsets."""
+    """Per consumer and life of the broker: the consumer restarts from its committed offsets."""
     send_back_chance: float = knob(0.0, plain=0.0, weight=3)
-    """The probability that a consumer sends a delivered message back for a later retry."""
+    """A consumer sends a delivered message back for a later retry."""
     client_death_chance: float = knob(0.0, plain=0.0, weight=4)
-    """The probability that a client's machine dies.
+    """A client's machine dies.
 
     Producers die during a send, consumers with unprocessed messages, tailing consumers after a pull.
     """
     tailing_consumers: int = knob(0, plain=0, weight=2)
-    """The number of consumers that each follow one queue from its end. Each has its own group."""
+    """Consumers that each follow one queue from its end. Each has its own group."""
     tasks_each: int = knob(1, plain=1, weight=3)
-    """The number of broker tasks for each kind of request."""
+    """Broker tasks for each kind of request."""
     buffer_bytes: int = knob(65_536, plain=65_536)
     """How many bytes of a stream may be in flight or unread before the sender waits."""
     rest_ms_max: int = knob(0, plain=0, weight=1)
-    """The maximum time that a life of the broker continues after the producers are done."""
+    """How long a life of the broker continues after the producers are done."""
     work_ms: int = knob(1, plain=1)
     """How long a consumer processes the messages of one pull. 0: it pulls again immediately, while messages arrive."""
     off_ms_max: int = knob(1_000, plain=1)
-    """The maximum time that the broker's machine is off between two lives."""
+    """How long the broker's machine is off between two lives."""
     masters: int = knob(1, plain=1, weight=4)
-    """The number of masters, each with queues of every topic and a name server. Only the first has slaves."""
+    """Each has queues of every topic and a name server. Only the first has slaves."""
     slaves_are_read: bool = knob(False, plain=False, weight=1)
-    """Whether the broker redirects a consumer that lags far behind to a slave.
+    """The broker redirects a consumer that lags far behind to a slave.
 
     The consumer may also pull from a slave while routes do not list the master.
     """
     resumes_checks: bool = knob(False, plain=False, weight=2)
-    """Whether operators resume the checks of given-up half messages: some during the run, all others at its end."""
+    """Operators resume the checks of given-up half messages: some during the run, all others at its end."""
     cpp_clients: bool = knob(False, plain=False, weight=1)
-    """Whether clients write headers like RocketMQ's C++ client, with numbers and booleans instead of strings."""
+    """Clients write headers like RocketMQ's C++ client, with numbers and booleans instead of strings."""
     slave_takes_over: bool = knob(False, plain=False, weight=3)
-    """Whether the first master is lost at the end of the run and a slave restarts as master."""
+    """The first master is lost at the end of the run and a slave restarts as master."""

@@ -21,10 +21,10 @@ class LifeEnding(StrEnum):
     CRASH_IN_LOAD = "crash in load"
     CRASH_IN_TRAFFIC = "crash in traffic"
     CRASH_IN_PERSIST = "crash in persist"
-    """The crash happens after the progress of delivery or consumers is first persisted."""
+    """After the progress of delivery or consumers is first persisted."""
     CRASH_AT_REST = "crash at rest"
     CRASH_ON_OLD_BLOCKS = "crash on old blocks"
-    """The crash happens at rest. Bytes of a deleted segment then appear after the end of the log."""
+    """At rest. Bytes of a deleted segment then appear after the end of the log."""
     STOP = "stop"
     STOP_IN_TRAFFIC = "stop in traffic"
     STOP_AND_DAMAGE = "stop and damage"
@@ -63,7 +63,7 @@ class Life:
 
     ending: LifeEnding
     profile: str
-    """The crash profile, by its name in `PROFILES`. Unused by stops."""
+    """A name in `PROFILES`. Unused by stops."""
     operation: int
     """The number of the disk operation at which the crash happens. The life may end before. -1: no such crash."""
     moment: str
@@ -113,15 +113,15 @@ class Plan:
     heals: bool = knob(True, False, plain=False, weight=5)
     """Whether the run checks liveness: all faults end, and the store must work again."""
     starved_steps_max: int = knob(0)
-    """For how many steps one runnable task may be starved while the others run. 0: no starvation."""
+    """For how many steps one runnable task may be starved while the others run."""
     attribute_points: bool = knob(False, plain=False, in_sessions=False)
-    """Whether tasks also switch at accesses to plain attributes of the store, as threads can."""
+    """Tasks also switch at accesses to plain attributes of the store, as threads can."""
     forced_branch_chance: float = knob(0.0, plain=0.0, in_sessions=False)
-    """The probability that a rare branch in `FORCIBLE` is taken although its condition is false."""
+    """A rare branch in `FORCIBLE` is taken although its condition is false."""
     starts: features.StartPlan = features.StartPlan()
     directories: features.DirectoryPlan = features.DirectoryPlan()
     errors_stop: bool = knob(True)
-    """Whether disk errors of a liveness run stop when a life's users are done, so that the store must recover then."""
+    """Disk errors of a liveness run stop when a life's users are done, so the store must recover then."""
     faults: FaultPlan = FaultPlan()
     """The creation of files fails only during traffic."""
     rot: RotPlan = RotPlan()
@@ -133,7 +133,7 @@ class Plan:
     """Mean stretch of the random walk, depth of PCT, quantum of round robin; 0 for POS."""
     lives: tuple[Life, ...]
     left_out: tuple[str, ...] = ()
-    """The names of messages that producers do not put."""
+    """Names of messages that producers do not put."""
 
     def __post_init__(self) -> None:
         assert self.disk in DISK_MODELS, self.disk
@@ -171,7 +171,7 @@ class Plan:
     def from_json(cls, values: object) -> "Plan":
         """Parse a plan from JSON values. ValueError names a field that is missing, unknown or of the wrong type.
 
-        A knob may be missing, because a stored plan may be older than the knob.
+        A knob may be missing, because a stored plan may be older.
         """
         try:
             plan = msgspec.convert(values, cls)

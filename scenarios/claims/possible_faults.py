@@ -55,7 +55,7 @@ def possible_faults(ranges: Ranges) -> frozenset[str]:
 
 @cache
 def paths_of(kind: FaultKind) -> tuple[str, ...]:
-    """Return the paths in `KNOBS` of the knob that enables a fault, or that enables the fault before it."""
+    """Return the paths in `KNOBS` of the knob that enables a fault, or the fault before it."""
     knob = kind.row.follows or kind.row.knob
     return tuple(path for path in KNOBS if knob and f".{path}".endswith(f".{knob}"))
 

@@ -33,7 +33,7 @@ POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
 """The options and the meaning of each policy's parameter."""
 _OPERATIONS_IN_LOAD = 24
 _OPERATIONS_IN_CREATION = 7
-"""The operations that create a root of three levels: a creation and a sync for each, and the lock file."""
+"""For a root of three levels: a creation and a sync for each, and the lock file."""
 _OPERATIONS_IN_PERSIST = 12
 
 
@@ -65,12 +65,12 @@ class Ranges:
 
     @property
     def chosen(self) -> Mapping[str, Options]:
-        """Return the options that differ from the knobs' default options, by path."""
+        """Options that differ from the knobs' default options, by path."""
         return self._chosen
 
     @property
     def optional(self) -> Mapping[str, Mapping[str, Options]]:
-        """Return the options of each optional group, by path. Each seed enables some of the groups."""
+        """The options of each optional group, by path. Each seed enables some of the groups."""
         return self._optional
 
     def with_optional(
@@ -166,7 +166,7 @@ def _paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iterator[tu
 
 
 def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
-    """Draw one plan. The store is checked after each life."""
+    """The store is checked after each life."""
     ranges = ranges.taking_part(stream)
     drawn = {path: stream.pick(ranges[path], path) for path in _DRAWN_FIRST}
     disk_model = DISK_MODELS[drawn["disk"]]

@@ -8,7 +8,7 @@ from .disk_models import DISK_MODELS
 from .ranges import Options, Ranges
 
 HAS_BROKER = find_spec("...store.broker", __package__) is not None
-"""Whether the broker extra is installed. Without it, broker scenarios and broker mutants do not run."""
+"""Without the broker extra, broker scenarios and broker mutants do not run."""
 
 POLICIES = {
     "random-walk": "every runnable task is equally likely, for stretches of random length",
@@ -41,11 +41,11 @@ class Scenario:
 
     @property
     def can_run(self) -> bool:
-        """Return whether all packages that its runs need are installed."""
+        """Whether all packages that its runs need are installed."""
         return HAS_BROKER or not self.ranges.has_brokers
 
     def admits(self, disk: str) -> bool:
-        """Return whether the scenario can run on a disk model. Clusters and brokers run on sound disks only."""
+        """Clusters and brokers run on sound disks only."""
         return DISK_MODELS[disk].is_sound or self.ranges.is_alone
 
     def narrowed(

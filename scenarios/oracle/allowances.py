@@ -27,22 +27,22 @@ def sync_errors(disk: Disk) -> int:
 
 
 def errors(disk: Disk) -> int:
-    """Count failed operations, except those that failed for lack of space."""
+    """Count failed operations, except for lack of space."""
     return _sum(disk, SYNC_ERRORS) + _sum(disk, OTHER_ERRORS)
 
 
 def wants_of_space(disk: Disk) -> int:
-    """Count attempts to create or extend a file that failed for lack of space."""
+    """Count failed attempts to create or extend a file on a full disk."""
     return _sum(disk, WANTS_OF_SPACE)
 
 
 def delays(disk: Disk, plan: Plan) -> int:
-    """Count operations delayed by a fault, plus one if tasks may have been paused."""
+    """Count slow operations, plus one if tasks may have been paused."""
     return _sum(disk, DELAYS) + may_disturb(plan)
 
 
 def must_recover(plan: Plan, disk: Disk) -> bool:
-    """Return whether the store must recover from disk errors without a restart, after users are done."""
+    """Return whether the store must recover from disk errors without a restart, once users are done."""
     return plan.heals and plan.errors_stop and not cannot_pass(disk)
 
 
@@ -52,7 +52,7 @@ def has_met_any(disk: Disk) -> bool:
 
 
 def is_only_full(disk: Disk) -> bool:
-    """Return whether a full disk caused all errors. A store must open on such a disk."""
+    """A store must open on a disk if a full disk caused all errors."""
     return disk.injected["disk full"] == wants_of_space(disk) + errors(disk) > 0
 
 

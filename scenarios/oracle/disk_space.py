@@ -15,16 +15,16 @@ from .invariants import clean
 _TAKEN_BACK_PERCENT = 85
 _SEGMENTS_FREE = 2
 _PASS_NS_MAX = 5_000_000_000
-"""The limit for one retention pass without pauses. A pass measures the disk only once."""
+"""Without pauses. A pass measures the disk only once."""
 
 
 class Filling(NamedTuple):
     """How full a disk was since the last measurement."""
 
     too_full: bool
-    """Whether a store must refuse puts: always more than RocketMQ's default mark of 90 % was used."""
+    """A store must refuse puts: always more than RocketMQ's default mark of 90 % was used."""
     enough: bool
-    """Whether a store must accept puts: never more than RocketMQ's 85 % was used, and a few segments fit."""
+    """A store must accept puts: never more than RocketMQ's 85 % was used, and a few segments fit."""
 
 
 class Room:
@@ -41,10 +41,7 @@ class Room:
         return self._disk.capacity_bytes is not None
 
     def look(self, segment_bytes: int) -> Filling:
-        """Return how full the disk has been since the last call.
-
-        A store acts on its own last measurement, after which it may have removed one segment and created another.
-        """
+        """A store acts on its own last measurement, after which it may have removed one segment and created another."""
         least_bytes, most_bytes = self._disk.take_used_extremes()
         assert least_bytes <= most_bytes, (least_bytes, most_bytes)
         capacity_bytes = self._disk.capacity_bytes
@@ -57,7 +54,7 @@ class Room:
         )
 
     def ease(self, used_percent: int) -> None:
-        """Raise the capacity so that the data on the disk uses this share of it."""
+        """Raise the capacity until the data on the disk uses this share of it."""
         assert 0 < used_percent <= 100, used_percent
         if self.is_short:
             self._disk.capacity_bytes = self._disk.used_bytes * 100 // used_percent + 1
@@ -72,13 +69,13 @@ class Room:
             self._returned_ns = self._kernel.now_ns
 
     def was_short(self, before_ns: int, within_ns: int = 0) -> bool:
-        """Return whether the capacity was limited at a moment, or in the `within_ns` before it. Pauses do not count."""
+        """Return whether the capacity was limited at a moment, or at most `within_ns` before it without pauses."""
         if self.is_short or self._returned_ns is None:
             return self.is_short
         return self.awake_ns(self._returned_ns, before_ns) <= within_ns
 
     def awake_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return the time between two moments without pauses, in which a store could measure its disk."""
+        """Return the time between two moments without pauses."""
         return until_ns - since_ns - (self._paused_ns(since_ns) - self._paused_ns(until_ns))
 
 
@@ -110,7 +107,7 @@ class WatchedRemovals:
         self._ledger = ledger
         self._report = report
         self._forced = 0
-        """How many unexpired segments may still be removed because the disk was too full."""
+        """How many unexpired segments a full disk may still cause to be removed."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._files, name)
@@ -120,7 +117,7 @@ class WatchedRemovals:
         if store is not None:
             config = store.config
             if directory_of(path) in config.commit_log_directories:
-                self._segment_goes(store, path)
+                self._judge_segment_removal(store, path)
             elif _is_of_a_queue(config.consume_queue_directory, path):
                 left = sorted(set(self._files.list_directory(directory_of(path))) - {name_of(path)})
                 following = f"{directory_of(path)}/{left[0]}" if left else None
@@ -130,7 +127,7 @@ class WatchedRemovals:
                     self._ledger.end_queue((topic, int(queue_id)))
         self._files.unlink(path)
 
-    def _segment_goes(self, store: MessageStore, path: str) -> None:
+    def _judge_segment_removal(self, store: MessageStore, path: str) -> None:
         base_offset = int(name_of(path))
         if base_offset not in [segment.base_offset for segment in store.log.segments]:
             return  # the file was never used

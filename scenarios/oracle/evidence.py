@@ -22,7 +22,7 @@ _NO_NAME = re.compile(r"[ /\\:]")
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken promise: file, offset, field, expected and found value."""
+    """One broken promise."""
 
     invariant: str
     summary: str
@@ -32,7 +32,7 @@ class Violation:
     expected: str = ""
     found: str = ""
     detail: str = dataclasses.field(default="", compare=False)
-    """Additional lines for a reader: service states, and where the store raised an error."""
+    """For readers: service states, and where the store raised an error."""
 
     def __str__(self) -> str:
         place = f" ({self.file} @ {self.offset})" if self.file else ""
@@ -41,12 +41,12 @@ class Violation:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Return the labels and texts of the expected and found values that are not empty."""
+        """The labels and texts of the expected and found values that are not empty."""
         return [(name, text) for name, text in (("expected", self.expected), ("found", self.found)) if text]
 
     @property
     def signature(self) -> str:
-        """Return the invariant and the kind of violation. Failures with equal signatures probably have the same bug.
+        """The invariant and the kind of violation. Failures with equal signatures probably have the same bug.
 
         Characters that file names do not allow are replaced.
         """
@@ -78,9 +78,7 @@ def tried(invariant: str) -> None:
 
 @contextmanager
 def tries_collected() -> Iterator[set[str]]:
-    """Collect the invariants recorded by `tried` inside a `with` block. With nested blocks, only the innermost
-    collects.
-    """
+    """Collect the invariants recorded by `tried`. With nested blocks, only the innermost collects."""
     names: set[str] = set()
     _collecting.append(names)
     try:
@@ -91,7 +89,7 @@ def tries_collected() -> Iterator[set[str]]:
 
 
 class Invariant(Protocol):
-    """A checker: reads the evidence and yields every violation."""
+    """Reads the evidence and yields every violation."""
 
     def __call__(self, evidence: Evidence) -> Iterator[Violation]: ...
 
@@ -116,7 +114,7 @@ def error_text(error: BaseException) -> str:
 
 
 def services_text(store: MessageStore, named: str = "") -> str:
-    """Return one line with progress and last error for the late service, and for each service with an error.
+    """Describe progress and last error of the late service, and of each service with an error, one per line.
 
     named: the task name of the late service, or "".
     """

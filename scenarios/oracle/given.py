@@ -25,11 +25,10 @@ class GivenMessages:
     report: Callable[[Iterable[Violation]], None]
     now_ns: Callable[[], int]
     wants: Callable[[PutEntry], bool]
-    """Whether a message matches the subscription."""
     wanted: str
     """The subscription, for violation texts."""
     has_steady_clock: bool
-    """Whether no clock steps, so that no delayed message may be received early."""
+    """No clock steps, so no delayed message may be received early."""
     sync_flush: bool = False
     may_skip: bool = True
     """Whether an answer may omit messages: those with other tags, or all if the whole walk is judged later."""
@@ -42,7 +41,7 @@ class GivenMessages:
         bounds: consumers.Bounds,
         asked_in: int,
     ) -> dict[MessagePlace, PutEntry | None]:
-        """Judge the answer to a pull of a queue from an offset on, and return its messages by place.
+        """Judge the answer to a pull from an offset on, and return its messages by place.
 
         answered: each record with its queue offset; None means the queueOffset in the record.
         """
@@ -68,7 +67,7 @@ class GivenMessages:
         return taken
 
     def seen_place(self, queue: Queue, following: int, record: LogRecord) -> MessagePlace:
-        """Return the place of a received record. A torn record may contain a wrong queue offset."""
+        """A torn record may contain a wrong queue offset."""
         tears = self.ledger.tears
         place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
         expected = MessagePlace(*queue, following)

@@ -39,7 +39,6 @@ class GroupCommits:
     furthest: dict[Group, int] = field(default_factory=dict)
     """The greatest committed offset that no recovery has lowered."""
     furthest_ever: dict[Group, int] = field(default_factory=dict)
-    """The greatest offset ever committed."""
     kept: dict[Group, int] = field(default_factory=dict)
     """The least offset that each group may have after the ends of earlier lives."""
     kept_by_crash: set[Group] = field(default_factory=set)
@@ -47,7 +46,7 @@ class GroupCommits:
     final: dict[Group, int] = field(default_factory=dict)
     """The exact offset that each group must have after a clean stop or a start."""
     life: int = field(default=0, compare=False)
-    """The number of ended lives."""
+    """Ended lives."""
     answered: dict[Group, list[tuple[int, int]]] = field(default_factory=dict, compare=False)
     """Acknowledged commits of this life: request time and offset."""
     _unanswered: list[Commit] = field(default_factory=list, compare=False)
@@ -77,7 +76,7 @@ class GroupCommits:
                 self._forget()
 
     def _forget(self) -> None:
-        """Drop given-up commits of ended lives, which the broker cannot execute any more."""
+        """The broker cannot execute given-up commits of ended lives any more."""
         self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
 
     def least(self, group: Group) -> int:
@@ -88,13 +87,12 @@ class GroupCommits:
         return min([offset, *self._pending(group)])
 
     def _pending(self, group: Group) -> list[int]:
-        """Return the offsets in commits of a group that the broker may still execute."""
         return [each.offset for each in self._unanswered if each.group == group]
 
     # -- lives -------------------------------------------------------------------------------------
 
     def note_stop(self, *, is_kept: bool = True) -> None:
-        """Record a clean stop. is_kept: whether acknowledged commits are durable, or at a slave that takes over."""
+        """is_kept: whether acknowledged commits are durable, or at a slave that takes over."""
         if not is_kept:
             self.final.clear()
             return
@@ -105,10 +103,10 @@ class GroupCommits:
         assert all(offset <= self.furthest[group] for group, offset in self.final.items()), (self.final, self.furthest)
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
-        """Record that a machine died at died_ns.
+        """persisted_within_ms: the time until a commit is durable, None if unknown.
 
-        persisted_within_ms: the time until a commit is durable, None if unknown. The persisted offset is at least that
-        of the newest commit older than this. Limits from an earlier crash no longer apply.
+        The persisted offset is at least that of the newest commit older than this. Limits from an earlier crash no
+        longer apply.
         """
         self.final.clear()
         for group in self.kept_by_crash:
@@ -151,7 +149,7 @@ class GroupCommits:
                 self.kept[group] = min(self.kept[group], limit)
 
     def lose(self) -> None:
-        """Record that the newest version of the file is unreadable, so that the next start reads the backup."""
+        """The newest version of the file is unreadable, so the next start reads the backup."""
         self.final.clear()
         self.kept.clear()
         self.kept_by_crash.clear()

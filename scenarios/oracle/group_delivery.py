@@ -14,7 +14,7 @@ Queue = tuple[str, int]
 
 
 class MessagePlace(NamedTuple):
-    """The topic, queue and queue offset by which clients identify a message."""
+    """Clients identify a message by its place."""
 
     topic: str
     queue_id: int
@@ -25,12 +25,12 @@ class MessagePlace(NamedTuple):
 
 
 def is_of_users(topic: str) -> bool:
-    """Return whether producers send to the topic. Other topics are the broker's own."""
+    """Other topics are the broker's own."""
     return topic[:1] == "T" and topic[1:].isdigit()
 
 
 def user_places(records: Sequence[FoundRecord]) -> Iterator[tuple[MessagePlace, FoundRecord]]:
-    """Yield the records of users' topics with their places. If two records have one place, yield only the first."""
+    """Yield the records of users' topics with their places, only the first record of each place."""
     taken: set[MessagePlace] = set()
     for found in records:
         record = found.record
@@ -52,7 +52,6 @@ class GroupDelivery:
         """For each recovery, the life that began with it, and the ends of non-empty queues."""
 
     def is_owed(self, place: MessagePlace) -> bool:
-        """Return whether the group must still handle the message at a place."""
         return place not in self.dealt_with and place.queue_offset >= self._excused_until.get(place[:2], 0)
 
     def deal_with(self, places: Iterable[MessagePlace]) -> None:

@@ -89,10 +89,7 @@ def note_damage(ledger: Ledger, log_offset: int) -> None:
 
 
 def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
-    """Record that a damaged record may be unreadable and without a queue entry.
-
-    unfit: whether the record must have no entry.
-    """
+    """Record that a damaged record may be unreadable and without a queue entry. unfit: it must have no entry."""
     put = flaw.put
     assert put.queue_offset is not None, put.name
     ledger.known_damage.note(flaw, unreadable=True, unfit=unfit)
@@ -101,7 +98,7 @@ def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
 
 
 def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogRecord]) -> None:
-    """Record that the log range [begin, end) is missing. The given records in it must not reappear."""
+    """The log range [begin, end) is missing. The given records in it must not reappear."""
     ledger.known_damage.missing.append((begin, end))
     for record in records:
         ledger.holes.setdefault((record.topic, record.queue_id), set()).add(record.queue_offset)
@@ -113,7 +110,7 @@ def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogReco
 
 
 def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
-    """Record that copies of delayed messages may be damaged. The store does not deliver these messages again.
+    """Copies of delayed messages may be damaged, and the store does not deliver these messages again.
 
     offsets: for each delay level, the queue offset of the next message to deliver when the store stopped.
     """
@@ -152,7 +149,7 @@ def _is_acknowledged_durable(plan: Plan, put: PutEntry) -> bool:
 
 
 def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_flush: bool = False) -> None:
-    """Record which puts a recovery found and which it lost. durable: whether the result is final."""
+    """durable: whether the result is final."""
     here, returned = set(), set[str]()
     put_of, promised = ledger.by_properties.get, ledger.promised
     for found in store.records:
@@ -224,7 +221,7 @@ IDEMPOTENT    yes          yes          yes          yes       yes yes   yes    
 
 
 def _read(table: str) -> dict[str, dict[str, Promise]]:
-    """Parse disk -> invariant -> promise. Raises ValueError for a missing or unknown row or column."""
+    """Raises ValueError for a missing or unknown row or column."""
     header, *rows = (line.split() for line in table.strip().splitlines())
     promises = {row[0]: row[1:] for row in rows}
     for kind, expected, found in (("disks", DISK_MODELS, header), ("invariants", INVARIANTS, promises)):

@@ -41,7 +41,7 @@ ModelEntry = tuple[int, int, int]
 
 
 def decode_header(content: bytes) -> FoundIndexHeader:
-    """Decode the header. A next entry of 0 counts as 1, the number of the first entry."""
+    """A next entry of 0 counts as 1, the number of the first entry."""
     header = FoundIndexHeader._make(_HEADER.unpack_from(content))
     return header._replace(next_entry=max(header.next_entry, 1))
 
@@ -52,12 +52,12 @@ def entries_at(slots: int) -> int:
 
 
 def time_diff_s(begin_ms: int, stored_ms: int) -> int:
-    """Return the seconds between the file's start and a record's store time, as an entry stores them."""
+    """Return the seconds from the file's start to a record's store time, as in an entry."""
     return min(max(stored_ms - begin_ms, 0) // 1000, _SECONDS_MAX) if begin_ms > 0 else 0
 
 
 def file_content(header: FoundIndexHeader, entries: Sequence[ModelEntry], slots: int, entries_max: int) -> bytes:
-    """Return all bytes of a file. The counts of the header are computed from the entries."""
+    """The counts of the header are computed from the entries."""
     assert len(entries) < entries_max, "entry 0 is never used"
     newest: dict[int, int] = {}
     content = bytearray(entries_at(slots) + ENTRY_BYTES * entries_max)
@@ -100,7 +100,7 @@ class FoundIndex:
 
 
 def read_index(store: MessageStore) -> FoundIndex | None:
-    """Read the index of a store while its services are idle."""
+    """The services of the store must be idle."""
     if store.index is None:
         return None
     table = store.index.table

@@ -29,7 +29,7 @@ from .recovered import RecoveredStore, read_store
 
 _NOWHERE = 1 << 63
 _OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
-"""Checkers that need only a store, which may be a slave's with an older log than its master's."""
+"""Need only a store, which may be a slave's with an older log than its master's."""
 
 
 class StopOnViolation(Exception):
@@ -51,7 +51,7 @@ class Judge:
         self._ledger = ledger
         self._promised = PROMISED[plan.disk]
         self.readings: Known = {}
-        """The records decoded so far, reused when a log with them is read again."""
+        """Decoded records, reused when a log with them is read again."""
         self._damaged_from = _NOWHERE
         """The first log offset that the disk has damaged."""
 
@@ -66,7 +66,7 @@ class Judge:
 
     @property
     def may_refuse(self) -> bool:
-        """Return whether a store on this disk may refuse to open, with an error that names the damaged file."""
+        """Whether a store on this disk may refuse to open, with an error that names the damaged file."""
         return self._promised["START"] is Promise.INTACT
 
     def report(self, violations: Iterable[Violation]) -> None:
@@ -164,7 +164,6 @@ class Judge:
         return found
 
     def services(self, store: MessageStore, machine: Machine, *others: Service | None) -> None:
-        """Report services that have ended without a failure flag."""
         running = {task.name for task in machine.live_tasks.values()}
         for service in (*store.services, *others):
             if service is None or f"{machine.name}/{service.name}" in running:
@@ -186,7 +185,7 @@ class Judge:
                 self.report(self._unreachable(found, dispatched))
 
     def _unreachable(self, found: RecoveredStore, dispatched: int) -> Iterable[Violation]:
-        """Return violations of dispatched records without a queue entry. Expiring records do not count."""
+        """Expiring records do not count."""
         begin = self._ledger.expired_to
         found.records = [each for each in found.records if begin <= each.record.physical_offset < dispatched]
         return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
@@ -194,7 +193,7 @@ class Judge:
     def uncleaned(self, store: MessageStore, disk: Disk) -> list[Violation]:
         """Return violations for expired files that are left, and for queues that begin with removed messages.
 
-        Return none after the file system has shut down, because it refuses removals, too.
+        A file system that has shut down refuses removals, so none is returned after that.
         """
 
         def look() -> Iterator[Violation]:

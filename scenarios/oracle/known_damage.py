@@ -45,7 +45,7 @@ class KnownDamage:
         return any(begin <= log_offset < end for begin, end in self.missing)
 
     def after_gap(self, log_offset: int) -> int:
-        """Return the first log offset at or after the given one that is in no lost segment."""
+        """Return the first log offset from the given one on that is in no lost segment."""
         for begin, end in sorted(self.missing):
             if begin <= log_offset < end:
                 log_offset = end

@@ -27,7 +27,7 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 TRANSACTION_TOPICS = (HALF_TOPIC, GIVEN_UP_TOPIC)
-"""Topics of undecided transactional messages, and of those that were given up."""
+"""Undecided transactional messages, and those that were given up."""
 BOOKKEEPING_TOPICS = (HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC)
 
 EVENT_TOPIC = "OFFSET_MOVED_EVENT"
@@ -58,7 +58,7 @@ class ConsumedMessage:
 
     @property
     def physical_offset(self) -> int | None:
-        """Return a log offset within the consumed record, None if it is unknown."""
+        """A log offset within the consumed record."""
         if self.copy_end is not None:
             return self.copy_end - 1
         return self.given_at if self.put.physical_offset is None else self.put.physical_offset
@@ -78,7 +78,7 @@ class Pull:
     puts: list[PutEntry] = field(default_factory=list)
     begin_offset: int = 0
     end_offset: int = 0
-    """Queue offset up to which all matching messages have been received."""
+    """All matching messages before this queue offset have been received."""
     is_over: bool = False
 
     def begin_again(self) -> None:
@@ -95,9 +95,8 @@ class Delivery(NamedTuple):
     offsets: dict[int, int]
     """Delay level -> queue offset of its next message."""
     began_ms: int = 0
-    """Wall-clock time of that start."""
     late_ms_max: int | None = None
-    """The limit for the delay of a delivery, without the time for other puts; None if faults may delay it."""
+    """Limits the delay of a delivery, without the time for other puts; None if faults may delay it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -110,23 +109,20 @@ class Versions:
 
     path: str
     durable: bytes | None = None
-    """The newest durable version, None before the first."""
     begun: list[bytes] = field(default_factory=list)
     """Later versions: their writes have failed or not returned."""
     kept: bytes | None = None
     """The version before the durable one, which the backup file must have. None if no backup is required."""
     loaded: bytes | None = None
-    """The version that the last start found."""
     is_known: bool = True
-    """Whether the file has one of these versions. It has not after a slave with a file of its own took over."""
+    """False after a slave with a file of its own took over: the file has none of these versions."""
 
     def lose_durable(self) -> None:
-        """Record that the durable version is unreadable."""
+        """The durable version is unreadable."""
         self.durable, self.kept = self.kept, None
 
     @property
     def is_persisted(self) -> bool:
-        """Return whether the newest version is durable."""
         return not self.begun
 
     def settle(self) -> None:
@@ -179,11 +175,10 @@ class Ledger:
     queue_ends: Counter[tuple[str, int]] = field(default_factory=Counter, compare=False)
     """How often each queue was removed. Queue offsets from before a removal are invalid."""
     queues_going: int = field(default=0, compare=False)
-    """The number of queue removals in progress."""
+    """Queue removals in progress."""
     life: int = field(default=0, compare=False)
-    """The number of lives begun. An answer to a request of an earlier life may still be in flight."""
+    """Lives begun. An answer to a request of an earlier life may still be in flight."""
     returned: Returned = field(default_factory=Returned, compare=False)
-    """Messages that consumers sent back."""
     topics: dict[str, int] = field(default_factory=dict, compare=False)
     """Topics that a broker created for answered puts, each with its greatest queue id. They must be durable."""
     groups: set[str] = field(default_factory=set, compare=False)
@@ -192,7 +187,7 @@ class Ledger:
     _on_queue_end: Callable[[tuple[str, int]], None] | None = field(default=None, compare=False)
 
     def savepoint(self) -> bytes:
-        """Return the state for `restore`, without the callback of `watch_queue_ends`."""
+        """The callback of `watch_queue_ends` is not part of the state."""
         known = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "_on_queue_end"}
         return pickle.dumps(known, pickle.HIGHEST_PROTOCOL)
 
@@ -204,7 +199,7 @@ class Ledger:
         self._on_queue_end = on_queue_end
 
     def end_queue(self, place: tuple[str, int]) -> None:
-        """Record that the last file of a queue is about to be removed. The queue may begin again at 0."""
+        """The last file of a queue is about to be removed. The queue may begin again at 0."""
         self.ended_queues.add(place)
         self.count_queue_end(place)
         if self._on_queue_end is not None:
@@ -239,13 +234,13 @@ class Ledger:
     def put_of(self, record: LogRecord) -> PutEntry | None:
         """Return the put stored as this record, which is no copy. The record may be redirected or in light queues."""
         put = self.by_properties.get(record.properties)
-        if put is not None or not _is_changed(record):
+        if put is not None or not _may_be_changed_by_store(record):
             return put
         put = self.named_by(record)
         return put if put is not None and put.place == (record.topic, record.queue_id) else None
 
     def copied_by(self, record: LogRecord) -> PutEntry | None:
-        """Return the put if this record is its copy in the target queue, made by a delivery or a commit."""
+        """Return the put whose copy in the target queue this is, made by a delivery or a commit."""
         if b"REAL_TOPIC\1" not in record.properties:
             return None
         put = self.named_by(record)
@@ -295,15 +290,12 @@ class Ledger:
         self.deliveries.append(Delivery(log_end, dict(offsets), began_ms, late_ms_max))
 
     def delivery_of(self, physical_offset: int) -> int:
-        """Return the index in `deliveries` of the life that stored the record at a log offset.
-
-        That is the last life whose log ended at or before the offset when it began.
-        """
+        """Return the index in `deliveries` of the last life whose log ended at or before the offset when it began."""
         numbers = range(len(self.deliveries) - 1, -1, -1)
         return next(number for number in numbers if self.deliveries[number].log_end <= physical_offset)
 
     def expire(self, log_offset: int) -> None:
-        """Record that retention is about to remove segments before a log offset, and a gap that follows them."""
+        """Retention is about to remove segments before a log offset, and a gap that follows them."""
         self.expired_to = max(self.expired_to, self.known_damage.after_gap(log_offset))
 
     def has_clock_read(self, wall_ms: int) -> bool:
@@ -311,30 +303,28 @@ class Ledger:
         return any(back.from_ms >= wall_ms for back in self.clock_set_back)
 
     def has_expired(self, physical_offset: int | None, log_min_offset: int) -> bool:
-        """Return whether retention has removed a record as requested. log_min_offset: the first offset of the log."""
+        """log_min_offset: the first offset of the log."""
         return physical_offset is not None and physical_offset < min(log_min_offset, self.expired_to)
 
     def may_be_removed(self, put: PutEntry) -> bool:
-        """Return whether retention has begun to remove a put's own record. Consumers may receive it or not."""
+        """Retention has begun to remove a put's own record. Consumers may receive it or not."""
         return put.physical_offset is not None and put.physical_offset < self.expired_to
 
     def lose_progress(self) -> None:
-        """Record that the newest file of commits is unreadable, so that a start finds the backup."""
+        """The newest file of commits is unreadable, so a start finds the backup."""
         self.group_progress.lose_durable()
         self.progress_is_final = False
         self.commits.lose()
 
     def may_still_come(self, put: PutEntry) -> bool:
-        """Return whether the present life may still store a put: its client waits, or stopped waiting in this life."""
+        """The client of the put waits, or stopped waiting in this life."""
         return put.over_in is None or put.over_in == self.life
 
     def promise(self, entry: PutEntry) -> None:
-        """Record that a put must survive from now on."""
         self.promised[entry.name] = entry
 
 
-def _is_changed(record: LogRecord) -> bool:
-    """Return whether the store may have changed the properties of a put in its own record."""
+def _may_be_changed_by_store(record: LogRecord) -> bool:
     properties = record.properties
     if record.topic == HALF_TOPIC:
         return f"{PUT_BACK}\1".encode() not in properties

@@ -43,7 +43,7 @@ def light_queue(name: str, queue_id: int) -> QueueKey:
 def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
     """Return the light queues that contain a record, with its queue offset in each.
 
-    The result is empty if an offset is not a number, because a disk may have changed the properties.
+    A disk may have changed the properties. If an offset is not a number, the result is empty.
     """
     if LIGHT_MARK not in record.properties:
         return _NOWHERE
@@ -59,7 +59,7 @@ def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
 
 
 def missing_places(record: RecordPlacement, names: Iterable[str]) -> list[QueueKey]:
-    """Return the named queues without an offset in the record. A delayed record enters its light queues later."""
+    """A delayed record enters its light queues later."""
     if record.topic in _WAITING_TOPICS:
         return []
     places = light_places(record)

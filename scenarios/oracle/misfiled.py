@@ -29,7 +29,7 @@ def may_be_misfiled(position: int, *, tears: bool) -> bool:
 
 
 def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
-    """Record the queue offsets that may have no record because of misfiled records: the right and the wrong ones."""
+    """Record the queue offsets that misfiled records may leave without a record: the right and the wrong ones."""
     if not ledger.tears:
         return
     numbers: dict[tuple[str, int], int] = {}

@@ -31,7 +31,7 @@ class GroupProgress:
         self._is_calm = live.is_calm(plan)
 
     def begin_life(self, on_persist: Callable[[], None] | None = None, *, is_calm: bool = False) -> None:
-        """Begin a life of the store. on_persist is called once, before a progress file is written.
+        """on_persist is called once, before a progress file is written.
 
         is_calm: whether this life has no faults and pauses, whatever the plan has for other lives.
         """
@@ -39,14 +39,14 @@ class GroupProgress:
         self._is_calm = is_calm or live.is_calm(self._plan)
 
     def note_stop(self) -> None:
-        """Record a clean stop, which persists all progress unless a disk error prevents it."""
+        """A clean stop persists all progress unless a disk error prevents it."""
         is_kept = self._ledger.delay_progress.is_persisted and self._ledger.group_progress.is_persisted
         self._ledger.progress_is_final = is_kept
         self._ledger.commits.note_stop(is_kept=is_kept)
         self._ledger.commits.end_life()
 
     def note_crash(self, died_ns: int | None) -> None:
-        """Record a crash, which loses only commits within the last interval of persisting.
+        """A crash loses only commits within the last interval of persisting.
 
         died_ns: when the machine died, None if the exact time is unknown.
         """
@@ -102,11 +102,11 @@ class GroupProgress:
         versions.settle()
 
     def _offsets(self, manager: ConsumerOffsetManager) -> dict[Group, int]:
-        """Return the manager's offset of every group that ever committed."""
+        """Return the offset of every group that ever committed."""
         return {group: manager.query_offset(*group) for group in self._ledger.commits.furthest}
 
     def start(self, store: MessageStore) -> None:
-        """Start commits and delayed delivery, before the services of the store start."""
+        """Call it before the services of the store start."""
         if self._plan.delay.chance:
             late_ms_max = live.delivery_ms_max(self._plan) if self._is_calm else None
             began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
@@ -116,7 +116,7 @@ class GroupProgress:
             self.manager.start()
 
     def shutdown(self) -> None:
-        """Stop the manager as a broker does, which persists all commits."""
+        """As in a broker, this persists all commits."""
         if self.manager is not None:
             self.manager.shutdown()
 

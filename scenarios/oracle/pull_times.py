@@ -16,9 +16,9 @@ from .group_delivery import Queue
 from .invariants import live
 
 _COMMIT_MS = 400
-"""The limit for a record's time in the write buffer, unseen by readers: two commit intervals."""
+"""A record's time in the write buffer, unseen by readers: two commit intervals."""
 _ROUND_TRIPS = 6
-"""Round trips between an answered send and its receipt by a consumer, per window of a connection."""
+"""Between an answered send and its receipt by a consumer, per window of a connection."""
 _HEADERS_BYTES = 500
 """An upper bound for a response without its messages."""
 
@@ -41,13 +41,13 @@ class PullTimes:
         self._answered.clear()
 
     def note(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
-        """Record a message that matches the subscription and was answered to its producer."""
+        """Record a matching message that was answered to its producer."""
         self._answered.setdefault(queue, []).append(_Answered(queue_offset, now_ns))
 
     def check(
         self, queue: Queue, position: int, host: str, *, sent_ns: int, now_ns: int, body_bytes: int = 0
     ) -> Iterator[Violation]:
-        """LIVE: yield a violation if a pull was answered late. Request and answer were in the present life."""
+        """LIVE: yield a pull that was answered late. Request and answer were in the present life."""
         if self._plan is None:
             return
         there_ns = [each.at_ns for each in self._answered.get(queue, ()) if each.queue_offset >= position]
@@ -63,13 +63,13 @@ class PullTimes:
 
 
 def _may_fail(plan: Plan) -> bool:
-    """Return whether the disk may be full or fail, which delays dispatch by a back-off."""
+    """A disk that is full or fails delays dispatch by a back-off."""
     slow = replace(plan.faults, slow_sync_chance=0.0, slow_io_chance=0.0, stall_chance=0.0)
     return live.may_slow(replace(plan, faults=slow)) or plan.capacity_bytes > 0
 
 
 def late_ms_max(plan: Plan, body_bytes: int) -> int:
-    """Return how long a pull may take if there is a message for it. body_bytes: the size of the answer's body.
+    """Return the limit for a pull if there is a message for it. body_bytes: the size of the answer's body.
 
     The answers to pulls of all other queues may be sent first, and each may fill the buffers of its connection a few
     times.

@@ -53,7 +53,7 @@ _AT = {
     "reconsumeTimes": 72,
     "preparedTransactionOffset": 76,
 }
-"""Positions of fields in a record with IPv4 hosts."""
+"""In a record with IPv4 hosts."""
 
 
 _HEAD_FIELDS = (
@@ -66,7 +66,6 @@ _HEAD_FIELDS = (
     "reconsumeTimes",
     "preparedTransactionOffset",
 )
-"""The format's names of the fields of a Head."""
 
 
 class PutContent(NamedTuple):
@@ -98,7 +97,7 @@ class PutContent(NamedTuple):
 
     @property
     def stored_sys_flag(self) -> int:
-        """Return the sysFlag of a record, unless it is that of a committed message."""
+        """Not that of a committed message."""
         return self.sys_flag | _host_bits(_host_bytes(self.born_host), _host_bytes(self.store_host))
 
     @property
@@ -114,14 +113,14 @@ PLAIN = PutContent()
 
 
 def code_units(text: str) -> int:
-    """Return the length of a text as Java counts it."""
+    """The length of a text in Java."""
     return len(text.encode("utf-16-be")) // 2
 
 
 def refusal(
     topic: str, properties: Sequence[bytes], *, in_batch: bool = False, is_possible: bool
 ) -> PutMessageStatus | None:
-    """Return the status with which a put must be refused, None if it can be stored. The first failed check decides.
+    """Return the status with which a put must be refused. The first failed check decides.
 
     properties: of each record. is_possible: whether the rest of the put can be stored. One invalid message causes the
     refusal of its whole batch. The characters of a batch are not counted.
@@ -133,7 +132,7 @@ def refusal(
 
 
 class FieldDifference(NamedTuple):
-    """A field of a record with a wrong value, at a position in the record."""
+    """A field with a wrong value, at an offset in the record."""
 
     offset: int
     field: str
@@ -163,11 +162,11 @@ def differences(
     fields.append(("sysFlag", sys_flag, record.sys_flag))
     if stored_ms is not None:
         fields.append(("storeTimestamp", stored_ms, record.store_timestamp_ms))
-    yield from _different(record, [one for one in fields if not (tears and _is_torn(one[1], one[2]))])
+    yield from _different(record, [one for one in fields if not (tears and _differs_only_in_zeros(one[1], one[2]))])
 
 
 def differences_of_op(record: LogRecord, body: bytes) -> Iterator[FieldDifference]:
-    """Yield the wrong fields of an op. Its body, properties and times are not compared."""
+    """Body, properties and times of an op are not compared."""
     found = record.head
     head = Head(MAGIC, body_crc(body), 0, found.born_timestamp_ms, found.store_host, found.store_host, 0, 0)
     yield from _different(record, zip(_HEAD_FIELDS, head, found, strict=True))
@@ -180,8 +179,7 @@ def _different(record: LogRecord, fields: Iterable[tuple[str, object, object]]) 
             yield FieldDifference(_position(record, name), name, _shown(expected), _shown(found))
 
 
-def _is_torn(expected: int | bytes, found: int | bytes) -> bool:
-    """Return whether the found value differs from the expected one in zero bytes only."""
+def _differs_only_in_zeros(expected: int | bytes, found: int | bytes) -> bool:
     wanted, there = _bytes_of(expected), _bytes_of(found)
     return len(wanted) == len(there) and all(one in (0, other) for one, other in zip(there, wanted, strict=True))
 
@@ -232,7 +230,7 @@ class Detour(NamedTuple):
 
     place: tuple[str, int]
     delay_ms: int | None = None
-    """The delay after the store time, None for a half message."""
+    """None for a half message."""
 
 
 @dataclass(slots=True, eq=False)
@@ -255,17 +253,15 @@ class PutEntry:
     physical_offset: int | None = None
     queue_offset: int | None = None
     is_durable: bool = False
-    """Whether the message must survive a power cut."""
     detour: Detour | None = field(default=None, compare=False)
     """Where the record waits first, None if it is stored in its own queue at once."""
     light_names: tuple[str, ...] = field(default=(), compare=False)
     """The light queues named in its properties, in addition to its own queue."""
     wrote_bytes: int | None = None
-    """Size of the stored record, None before it is known."""
     given: PutContent = field(default=PLAIN, compare=False)
     """The other fields that the producer set."""
     stored_ms: int | None = None
-    """Store time from the answer or the record."""
+    """From the answer or the record."""
     over_in: int | None = field(default=-1, compare=False)
     """The life in which the client stopped waiting, None while it waits. A later life cannot store the put."""
     knows_port: bool = field(default=True, compare=False)
@@ -275,7 +271,7 @@ class PutEntry:
 
     @property
     def place(self) -> tuple[str, int]:
-        """Return the topic and queue in which its own record is stored."""
+        """The topic and queue in which its own record is stored."""
         return (self.topic, self.queue_id) if self.detour is None else self.detour.place
 
     @property
@@ -290,7 +286,7 @@ class PutEntry:
         return self._head
 
     def is_kept_by(self, record: LogRecord) -> bool:
-        """Return whether a record has the expected head and sysFlag. Not for records of committed messages."""
+        """Compare head and sysFlag. Not for records of committed messages."""
         return record.head == self.head and record.sys_flag == self._sys_flag
 
     def differences(
@@ -310,7 +306,7 @@ class PutEntry:
 
     @property
     def record_bytes(self) -> int:
-        """Return the size of the message's record. Without a detour the caller knows it in advance."""
+        """Without a detour the caller knows the size in advance."""
         if self.wrote_bytes is not None:
             return self.wrote_bytes
         return self.given.record_bytes(self.body, self.topic, self.properties)

@@ -31,7 +31,7 @@ _SIZE = Struct(">i")
 _SYS_FLAG_AT = 36
 _MAP_BUCKETS = 16
 _KNOWN_MAX = 4_096
-"""The number of cached records. Only long runs have more."""
+"""Only long runs have more records."""
 
 
 class Head(NamedTuple):
@@ -139,7 +139,7 @@ def walk(
 
 
 def is_blank(view: memoryview | bytes, at: int, end: int) -> bool:
-    """Return whether the record at a position is blank, so that no more records follow in this file."""
+    """No more records follow a blank one in its file."""
     return end - at >= _BLANK_BYTES and int.from_bytes(view[at + 4 : at + 8], "big") == _BLANK
 
 
@@ -203,7 +203,7 @@ def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_off
     raw_topic, properties = bytes(view[topic_at:topic_end]), bytes(view[properties_at:record_end])
     if 0 in raw_topic:
         raise UnreadableError(file, topic_at, "topic", "no zeroed byte", raw_topic.hex(), is_torn=True)
-    if 0 in properties and _is_torn(view, properties_at, record_end):
+    if 0 in properties and _has_zero_at_sector_end(view, properties_at, record_end):
         wanted = "no sector that ends in zeros"
         raise UnreadableError(file, properties_at, "properties", wanted, properties.hex(), is_torn=True)
     topic = _name(raw_topic)
@@ -240,15 +240,14 @@ def body_crc(body: bytes) -> int:
 
 @lru_cache(maxsize=1024)
 def _name(topic: bytes) -> str | None:
-    """Return the name of a topic, None if it is invalid. Equal names share one string."""
+    """Equal names share one string."""
     try:
         return topic.decode()
     except UnicodeDecodeError:
         return None
 
 
-def _is_torn(view: memoryview | bytes, start: int, end: int) -> bool:
-    """Return whether a sector of the file has a zero as its last byte in [start, end)."""
+def _has_zero_at_sector_end(view: memoryview | bytes, start: int, end: int) -> bool:
     last = start
     while last < end:
         last = min(end, last - last % SECTOR_BYTES + SECTOR_BYTES)
@@ -267,7 +266,7 @@ _BLANK_ENTRY = (0, BLANK_ENTRY_SIZE, 0)
 
 
 def leads_to_a_record(physical_offset: int, size_bytes: int, code: int) -> bool:
-    """Return whether an entry points at a record. Other entries mark the end of a queue or fill a gap."""
+    """Other entries mark the end of a queue or fill a gap."""
     return physical_offset >= 0 and size_bytes > 0 and (physical_offset, size_bytes, code) != _BLANK_ENTRY
 
 
@@ -275,7 +274,7 @@ def leads_to_a_record(physical_offset: int, size_bytes: int, code: int) -> bool:
 
 
 def property_of(properties: bytes, name: bytes) -> bytes:
-    """Return the value of a property or b"". The last equal name with a value counts."""
+    """The last equal name with a value counts."""
     value, wanted = b"", name + b"\1"
     if wanted not in properties:
         return value
@@ -286,7 +285,7 @@ def property_of(properties: bytes, name: bytes) -> bytes:
 
 
 def properties_of(raw: bytes) -> dict[str, str]:
-    """Return all properties that have a name and a value. The last equal name counts."""
+    """Return all properties with a name and a value. The last equal name counts."""
     pieces = (piece.partition("\1") for piece in raw.decode(errors="surrogateescape").split("\2"))
     return {name: value for name, _, value in pieces if name and value}
 
@@ -307,7 +306,7 @@ def in_map_order(properties: Mapping[str, str]) -> bytes:
 
 
 def keys_of(properties: bytes) -> list[bytes]:
-    """Return the keys of a message in the order of the index."""
+    """In the order of the index."""
     if b"KEY" not in properties:
         return []
     unique = property_of(properties, b"UNIQ_KEY")
@@ -316,7 +315,7 @@ def keys_of(properties: bytes) -> list[bytes]:
 
 
 def indexed_keys(record: LogRecord) -> list[bytes]:
-    """Return the keys of a record that the index must have. A rolled back transaction has none."""
+    """The index has no keys of a rolled back transaction."""
     return [] if record.sys_flag & _TRANSACTION_BITS == _ROLLED_BACK else keys_of(record.properties)
 
 
@@ -349,12 +348,12 @@ def tag_code(tags: str) -> int:
 
 
 def tag_code_of(properties: bytes) -> int:
-    """Return the tag code of a message that is not delayed."""
+    """For a message that is not delayed."""
     return tag_code(property_of(properties, b"TAGS").decode(errors="surrogateescape"))
 
 
 def java_hash(text: str) -> int:
-    """Return Java's hashCode of a text: over its UTF-16 code units, as a signed number of 32 bits."""
+    """Return Java's hashCode: over UTF-16 code units, as a signed number of 32 bits."""
     h = 0
     for unit in _code_units(text):
         h = 31 * h + unit & _U32

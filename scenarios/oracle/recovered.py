@@ -12,7 +12,7 @@ from .put_entry import PutEntry
 from .reader import ENTRY, ENTRY_BYTES, Known, LogRecord, UnreadableError, walk
 
 LONG_HISTORY_PUTS = 10_000
-"""From this number of puts on, equal bytes of records and puts are shared to save memory."""
+"""From this number of puts on, records and puts share equal bytes to save memory."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,6 @@ class FoundQueue:
     topic: str
     queue_id: int
     begin: int
-    """Queue offset of the first entry."""
     min_offset: int
     max_offset: int
     directory: str
@@ -129,7 +128,7 @@ def read_store(
 
 
 def keep_once(found: FoundRecord, puts: Mapping[bytes, PutEntry]) -> None:
-    """Replace equal bytes of a record by those of its put, to save memory."""
+    """Share equal bytes of a record and its put, to save memory."""
     put = puts.get(found.record.properties)
     if put is not None:
         head = put.head if found.record.head == put.head else found.record.head

@@ -75,7 +75,7 @@ class Replicas:
                     )
 
     def crashed(self, host: str, *, keeps_all: bool, flushed_where: int) -> None:
-        """Record a crash of a slave's machine. keeps_all: whether data that was only in its page cache is kept."""
+        """keeps_all: whether data that was only in the page cache is kept."""
         held = self.held.get(host)
         if held is None or keeps_all:
             return
@@ -137,21 +137,21 @@ class MasterHistory:
 
 
 def common_bytes(log: bytes, first: int, found: bytes) -> int:
-    """Return how many bytes, from an offset on, agree with a log. Zeros in fields without a checksum are ignored.
+    """Count the bytes, from an offset on, that agree with a log. Zeros in fields without a checksum are ignored.
 
     After a crash a record's flag, times and hosts may be zeros, which recovery cannot notice.
     """
     own = log[first : first + len(found)]
     if own == found:
         return len(found)
-    unchecked = _unchecked(log)
+    unchecked = _offsets_without_checksum(log)
     for at, byte in enumerate(own):
         if byte != found[at] and (found[at] or first + at not in unchecked):
             return at
     return len(own)
 
 
-def _unchecked(log: bytes) -> set[int]:
+def _offsets_without_checksum(log: bytes) -> set[int]:
     """Return the offsets in records that may be zero instead: flag, and sysFlag to preparedTransactionOffset."""
     offsets: set[int] = set()
     at = 0
@@ -172,7 +172,7 @@ def whole_log(log: SegmentQueue) -> bytes:
 
 
 def log_bytes(log: SegmentQueue, start: int, end: int) -> bytes:
-    """Return the readable bytes of a log in [start, end). There are fewer if it begins later or ends earlier."""
+    """Return the readable bytes of a log in [start, end), fewer if it begins later or ends earlier."""
     pieces = []
     for segment in log.segments:
         readable = segment.readable.get()

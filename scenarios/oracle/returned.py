@@ -31,7 +31,7 @@ class Returned:
     """The names of puts that were sent back with answer SUCCESS. Each must be stored again."""
 
     kept: set[str] = field(default_factory=set)
-    """Messages answered in the present life, which a power cut may lose."""
+    """Answered in the present life; a power cut may lose them."""
     durable: set[str] = field(default_factory=set)
 
     @property

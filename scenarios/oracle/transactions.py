@@ -25,12 +25,12 @@ class FoundTransaction:
 
     @property
     def is_decided(self) -> bool:
-        """Return whether an op marks the first half message as decided. Later copies of it are then decided too."""
+        """An op marks the first half message as decided. Later copies of it are then decided too."""
         return self.half is not None and self.half.record.queue_offset in self.decided
 
     @property
     def is_settled(self) -> bool:
-        """Return whether the transaction needs no more check requests, once the check has reached its end."""
+        """The transaction needs no more check requests, once the check has reached its end."""
         if self.half is None or self.is_decided or self.given_up:
             return True
         return bool(self.put_back) and self.put_back[-1].record.queue_offset in self.decided
@@ -45,9 +45,9 @@ class Behaviour:
     own_after_ms: int | None
     """The delay of its own decision after the half message; None: it waits for a check request."""
     contradicts: bool
-    """Whether another task requests the opposite decision at the same time."""
+    """Another task requests the opposite decision at the same time."""
     unknowns: int
-    """The number of check requests that it answers with "unknown" first."""
+    """How many check requests it answers with "unknown" first."""
     answer_ms: int
     immunity_s: int
     """CHECK_IMMUNITY_TIME_IN_SECONDS of the half message; 0: none."""
@@ -72,7 +72,7 @@ class TransactionDecision:
     asked_ns: int = field(compare=False)
     status: EndTransactionStatus | None = None
     copy_end: int | None = None
-    """The end of the committed copy in the log."""
+    """In the log."""
     is_acknowledged: bool = False
     """Whether the put of the copy was answered OK, under SYNC_FLUSH after its flush."""
 
@@ -90,19 +90,18 @@ class Transaction:
     decisions: list[TransactionDecision] = field(default_factory=list)
     questions: int = 0
     is_insisted_on: bool = False
-    """Whether the half message was put after all faults had ended. The store must then not give it up."""
+    """The half message was put after all faults had ended. The store must then not give it up."""
     asked_times: set[str] = field(default_factory=set)
     may_be_asked_again: bool = False
-    """Whether the check has lost progress since the half message was put. The store may then ask again."""
+    """The check has lost progress since the half message was put."""
     copies: dict[int, bool] = field(default_factory=dict)
     """End in the log of each copy that must be present -> whether the copy must survive a power cut."""
     settled_at: int | None = None
-    """The log offset from which on the store must not ask about it; None if the store may ask."""
+    """From this log offset on the store must not ask about it; None if the store may ask."""
     may_be_forgotten: bool = False
-    """Whether damage may have removed the record that causes a check request."""
+    """Damage may have removed the record that causes a check request."""
 
     def is_claimed(self, since: int) -> bool:
-        """Return whether more than `since` decisions have been requested."""
         return len(self.decisions) > since
 
 
@@ -113,18 +112,17 @@ class Transactions:
     by_name: dict[str, Transaction] = field(default_factory=dict)
     decisions: list[TransactionDecision] = field(default_factory=list, compare=False)
     check_max: int = field(default=TRANSACTIONS.transaction_check_max, compare=False)
-    """The number of check requests before a transaction is given up."""
+    """Check requests before a transaction is given up."""
 
     def begin_life(self) -> None:
         self.decisions = []
 
     def progress_fell_back(self) -> None:
-        """Record that the check lost progress, so that it may repeat requests."""
+        """The check lost progress, so it may repeat requests."""
         for transaction in self.by_name.values():
             transaction.may_be_asked_again = True
 
     def prepare(self, name: str, behaviour: Behaviour) -> Transaction:
-        """Record a half message before it is put."""
         assert name not in self.by_name, f"{name}: expected a new transaction, found a prepared one"
         transaction = self.by_name[name] = Transaction(name, behaviour)
         return transaction
@@ -145,10 +143,7 @@ class Transactions:
     def note_crash(
         self, flushed_where: int, committed_where: int | None, *, sync_flush: bool, cache_survives: bool
     ) -> None:
-        """Record which copies must survive a crash. For the positions see `guarantees.note_crash`.
-
-        cache_survives: whether the page cache is kept.
-        """
+        """cache_survives: whether the page cache is kept. For the positions see `guarantees.note_crash`."""
         if cache_survives:
             self._keep_all(committed_where)
             return
@@ -166,14 +161,14 @@ class Transactions:
                 decision.transaction.copies.setdefault(end, False)
 
     def note_damage(self, log_offset: int) -> None:
-        """Record that the log may have lost all records after an offset, although the check's progress is kept."""
+        """The log may have lost all records after an offset, although the check's progress is kept."""
         self.progress_fell_back()
         for transaction in self.by_name.values():
             transaction.may_be_forgotten = True
             transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}
 
     def note_recovery(self, log: Mapping[str, FoundTransaction], *, durable: bool) -> None:
-        """Record which copies a recovery found. They must stay. durable: whether they must survive a power cut."""
+        """The copies that recovery found must stay. durable: whether they must survive a power cut."""
         for name, transaction in self.by_name.items():
             found, before = log[name], transaction.copies
             assert not (found.is_decided and found.half is None), name

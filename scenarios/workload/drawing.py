@@ -43,12 +43,12 @@ class DrawnMessage:
     name: str
     tags: str
     keys: str
-    """The keys that follow the name of the put, each after a space."""
+    """Follow the name of the put, each after a space."""
     pieces: list[str]
     """The other properties."""
     given: PutContent
     level: int = 0
-    """The delay level, 0 for a message that is due at once."""
+    """0 for a message that is due at once."""
     light_names: tuple[str, ...] = ()
     body: bytes = b""
 
@@ -69,7 +69,7 @@ class Draft:
     messages: list[DrawnMessage] = field(default_factory=list)
     in_batch: bool = False
     shared: tuple[str, ...] = ()
-    """The properties of the whole batch: one or none."""
+    """Properties of the whole batch: one or none."""
     behaviour: Behaviour | None = None
     """How the producer handles the transaction, None for a message that is no half message."""
     log_end: int = 0
@@ -117,7 +117,7 @@ class Drawing:
     streams: Callable[[str], Stream]
     skew: Skew
     draw_behaviour: Callable[[Stream], Behaviour] | None = None
-    """Draws how a producer handles a transaction, None if producers send no half messages."""
+    """How a producer handles a transaction, None if producers send no half messages."""
     log_end: int | None = field(default=None, init=False)
     """The end of the last record of a lone producer."""
 
@@ -190,7 +190,7 @@ class Drawing:
         light_names: tuple[str, ...] = (),
         longest: Longest | None = None,
     ) -> None:
-        """Draw one message of a draft. Its properties are unique.
+        """Draw one message with unique properties.
 
         about: the stream for header and odd keys. longest: the required length of the properties, None for any.
         """

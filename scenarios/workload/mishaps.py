@@ -36,7 +36,7 @@ class _ShortSignal:
 
     signal: Signal
     waits: int
-    """The number of waits before the failing one."""
+    """Waits before the failing one."""
     injected: Counter[str]
 
     def notify(self) -> None:
@@ -52,7 +52,7 @@ class _ShortSignal:
 
 @dataclass(slots=True)
 class _ShortTasks:
-    """The tasks of a machine, one of which runs out of memory."""
+    """One of the tasks runs out of memory."""
 
     tasks: Any
     victim: str

@@ -42,7 +42,7 @@ class OfflineFaults:
 
     plan: Plan
     config: StoreConfig
-    """The settings of the next life."""
+    """Settings of the next life."""
     kernel: Kernel
     ledger: Ledger
     judge: Judge
@@ -50,13 +50,13 @@ class OfflineFaults:
     injected: Counter[str] = field(default_factory=Counter, init=False)
     _odd_starts: int = field(default=0, init=False)
     _strays: set[str] = field(default_factory=set, init=False)
-    """The paths of foreign files, which must stay."""
+    """Foreign files, which must stay."""
     next_start_is_full: bool = field(default=False, init=False)
     segments_are_old: bool = field(default=False, init=False)
-    """Whether file times were set so far back that retention may remove segments in any life."""
+    """File times were set so far back that retention may remove segments in any life."""
 
     def note_damage(self, damage: Iterable[DamagedRange]) -> None:
-        """Record which files a disk has damaged in a life. Damaged foreign files may change from now on."""
+        """Damaged foreign files may change from now on."""
         self._strays -= {struck.path for struck in damage}
 
     def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
@@ -87,7 +87,7 @@ class OfflineFaults:
         if life.ending == LifeEnding.STOP_AND_LARGER_QUEUE_FILES:
             self._raise_queue_file_size(image, store)
         if life.ending == LifeEnding.STOP_AND_STRAYS:
-            return self._leave_strays(image, store)
+            return self._add_foreign_and_damaged_files(image, store)
         return image
 
     def after_crash(self, life: Life, image: Image, store: MessageStore | None) -> Image:
@@ -96,7 +96,7 @@ class OfflineFaults:
             return self._expose_old_blocks(image, store)
         return image
 
-    def _leave_strays(self, image: Image, store: MessageStore) -> Image:
+    def _add_foreign_and_damaged_files(self, image: Image, store: MessageStore) -> Image:
         """Add foreign files, truncate a queue file and damage the checkpoint, each with some chance.
 
         A queue with a wrong queueOffset in a record is not truncated, because only its entries have the right one.
@@ -139,7 +139,7 @@ class OfflineFaults:
             self.injected["odd size"] += 1
 
     def _note_cut_end(self, path: str, content: bytes, store: MessageStore) -> None:
-        """Record that a queue lost its next offset with its last file, because the log has no message of this file."""
+        """A queue lost its next offset with its last file, because the log has no message of this file."""
         entries = [decode_entry(content, at) for at in range(0, len(content), ENTRY_BYTES)]
         if not any(is_valid(entry) and entry.physical_offset >= store.log.min_offset for entry in entries):
             _, topic, queue_id, _ = path.rsplit("/", 3)

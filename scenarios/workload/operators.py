@@ -23,7 +23,7 @@ _ROUNDS_MAX = 4
 _REMOVALS_MAX = 16
 _REMOVAL_PAUSES_MS = (10, 30, 100)
 _PASS_MS = 30
-"""The longest wait of an operator for a retention pass, before it removes queues."""
+"""The longest wait for a retention pass before queues are removed."""
 _PAUSES_MS = (1, 30, 300, 4000)
 _ROOM_RETURNS_MS = (200, 5_000, 40_000)
 """The time until the disk has free space again: after some refused puts, or after forced retention."""
@@ -34,7 +34,7 @@ which the store accepts puts.
 _LOOK_MS = 500
 """How often an operator checks a disk that is nearly full."""
 _RESUME_CHANCE = 0.5
-"""The chance of a resumed check for each given-up half message in each pass."""
+"""For each given-up half message in each pass."""
 
 
 def retention_operator(
@@ -52,14 +52,14 @@ def retention_operator(
                 store.world.tasks.sleep(pause_ms)
             elif called_off(pause_ms):
                 return
-            _age(store, stream.below(4, "thirds of the log that expire"))
+            _make_oldest_expire(store, stream.below(4, "thirds of the log that expire"))
             store.execute_delete_files_manually()
 
     return operate
 
 
-def _age(store: MessageStore, thirds: int) -> None:
-    """Make so many thirds of the log's segments, oldest first, older than the retention time.
+def _make_oldest_expire(store: MessageStore, thirds: int) -> None:
+    """Make the oldest segments of the log older than the retention time.
 
     A later write renews the modification time that makes a file expire.
     """
@@ -75,8 +75,8 @@ def removing_operator(
 ) -> Callable[[], None]:
     """Return a task that removes empty queues repeatedly while producers put.
 
-    Before each removal the task makes the segments of the queues expire. Consumers of a removed queue restart when the
-    removal begins, and again after it.
+    Before each removal the segments of the queues expire. Consumers of a removed queue restart when the removal begins,
+    and again after it.
     """
 
     def operate() -> None:
@@ -86,7 +86,7 @@ def removing_operator(
             if not goes_on():
                 return
             if stream.chance(0.7, "all but the newest expires"):
-                _age(store, 3)
+                _make_oldest_expire(store, 3)
                 store.execute_delete_files_manually()
                 store.world.tasks.sleep(stream.between(1, _PASS_MS, "pause ms of a pass"))
             before, known = ledger.queue_ends.copy(), store.queues.all()

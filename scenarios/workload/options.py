@@ -60,7 +60,7 @@ _VARIED_CHANCE = 0.5
 _ODD_CHANCE = 0.3
 _FLAGS = (0, 1, 7, -1, 0x7FFF_FFFF, -0x8000_0000)
 _BORN_MS_AGO = (0, 1, 3_600_000, -86_400_000)
-"""How many ms the clock of a client lags."""
+"""How many ms a client's clock lags."""
 _HOSTS = ((bytes((192, 0, 2, 7)), 40_001), (bytes((198, 51, 100, 250)), 65_535))
 _HOSTS_V6 = (
     (bytes.fromhex("20010db8000100020003000400050006"), 40_006),
@@ -68,7 +68,7 @@ _HOSTS_V6 = (
 )
 _RECONSUME_TIMES = (0, 1, 3, 16)
 _SYS_FLAGS = (0, 0x1, 0x2, 0x3, 0x201)
-"""Flags for compression, its kind, and multiple tags. A store ignores these flags."""
+"""Compression, its kind, and multiple tags. A store ignores these flags."""
 _WORDS = (
     *("two  words", " leading", "trailing "),
     *("\N{OLD ITALIC LETTER A}\N{GRINNING FACE}", "naïve", "tab\tbed", "名前"),
@@ -82,7 +82,7 @@ class Oddities(NamedTuple):
     """The odd keys and the odd tag of one message."""
 
     words: tuple[str, ...] = ()
-    """Additional keys as written into KEYS, with additional spaces."""
+    """As written into KEYS, with additional spaces."""
     tags: str | None = None
     """Replaces the drawn tag unless None."""
 
@@ -150,7 +150,7 @@ def _host(host: tuple[bytes, int]) -> Host:
 
 
 def draw_level(stream: Stream, plan: Plan, skew: Skew) -> int:
-    """Draw the delay level of a message, 0 for no delay."""
+    """Return 0 for no delay."""
     if not stream.chance(plan.delay.chance, "delayed"):
         return 0
     return skew.level(stream, list(DELAYS_MS))
@@ -167,12 +167,12 @@ def make_detour(put: PutEntry, detour: Detour) -> None:
 
 
 def _target_properties(put: PutEntry) -> bytes:
-    """Return the properties that the store adds to a redirected message."""
+    """The store adds these to a redirected message."""
     return f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}".encode() + (b"" if put.wait else _NO_WAIT)
 
 
 def draw_patience_ms(stream: Stream) -> int:
-    """Draw a wait for delayed messages: long enough for every level, for some levels, or for none."""
+    """Long enough for every level, for some levels, or for none."""
     return stream.between(1, stream.pick(_PATIENCE_MS_MAX, "patience"), "patience ms")
 
 
@@ -180,7 +180,7 @@ def draw_patience_ms(stream: Stream) -> int:
 
 
 def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
-    """Draw the light queues of a message. Most messages have none; a queue may be named twice."""
+    """Most messages have none; a queue may be named twice."""
     if not stream.chance(plan.light_queues.chance, "light"):
         return ()
     count = stream.between(1, _LIGHT_QUEUES_MAX, "light queues")
@@ -245,7 +245,7 @@ class Seeker:
                 return
 
     def seek_one(self, messages_each: int) -> None:
-        """messages_each: the number of names per producer. Raises StoreNotReadableError."""
+        """messages_each: names per producer. Raises StoreNotReadableError."""
         plan, store, stream = self.plan, self.store, self.stream
         topic = f"T{stream.below(plan.topics, 'topic')}"
         key = self._draw_key(messages_each)

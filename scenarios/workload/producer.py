@@ -26,10 +26,10 @@ class Producer:
 
     def __init__(self, plan: Plan, stream: Stream, names: Iterable[str] = ()) -> None:
         self.insists = False
-        """Whether the producer may no longer give a message up."""
+        """The producer may no longer give a message up."""
         self.drawn = 0
         self.names = deque(names)
-        """Names of the messages that are neither answered nor given up."""
+        """Messages that are neither answered nor given up."""
         self._plan = plan
         self._stream = stream
         self._next: Draft | None = None

@@ -48,7 +48,7 @@ class Longest(NamedTuple):
 
     filler: str
     by_bytes: bool
-    """Whether the length is in bytes, else in UTF-16 code units."""
+    """Else in UTF-16 code units."""
     length: int
 
     def filling(self, pieces: Sequence[str], after: Sequence[str]) -> str:
@@ -60,7 +60,7 @@ class Longest(NamedTuple):
 
 
 def draw_longest(stream: Stream, plan: Plan) -> Longest | None:
-    """Draw the length of the properties of a message, or of one message of a batch; None: any length."""
+    """For a message, or one message of a batch; None: any length."""
     if not stream.chance(plan.messages.longest_chance, "longest properties"):
         return None
     filler, by_bytes = stream.pick(_FILLERS, "filler"), stream.pick((True, False), "by bytes")

@@ -47,7 +47,6 @@ class Skew:
         return _next_place(place, plan) if place == self.silent else place
 
     def taken(self, producer: int, names: Sequence[str]) -> Sequence[str]:
-        """Return the names of the messages that a producer puts."""
         return names[::_LAZY_TAKES_ONE_OF] if producer == self.lazy else names
 
     def key(self, stream: Stream, keys: Sequence[str]) -> str:

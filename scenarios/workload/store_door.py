@@ -29,9 +29,9 @@ class StopDue:
     puts: int
     signal: Signal
     has_begun: bool = False
-    """Whether the stop has begun, after which the store may refuse requests."""
+    """After the stop has begun, the store may refuse requests."""
     ended_ns: int | None = None
-    """The virtual time at the end of the stop, None before."""
+    """None before the stop has ended."""
 
     def count(self) -> None:
         self.puts -= 1
@@ -52,9 +52,8 @@ class StoreDoor:
     drawing: Drawing
     transactions: TransactionTraffic | None = None
     room: Room | None = None
-    """The capacity of the disk, if it is limited."""
     paused_ns: Callable[[int], int] = lambda _: 0
-    """The total time of all pauses since a moment."""
+    """Since a moment."""
     on_answer: OnAnswer | None = None
     stop: StopDue | None = None
     """The stop during traffic, None if the life has none."""

@@ -43,13 +43,12 @@ class Traffic:
     report: Report
     streams: Callable[[str], Stream]
     progress: ConsumerOffsetManager | None = None
-    """The committed offsets at which consumers start, None if consumers do not commit."""
+    """None if consumers do not commit."""
     transactions: TransactionTraffic | None = None
     """None if producers send no half messages."""
     room: Room | None = None
-    """The capacity of the disk, if it is limited."""
     paused_ns: Callable[[int], int] = lambda _: 0
-    """The total time of all pauses since a moment."""
+    """Since a moment."""
     on_answer: OnAnswer | None = None
     _skew: Skew = field(init=False)
     _door: StoreDoor = field(init=False)

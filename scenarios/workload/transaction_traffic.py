@@ -61,7 +61,7 @@ def draw_behaviour(stream: Stream) -> Behaviour:
 
 
 def fits(put: PutEntry, plan: Plan) -> bool:
-    """Return whether every record that the store makes of a half message fits into a segment."""
+    """Every record that the store makes of a half message must fit into a segment."""
     longer_topic = max(len(GIVEN_UP_TOPIC), len(put.topic.encode())) - len(HALF_TOPIC)
     return put.record_bytes + longer_topic + _PUT_BACK_BYTES + BLANK_BYTES <= plan.commit_log_bytes
 
@@ -79,18 +79,18 @@ class TransactionTraffic:
     is_calm: bool = False
     service: TransactionalMessageService = field(init=False)
     _earlier: dict[str, int] = field(init=False)
-    """The number of decisions of earlier lives, for each transaction that still exists in this life."""
+    """Decisions of earlier lives, for each transaction that still exists in this life."""
     _others: int = field(init=False)
-    """The number of decisions in this life that another service of the same store executed."""
+    """Decisions in this life that another service of the same store executed."""
     _owed: list[Transaction] = field(default_factory=list, init=False)
     """Decided transactions without a stored op. Their decision exists only in this service's memory."""
     _answers: list[Task] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
-    """Wall-clock time at which this life began to check."""
+    """When this life began to check."""
     _newest_stored_ms: int = field(default=0, init=False)
     """The newest store time at `_began_ms`. Later records have no earlier store time, even if the clock steps back."""
     _is_over: bool = field(default=False, init=False)
-    """Whether the store is being stopped, so that it may refuse requests."""
+    """The store is being stopped, so it may refuse requests."""
 
     def __post_init__(self) -> None:
         transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
@@ -117,14 +117,14 @@ class TransactionTraffic:
     # -- producers ---------------------------------------------------------------------------------
 
     def prepare(self, put: PutEntry, behaviour: Behaviour) -> PutMessageResult:
-        """Put a half message that is already in the ledger."""
+        """The half message is already in the ledger."""
         self.ledger.transactions.prepare(put.name, behaviour)
         place, properties = (put.topic, put.body, put.queue_id), put.properties.decode()
         flag = TRANSACTION_PREPARED
         return self.service.prepare(message_of(*place, properties, put.given, wait=put.wait, sys_flag=flag))
 
     def decide(self, put: PutEntry) -> None:
-        """Decide a half message after the answer to its put, if the producer does not wait for a check request."""
+        """Decide a half message after the answer to its put, unless the producer waits for a check request."""
         transaction = self.ledger.transactions.by_name[put.name]
         behaviour = transaction.behaviour
         if put.physical_offset is None or behaviour.own_after_ms is None:
@@ -152,7 +152,6 @@ class TransactionTraffic:
         self._end(transaction, put, request, commits=transaction.behaviour.commits, found=self._must_find(put))
 
     def _must_find(self, put: PutEntry) -> bool:
-        """Return whether a look-up must find the half message now."""
         assert put.physical_offset is not None
         answered_for_all = put.status is PutMessageStatus.PUT_OK and (put.wait or not self.plan.sync_flush)
         is_visible = put.is_durable or answered_for_all
@@ -275,7 +274,7 @@ class TransactionTraffic:
                 self._owed.append(transaction)
 
     def _may_have_gone(self, physical_offset: int) -> bool:
-        """Return whether a record may be missing, because it has expired or a failed fsync reverted it."""
+        """The record has expired, or a failed fsync reverted it."""
         if physical_offset < self.ledger.expired_to:
             return True
         segment = self.store.log.find(physical_offset)
@@ -283,7 +282,7 @@ class TransactionTraffic:
 
     @property
     def _may_fail_to_commit(self) -> bool:
-        """Return whether data may stay in a buffer because the disk fails."""
+        """Data may stay in a buffer because the disk fails."""
         return self.plan.memory.transient_pool and allowances.has_met_any(self.disk)
 
     def _must_be_found(self, end: int, *, is_visible: bool, in_buffer: bool) -> bool:

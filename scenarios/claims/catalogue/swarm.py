@@ -2,8 +2,8 @@
 
 A seed first draws which features and faults are enabled, then their values. Omitted features give the enabled ones more
 opportunities (swarm testing, Groce et al., ISSTA 2012). Probabilities are high enough that an enabled fault usually
-occurs. Lying disks, dying disks, and files that are altered while the store is off have their own swarms, because in
-the large mix they would rarely occur together.
+occurs. Lying disks, dying disks, and files that are altered while the store is off would rarely occur together in the
+large mix, so they have their own swarms.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ _LONG_UNSYNCED: Mapping[str, Any] = {
     "commit_log_bytes": (8192, 16_384),
     "messages": {"body_bytes_max": (300, 900), "property_bytes_max": (700, 1500)},
 }
-"""Large unsynced data, so that power cuts affect pages of many sectors and files of several pages."""
+"""Power cuts affect pages of many sectors and files of several pages."""
 
 
 def _faults_with_excuses(excuses: Excuse) -> dict[str, Mapping[str, Any]]:
@@ -114,7 +114,7 @@ _CRASHES: Mapping[str, Mapping[str, Any]] = {
         "consumers": (1, 2),
     },
 }
-"""Crashes in rare situations: just after a queue was removed, and while offsets are replaced."""
+"""Just after a queue was removed, and while offsets are replaced."""
 _ALONE: Mapping[str, Mapping[str, Any]] = {
     "retention": _RETENTION,
     **_SMALL_DISKS,
@@ -164,7 +164,7 @@ _RARE_FAULTS_OF_DISKS: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-"""Rare faults that need one disk model, for stores with altered files. The last active group sets the disk."""
+"""Rare faults of one disk model each, for stores with altered files. The last active group sets the disk."""
 _HONEST_DISKS = tuple(name for name in DISK_MODELS if name not in ("lying-disk", "dying-disk"))
 _MIX = Ranges(
     index={"slots": (0,)},
@@ -183,7 +183,7 @@ _MIX = Ranges(
 
 
 def _network_fault_groups(chances: Mapping[str, Options]) -> dict[str, Mapping[str, Any]]:
-    """Return one group for each network fault, by name. An active group enables its fault with a non-zero chance."""
+    """Return one group for each network fault, by name, with the fault's non-zero chances."""
     return {
         name.replace("_", " "): {"network": {name: [chance for chance in options if chance]}}
         for path, options in chances.items()

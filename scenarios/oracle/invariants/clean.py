@@ -64,7 +64,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _has_put_before(ledger: Ledger, log_offset: int) -> bool:
-    """Return whether any put was stored before an offset. The log may have had no first segment."""
+    """The log may have had no first segment."""
     return any(put.physical_offset is not None and put.physical_offset < log_offset for put in ledger.puts)
 
 
@@ -72,7 +72,7 @@ def _has_put_before(ledger: Ledger, log_offset: int) -> bool:
 
 
 def passes_ms_max(store: MessageStore, work_ms: int) -> int:
-    """Return how many ms it may take until all expired files are removed. A pass removes a limited number of segments.
+    """Return the time limit until all expired files are removed. A pass removes a limited number of segments.
 
     The first pass begins up to FIRST_CLEAN_MS after the start, and has no effect if queues are not yet durable.
     work_ms: the disk's time for one pass.
@@ -139,7 +139,7 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
 
 
 def check_queues(store: MessageStore) -> Iterator[Violation]:
-    """Yield every queue that begins with removed messages. Call it after the time of a retention pass."""
+    """Yield every queue that begins with removed messages, after the time of a retention pass."""
     log_min_offset = store.log.min_offset
     for queue in store.queues.all():
         first = None if queue.min_offset >= queue.max_offset else queue.entry(queue.min_offset)
@@ -178,7 +178,7 @@ def check_leading(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_expired(store: MessageStore) -> Iterator[Violation]:
-    """Yield the log's first segment if it has expired and is not needed. Call it after the time of a retention pass.
+    """Yield the log's first segment if it has expired and is not needed, after the time of a retention pass.
 
     An operator has requested deletion after the segment expired. After a failed sync no file is removed until the next
     start.
@@ -193,7 +193,7 @@ def check_expired(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
-    """Yield every queue that exists after an operator's removal although all of its messages had been removed.
+    """Yield every queue that an operator's removal has left although all of its messages had been removed.
 
     log_min_offset: the first offset of the log at that time. Queues whose offsets are used by progress files or ops
     stay. A queue that the store has removed must have no files.

@@ -184,7 +184,7 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
     expected: dict[tuple[str, int], int] = {}
     ledger = evidence.ledger
     put_of = ledger.by_properties.get
-    expired = _next_offsets(evidence) if ledger.expired_to else {}
+    expired = _least_offsets_after_expired(evidence) if ledger.expired_to else {}
     misfiled = defaultdict[tuple[str, int], set[int]](set)
     if evidence.store.records:
         tried("QOFF")
@@ -252,8 +252,7 @@ def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:
     return holes is not None and holes.issuperset(range(low, high))
 
 
-def _next_offsets(evidence: Evidence) -> dict[tuple[str, int], int]:
-    """Return the least queue offset possible after the expired messages of each queue."""
+def _least_offsets_after_expired(evidence: Evidence) -> dict[tuple[str, int], int]:
     ledger, counted_to = evidence.ledger, dict[tuple[str, int], int]()
     for put in ledger.puts:
         if (

@@ -16,8 +16,7 @@ from ..put_entry import FieldDifference, PutEntry
 from ..reader import LogRecord
 from ..recovered import RecoveredStore
 
-_FAR = 1_000_000
-"""After the end of every queue."""
+_AFTER_EVERY_QUEUE = 1_000_000
 
 _TRIMMED = "".join(map(chr, range(0x21)))
 """Trimmed from the ends of a tag in a subscription."""
@@ -82,7 +81,7 @@ class Bounds(NamedTuple):
 def check_bounds(
     ledger: Ledger, bounds: Bounds, given: tuple[int, int, int], *, passes_over: bool
 ) -> Iterator[Violation]:
-    """READ: yield a violation if the answer to a pull has messages and wrong offsets.
+    """READ: yield wrong offsets in the answer to a pull with messages.
 
     given: the offsets requested, of the first message, and after the last message. passes_over: whether the answer may
     skip messages that do not match the subscription.
@@ -99,7 +98,7 @@ def check_bounds(
 
 
 def check_skipped(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterator[Violation]:
-    """CLEAN: yield the first message in [begin, end) of a queue that an answer skipped although it has not expired.
+    """CLEAN: yield the first unexpired message in [begin, end) of a queue that an answer skipped.
 
     The answer must be from the present life: one from an earlier life may lack later changes of the queue.
     """
@@ -120,7 +119,7 @@ def check_skipped(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterato
 def check_dealt_with(
     ledger: Ledger, group: GroupDelivery, store: RecoveredStore, wants: Callable[[bytes], bool]
 ) -> Iterator[Violation]:
-    """LIVE: yield every message in the log that matches the subscription and that no member of the group has handled.
+    """LIVE: yield every matching message in the log that no member of the group has handled.
 
     wants: whether a message with these properties matches.
     """
@@ -159,14 +158,14 @@ def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
 def check_beyond(store: MessageStore, topic: str, queue_id: int) -> Iterator[Violation]:
     """READ: pull after the end of a queue; yield an answer with messages or with a next offset after the end."""
     tried("READ")
-    result = store.get_message(topic, queue_id, _FAR)
+    result = store.get_message(topic, queue_id, _AFTER_EVERY_QUEUE)
     ends = (0, store.get_max_offset_in_queue(topic, queue_id))
     if result.records or not ends[0] <= result.next_begin_offset <= ends[1]:
         yield Violation(
             "READ",
             "a pull behind a queue's end leads astray",
             f"consumequeue/{topic}/{queue_id}",
-            _FAR * 20,
+            _AFTER_EVERY_QUEUE * 20,
             "next begin offset",
             f"<= {ends[1]}",
             str(result.next_begin_offset),
@@ -174,7 +173,7 @@ def check_beyond(store: MessageStore, topic: str, queue_id: int) -> Iterator[Vio
 
 
 def check_look_up(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterator[Violation]:
-    """READ: look up a put's record at the log offset in its answer; yield a missing or different record."""
+    """READ: yield a missing or different record at the log offset in the answer to a put."""
     offset = put.physical_offset
     if offset is None or put.name in ledger.gone:
         return

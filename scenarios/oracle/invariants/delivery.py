@@ -15,8 +15,8 @@ from ..put_entry import PutEntry
 from ..recovered import FoundRecord
 from ..returned import RETURNED
 
-_OTHER_MS = 40
-"""Allowance for another put that needs a segment: a few syncs of the slowest disk."""
+_OTHER_PUT_MS = 40
+"""Another put may need a segment: a few syncs of the slowest disk."""
 
 
 def check_sched(evidence: Evidence) -> Iterator[Violation]:
@@ -67,17 +67,17 @@ def check_sched(evidence: Evidence) -> Iterator[Violation]:
 def _check_late(
     ledger: Ledger, found: FoundRecord, put: PutEntry, due_ms: int, stored_ms: list[int]
 ) -> Iterator[Violation]:
-    """Yield a copy that was stored late without a reason. stored_ms: the store times of all records up to the copy.
+    """Yield a copy that was stored late without a reason.
 
-    Lateness counts from the due time, or from a later start of the store. Each put since then may have needed a
-    segment.
+    stored_ms: the store times of all records up to the copy. Lateness counts from the due time, or from a later start
+    of the store. Each put since then may have needed a segment.
     """
     delivery = ledger.deliveries[ledger.delivery_of(found.record.physical_offset)] if ledger.deliveries else None
     if delivery is None or delivery.late_ms_max is None:
         return
     since_ms = max(due_ms, delivery.began_ms)
     meanwhile = len(stored_ms) - bisect_left(stored_ms, since_ms)
-    late_ms, limit_ms = found.record.store_timestamp_ms - since_ms, delivery.late_ms_max + meanwhile * _OTHER_MS
+    late_ms, limit_ms = found.record.store_timestamp_ms - since_ms, delivery.late_ms_max + meanwhile * _OTHER_PUT_MS
     if late_ms > limit_ms:
         summary = f"{put.name} was delivered late"
         yield _broken("SCHED", found, summary, "lateness", f"<= {limit_ms} ms", f"{late_ms} ms")
@@ -86,7 +86,7 @@ def _check_late(
 def check_delivered(evidence: Evidence) -> Iterator[Violation]:
     """SCHED: yield every delayed message without a delivery, and every returned message without a redelivery.
 
-    Call it after all delays have ended.
+    All delays must have ended.
     """
     ledger, records = evidence.ledger, evidence.store.records
     delivered = {put.name for one in records if (put := ledger.copied_by(one.record)) is not None}
@@ -111,7 +111,7 @@ def check_delivered(evidence: Evidence) -> Iterator[Violation]:
 
 
 def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:
-    """SCHED: yield a delayed message that is consumed at now_ns, before its delay has ended."""
+    """SCHED: yield a delayed message that is consumed before its delay has ended."""
     assert put.delay_ms is not None, put.name
     tried("SCHED")
     waited_ms = now_ns // 1_000_000 - put.asked_ns // 1_000_000  # store times are whole ms
@@ -123,8 +123,8 @@ def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:
 def check_redel(evidence: Evidence) -> Iterator[Violation]:
     """REDEL: yield every delayed message that was delivered again without need, or will be.
 
-    Each life of a store makes at most one copy of a message, and none of a message before the progress at its start.
-    Progress that a clean stop persisted is after all deliveries. META checks progress after a crash.
+    Each life makes at most one copy of a message, and none of a message before the progress at its start. Progress that
+    a clean stop persisted is after all deliveries. META checks progress after a crash.
     """
     ledger, store = evidence.ledger, evidence.store
     if not any(topic == SCHEDULE_TOPIC for topic, _ in store.queues):
@@ -169,7 +169,7 @@ def check_group(commits: GroupCommits, group: Group, offset: int, *, asked_in: i
     """META, REDEL: yield a wrong offset of a consumer group in an answer, or at a start.
 
     asked_in: the broker's life that received the request. A late answer lacks later commits and recoveries. None: a
-    slave received the request, and a slave may lag at any time.
+    slave, which may lag at any time, received it.
     """
     tried("META")
     is_of_now = asked_in == commits.life

@@ -40,7 +40,7 @@ _UNKNOWN = -1
 
 
 _Place = tuple[int, int]
-"""The log offset of a record and the hash of one of its keys."""
+"""Log offset of a record, and hash of one of its keys."""
 _RawEntry = tuple[int, int, int, int]
 """keyHash, phyOffset, timeDiff and link, as stored."""
 
@@ -53,7 +53,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     yield from _check_entries(index, store, evidence.ledger.known_damage)
     front_end_ms = _UNKNOWN if store.min_offset > 0 else 0
     for number, (path, content) in enumerate(index.files, 1):
-        entries = list(_raw_entries(content, index))
+        entries = list(_counted_entries(content, index))
         if not entries or (len(entries) + 1 != index.entries_max and number < len(index.files)):
             expected = f"{index.entries_max} in all files but the last, which has an entry"
             yield _violation(
@@ -68,8 +68,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             yield from _compare(path, content, model, index.slots)
 
 
-def _raw_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
-    """Yield the entries that the header of a file counts, limited to the size of the file."""
+def _counted_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
+    """Yield the entries that the header counts, limited to the size of the file."""
     count = max(min(decode_header(content).next_entry, index.entries_max), 1)
     base = entries_at(index.slots)
     return ENTRY.iter_unpack(memoryview(content)[base + ENTRY_BYTES : base + ENTRY_BYTES * count])
@@ -78,7 +78,7 @@ def _raw_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
 def _places(index: FoundIndex, min_offset: int, damage: KnownDamage) -> Iterator[_Place]:
     """Yield log offset and key hash of each entry, except entries of removed records."""
     for _, content in index.files:
-        for hashed, physical_offset, _, _ in _raw_entries(content, index):
+        for hashed, physical_offset, _, _ in _counted_entries(content, index):
             if not 0 <= physical_offset < min_offset and not damage.is_missing(physical_offset):
                 yield physical_offset, hashed
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ....store.broker.long_polling import HeldPull
 
 _MOMENT_MS = 20
-"""Allowance for tasks that wait for each other, in addition to syncs. Computing takes no virtual time."""
+"""For tasks that wait for each other, in addition to syncs. Computing takes no virtual time."""
 _REQUEST_MS = 1_000
-"""Time for a request to a broker, in addition to timeouts. A heartbeat may have to make topics durable."""
+"""For a request to a broker, in addition to timeouts. A heartbeat may have to make topics durable."""
 _SYNCS_PER_FILE = 2
 """One sync for the file, one for its directory."""
 _FILES_BESIDE = 10
@@ -40,14 +40,14 @@ RETRY_MS_MAX = 2 * DISPATCH_RETRY_MS + DELIVERY_RETRY_MS
 """The additional time after errors, for the back-off before each retry."""
 
 _STEPS_BACK_MAX = 10
-"""An upper bound for the sum of all backward steps of a clock, in units of the longest step."""
+"""All backward steps of a clock together, in units of the longest step."""
 _CHANCES = {field.name for field in fields(FaultPlan) if field.name.endswith("_chance")}
 _slowing_chances = attrgetter(*(kind.row.knob for kind in FaultKind if kind.row.excuses and kind.row.knob in _CHANCES))
 _disturbing = attrgetter(*(path for kind in FaultKind if Excuse.PAUSE in kind.row.excuses for path in paths_of(kind)))
 
 
 def answer_ms_max(plan: Plan) -> int | None:
-    """Return the limit for a put in ms without pauses, or None if the plan makes the disk fail or slow.
+    """Return the limit for a put without pauses; None if the plan makes the disk fail or slow.
 
     Every earlier put and every new segment may cost a few syncs. For puts that overtake this one see `segment_ms_max`.
     """
@@ -55,7 +55,7 @@ def answer_ms_max(plan: Plan) -> int | None:
 
 
 def calm_answer_ms_max(plan: Plan) -> int:
-    """Return the limit for a life without disk faults, whatever the plan has for other lives."""
+    """Return the limit for a put in a life without disk faults, whatever the plan has for other lives."""
     return _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1) + _slave_ms_max(plan)
 
 
@@ -64,7 +64,7 @@ def is_calm(plan: Plan) -> bool:
 
 
 def start_ms_max(plan: Plan) -> int:
-    """Limit the time from a store's recovery until its services run, or to create one file."""
+    """From a store's recovery until its services run, or to create one file."""
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * _FILES_BESIDE
 
 
@@ -82,20 +82,20 @@ def may_disturb(plan: Plan) -> bool:
 
 
 def clock_ms_max(plan: Plan) -> int:
-    """Return how much later a step may come because the wall clock was set back."""
+    """Return how much a wall clock that was set back may delay a step."""
     disturbances = plan.disturbances
     return _STEPS_BACK_MAX * disturbances.clock_step_ms_max if disturbances.clock_step_chance else 0
 
 
 def work_ms_max(plan: Plan, store: MessageStore) -> int:
-    """Limit the time of a store without faults for pending work: a sync of each of its files."""
+    """Return the time that a store without faults needs for pending work: a sync of each of its files."""
     index_files = 0 if store.index is None else len(store.index.table.files)
     files = len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all()) + index_files
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * (files + _FILES_BESIDE)
 
 
 def delivery_ms_max(plan: Plan) -> int:
-    """Limit the lateness of a delayed message's copy, without the time for other puts.
+    """Return the limit for the lateness of a delayed message's copy, without the time for other puts.
 
     Delivery has to start first. After it has read the queue entry, it puts the copy like any message.
     """
@@ -103,19 +103,19 @@ def delivery_ms_max(plan: Plan) -> int:
 
 
 def held_up_ms_max(plan: Plan) -> int:
-    """Return the additional delay by the slow operations and pauses of a plan."""
+    """Return the additional delay by slow operations and pauses."""
     slow_ms = pauses_ms_max(plan)
     return ALLOCATE_WAIT_MS + slow_ms if slow_ms else 0
 
 
 def paused_ms_max(plan: Plan) -> int:
-    """Return how long a pause of a task may continue after disturbances have ended."""
+    """Return how long a task's pause may continue after disturbances have ended."""
     disturbances = plan.disturbances
     return disturbances.paused_task_ms_max if disturbances.paused_task_chance else 0
 
 
 def pauses_ms_max(plan: Plan) -> int:
-    """Return how long a slow disk and pauses may delay a step of a store."""
+    """Return the delay of a store's step by a slow disk and pauses."""
     faults, disturbances = plan.faults, plan.disturbances
     return int(
         (faults.slow_sync_chance and faults.slow_sync_ms_max)
@@ -127,12 +127,12 @@ def pauses_ms_max(plan: Plan) -> int:
 
 
 def request_ms_max(plan: Plan) -> int:
-    """Limit the time of a broker for a request, without the time for which the request itself waits."""
+    """Without the time for which the request itself waits."""
     return pauses_ms_max(plan) + _REQUEST_MS
 
 
 def overtaken_ms_max(plan: Plan) -> int:
-    """Return the additional delay of a check request for each half message that is put back before.
+    """The additional delay of a check request for each half message that is put back before.
 
     Each put back may need a new segment after another one, with a sync for the file and one for its name.
     """
@@ -140,19 +140,16 @@ def overtaken_ms_max(plan: Plan) -> int:
 
 
 def segment_ms_max(plan: Plan) -> int:
-    """Return the additional delay of a put for each new segment of the log.
+    """The additional delay of a put for each new segment of the log.
 
-    The put lock is not fair, so other puts may overtake, such as half messages that are put back and deliveries of
-    delayed messages. Some of these need a segment.
+    The put lock is not fair, so half messages that are put back and deliveries of delayed messages may overtake. Some
+    of these need a segment.
     """
     return plan.sync_ms_max * _SYNCS_PER_FILE
 
 
 def check_answer(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Sequence[Violation]:
-    """Return a violation if a put took longer than limit_ms, the result of answer_ms_max.
-
-    more_ms: additional time for the segments of other puts.
-    """
+    """limit_ms: the result of answer_ms_max. more_ms: additional time for the segments of other puts."""
     if limit_ms is None or put.answered_ns is None:
         return ()
     tried("LIVE")

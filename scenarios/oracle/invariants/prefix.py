@@ -36,7 +36,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         if put is None and topic == EVENT_TOPIC:
             continue
         if put is None and topic in BOOKKEEPING_TOPICS:
-            yield from _changed(found, _bookkeeping(evidence, found))
+            yield from _changed(found, _differences_of_bookkeeping(evidence, found))
             continue
         if put is None and (copied := ledger.copied_by(found.record)) is not None and copied.body == found.body:
             is_committed = copied.delay_ms is None
@@ -46,7 +46,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 )
             continue
         if put is None and (returned := ledger.returned_in(found.record)) is not None and returned.body == found.body:
-            yield from _changed(found, _returned(evidence, returned, found))
+            yield from _changed(found, _differences_of_returned(evidence, returned, found))
             continue
         is_elsewhere = put is not None and put.place != (topic, queue_id) and not _may_be_misfiled(evidence, put, found)
         if put is None or put.body != found.body or is_elsewhere:
@@ -79,7 +79,7 @@ def _may_be_misfiled(evidence: Evidence, put: PutEntry, found: FoundRecord) -> b
     return put.place[0] == found.record.topic and may_be_misfiled(found.position, tears=evidence.ledger.tears)
 
 
-def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDifference]:
+def _differences_of_bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDifference]:
     """Return the wrong fields of the store's own record: an op, or a half message that was put back."""
     if found.record.topic == OP_TOPIC:
         return differences_of_op(found.record, found.body)
@@ -88,8 +88,8 @@ def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDiffer
     return () if put is None else put.differences(found.record, tears=evidence.ledger.tears)
 
 
-def _returned(evidence: Evidence, put: PutEntry, found: FoundRecord) -> Iterable[FieldDifference]:
-    """Return the wrong fields of a returned message's record. Its storeHost is the broker that got the request."""
+def _differences_of_returned(evidence: Evidence, put: PutEntry, found: FoundRecord) -> Iterable[FieldDifference]:
+    """The storeHost of a returned message is the broker that got the request."""
     head, is_committed = found.record.head, put.detour is not None and put.delay_ms is None
     address, port = head.store_host[:-4], int.from_bytes(head.store_host[-4:], "big")
     again = max(put.given.reconsume_times, 0) + 1

@@ -47,7 +47,7 @@ class Cursor(NamedTuple):
     at: object
     end: object
     within_ms: int
-    """The time limit, counted from the last change of `end`."""
+    """Counted from the last change of `end`."""
     file: str = ""
 
     @property
@@ -82,7 +82,7 @@ def reading(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int)
 def flushing(store: MessageStore, plan: Plan, readings: Known) -> Iterator[Cursor]:
     """Yield the flush of the log: up to the readable end, or under SYNC_FLUSH to the end of its last record.
 
-    Blank records of refused puts may follow the last record; the next put flushes them.
+    The next put flushes the blank records of refused puts that may follow.
     """
     end, flushed = store.log.max_offset, store.log.flushed_where.get()
     if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and flushed < end:
@@ -111,7 +111,7 @@ def leading(store: MessageStore, plan: Plan, disk: Disk, readings: Known) -> Ite
             name = f"queue {queue.topic}/{queue.queue_id}"
             yield Cursor(name, service, row.flushed_where.get(), row.max_offset, queues_ms)
     last = _last_record(store, readings)
-    if last is not None and _is_new(store, last) and store.dispatch.passed_over is None:
+    if last is not None and _is_put_after_load(store, last) and store.dispatch.passed_over is None:
         raw = disk.content(config.checkpoint_path)[:CHECKPOINT_FILE_BYTES]
         log_ms, queues_at_ms, _ = decode_checkpoint(raw, file=config.checkpoint_path)
         known_ms, path = last.store_timestamp_ms, config.checkpoint_path
@@ -126,8 +126,8 @@ def leading(store: MessageStore, plan: Plan, disk: Disk, readings: Known) -> Ite
         yield Cursor("index", store.dispatch.name, indexed, end, 2 * work_ms)
 
 
-def _is_new(store: MessageStore, record: LogRecord) -> bool:
-    """Return whether a record was put after the load. Opening a store moves no checkpoint time, as in RocketMQ."""
+def _is_put_after_load(store: MessageStore, record: LogRecord) -> bool:
+    """Opening a store moves no checkpoint time, as in RocketMQ."""
     return store.last_recovery is None or record.physical_offset >= store.last_recovery.end_offset
 
 
@@ -181,7 +181,7 @@ def consuming(
 
 
 def _without_white_space(raw: bytes) -> bytes:
-    """Return a side file without white space. Damage that turns one white space into another is not repaired."""
+    """Damage that turns one white space into another is not repaired."""
     return raw.translate(None, b" \t\n\r")
 
 
@@ -220,7 +220,7 @@ def following(
 
 
 def following_ms_max(slave: MessageStore, plan: Plan, master_end: int) -> int:
-    """Limit the time of a slave to catch up with its master, or to notice that it cannot.
+    """Return the time limit for a slave to catch up with its master, or to notice that it cannot.
 
     The slave notices a lost connection when no heartbeat arrives in time. It connects again after the timeouts of that
     connection and of an attempt in progress. Two heartbeats then confirm that the master has no more data. Each

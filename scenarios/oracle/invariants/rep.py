@@ -67,9 +67,9 @@ def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator
 
 
 def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
-    """Yield a violation if the recovery of a master truncated data that it had sent as durable.
+    """Yield data that a master had sent as durable up to sent_to, and that its recovery truncated.
 
-    A slave with that data would have a longer log than its master. sent_to: the log offset up to which it was sent.
+    A slave with that data would have a longer log than its master.
     """
     if sent_to == 0:
         return
@@ -92,7 +92,7 @@ def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iter
 
 
 def check_begin(host: str, slave: MessageStore, offset: int) -> Iterator[Violation]:
-    """Yield a violation if a slave with SYNC_FLUSH requests data from an offset after its durable data.
+    """Yield a request of a slave with SYNC_FLUSH for data after its durable data.
 
     The offset is at least 1, because 0 would mean an empty log, and not before the slave's first segment.
     """
@@ -169,7 +169,7 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
 
 
 def check_table(name: str, own: "VersionedTable[Any]", other: "VersionedTable[Any]") -> Iterator[Violation]:
-    """Yield a table of a slave that differs from its master's at the same version, so that it would never be copied."""
+    """Yield a slave's table that differs from its master's at the same version, so that it would never be copied."""
     if own.version != other.version:
         return
     tried("REP")

@@ -124,7 +124,7 @@ def _first_segment(store: MessageStore, before: Vouched) -> int:
 
 
 def _first_stored_ms(store: MessageStore, number: int) -> int:
-    """Return the store time of a segment's first record, 0 if none can be read."""
+    """0 if no record can be read."""
     segment = store.log.segments[number]
     view, end = segment.file.view(0, segment.size_bytes), segment.wrote.get()
     try:

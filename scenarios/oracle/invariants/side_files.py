@@ -86,7 +86,7 @@ def _shown(content: bytes | None) -> str:
 
 
 def check_damage(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
-    """META: yield a violation if the load did not report a damaged progress file."""
+    """META: yield a damaged progress file that the load did not report."""
     path, ledger.unreported_damage = ledger.unreported_damage, ""
     report = store.last_recovery
     if path and (report is None or all(finding.file != path for finding in report.findings)):
@@ -111,7 +111,7 @@ def check_levels(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_clamped(store: MessageStore, found: Mapping[Group, int], clamped: Mapping[Group, int]) -> Iterator[Violation]:
-    """META: yield every group with an offset that was not lowered to its queue's end, or was changed without need."""
+    """META: yield every offset that was not lowered to its queue's end, or was changed without need."""
     for group, offset in found.items():
         name, topic, queue_id = group
         wanted = min(offset, store.get_max_offset_in_queue(topic, queue_id))
@@ -165,7 +165,7 @@ def _is_durable(segment: Segment, disk: Disk) -> bool:
 
 
 def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -> int:
-    """Return the end of the last record stored before a time. Store times never decrease along the log."""
+    """Store times never decrease along the log."""
     end = store.log.min_offset
     if timestamp_ms <= 0:
         return end
@@ -186,7 +186,6 @@ def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -
 
 
 def _end_of_entries_below(segment: Segment, disk: Disk, log_end: int) -> int:
-    """Return the end of a queue segment's last entry for a record below log_end."""
     raw = disk.content(segment.file.path)[: segment.wrote.get()]
     end = 0
     while end < len(raw):
@@ -213,7 +212,7 @@ def _ahead(field: str, file: str, end: int, timestamp_ms: int) -> Violation:
 
 
 def check_topic(ledger: Ledger, topic: str) -> Iterator[Violation]:
-    """META: yield a violation if a broker has no topic of that name although it stored messages in it."""
+    """META: yield a topic that a broker does not know although it stored messages in it."""
     tried("META")
     if topic in ledger.topics:
         summary = f"{topic} has messages, and the broker does not know it"

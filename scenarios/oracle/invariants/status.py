@@ -21,7 +21,7 @@ from ..evidence import Violation, error_text, tried
 from ..put_entry import PutEntry
 
 LOOK_MS_MAX = 15_000
-"""How long a store may take to notice free space on its disk: an interval, and a pass of retention."""
+"""For a store to notice free space on its disk: an interval, and a pass of retention."""
 _LENGTH_BYTES = 4
 _UNUSED_TOPIC = "nobody's"
 
@@ -82,7 +82,7 @@ def check(
 
 
 def check_refusal(put: PutEntry, refusal: PutMessageStatus | None, status: PutMessageStatus) -> Sequence[Violation]:
-    """Return a violation if an invalid message was stored, or a valid one refused with a final status."""
+    """An invalid message must not be stored, and a valid one not be refused with a final status."""
     tried("STATUS")
     if refusal is not None and status is PutMessageStatus.PUT_OK:
         return _untrue_answer(put, "a message no record can hold was taken", refusal.value, status)
@@ -101,7 +101,7 @@ def check_response(
     *,
     expired_to: int,
 ) -> Iterator[Violation]:
-    """Yield the violations of a broker's response to a send. log_offsets: those of the stored records."""
+    """log_offsets: those of the stored records."""
     tried("STATUS")
     if status is PutMessageStatus.PUT_OK and plan.sync_flush:
         for log_offset in log_offsets:
@@ -124,7 +124,7 @@ def check_busy(store: MessageStore) -> Sequence[Violation]:
 
 
 def check_refusing(store: MessageStore) -> Sequence[Violation]:
-    """Return a violation if a store accepts puts although its disk was too full for longer than LOOK_MS_MAX."""
+    """The disk was too full for longer than LOOK_MS_MAX."""
     if not store.flags.is_writeable:
         return ()
     summary = "puts are taken although the disk is too full"
@@ -132,7 +132,7 @@ def check_refusing(store: MessageStore) -> Sequence[Violation]:
 
 
 def check_taking(store: MessageStore) -> Sequence[Violation]:
-    """Return a violation if a store refuses puts although its disk has had room for longer than LOOK_MS_MAX."""
+    """The disk has had room for longer than LOOK_MS_MAX."""
     tried("STATUS")
     if not store.flags.bits & Refusal.DISK_FULL:
         return ()
@@ -154,7 +154,7 @@ def check_lasting(store: MessageStore, disk: Disk) -> Iterator[Violation]:
 
 
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield a violation if a cleanly stopped store leaves its abort file or still answers.
+    """A cleanly stopped store has no abort file and does not answer.
 
     The abort file would cause a needless recovery. An answer would read closed memory-mapped files.
     """
@@ -180,7 +180,7 @@ def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool
 
 
 def _is_explained_by_full_disk(status: PutMessageStatus, put: PutEntry, room: Room) -> bool:
-    """Return whether a full disk explains a refusal, also until the store measures the disk again."""
+    """A full disk explains a refusal also until the store measures the disk again."""
     if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
         return room.was_short(put.asked_ns, LOOK_MS_MAX * 1_000_000)
     return status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and room.was_short(put.asked_ns)
@@ -215,7 +215,7 @@ def _too_early(name: str, log_offset: int) -> Violation:
 def _early_time_out(
     plan: Plan, disk: Disk, name: str, status: PutMessageStatus, waited_ms: int, *, stopping: bool = False
 ) -> Sequence[Violation]:
-    """Return a violation if a timeout came early. A failed sync excuses a disk timeout, a stop a slave timeout."""
+    """A failed sync excuses an early disk timeout, a stop a slave timeout."""
     limit_ms, excused = plan.cluster.slave_timeout_ms, stopping
     if status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
         limit_ms, excused = plan.flush.sync_timeout_ms, allowances.sync_errors(disk) > 0

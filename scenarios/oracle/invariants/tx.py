@@ -194,7 +194,6 @@ def _answer(summary: str, field: str, expected: str, found: str) -> Violation:
 
 
 def unsettled(ledger: Ledger, store: RecoveredStore) -> list[str]:
-    """Return the names of the transactions that must still be checked."""
     log, transactions = TransactionLog.read(ledger, store), ledger.transactions.by_name
     return [
         name for name, found in log.by_name.items() if not found.is_settled and not transactions[name].may_be_forgotten
