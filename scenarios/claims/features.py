@@ -1,7 +1,7 @@
 """Features: the optional parts of a plan, one spec class for each.
 
-The fields of a spec class are knobs. Ranges, drawing, parsing, shrinking and the limits of sessions use the definition
-of a knob. A new knob needs one field here and the code that uses its value.
+The fields of a spec class are knobs. Ranges, drawing, parsing, shrinking and the limits of sessions use their
+definitions. A new knob needs one field here and the code that uses its value.
 
 Sizes are in bytes, times in ms of virtual time. A chance is a probability per message unless its docstring names
 another unit.

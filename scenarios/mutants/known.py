@@ -1,8 +1,8 @@
 """Known mutants: finds a mutant by name in the catalogue, versions, modules and files.
 
-A mutant of an importable module has the name `MODULE:ID`. The module defines `MUTANTS`, a mapping from ids to mutants.
-It can also define `SURVIVORS`, a mapping from ids to the reasons why no run finds these mutants. A mutant of a file has
-the name `FILE.py:ID`.
+A mutant of an importable module has the name `MODULE:ID`, one of a file `FILE.py:ID`. The module defines `MUTANTS`, a
+mapping from ids to mutants, and optionally `SURVIVORS`, a mapping from ids to the reasons why no run finds these
+mutants.
 """
 
 from collections.abc import Mapping

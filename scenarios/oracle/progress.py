@@ -1,7 +1,7 @@
 """Progress: the side files with the offsets of consumer groups and of delayed delivery.
 
-Consumer groups commit to a ConsumerOffsetManager. In runs without a broker the run owns the manager. It is loaded after
-the store, and its offsets are limited to the ends of queues before the first put.
+In runs without a broker the run owns the ConsumerOffsetManager to which groups commit. It is loaded after the store,
+and its offsets are limited to the ends of queues before the first put.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,9 +1,9 @@
 """Pull times: checks that a held pull is answered when a message arrives, not when its hold time ends.
 
-A message is readable soon after the answer to its producer: dispatch, the response and the network take a bounded time.
-A pull must receive the message within that time, counted from the end of the last pause, slow operation or late network
-delivery. RocketMQ checks all held pulls every 5 s, so a missed wake-up costs up to 5 s. A slave does not wake held
-pulls, in RocketMQ and here, so its pulls are not checked.
+Dispatch, the response and the network take a bounded time after the answer to the producer. A pull must receive the
+message within that time, counted from the end of the last pause, slow operation or late network delivery. RocketMQ
+checks all held pulls every 5 s, so a missed wake-up costs up to 5 s. A slave does not wake held pulls, in RocketMQ and
+here, so its pulls are not checked.
 """
 
 from collections.abc import Callable, Iterator

@@ -2,8 +2,8 @@
 
 Each report is compared with the slave's own log when it is sent. A slave with SYNC_FLUSH promises that reported bytes
 are durable; any other slave promises only that they are in its page cache, which a power cut may lose. Every slave's
-log is, from its first byte on, a prefix of one of the master's histories. A master that loses the end of its log in a
-crash writes other bytes there, so it can have several histories. Bytes that were never sent are not kept.
+log is, from its first byte on, a prefix of one of the master's histories. A master has another history after each crash
+that loses the end of its log. Bytes that were never sent are not kept.
 """
 
 from collections.abc import Iterator

@@ -7,8 +7,8 @@ IPv4 if all records of a run have one size.
 A delayed message is a put with a DELAY property. The ledger also has its queue and time during the delay, and the size
 of the record, to which the store adds the target topic and queue.
 
-A message may enter light queues in addition to its own queue. All producers share a few: two with one queue for all
-queue ids, one with a queue for each id, and one that is a topic with messages of its own.
+A message may also enter light queues, which all producers share: two with one queue for all queue ids, one with a queue
+for each id, and one that is a topic with messages of its own.
 
 Every message has its name as a key. Some messages share more keys: two with the same hash, a long one, one that is not
 ASCII, and a UNIQ_KEY, which a retry uses twice. A seeker looks up drawn keys, some of which no message has.

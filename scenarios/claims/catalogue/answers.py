@@ -3,7 +3,6 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Stops the store after all traffic has ended.
     Scenario.of(
         "clean-shutdown",
         "after a clean stop in any flush mode, every message is present, and the next start finds no abort marker and "
@@ -13,8 +12,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
         consumers=(0, 1),
     ),
-    # Cuts the power right after a clean stop. The next start scans only three segments, in which few queues have
-    # records.
+    # Cuts the power right after a clean stop. Few queues have records in the three segments that the next start scans.
     Scenario.of(
         "queue-fsync-at-shutdown",
         "after a clean stop, a power cut loses no queue entry, also in queues that the next start does not check",
@@ -48,8 +46,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop in traffic",),
         lives=(1, 2),
     ),
-    # Puts go to a buffer of the process. Writes fail or write only some bytes, and the process is killed or the power
-    # fails.
+    # Puts go to a buffer of the process. Writes fail or are short, and the process is killed or the power fails.
     Scenario.of(
         "write-buffer-kill",
         "after a kill of a store with a write buffer, only uncommitted messages are lost, and none that a consumer "
@@ -91,7 +88,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic", "crash at rest", "stop"),
         consumers=(0,),
     ),
-    # Producers put properties near the longest that a record can hold, counted in bytes or in characters.
+    # Producers put properties near the longest that a record can hold, in bytes or in characters.
     Scenario.of(
         "longest-properties",
         "after puts of long properties, those up to the limit are stored unchanged, longer ones are refused with the "
@@ -110,7 +107,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         },
         lives=(1, 2),
     ),
-    # Consumers with subscriptions read queues during traffic and after crashes.
     Scenario.of(
         "tag-filter-exact",
         "before and after a crash, a consumer gets exactly the messages that its subscription matches",

@@ -136,8 +136,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="transactions-survive-the-network",
     ),
-    # Clients send, pull and end transactions. The broker's disk returns errors, is slow or is full, and its machine
-    # dies.
+    # Clients send, pull and end transactions. The broker's disk returns errors, is slow or full, and its machine dies.
     Scenario(
         "broker-disk-errors",
         "after any disk error, a broker answers SUCCESS only for messages that it has stored, and it works again as "

@@ -62,7 +62,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         CLUSTER.replace(cluster={"flipped_bit_chance": (0.0, 0.5)}, faults={"failed_sync_chance": (0.0, 0.0, 0.1)}),
         stream="a-replica-is-a-prefix-of-its-master",
     ),
-    # The master loses the end of its log, the slave does not.
     Scenario(
         "replica-ahead-of-master",
         "after a master loses the end of its log, a slave with a longer log confirms no put, changes no file and "

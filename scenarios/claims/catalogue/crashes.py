@@ -21,7 +21,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic", "crash at rest"),
         consumers=(0,),
     ),
-    # Kills the process; the page cache survives.
+    # The page cache survives.
     Scenario.of(
         "process-kill",
         "after a process kill, every acknowledged message is present, also if the power fails after the restart",

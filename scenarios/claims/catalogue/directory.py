@@ -57,8 +57,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages_each=(8, 16),
         lives=(1, 2),
     ),
-    # A segment that is not the newest loses its last sector while the store is off. A start is attempted before the
-    # repair.
+    # A segment loses its last sector while the store is off. A start is attempted before the repair.
     Scenario.of(
         "wrong-segment-size",
         "after a segment that is not the newest gets a wrong size, the store refuses to open and changes no file, and "
@@ -69,8 +68,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages={"body_bytes_max": (300, 700)},
         lives=(1, 2),
     ),
-    # The oldest segments or a middle one are lost while the store is off. The segments before the gap become old enough
-    # to expire.
+    # Segments are lost while the store is off. The segments before the gap become old enough to expire.
     Scenario.of(
         "log-segment-missing",
         "after segments at the start or in the middle of the log are lost, only their messages are missing, and only "
@@ -86,7 +84,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.3)},
         consumers=(0, 1),
     ),
-    # While the store is off, files of other programs appear, a queue's file is truncated or the checkpoint is damaged.
+    # While the store is off, foreign files appear, a queue's file is truncated or the checkpoint is damaged.
     Scenario.of(
         "foreign-and-damaged-files",
         "after foreign files appear or derived files are damaged, the store opens with all messages and does not "
@@ -114,8 +112,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.0, 0.3)},
         messages_each=(8, 16, 16),
     ),
-    # The root, the log directories and all their parents are new. A process may die between their creation and their
-    # sync.
+    # The root, the log directories and all their parents are new. A process may die before it syncs them.
     Scenario.of(
         "root-directory-durable",
         "after a power cut, no directory with acknowledged messages is missing, for any root and any log directories",
@@ -145,7 +142,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(2, 3),
         endings=("stop and larger queue files", "stop and larger queue files", "crash in load"),
     ),
-    # Starts the store a second time while it runs.
     Scenario.of(
         "second-start-refused",
         "after a second start on a directory in use is refused, no file has changed",

@@ -6,7 +6,6 @@ from ..scenario import Scenario
 _UNSOUND = ("lying-disk", "dying-disk")
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Tasks and machines pause, one task starves, and the wall clock jumps.
     Scenario.of(
         "pauses-and-clock-steps",
         "after pauses, starvation and clock steps, no message is missing and no answer is wrong; only time is lost",
@@ -60,7 +59,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=("crash in traffic", "crash at rest", "crash in load", "crash in persist", "stop"),
     ),
-    # Draws, for every seed, a sound disk and a random mix of its faults.
     Scenario.of(
         "combined-faults",
         "after any mix of crashes, errors, delays and pauses on a disk that keeps synced data, no promise is broken",

@@ -3,7 +3,6 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # The creation of a file sometimes fails because the disk is full.
     Scenario.of(
         "full-disk-puts-refused",
         "after a segment cannot be created, only the puts that need it fail, and every acknowledged message is present",
@@ -14,8 +13,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop", "crash at rest", "crash in traffic"),
         consumers=(0,),
     ),
-    # The disk fills up. Space becomes free later, or when retention deletes old segments. In some runs the disk is full
-    # when the store starts and must build queues.
+    # Space becomes free later, or when retention deletes old segments. In some runs the disk is full when the store
+    # starts and must build queues.
     Scenario.of(
         "full-disk-space-returns",
         "after the disk fills up, only puts that need more space fail, and none fails once space is free again",
@@ -31,7 +30,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=("stop", "crash at rest", "crash in traffic", "stop and full disk", "stop and full disk"),
     ),
-    # An unexpected error ends the task of a service.
     Scenario.of(
         "service-died",
         "after a service ends with an error, the store reports its name and accepts no puts, and every acknowledged "
@@ -58,8 +56,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
         endings=("crash at rest", "crash in traffic", "stop"),
     ),
-    # On a sparse disk, a segment's blocks are allocated when the pool's buffers are committed. By then the disk may be
-    # full.
+    # On a sparse disk, a segment's blocks are allocated only when the pool's buffers are committed.
     Scenario.of(
         "full-disk-commit-waits",
         "after a commit fails on a full disk, the data stays in the pool's buffers and is committed once space is free",

@@ -1,6 +1,6 @@
 """Real versions of RocketMQ: all bugs of a version, applied together.
 
-Three kinds of mutants exist for a version: the whole version, each of its bugs alone, and the version without one bug
+A version has three kinds of mutants: the whole version, each of its bugs alone, and the version without one bug
 (`rocketmq-4.9.8-without-stale-tail-after-truncate`). Comparing their runs finds the cause of a broken promise.
 """
 

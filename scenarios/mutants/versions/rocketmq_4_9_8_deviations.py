@@ -1,7 +1,7 @@
 """Deviations of RocketMQ 4.9.8 that the catalogue lacks.
 
 Observed: in a store directory, 4.9.8 syncs only the lock file, and never a directory. The catalogue has the bugs for
-the names of segments and of the marker. This module has the bugs for all other names.
+the names of segments and of the marker, this module those for all other names.
 
 To replace a side file, 4.9.8 writes a temporary file, copies the current file over `.bak` unchecked, deletes the
 current file and renames the temporary file. Before the rename there is no current file, and no step is durable. A

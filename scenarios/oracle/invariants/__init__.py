@@ -10,7 +10,7 @@ CHECKERS judge a store after each recovery. Other checks run during a run:
     scan                     judges how much of the log a start reads
     rep                      judges slaves and their master
 
-START and IDEMPOTENT are in `scenarios.runs`. Reports of the kernel under LIVE are in `oracle.judge`.
+START and IDEMPOTENT are in `scenarios.runs`, the kernel's reports under LIVE in `oracle.judge`.
 """
 
 from ..evidence import Invariant

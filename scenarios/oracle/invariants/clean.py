@@ -2,8 +2,8 @@
 
 Each removal is judged before it happens. A segment must be the first of the log, but not the only one. It must have
 expired, or the disk must be too full. All of its bytes must be durable and dispatched. A queue file may be removed
-after all of its messages were removed from the log. The last file of a queue may be removed only if no progress file
-and no op uses the queue's offsets.
+after all of its messages were removed from the log. If progress files or ops use the queue's offsets, the last file of
+a queue must stay.
 
 After a recovery the log must not begin after the last removed segment, and no queue may begin after an existing record.
 After a bounded time, expired files must be removed, no queue may begin with removed messages, and a request for a

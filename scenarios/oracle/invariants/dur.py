@@ -1,7 +1,7 @@
 """DUR: every promised message is present in the log with all of its bytes.
 
-`oracle.guarantees` decides which puts are promised. CQ-COMPLETE checks their queue entries. A put that retention was
-about to remove may be missing if the log begins after it.
+`oracle.guarantees` decides which puts are promised. A put that retention was about to remove may be missing if the log
+begins after it.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,11 @@
 """IDX: the index has every key of every record once, and lookups agree.
 
 After each recovery the files are compared byte for byte with the expected ones: entries in the order of the log, links,
-slots and headers. Every file except the last must be full. Entries may point at removed or missing segments; the times
-of such entries are not checked. `check_stopped` judges whether a clean stop made all files durable. File names are not
-judged.
+slots and headers. Every file except the last must be full. Entries may point at removed or missing segments, and then
+their times are not checked. File names are not judged.
 
-`check_lookups` looks up each key of the log right after a recovery. `check_answer` judges answers during traffic. A
-message must be found after its dispatch; how soon is not judged.
+Each key of the log is looked up right after a recovery. During traffic a message must be found after its dispatch; how
+soon is not judged.
 """
 
 from collections import Counter

@@ -1,8 +1,7 @@
 """LIVE: without faults, every put is answered and every record becomes visible within a bounded time.
 
 A broker answers each send by its timeout, forgets a client soon after its connection has ended, and does not delay a
-pull that has a message. The kernel reports deadlocks, runs without progress and services that die as LIVE violations,
-too.
+pull that has a message. The kernel also reports deadlocks, runs without progress and services that die.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,9 +1,8 @@
 """POS: segment positions are in order, and flushed data is durable.
 
 The order is flushed <= readable <= committed <= wrote <= size, without gaps between segments. The simulated disk must
-confirm that flushed data is durable, also without a crash. In a segment with a write buffer, committed data must be in
-the page cache as complete records, unless a failed sync has reverted it. Bytes that recovery truncated must not
-reappear.
+confirm that flushed data is durable. In a segment with a write buffer, committed data must be in the page cache as
+complete records, unless a failed sync has reverted it. Bytes that recovery truncated must not reappear.
 """
 
 from collections.abc import Iterator

@@ -3,11 +3,11 @@
 After each recovery, every committed copy needs a commit request and a half message, and every promised copy is present.
 Every op needs a request, and the op of a commit needs a copy. No transaction may be given up early. During a run, one
 service executes each decision once and accepts valid requests. The check must not ask a producer too early, too often,
-or about a half message that was put back after its decision. At the end, after all faults have ended, every transaction
-is decided or given up.
+or about a half message that was put back after its decision. After all faults have ended, every transaction must be
+decided or given up.
 
-A second decision after a restart of the service is not judged, because it may take effect. PREFIX judges bodies,
-properties and queues of copies, and CQ-COMPLETE judges their queue entries.
+A second decision after a restart of the service may take effect, so it is not judged. PREFIX judges bodies, properties
+and queues of copies, and CQ-COMPLETE their queue entries.
 """
 
 from collections.abc import Iterator
