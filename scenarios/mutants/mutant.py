@@ -33,7 +33,7 @@ class PatchError(Exception):
 class Patch:
     """One attribute and its replacement. Raises PatchError if the owner has no such attribute.
 
-    If the owner is a class that inherits the attribute, the base class and its other subclasses do not change.
+    If a class inherits the attribute, the base class and its other subclasses do not change.
     """
 
     owner: Owner
@@ -65,7 +65,7 @@ class Mutant:
     found_by: tuple[str, ...]
     """Invariants that may be the first to break in a run with the bug."""
     needs: Ranges = field(default_factory=Ranges)
-    """The ranges of plans in which the bug can be found: by default, all."""
+    """Ranges of plans in which the bug can be found: by default, all."""
 
     def __post_init__(self) -> None:
         for name, given in (("patches", self.patches), ("found_by", self.found_by)):

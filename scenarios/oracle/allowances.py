@@ -59,8 +59,8 @@ def is_only_full(disk: Disk) -> bool:
 def cannot_pass(disk: Disk) -> bool:
     """Return whether a disk had an error that no store survives without a restart.
 
-    A file system that shut down and a service that ended do not restart. Bytes that a failed sync dropped from the page
-    cache, or that are unreadable, are lost for this life.
+    A file system that shut down and a service that ended do not restart. Bytes that a failed sync dropped, or that are
+    unreadable, are lost for this life.
     """
     return disk.is_stopped or has_reverted(disk) or _sum(disk, _LASTING) > 0
 

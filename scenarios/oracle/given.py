@@ -76,8 +76,8 @@ class GivenMessages:
     def take(self, place: MessagePlace, reading: Reading, asked_in: int) -> PutEntry | None:
         """Judge a received message, record it as seen, and return its put.
 
-        asked_in: the life of the store that got the request. An answer from an earlier life may contain a message that
-        a power cut has lost since, except under SYNC_FLUSH.
+        asked_in: the life of the store that got the request. An answer from an earlier life may contain a message lost
+        in a power cut since, except under SYNC_FLUSH.
         """
         (record, body), ledger = reading, self.ledger
         put = ledger.seen_in(record)

@@ -104,7 +104,7 @@ class Versions:
     """The versions of a side file over all lives of a store.
 
     A version is durable after its write has returned. A write that failed or has not returned may have taken effect. A
-    start must find the durable version or a later one, complete. Before the first durable version it may find no file.
+    start must find the durable version or a later one, complete, or before the first durable version no file.
     """
 
     path: str

@@ -103,7 +103,7 @@ _HEAD = Struct(">ii")
 class MasterHistory:
     """The logs of one master over all its lives. Invariant: the last of `logs` is a prefix of the present log.
 
-    Bytes that retention removed are as they were before, or zeros if they were never read.
+    Removed bytes are as before the removal, or zeros if they were never read.
     """
 
     def __init__(self) -> None:

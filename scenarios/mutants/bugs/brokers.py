@@ -277,7 +277,6 @@ def on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -
     self._end_waits(ended[:1])
 
 
-# The table is read before the lock is taken.
 @bug("topic-lost-beside-another", VersionedTable, "change", found_by=("META",))
 @needs(_LIVELY, producers=(3,), consumers=(2,), topics=(3,), broker={"suspend_ms": (100,)})
 def change_what_was_read(

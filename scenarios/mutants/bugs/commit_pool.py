@@ -76,7 +76,6 @@ def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> 
     return True
 
 
-# A stop ends the commit service before the store refuses puts.
 @bug("final-drain-stops-early", MessageStore, "shutdown", found_by=("DUR", "LIVE", "QUIET"))
 @needs(
     sync_flush=(False,),

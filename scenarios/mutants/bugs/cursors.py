@@ -33,7 +33,6 @@ def flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
         bit()
 
 
-# Each persist records one more durable delivery instead of all of them.
 @bug("delay-progress-one-at-a-time", ScheduleMessageService, "persist", found_by=("QUIET", "REDEL"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,))
 def persist_one(self: ScheduleMessageService) -> bool:
@@ -74,7 +73,6 @@ def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> objec
     return scan_all_after_clean_exit.original(self, 0 if bit(self._clean_exit and first > 0) else first, trusted)
 
 
-# The index treats every start as a start after a crash.
 @bug("index-rebuilt-after-clean-stop", IndexRecovery, "begin", found_by=("SCAN",))
 @needs(
     recover_whole_log=(False,),
@@ -90,7 +88,6 @@ def begin_as_after_a_crash(self: IndexRecovery) -> object:
     return begin_as_after_a_crash.original(self)
 
 
-# The dispatch position is read after the sync instead of before it.
 @bug(
     "queue-position-read-after-flush",
     FlushConsumeQueueService,

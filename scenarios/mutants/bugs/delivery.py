@@ -61,8 +61,8 @@ def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) ->
     return wait_ms
 
 
-# Found in this store: if queue numbers were skipped, a pull can return messages that were put after the start of the
-# pass. A decision made during the pass is forgotten.
+# Found in this store: if queue numbers were skipped, a pull can return messages put after the start of the pass. A
+# decision made during the pass is forgotten.
 @bug("check-meets-what-it-put-back", transaction_check, "pull_from", found_by=("LIVE", "TX"))
 @needs(SCENARIOS["half-message-offset-gap"].ranges)
 def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
@@ -115,8 +115,7 @@ def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) ->
     return _RETRY_MS
 
 
-# Found in this store: if the disk is full at the last delivery, all messages since the last write are delivered again
-# after a crash.
+# Found in this store: if the disk is full at the last delivery, a crash repeats all deliveries since the last write.
 @bug("delay-persist-failure-forgotten", ScheduleMessageService, "persist", found_by=("QUIET",))
 @needs(
     delay={"chance": (0.5,)},
@@ -285,7 +284,6 @@ def forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], pas
     bit(len(self._decided) < len(before))
 
 
-# Progress is persisted before the delivered copies are durable.
 @bug("delay-progress-outlives-copies", ScheduleMessageService, "persist", found_by=("SCHED",))
 @needs(delay={"chance": (0.8,)}, sync_flush=(False,), messages_each=(8,), pauses={"chance": (0.5,), "ms_max": (3000,)})
 def persist_undurable(self: ScheduleMessageService) -> bool:

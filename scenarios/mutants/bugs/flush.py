@@ -38,8 +38,7 @@ def commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommi
     self.flush_to(self.queue.max_offset)
 
 
-# The producer reads the attribute with the list before it waits for the lock. The service may replace the list
-# meanwhile.
+# The producer reads the list attribute before it waits for the lock. The service may replace the list meanwhile.
 @bug("group-commit-swap-race", GroupCommitService, "submit", found_by=("LIVE", "QUIET"))
 @needs(sync_flush=(True,), producers=(3,))
 def submit_to_swapped_list(self: GroupCommitService, request: GroupCommitRequest) -> None:
@@ -69,8 +68,7 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
         requests.clear()
 
 
-# The service clears its wake-up signal after it has removed the requests. RocketMQ's polls every 10 ms would hide this
-# bug.
+# The service clears its signal after it has removed the requests. RocketMQ's polls every 10 ms would hide this bug.
 @bug("group-commit-lost-wakeup", GroupCommitService, "step", found_by=("LIVE", "QUIET"))
 @needs(
     sync_flush=(True,),

@@ -15,7 +15,6 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# The marker is created without a sync of its directory.
 @bug(
     "abort-marker-unsynced",
     MessageStore,
@@ -64,8 +63,7 @@ def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryRepor
     return report
 
 
-# Found in this store, with a text file in `consumequeue`, a directory whose name is no number, and a copy of a queue
-# file.
+# Found in this store, with a text file in `consumequeue`, a directory whose name is no number, and a copied queue file.
 @bug("strays-refused", ConsumeQueueTable, "load", found_by=("START",))
 @needs(endings=("stop and strays",))
 def load_refusing_strays(

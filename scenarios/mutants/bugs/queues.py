@@ -130,8 +130,7 @@ def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     return changed
 
 
-# The put lock is released too early. A put during the removal starts the queue at 0, and the removal then forgets this
-# queue.
+# The put lock is released too early. A put during the removal starts the queue at 0 before the removal forgets it.
 @bug("queue-removed-beside-a-put", CleanConsumeQueue, "_remove", found_by=("CQ-COMPLETE", "READ", "CLEAN"))
 @needs(
     sync_flush=(False,),

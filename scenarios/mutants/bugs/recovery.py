@@ -50,7 +50,6 @@ def _keep_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> None:
     queue.recovered(end, 0)
 
 
-# After a restart, dispatch starts at the end of the log.
 @bug("reput-starts-at-log-end", Recovery, "finish_queues", found_by=("CQ-COMPLETE", "CQ-VALID"))
 def finish_with_entries_found(self: Recovery) -> None:
     """After a restart, stored records without queue entries are never dispatched."""

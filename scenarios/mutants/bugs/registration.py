@@ -29,7 +29,6 @@ _CLUSTER = BROKER.replace(
 )
 
 
-# Clients of a restarted name server find no broker.
 @bug("registers-once", BrokerRegistration, "step", found_by=("QUIET", "LIVE"))
 @needs(_CLUSTER)
 def register_at_start(self: BrokerRegistration) -> None:

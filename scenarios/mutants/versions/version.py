@@ -26,7 +26,7 @@ class Fact:
     reason: str
     """Why the version has the bug or not, and the source: RocketMQ's code, its issues, or an observation."""
     left_out: str = ""
-    """The reason why the bug is not switched on although the version has it."""
+    """Why the bug is not switched on although the version has it."""
 
     @property
     def is_on(self) -> bool:
@@ -42,9 +42,9 @@ class Version:
     facts: tuple[Fact, ...]
     """One fact for every bug of the catalogue."""
     deviations: tuple[Mutant, ...]
-    """Bugs of the version that are not in the catalogue."""
+    """Bugs that are not in the catalogue."""
     narrow: Callable[[Ranges], Ranges]
-    """Removes from ranges the settings that the version does not have."""
+    """Removes settings that the version does not have."""
 
     def __post_init__(self) -> None:
         ids = [fact.id for fact in self.facts]

@@ -113,8 +113,8 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
     """Yield each error in a removal of a queue file, before it happens.
 
     No entry may point at an existing record, and the name of the next file must be durable. following: the path of the
-    next file, None for the last file. A queue without files counts from 0 again, so a user of its old offsets would
-    take new messages for old ones.
+    next file, None for the last file. A queue without files restarts at 0, so a user of its old offsets would take new
+    messages for old ones.
     """
     tried("CLEAN")
     topic, queue_id = path.split("/")[-3:-1]
@@ -195,8 +195,8 @@ def check_expired(store: MessageStore) -> Iterator[Violation]:
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
     """Yield every queue that an operator's removal has left although all of its messages had been removed.
 
-    log_min_offset: the first offset of the log at that time. Queues whose offsets are used by progress files or ops
-    stay. A queue that the store has removed must have no files.
+    log_min_offset: the first offset of the log at that time. Queues with offsets in progress files or ops stay. A queue
+    that the store has removed must have no files.
     """
     yield from _check_no_leftovers(store)
     for queue in store.queues.all():

@@ -26,8 +26,8 @@ def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
     """CQ-COMPLETE: yield every record without exactly one entry in its queue, at its queueOffset.
 
     A record that is no longer delayed also needs an entry in each light queue that it names, at the offset in its
-    properties. Three kinds of records may lack their entry: a damaged record, a record that a power cut may have
-    misfiled, and a record with the queue offset of a misfiled one.
+    properties. Damaged records, records that a power cut may have misfiled, and records with the queue offset of a
+    misfiled one may lack their entry.
     """
     store = evidence.store
     queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
@@ -177,7 +177,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
 def check_qoff(evidence: Evidence) -> Iterator[Violation]:
     """QOFF: yield every record whose queueOffset repeats, follows a gap, or differs from the one its producer received.
 
-    Offsets in light queues, which are in a record's properties, must have no gaps either. After retention removed
+    Light queues, whose offsets are in a record's properties, must have no gaps either. After retention removed
     messages, their queue continues to count, unless the whole queue was removed. A misfiled record may have the offset
     of another record, or one that its queue has not reached.
     """

@@ -53,7 +53,7 @@ def unknown(shown: str) -> Violation:
 def check_given(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator[Violation]:
     """READ: yield every field of a consumed record that differs from its put.
 
-    The record is the put's own or a copy. The caller found the put by body and properties, so these are equal.
+    The record is the put's own or a copy. The caller found the put by body and properties.
     """
     tried("READ")
     is_committed = put.detour is not None and put.delay_ms is None

@@ -173,9 +173,9 @@ _TOLERANCE_MS = 999  # an entry has whole seconds
 def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violation]:
     """Yield every key for which a lookup after a recovery does not return exactly the messages with the key.
 
-    Each key is looked up over all times, and at the millisecond of its newest message. The second lookup is omitted if
-    store times in the log decrease, because a lookup by time then ends early. Times decrease after a power cut has torn
-    a record's store time, which no checksum covers.
+    Each key is looked up over all times, and at the millisecond of its newest message. If store times in the log
+    decrease, the second lookup is omitted, because a lookup by time then ends early. Store times, which no checksum
+    covers, decrease after a power cut has torn one.
     """
     if store.index is None:
         return

@@ -96,7 +96,7 @@ def work_ms_max(plan: Plan, store: MessageStore) -> int:
 def delivery_ms_max(plan: Plan) -> int:
     """Return the limit for the lateness of a delayed message's copy, without the time for other puts.
 
-    Delivery has to start first. After it has read the queue entry, it puts the copy like any message.
+    Delivery starts first, reads the queue entry, and then puts the copy like any message.
     """
     return calm_answer_ms_max(plan) + start_ms_max(plan)
 
@@ -141,8 +141,7 @@ def overtaken_ms_max(plan: Plan) -> int:
 def segment_ms_max(plan: Plan) -> int:
     """The additional delay of a put for each new segment of the log.
 
-    The put lock is not fair, so half messages that are put back and deliveries of delayed messages may overtake. Some
-    of these need a segment.
+    The put lock is not fair, so half messages that are put back and delayed messages may overtake. Some need a segment.
     """
     return plan.sync_ms_max * _SYNCS_PER_FILE
 
@@ -163,7 +162,7 @@ def check_answer(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Seque
 def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms: int) -> Sequence[Violation]:
     """Return a violation if a put, just answered, waited for its flush longer than the timeout, also on a slow disk.
 
-    Not checked for a put that opens a segment, which waits twice, and in runs with clock steps. now_ms: the wall clock
+    Not checked in runs with clock steps and for a put that opens a segment, which waits twice. now_ms: the wall clock
     without pauses.
     """
     append = result.append
@@ -221,8 +220,8 @@ def timed_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
 def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
     """Yield a pull that a master has just begun to delay although dispatch is past a message for it.
 
-    Dispatch wakes the pulls for a record once, before the next record. The check is atomic: no task runs meanwhile. It
-    reads no records, and yields no violation if the disk cannot be read.
+    Dispatch wakes the pulls for a record once, before the next record. The check is atomic, reads no records, and
+    yields no violation if the disk cannot be read.
     """
     queue = store.queues.find(*pull.queue)
     if queue is None or pull.wanted.reads_records or store.config.broker_role is BrokerRole.SLAVE:

@@ -222,7 +222,7 @@ def following(
 def following_ms_max(slave: MessageStore, plan: Plan, master_end: int) -> int:
     """Return the time limit for a slave to catch up with its master, or to notice that it cannot.
 
-    The slave notices a lost connection when no heartbeat arrives in time. It connects again after the timeouts of that
+    If no heartbeat arrives in time, the slave notices a lost connection. It connects again after the timeouts of that
     connection and of an attempt in progress. Two heartbeats then confirm that the master has no more data. Each
     received frame may be synced.
     """

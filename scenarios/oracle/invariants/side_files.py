@@ -126,9 +126,9 @@ def check_clamped(store: MessageStore, found: Mapping[Group, int], clamped: Mapp
 def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
     """CKPT: yield every time in the checkpoint that covers data that is not durable.
 
-    The times in memory are judged, because write-back may persist them at any moment. Only bytes must be durable, not
-    the names of files. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of
-    seconds. With a ledger, segments that retention may have removed from the disk are not checked.
+    The times in memory are judged, because write-back may persist them at any moment. Names of files need not be
+    durable. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of seconds. With a
+    ledger, segments that retention may have removed from the disk are not checked.
     """
     claimed = store.checkpoint.values
     if any(claimed):

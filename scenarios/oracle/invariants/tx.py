@@ -124,10 +124,10 @@ def check_question(
 
     now_ms: the clock that decides when the request is due. Store times never decrease and may be ahead of it. began_ms:
     the store time at which this life began to check. late_ms_max: the limit for the lateness of the first request, None
-    for no check; later requests may wait for younger half messages before this one. may_be_early: whether the clock was
-    set back, so that the request may have been due before. asks_once: whether no two requests have the same number. It
-    is also False on a disk that may change the number. timeout_ms: the required age of a half message without a
-    CHECK_IMMUNITY_TIME_IN_SECONDS of its own.
+    for no check; later requests may wait for younger half messages. may_be_early: whether the clock was set back, so
+    that the request may have been due before. asks_once: whether no two requests have the same number; False on a disk
+    that may change the number. timeout_ms: the required age of a half message without a CHECK_IMMUNITY_TIME_IN_SECONDS
+    of its own.
     """
     tried("TX")
     at = record.physical_offset
