@@ -19,7 +19,7 @@ _OF_LIVES: dict[str, Options] = {
     "messages_each": (3, 8, 16),
 }
 _FEATURES_DRAWN_LAST = ("faults", "rot", "disturbances", "cluster", "network", "broker")
-"""The knobs of each are drawn in the order of their names."""
+"""The knobs of each feature are drawn in the order of their names."""
 _DRAWN_FIRST = tuple(path for path in KNOBS if path.partition(".")[0] not in _FEATURES_DRAWN_LAST)
 _DRAWN_LAST = tuple(
     path for feature in _FEATURES_DRAWN_LAST for path in sorted(KNOBS) if path.startswith(f"{feature}.")

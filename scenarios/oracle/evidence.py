@@ -119,7 +119,7 @@ def services_text(store: MessageStore, named: str = "") -> str:
     named: the task name of the late service, or "".
     """
     lines = []
-    for name, progress, error in _services(store):
+    for name, progress, error in _services_with_time_limit(store):
         if name == named or error is not None:
             last = "none" if error is None else error if isinstance(error, str) else error_text(error)
             lines.append(f"{name}: {progress}; last error: {last}" if progress else f"{name}: last error: {last}")
@@ -128,8 +128,7 @@ def services_text(store: MessageStore, named: str = "") -> str:
     return "\n".join(lines)
 
 
-def _services(store: MessageStore) -> Iterator[tuple[str, str, BaseException | str | None]]:
-    """Yield name, progress and last error of every service with a time limit."""
+def _services_with_time_limit(store: MessageStore) -> Iterator[tuple[str, str, BaseException | str | None]]:
     log, end = store.log, store.log.max_offset
     schedule, index = store.schedule, store.index
     yield (

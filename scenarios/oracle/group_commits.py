@@ -76,7 +76,7 @@ class GroupCommits:
                 self._forget()
 
     def _forget(self) -> None:
-        """The broker cannot execute given-up commits of ended lives any more."""
+        """Drop given-up commits of ended lives, which the broker cannot execute any more."""
         self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
 
     def least(self, group: Group) -> int:
@@ -149,7 +149,7 @@ class GroupCommits:
                 self.kept[group] = min(self.kept[group], limit)
 
     def lose(self) -> None:
-        """The newest version of the file is unreadable, so the next start reads the backup."""
+        """Record that the newest version of the file is unreadable, so that the next start reads the backup."""
         self.final.clear()
         self.kept.clear()
         self.kept_by_crash.clear()

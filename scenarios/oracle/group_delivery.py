@@ -58,10 +58,7 @@ class GroupDelivery:
         self.dealt_with.update(places)
 
     def pass_over(self, queue: Queue, until: int, *, asked_in: int) -> None:
-        """Record that a consumer continues at an offset, by the answer of a broker in the life `asked_in`.
-
-        If a later recovery found a shorter queue, the consumer misses the messages that reuse the skipped offsets.
-        """
+        """Record that a consumer continues at an offset, by the answer of a broker in the life `asked_in`."""
         self._seen_until[queue] = max(self._seen_until.get(queue, 0), until)
         if any(life > asked_in and ends.get(queue, 0) < until for life, ends in self._recovered_ends):
             self._excuse(queue, until)

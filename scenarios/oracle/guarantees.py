@@ -98,7 +98,7 @@ def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
 
 
 def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogRecord]) -> None:
-    """The log range [begin, end) is missing. The given records in it must not reappear."""
+    """Record that the log range [begin, end) is missing. The given records in it must not reappear."""
     ledger.known_damage.missing.append((begin, end))
     for record in records:
         ledger.holes.setdefault((record.topic, record.queue_id), set()).add(record.queue_offset)

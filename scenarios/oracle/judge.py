@@ -53,7 +53,6 @@ class Judge:
         self.readings: Known = {}
         """Decoded records, reused when a log with them is read again."""
         self._damaged_from = _NOWHERE
-        """The first log offset that the disk has damaged."""
 
     def beside(self, ledger: Ledger) -> "Judge":
         """Return a judge of another store in the same run, with another ledger and the same list of violations."""
@@ -185,7 +184,7 @@ class Judge:
                 self.report(self._unreachable(found, dispatched))
 
     def _unreachable(self, found: RecoveredStore, dispatched: int) -> Iterable[Violation]:
-        """Expiring records do not count."""
+        """Return dispatched records without a queue entry, except expiring ones."""
         begin = self._ledger.expired_to
         found.records = [each for each in found.records if begin <= each.record.physical_offset < dispatched]
         return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))

@@ -21,7 +21,6 @@ class Flaw(NamedTuple):
     was: bytes
     became: bytes
     put: PutEntry
-    """The put with the changed record."""
 
 
 @dataclass(slots=True, eq=False)

@@ -118,7 +118,7 @@ class Versions:
     """False after a slave with a file of its own took over: the file has none of these versions."""
 
     def lose_durable(self) -> None:
-        """The durable version is unreadable."""
+        """Record that the durable version is unreadable."""
         self.durable, self.kept = self.kept, None
 
     @property
@@ -311,7 +311,7 @@ class Ledger:
         return put.physical_offset is not None and put.physical_offset < self.expired_to
 
     def lose_progress(self) -> None:
-        """The newest file of commits is unreadable, so a start finds the backup."""
+        """Record that the newest file of commits is unreadable, so that a start finds the backup."""
         self.group_progress.lose_durable()
         self.progress_is_final = False
         self.commits.lose()

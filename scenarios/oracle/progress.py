@@ -46,10 +46,7 @@ class GroupProgress:
         self._ledger.commits.end_life()
 
     def note_crash(self, died_ns: int | None) -> None:
-        """A crash loses only commits within the last interval of persisting.
-
-        died_ns: when the machine died, None if the exact time is unknown.
-        """
+        """died_ns: when the machine died, None if the exact time is unknown."""
         limit_ms = CONSUMER_OFFSET_INTERVAL_MS + 2 * live.start_ms_max(self._plan)
         is_known = self._is_calm and died_ns is not None
         self._ledger.progress_is_final = False
@@ -88,12 +85,12 @@ class GroupProgress:
             return
         manager.load()
         yield from self._found(self._ledger.group_progress)
-        found = self._offsets(manager)
+        found = self._offsets_of_all_groups(manager)
         commits = self._ledger.commits
         for group, offset in found.items():
             yield from delivery.check_group(commits, group, offset, asked_in=commits.life)
         manager.clamp(store)
-        clamped = self._offsets(manager)
+        clamped = self._offsets_of_all_groups(manager)
         yield from side_files.check_clamped(store, found, clamped)
         commits.note_found(clamped)
 
@@ -101,12 +98,11 @@ class GroupProgress:
         yield from side_files.check_version(versions)
         versions.settle()
 
-    def _offsets(self, manager: ConsumerOffsetManager) -> dict[Group, int]:
-        """Return the offset of every group that ever committed."""
+    def _offsets_of_all_groups(self, manager: ConsumerOffsetManager) -> dict[Group, int]:
         return {group: manager.query_offset(*group) for group in self._ledger.commits.furthest}
 
     def start(self, store: MessageStore) -> None:
-        """Call it before the services of the store start."""
+        """Must be called before the services of the store start."""
         if self._plan.delay.chance:
             late_ms_max = live.delivery_ms_max(self._plan) if self._is_calm else None
             began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
@@ -116,7 +112,7 @@ class GroupProgress:
             self.manager.start()
 
     def shutdown(self) -> None:
-        """As in a broker, this persists all commits."""
+        """Persist all commits, as a broker does when it stops."""
         if self.manager is not None:
             self.manager.shutdown()
 

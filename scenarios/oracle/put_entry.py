@@ -53,7 +53,7 @@ _AT = {
     "reconsumeTimes": 72,
     "preparedTransactionOffset": 76,
 }
-"""In a record with IPv4 hosts."""
+"""Positions in a record with IPv4 hosts."""
 
 
 _HEAD_FIELDS = (
@@ -97,7 +97,7 @@ class PutContent(NamedTuple):
 
     @property
     def stored_sys_flag(self) -> int:
-        """Not that of a committed message."""
+        """The sysFlag of a record, except that of a committed message."""
         return self.sys_flag | _host_bits(_host_bytes(self.born_host), _host_bytes(self.store_host))
 
     @property
@@ -113,7 +113,7 @@ PLAIN = PutContent()
 
 
 def code_units(text: str) -> int:
-    """The length of a text in Java."""
+    """Return the length of a text in Java."""
     return len(text.encode("utf-16-be")) // 2
 
 

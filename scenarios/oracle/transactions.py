@@ -72,7 +72,7 @@ class TransactionDecision:
     asked_ns: int = field(compare=False)
     status: EndTransactionStatus | None = None
     copy_end: int | None = None
-    """In the log."""
+    """The end of the committed copy in the log."""
     is_acknowledged: bool = False
     """Whether the put of the copy was answered OK, under SYNC_FLUSH after its flush."""
 
@@ -118,7 +118,7 @@ class Transactions:
         self.decisions = []
 
     def progress_fell_back(self) -> None:
-        """The check lost progress, so it may repeat requests."""
+        """Record that the check lost progress and may repeat requests."""
         for transaction in self.by_name.values():
             transaction.may_be_asked_again = True
 

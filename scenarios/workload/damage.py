@@ -178,7 +178,7 @@ def flip_number(
     holes: the queue offsets that queues skip. If one flipped bit can hide such a gap, that bit is chosen with a chance
     of one half.
     """
-    here = [put for put in puts if _path_of(store, put) in image.files]
+    here = [put for put in puts if _segment_path_of(store, put) in image.files]
     if not here:
         return None
     hiding = [(put, bit) for put in here if (bit := _bit_hiding_a_gap(put, holes)) is not None]
@@ -217,7 +217,9 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
     here = [
         put
         for put in puts
-        if put.physical_offset is not None and put.physical_offset < vouched_end and _path_of(store, put) in image.files
+        if put.physical_offset is not None
+        and put.physical_offset < vouched_end
+        and _segment_path_of(store, put) in image.files
     ]
     if not here:
         return None
@@ -247,8 +249,7 @@ def without_derived_files(image: Image, config: StoreConfig) -> Image:
     return with_content(Image(files, directories), checkpoint, bytes(len(files[checkpoint].content)))
 
 
-def _path_of(store: MessageStore, put: PutEntry) -> str:
-    """Return the path of the segment with a put's record, or ""."""
+def _segment_path_of(store: MessageStore, put: PutEntry) -> str:
     segment = None if put.physical_offset is None else store.log.find(put.physical_offset)
     return "" if segment is None else segment.file.path
 
@@ -256,7 +257,7 @@ def _path_of(store: MessageStore, put: PutEntry) -> str:
 def _with_flipped_bit(image: Image, store: MessageStore, put: PutEntry, at: int, bit: int) -> DamagedRecord:
     """at: the position of the bit's byte in the put's record."""
     assert put.physical_offset is not None, put.name
-    path, offset = _path_of(store, put), put.physical_offset + at
+    path, offset = _segment_path_of(store, put), put.physical_offset + at
     content, position = image.files[path].content, offset % store.log.segment_bytes
     was = content[position : position + 1]
     became = bytes((was[0] ^ 1 << bit,))

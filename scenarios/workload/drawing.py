@@ -24,7 +24,7 @@ ILLEGAL_TOPICS = ("no/topic", "t" * (MAX_TOPIC_BYTES + 1), "\N{CJK UNIFIED IDEOG
 """A character that is illegal in paths, one byte too long, and too long in bytes but not in characters."""
 LONGEST_TOPIC = "t" * MAX_TOPIC_BYTES
 ILLEGAL_NUMBERS = (1 << 31, -(1 << 31) - 1, 1 << 63)
-"""Do not fit the 32 bits of reconsumeTimes."""
+"""Outside of the 32 bits of reconsumeTimes."""
 _BATCH_UNITS_MAX = 4
 _TIERS = 4
 _ODD_NUMBER_CHANCE = 0.25
@@ -43,7 +43,7 @@ class DrawnMessage:
     name: str
     tags: str
     keys: str
-    """Follow the name of the put, each after a space."""
+    """The keys after the name of the put, each after a space."""
     pieces: list[str]
     """The other properties."""
     given: PutContent

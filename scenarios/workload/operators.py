@@ -31,8 +31,7 @@ _EASED_PERCENTS = (50, 74, 76, 84)
 """Disk usage after a little space is freed: around 75 %, from which on RocketMQ's retention runs, and below 85 %, up to
 which the store accepts puts.
 """
-_LOOK_MS = 500
-"""How often an operator checks a disk that is nearly full."""
+_DISK_CHECK_INTERVAL_MS = 500
 _RESUME_CHANCE = 0.5
 """For each given-up half message in each pass."""
 
@@ -179,8 +178,8 @@ def room_operator(
         monotonic_ns = store.world.clock.monotonic_ns
         fine_ns = taking_ns = monotonic_ns()
         while left_ms > 0:
-            store.world.tasks.sleep(min(left_ms, _LOOK_MS))
-            left_ms -= _LOOK_MS
+            store.world.tasks.sleep(min(left_ms, _DISK_CHECK_INTERVAL_MS))
+            left_ms -= _DISK_CHECK_INTERVAL_MS
             now_ns = monotonic_ns()
             filling = room.look(store.log.segment_bytes)
             if not filling.too_full:

@@ -48,7 +48,7 @@ class Longest(NamedTuple):
 
     filler: str
     by_bytes: bool
-    """Else in UTF-16 code units."""
+    """False: in UTF-16 code units."""
     length: int
 
     def filling(self, pieces: Sequence[str], after: Sequence[str]) -> str:

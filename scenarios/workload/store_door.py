@@ -53,7 +53,7 @@ class StoreDoor:
     transactions: TransactionTraffic | None = None
     room: Room | None = None
     paused_ns: Callable[[int], int] = lambda _: 0
-    """Since a moment."""
+    """The total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
     stop: StopDue | None = None
     """The stop during traffic, None if the life has none."""
@@ -63,7 +63,7 @@ class StoreDoor:
         return self.stop is not None and self.stop.has_begun
 
     def draw(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> Draft:
-        """Draw the next message or batch. place: the required topic and queue, None to draw them."""
+        """See `Drawing.draw`."""
         if self.stop is not None:
             self.stop.count()
         with self.kernel.at_one_moment():

@@ -48,7 +48,7 @@ class Traffic:
     """None if producers send no half messages."""
     room: Room | None = None
     paused_ns: Callable[[int], int] = lambda _: 0
-    """Since a moment."""
+    """The total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
     _skew: Skew = field(init=False)
     _door: StoreDoor = field(init=False)
@@ -193,7 +193,6 @@ class Traffic:
         return produce
 
     def put_one(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> None:
-        """place: the required topic and queue, None to draw them."""
         self._door.put(self._door.draw(stream, name, place))
 
     # -- consuming ---------------------------------------------------------------------------------

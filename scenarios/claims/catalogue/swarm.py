@@ -97,7 +97,7 @@ _DYING: Mapping[str, Mapping[str, Any]] = {
 _GARBAGE: Mapping[str, Mapping[str, Any]] = {
     "garbage": {"faults": {"garbage_chance": (1.0,)}, "endings": ("crash in traffic",), **_LONG_UNSYNCED}
 }
-"""Occur only if the power fails while a sector is in flight."""
+"""Garbage occurs only if the power fails while a sector is in flight."""
 _ENDINGS = (
     *("crash in traffic",) * 4,
     *("crash at rest", "crash in load", "crash in persist", "stop", "stop", "stop in traffic"),
@@ -114,7 +114,7 @@ _CRASHES: Mapping[str, Mapping[str, Any]] = {
         "consumers": (1, 2),
     },
 }
-"""Just after a queue was removed, and while offsets are replaced."""
+"""Crashes just after a queue was removed, and while offsets are replaced."""
 _ALONE: Mapping[str, Mapping[str, Any]] = {
     "retention": _RETENTION,
     **_SMALL_DISKS,
@@ -128,7 +128,7 @@ _ALTERING = (
     *("crash on old blocks",) * 4,
     *("crash in persist", "stop in traffic"),
 )
-"""Every mix of the swarm for altered files can draw them."""
+"""Every mix of the swarm for altered files can draw these endings."""
 _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
     "lost tails": {
         "endings": (*_ALTERING, *("stop and damage",) * 12),

@@ -6,9 +6,8 @@ after all of its messages were removed from the log. If progress files or ops us
 a queue must stay.
 
 After a recovery the log must not begin after the last removed segment, and no queue may begin after an existing record.
-After a bounded time, expired files must be removed, no queue may begin with removed messages, and a request for a
-removed message must be answered as such. An operator's removal must delete all queues without messages. QOFF judges
-whether a queue continues to count.
+After a bounded time, all removable files must be gone, and requests for removed messages must be answered as
+such. QOFF judges whether a queue continues to count.
 """
 
 from collections.abc import Iterator

@@ -53,4 +53,4 @@ CHECKED: dict[str, CheckedFields] = {
     "REP": CheckedFields(("bytes of the log", "reported offset", "divergence", "tables of a slave"), (CLUSTER, BROKER)),
     "IDEMPOTENT": CheckedFields(("bytes of log, queues and index",), (STORE,)),
 }
-"""`tests/scenarios/oracle/invariants/test_fields.py` checks both."""
+"""`tests/scenarios/oracle/invariants/test_fields.py` checks the fields and the runs."""

@@ -1,7 +1,6 @@
 """LIVE: without faults, every put is answered and every record becomes visible within a bounded time.
 
-A broker answers each send by its timeout, forgets a client soon after its connection has ended, and does not delay a
-pull that has a message. The kernel also reports deadlocks, runs without progress and services that die.
+The kernel also reports deadlocks, runs without progress and services that die.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +38,7 @@ RETRY_MS_MAX = 2 * DISPATCH_RETRY_MS + DELIVERY_RETRY_MS
 """The additional time after errors, for the back-off before each retry."""
 
 _STEPS_BACK_MAX = 10
-"""All backward steps of a clock together, in units of the longest step."""
+"""The sum of all backward steps of a clock, in units of the longest step."""
 _CHANCES = {field.name for field in fields(FaultPlan) if field.name.endswith("_chance")}
 _slowing_chances = attrgetter(*(kind.row.knob for kind in FaultKind if kind.row.excuses and kind.row.knob in _CHANCES))
 _disturbing = attrgetter(*(path for kind in FaultKind if Excuse.PAUSE in kind.row.excuses for path in paths_of(kind)))
@@ -63,7 +62,7 @@ def is_calm(plan: Plan) -> bool:
 
 
 def start_ms_max(plan: Plan) -> int:
-    """From a store's recovery until its services run, or to create one file."""
+    """Return the time limit from a store's recovery until its services run, or for the creation of a file."""
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * _FILES_BESIDE
 
 
@@ -87,7 +86,7 @@ def clock_ms_max(plan: Plan) -> int:
 
 
 def work_ms_max(plan: Plan, store: MessageStore) -> int:
-    """Return the time that a store without faults needs for pending work: a sync of each of its files."""
+    """Return how long a store without faults may take for pending work: a sync of each of its files."""
     index_files = 0 if store.index is None else len(store.index.table.files)
     files = len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all()) + index_files
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * (files + _FILES_BESIDE)
@@ -114,7 +113,7 @@ def paused_ms_max(plan: Plan) -> int:
 
 
 def pauses_ms_max(plan: Plan) -> int:
-    """Return the delay of a store's step by a slow disk and pauses."""
+    """Return how long a slow disk and pauses may delay a step of a store."""
     faults, disturbances = plan.faults, plan.disturbances
     return int(
         (faults.slow_sync_chance and faults.slow_sync_ms_max)
@@ -126,7 +125,7 @@ def pauses_ms_max(plan: Plan) -> int:
 
 
 def request_ms_max(plan: Plan) -> int:
-    """Without the time for which the request itself waits."""
+    """Return the limit for a request, without the time for which the request itself waits."""
     return pauses_ms_max(plan) + _REQUEST_MS
 
 

@@ -2,7 +2,7 @@
 
 The order is flushed <= readable <= committed <= wrote <= size, without gaps between segments. The simulated disk must
 confirm that flushed data is durable. In a segment with a write buffer, committed data must be in the page cache as
-complete records, unless a failed sync has reverted it. Bytes that recovery truncated must not reappear.
+complete records, unless a failed sync has reverted it.
 """
 
 from collections.abc import Iterator

@@ -2,9 +2,7 @@
 
 The logs are compared byte for byte, from the slave's first byte on. A slave diverges if its master lost data that the
 slave has, or has other data at the same offset. A diverged slave must report that and change no file. Any other slave
-must continue. If a master answers a put only after a slave has it, that slave must have reported the put's bytes. Only
-a slave with ASYNC_FLUSH that loses power may lose reported bytes. Tables of topics and groups with equal versions must
-be equal.
+must continue. Only a slave with ASYNC_FLUSH that loses power may lose reported bytes.
 
 Not judged: zeros in a record's times and hosts that recovery cannot notice. Other invariants judge the slave's queues.
 """

@@ -73,7 +73,7 @@ def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
     if _begins_with_blank_entry(store) or _has_lost_first_file(store, before):
         return
     tried("SCAN")
-    wanted = _first_segment(store, before)
+    wanted = _first_segment_to_scan(store, before)
     assert wanted < len(segments), (wanted, len(segments))
     begin = segments[wanted].base_offset
     if report.start_offset < begin:
@@ -99,8 +99,7 @@ def _has_lost_first_file(store: MessageStore, before: Vouched) -> bool:
     return any(directory_of(path) in made for path in before.queue_files)
 
 
-def _first_segment(store: MessageStore, before: Vouched) -> int:
-    """Return the number of the first segment that the scan may read."""
+def _first_segment_to_scan(store: MessageStore, before: Vouched) -> int:
     segments, number = store.log.segments, 0
     if before.is_clean:
         begun = sum(segment.wrote.get() > 0 for segment in segments)  # without those created in advance
@@ -124,7 +123,7 @@ def _first_segment(store: MessageStore, before: Vouched) -> int:
 
 
 def _first_stored_ms(store: MessageStore, number: int) -> int:
-    """0 if no record can be read."""
+    """Return 0 if no record can be read."""
     segment = store.log.segments[number]
     view, end = segment.file.view(0, segment.size_bytes), segment.wrote.get()
     try:

@@ -1,8 +1,7 @@
 """Side files: judges progress files (META) and the checkpoint (CKPT).
 
-A side file is always replaced as a whole. A start must read the last durable version or a newer one. Loaded offsets
-must be limited to the range of their queues before their first use. A load must fail if no complete version is
-readable. Other content of the files is not checked.
+A side file is always replaced as a whole. Loaded offsets must be limited to the range of their queues before their
+first use. A load must fail if no complete version is readable. Other content of the files is not checked.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping

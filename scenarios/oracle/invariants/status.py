@@ -2,8 +2,7 @@
 
 OK under SYNC_FLUSH means that every byte is durable on the simulated disk. A timeout means that the time had passed, or
 that a sync failed. An error needs a fault as a reason. A store refuses puts permanently only after an error other than
-a full disk, and dispatch gives up only after repeated errors. A cleanly stopped store answers no request, and its abort
-file is removed.
+a full disk, and dispatch gives up only after repeated errors.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -124,7 +123,7 @@ def check_busy(store: MessageStore) -> Sequence[Violation]:
 
 
 def check_refusing(store: MessageStore) -> Sequence[Violation]:
-    """The disk was too full for longer than LOOK_MS_MAX."""
+    """Precondition: the disk was too full for longer than LOOK_MS_MAX."""
     if not store.flags.is_writeable:
         return ()
     summary = "puts are taken although the disk is too full"
@@ -132,7 +131,7 @@ def check_refusing(store: MessageStore) -> Sequence[Violation]:
 
 
 def check_taking(store: MessageStore) -> Sequence[Violation]:
-    """The disk has had room for longer than LOOK_MS_MAX."""
+    """Precondition: the disk has had room for longer than LOOK_MS_MAX."""
     tried("STATUS")
     if not store.flags.bits & Refusal.DISK_FULL:
         return ()
