@@ -14,8 +14,6 @@ from ...store.formats.delay_level import SCHEDULE_TOPIC
 from .reader import LogRecord, property_of
 
 RETURNED = ("%RETRY%", "%DLQ%")
-
-
 ADDED = ("RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "DELAY", "REAL_TOPIC", "REAL_QID")
 """Properties that the store adds to the record of a returned message."""
 _PREFIXES = tuple(prefix.encode() for prefix in RETURNED)
