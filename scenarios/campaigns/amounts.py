@@ -11,7 +11,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seeds_in(seeds: str | None, seed: int | None) -> range | None:
-    """Return the seeds of the option --seeds or --seed. Returns None without either option."""
+    """Return the seeds of --seeds or --seed, None without either option."""
     if seed is not None:
         if seeds is not None:
             raise typer.BadParameter("expected --seed or --seeds, found both", param_hint="--seed")
@@ -33,7 +33,7 @@ def seeds_in(seeds: str | None, seed: int | None) -> range | None:
 
 
 def seconds_in(text: str, option: str = "--time") -> float:
-    """Parse a time such as 30s, 5m or 1h into seconds. The error of an invalid time names the option."""
+    """Parse a time such as 30s, 5m or 1h. The error of an invalid time names the option."""
     unit = _UNITS.get(text[-1:])
     try:
         found = float(text[:-1]) * unit if unit else float(text)

@@ -1,9 +1,9 @@
 """Causes: find which of a version's known bugs broke a promise.
 
 The failure is replayed with the same crash points and choices under other sets of bugs. A bug is *enough* if the run
-with this bug alone breaks the promise in the same way. Removing a bug *helps* if the run without it no longer breaks
-that promise. If every failure has a bug that is enough, no removal is tried. Neither result is a proof: after a bug is
-removed, the run may break another promise earlier or may not reach the failing operation.
+with this bug alone breaks the promise in the same way. Removing a bug *helps* if the run without it does not. If every
+failure has a bug that is enough, no removal is tried. Neither result is a proof: without a bug, the run may break
+another promise earlier or may not reach the failing operation.
 """
 
 from collections import Counter
@@ -34,9 +34,9 @@ class Cause:
     id: str
     tries: int
     mended: int
-    """The number of failures whose replay without this bug no longer breaks the promise in the same way."""
+    """Failures whose replay without this bug no longer breaks the promise in the same way."""
     enough: int
-    """The number of failures whose replay with this bug alone breaks the promise in the same way."""
+    """Failures whose replay with this bug alone breaks the promise in the same way."""
 
     def __post_init__(self) -> None:
         assert 0 <= self.mended <= self.tries, (self.mended, self.tries)
@@ -44,7 +44,6 @@ class Cause:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """Return the sort key. The likeliest cause has the greatest key."""
         return (self.mended + self.enough, self.enough)
 
 
@@ -58,11 +57,11 @@ class ViolationKind:
     times: int
     scenarios: dict[str, int]
     failures: tuple[Failure, ...]
-    """A sample of the failures. It alternates between scenarios, and the failures of a scenario are sorted by seed."""
+    """A sample that alternates between scenarios. The failures of a scenario are sorted by seed."""
     causes: tuple[Cause, ...] = ()
     """The bugs that contributed to the violation, sorted by likelihood."""
     clean: int = 0
-    """The number of replayed failures that also break the promise without any bug."""
+    """Replayed failures that also break the promise without any bug."""
 
     def __post_init__(self) -> None:
         assert len(self.failures) > 0, "a broken promise has a failure"
@@ -78,7 +77,7 @@ class ViolationKind:
         return tuple(cause for cause in self.causes if cause.weight == self.causes[0].weight)
 
     def to_json(self, again: str) -> dict[str, Any]:
-        """Return JSON values. `again` is the command that repeats the first failure."""
+        """again: the command that repeats the first failure."""
         return {
             "promise": self.promise,
             "kind": self.kind,
@@ -93,7 +92,7 @@ class ViolationKind:
 
 
 def broken_promises(tallies: Iterable[Tally]) -> list[ViolationKind]:
-    """Return the promises that runs broke, sorted by descending frequency."""
+    """Return the broken promises, sorted by descending frequency."""
     times: dict[str, dict[str, int]] = {}
     found: dict[str, list[Failure]] = {}
     for tally in tallies:
@@ -126,7 +125,7 @@ def explained(
 ) -> Iterator[ViolationKind]:
     """Yield each broken promise of a version's runs with the bugs that caused it.
 
-    After an interruption, the remaining broken promises are yielded without causes.
+    After an interruption, the remaining promises are yielded without causes.
     """
     explain, interruption = partial(_explained, version=version), interruption or Interruption()
     if jobs == 1:
@@ -167,7 +166,7 @@ def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
 
 
 def _indexes_of_violating(mutant: Mutant, records: Sequence[RunRecord], signature: str) -> set[int]:
-    """Return the indexes of the records whose runs with a mutant have this violation or do not end properly."""
+    """Return the indexes of runs that have this violation with a mutant, or do not end properly."""
     return {number for number, record in enumerate(records) if _breaks(record, mutant, signature)}
 
 
@@ -183,7 +182,7 @@ def _breaks(record: RunRecord, mutant: Mutant, signature: str) -> bool:
 
 
 def likeliest_names(row: ViolationKind) -> list[str]:
-    """Return the likeliest causes as text, or one line which states that no single bug is the cause."""
+    """Return the likeliest causes, or one line which states that no single bug is the cause."""
     unknown = "none: it breaks without them, too" if row.clean else "only several together"
     return [cause.id for cause in row.likeliest] or [unknown]
 

@@ -21,7 +21,7 @@ def never_injected(tallies: Iterable[Tally]) -> list[str]:
 
 
 def faults_in(scenarios: Iterable[Scenario]) -> dict[str, str]:
-    """Return the kinds of fault that at least one scenario can inject, with their meanings."""
+    """Return the faults that at least one scenario can inject, with their meanings."""
     possible = {kind for scenario in scenarios for kind in possible_faults(scenario.ranges)}
     return {kind: meaning for kind, meaning in FAULTS.items() if kind in possible}
 
@@ -32,12 +32,12 @@ def never_hit(tallies: Iterable[Tally]) -> list[str]:
 
 
 def faults_of(injected: Mapping[str, int]) -> Counter[str]:
-    """Return how often each kind of fault was injected, without the crashes of machines."""
+    """Return how often each fault was injected, without the crashes of machines."""
     return Counter({kind: times for kind, times in injected.items() if not kind.startswith("crash")})
 
 
 def crashes_of(injected: Mapping[str, int]) -> Counter[str]:
-    """Count how machines died, by crash phase within an operation and by crash profile."""
+    """Count how machines died, by phase within an operation and by crash profile."""
     ends: Counter[str] = Counter()
     for kind, times in injected.items():
         crash, _, rest = kind.partition(" ")

@@ -1,8 +1,8 @@
 """Determinism checks: compare digests across hash seeds, run orders and Pythons.
 
-This process runs the seeds in order, as `tornlog run` does. A witness is another process with another hash seed. It
-runs the same seeds in a shuffled order and in batches of another size. If the digests of a seed differ, both processes
-run the seed again with a trace, and the first different event is reported.
+This process runs the seeds in order, as `tornlog run` does. A witness process with another hash seed runs them in a
+shuffled order and in batches of another size. If the digests of a seed differ, both processes run the seed again with a
+trace, and the first different event is reported.
 """
 
 import os
@@ -40,10 +40,10 @@ class WitnessProcess:
     python: str = sys.executable
     hash_seed: int = 4242
     path: str | None = None
-    """The PYTHONPATH of the witness process. None: that of this process."""
+    """The PYTHONPATH of the witness. None: that of this process."""
 
     def answer(self, job: Job) -> Any:
-        """Run a job in a new witness process and return its answer. Raises WitnessError."""
+        """Run a job in a new witness process. Raises WitnessError."""
         environment = dict(os.environ, PYTHONHASHSEED=str(self.hash_seed), PYTHONDONTWRITEBYTECODE="1")
         if self.path is not None:
             environment["PYTHONPATH"] = self.path

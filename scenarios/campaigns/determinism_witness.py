@@ -1,7 +1,7 @@
 """Determinism witness: a process that runs given seeds and returns the results.
 
-The process calls `main`, which reads a pickled `Job` from standard input and writes a pickled answer to standard
-output. The answer to `Runs` is a list of `Statement`. The answer to `OneRun` is a `TraceRecording`.
+`main` reads a pickled `Job` from standard input and writes a pickled answer to standard output: a list of `Statement`
+for `Runs`, a `TraceRecording` for `OneRun`.
 """
 
 import pickle

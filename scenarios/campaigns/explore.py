@@ -4,8 +4,8 @@ Exploration covers the first life only, including its clean stop. With `nest`, r
 images with the smallest digests, the machine crashes at each disk operation of the store's load. This repeats to the
 depth `nest`.
 
-The work is divided into chunks of operations. Two processes may recover the same image. The number of processes changes
-neither the counts of distinct images and judgements nor the violations by signature.
+The work is divided into chunks of operations. Two processes may recover the same image, but the number of processes
+does not change the counts of distinct images and judgements, nor the violations by signature.
 
 A single store is recovered from each crash state directly (`explore_store`). A run with a cluster or a broker is
 repeated from its beginning for each crash state, which takes longer. `limit` is the number of states per crash.
@@ -53,10 +53,7 @@ _Chunk = tuple[Situation[Plan], range]
 
 @dataclass(frozen=True, slots=True)
 class ExploreSettings:
-    """The limits of an exploration.
-
-    limit: states per moment and crash profile. heal: also check that each recovered store works again.
-    """
+    """limit: states per moment and crash profile. heal: also check that each recovered store works again."""
 
     limit: int = LIMIT
     nest: int = 0
@@ -103,7 +100,7 @@ def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) 
 
 
 def first_situation(scenario: Scenario, seed: int, plan: Plan) -> tuple[Situation[Plan] | None, FailingRun | None]:
-    """Return the starting point of the exploration, or the failing run if the plan breaks a promise without a crash."""
+    """Return the start of the exploration, or the failing run if the plan breaks a promise without a crash."""
     choices = draw(scenario, seed)[0]
     simulation = Simulation(choices, policy_of(plan, choices), crashes=())
     profiles = DISK_MODELS[plan.disk].crashes
@@ -181,7 +178,7 @@ def _chunks(situation: Situation[Plan]) -> list[_Chunk]:
 def _explored(
     chunks: list[_Chunk], done: Exploration, jobs: int, interruption: Interruption
 ) -> Iterator[tuple[_Chunk, ExplorationCounts[Plan]]]:
-    """Yield each chunk with its counts, in order. With one process, the counts are cumulative over the chunks."""
+    """Yield each chunk with its counts, in order. With one process, the counts are cumulative."""
     explore = partial(explore_operations, settings=done.settings, mutant=done.mutant)
     if jobs == 1:
         for chunk in chunks:

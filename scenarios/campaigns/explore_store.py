@@ -1,8 +1,8 @@
 """Store exploration: recovers crash states without running the plan again.
 
 A run is divided at the crash of the machine. The second half starts with a crash image and with the guarantees at the
-crash. Each pair of an image and guarantees is recovered and judged once, even if several crashes produce the same pair.
-Images are compared by `Image.digest` without times, guarantees by `state_digest_of`.
+crash. Each distinct pair of them is recovered and judged once. Images are compared by `Image.digest` without times,
+guarantees by `state_digest_of`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from ..runs.store_run import Run
 
 
 def state_digest_of(ledger: Ledger, damage: Sequence[DamagedRange]) -> str:
-    """Return the digest of the ledger and of the damage to durable data, which decide the verdict on a recovery.
+    """Return the digest of ledger and damage to durable data, which decide the verdict on a recovery.
 
     Unanswered puts without a known log offset are left out: such a put allows a record but does not require it. A crash
     image can contain that record only if the image was made after the put began.
@@ -62,14 +62,13 @@ class CrashGuarantees:
     known: bytes
     """The savepoint of the ledger from which each recovery starts."""
     damage: tuple[DamagedRange, ...]
-    """The damage to durable data until the crash."""
     state: str
     """The digest of `known` and `damage`."""
     now_ns: int
 
 
 class CrashingRun(Run):
-    """A run that ends at the crash of its last life, before the lost data is drawn. `profiles`: the crash profiles."""
+    """A run that ends at the crash of its last life, before the lost data is drawn."""
 
     def __init__(self, plan: Plan, simulation: Simulation, profiles: Sequence[str] = ()) -> None:
         super().__init__(plan, simulation)
@@ -105,7 +104,7 @@ class CrashingRun(Run):
             self.guarantees = {profile: self._guarantees_after(disk, profile, before) for profile in self._profiles}
 
     def _guarantees_after(self, disk: Disk, profile: str, before: bytes) -> CrashGuarantees:
-        """Return the guarantees after a crash with a profile. before: the ledger's savepoint at the crash."""
+        """before: the ledger's savepoint at the crash."""
         self._ledger.restore(before)
         self._judge.crash(self._store, disk, PROFILES[profile])
         self._judge.note_damage(self._config, disk.damage)
@@ -115,7 +114,7 @@ class CrashingRun(Run):
 
 
 def run_lives(plan: Plan, simulation: Simulation) -> RunOutcome:
-    """Run a plan's lives without the final checks. Exploration runs a store's first life with this function."""
+    """Run a plan's lives without the final checks."""
     return CrashingRun(plan, simulation).execute()
 
 
@@ -234,7 +233,7 @@ class _LoadLog(OperationLog):
 
 
 def nested(sample: StateSample[Plan], situation: Situation[Plan]) -> Situation[Plan]:
-    """Return the situation in which a machine recovers a crash state: its operations are those of the load."""
+    """Return the situation in which a machine recovers a crash state. Its operations are those of the load."""
     record = sample.record
     plan = record.setup
     plan = replace(plan, lives=(*plan.lives, Life(LifeEnding.CRASH_IN_LOAD, "process-kill", -1, CrashPhase.BEFORE, 0)))

@@ -1,7 +1,6 @@
 """First seed of a time budget: drawn from commit and day in CI, else at random.
 
-If every timed campaign started at seed 0, the campaigns of every night would run the same seeds. Only fast machines
-would run further ones.
+If every timed campaign started at seed 0, each night would run the same seeds, and only fast machines further ones.
 """
 
 import os
@@ -12,7 +11,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 
 SEEDS = 1_000_000_000
-"""The number of possible first seeds. Nine digits are easy to type.
+"""Nine digits are easy to type.
 
 Two campaigns of a million seeds each overlap with a probability of about 1 in 500.
 """
@@ -32,7 +31,7 @@ class FirstSeed:
 
 
 def draw_first_seed(environment: Mapping[str, str] = os.environ, day: str | None = None) -> FirstSeed:
-    """Draw a first seed. In CI it is derived from commit and date (UTC), so a repeated job runs the same seeds."""
+    """Draw a first seed. In CI it depends on commit and date (UTC), so a repeated job runs the same seeds."""
     commit = next((environment[name] for name in _COMMITS if environment.get(name)), "")
     if not commit:
         return FirstSeed(secrets.randbelow(SEEDS), "at random")

@@ -23,7 +23,7 @@ class InterpreterError(Exception):
 
 
 def installed() -> list[str]:
-    """Return one executable for each installed Python version from 3.11 on, found in PATH or in pyenv."""
+    """Return one executable in PATH or pyenv for each Python version from 3.11 on."""
     found: dict[str, str] = {}
     for candidate in _candidates():
         try:

@@ -1,6 +1,6 @@
 """Kept files: writes result files that are complete and durable.
 
-A file is written under a temporary name, synced and renamed, and then its directory is synced. After a crash, the name
+A file is written under a temporary name, synced and renamed; then its directory is synced. After a crash, the name
 refers to the complete earlier file or to the complete new one.
 """
 
@@ -17,12 +17,11 @@ from ...store.real.files import RealFiles
 
 
 class _HostFiles(RealFiles):
-    """Files of this machine. Accepts that some file systems cannot sync a directory."""
+    """Accepts that some file systems cannot sync a directory."""
 
     __slots__ = ()
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in one directory durable, if the file system supports that."""
         try:
             super().sync_directory(path)
         except OSError as error:
@@ -42,7 +41,6 @@ def make_kept_directory(path: str, below: str = "") -> None:
 
 
 def sync_names(directory: str) -> None:
-    """Sync a directory, so that creations, renames and removals in it are durable."""
     _FILES.sync_directory(directory)
 
 

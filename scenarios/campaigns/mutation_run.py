@@ -4,8 +4,8 @@ A find counts only if the store without the bug breaks no promise on the same se
 scenarios as they are. Each round runs one seed of each scenario, until one finds the bug. Swarm scenarios come first,
 because one of their seeds is more likely to find any given bug. Other scenarios with brokers run in every second round
 only, because their runs cost four times as much. Cost is counted in core-seconds: CPU time of the runs with the bug.
-Ranges that are narrowed to a known bug find it sooner. They help a developer to work on that bug, but do not measure
-how fast unknown bugs are found.
+Ranges that are narrowed to a known bug help a developer to work on it, but do not measure how fast unknown bugs are
+found.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,9 +33,9 @@ SIZES_SHOWN = ("messages", "preemptions", "sectors")
 _SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
 """The reported percentiles of the cost per mutant, by nearest rank."""
 _ROUNDS_PER_TURN = 2
-"""A scenario with expensive runs takes part once in this number of rounds. The others run in each round."""
+"""A scenario with expensive runs takes part once in this number of rounds, the others in each."""
 _COMPARED_MAX = 40
-"""For a mutant that does not report when it changes a run, this number of seeds is also run without it.
+"""Seeds that are also run without a mutant that does not report when it changes a run.
 
 The differing runs are counted.
 """
@@ -46,9 +46,9 @@ class Limits:
     """When a mutation run ends without a find."""
 
     seeds: int | None = None
-    """The number of seeds of each scenario. None: no such limit."""
+    """Seeds of each scenario. None: no limit."""
     core_seconds: float | None = None
-    """The CPU time of all runs with the mutant. None: no such limit."""
+    """CPU time of all runs with the mutant. None: no limit."""
 
     def __post_init__(self) -> None:
         assert self.seeds is not None or self.core_seconds is not None, "a mutation run has an end"
@@ -60,7 +60,7 @@ class MutationSettings:
 
     limits: Limits
     scenarios: tuple[Scenario, ...] | None = tuple(one for one in SCENARIOS.values() if one.can_run)
-    """The scenarios to run. None: one scenario with ranges narrowed to the mutant's needs."""
+    """None: one scenario with ranges narrowed to the mutant's needs."""
     all_scenarios: bool = False
     """Whether to continue until every scenario has found the mutant."""
     shrink_seconds: float | None = None
@@ -76,7 +76,7 @@ class Find:
     invariant: str
     """The first invariant that the run broke."""
     seeds: int
-    """The number of seeds of all scenarios that were run up to the find."""
+    """Seeds of all scenarios that were run up to the find."""
     core_seconds: float
 
 
@@ -88,19 +88,19 @@ class MutantResult:
     finds: tuple[Find, ...]
     """The first find of each scenario, in the order of the runs."""
     seeds: int
-    """The number of seeds run until the first find, or of all seeds if there was none."""
+    """Seeds run until the first find, or all seeds without a find."""
     core_seconds: float
     reached: int | None
-    """The number of seeds in which the mutated code ran. None if the mutant changes a constant."""
+    """Seeds in which the mutated code ran. None if the mutant changes a constant."""
     bit: int | None
-    """The number of seeds in which the mutant reported a difference. None if it does not report differences."""
+    """Seeds in which the mutant reported a difference. None if it does not report differences."""
     differing: tuple[int, int] | None = None
     """The seeds whose digest differs with and without the mutant, and the compared seeds.
 
     Only for an unfound mutant that does not report differences.
     """
     is_expected: bool = True
-    """Whether the first find broke one of the invariants that the mutant is expected to break."""
+    """Whether the first find broke an invariant that the mutant is expected to break."""
     clean_violation: str = ""
     """A violation that occurs on the same seed with and without the mutant. Such a seed is not a find."""
     error: str = ""
@@ -157,7 +157,7 @@ def _seeds(number: int) -> str:
 
 
 def core_seconds_texts(results: Sequence[MutantResult]) -> dict[str, str]:
-    """Return the core-seconds until a mutant is found, as text: the median, 95 % and the maximum.
+    """Return the median, 95 % and maximum of the core-seconds until a mutant is found.
 
     A mutant that was not found counts as slower than all others. A percentile that falls on such a mutant has the form
     "over N", where N is the longest run.
@@ -176,14 +176,14 @@ def _has_expensive_runs(scenario: Scenario) -> bool:
 
 
 def narrowed_scenario(mutant: Mutant) -> Scenario:
-    """Return a scenario with ranges narrowed to one mutant's needs. All promises are checked."""
+    """Return a scenario that checks all promises, with ranges narrowed to one mutant's needs."""
     return Scenario(f"hunt-{mutant.id}", "every promise of the store, at once", mutant.needs)
 
 
 def run_mutant(mutant: Mutant, settings: MutationSettings) -> MutantResult:
     """Run seeds with a mutant until one finds it. A harness error is returned as a result.
 
-    If a seed breaks a promise, it is run again without the mutant. It is a find if the second run breaks no promise.
+    A seed that breaks a promise is run again without the mutant. It is a find if the second run breaks no promise.
     Other seeds need no such check, because a run depends on its scenario and seed only.
     """
     search = _Search(mutant, settings)
@@ -281,7 +281,7 @@ class _Search:
         )
 
     def _count_differing_seeds(self) -> tuple[int, int]:
-        """Return the number of compared seeds whose digest differs without the mutant, and of all compared seeds."""
+        """Return how many compared seeds differ in digest without the mutant, and how many were compared."""
         clean = [run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX) for scenario, seed, _ in self._digests]
         pairs = zip(clean, self._digests, strict=True)
         return sum(result.digest != digest for result, (_, _, digest) in pairs), len(clean)

@@ -1,9 +1,8 @@
 """Pairs: count which two features or faults occurred together in a run.
 
 A feature occurred if the plan enabled it, a fault if it was injected. A bug that needs two of them can be found only in
-runs with both. So runs without violations are no evidence about a pair that never occurred together. Most failures
-depend on one or two factors (Kuhn et al., Software Fault Interactions and Implications for Software Testing, IEEE TSE
-2004).
+runs with both, so runs without them are no evidence. Most failures depend on one or two factors (Kuhn et al., Software
+Fault Interactions and Implications for Software Testing, IEEE TSE 2004).
 """
 
 from collections import Counter
@@ -239,7 +238,7 @@ class PairsMet(NamedTuple):
 
 
 def pairs_met(pairs: Mapping[Pair, int]) -> PairsMet:
-    """Return which pairs occurred together, given the number of runs with each pair."""
+    """pairs: the number of runs with each pair."""
     can = pairs_that_can_meet()
     never = sorted(pair for pair in can if not pairs.get(pair))
     return PairsMet(len(can) - len(never), never)

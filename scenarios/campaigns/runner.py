@@ -26,7 +26,7 @@ from .worker_pool import in_processes, is_stop_wanted
 
 BATCH_SEEDS = 25
 FAILURES_KEPT_MAX = 20
-"""The number of failures of one scenario that are kept. The first failure of each signature is kept in addition.
+"""Kept failures of one scenario, in addition to the first failure of each signature.
 
 Other failures are only counted.
 """
@@ -44,7 +44,6 @@ class Reach:
 
     @classmethod
     def of(cls, asked: int, not_run: tuple[str, ...], interruption: Interruption) -> "Reach":
-        """Return the reach of a campaign. A complete campaign has the reach ALL."""
         return cls(asked, not_run, interruption.is_wanted) if not_run or interruption.is_wanted else ALL
 
 
@@ -77,15 +76,15 @@ class Tally(RunCounts):
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     pairs: Counter[Pair] = field(default_factory=Counter)
-    """The number of seeds in which each pair of features and faults occurred together."""
+    """Seeds in which each pair of features and faults occurred together."""
     judged: Counter[str] = field(default_factory=Counter)
-    """The number of seeds with a verdict, by disk model."""
+    """Seeds with a verdict, by disk model."""
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """The number of seeds in which an invariant could have been broken, by (invariant, disk)."""
+    """Seeds in which an invariant could have been broken, by (invariant, disk)."""
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """The number of seeds that broke an invariant, by (invariant, disk)."""
+    """Seeds that broke an invariant, by (invariant, disk)."""
     signatures: Counter[str] = field(default_factory=Counter)
-    """The number of runs by the signature of their first violation."""
+    """Runs by the signature of their first violation."""
     failures: list[Failure] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     nondeterministic: list[str] = field(default_factory=list)
@@ -151,7 +150,7 @@ def run_batch(batch: Batch) -> list[SeedResult]:
 
 
 def results_of(batch: Batch, *, cpu_seconds_max: float | None = None, in_detail: bool = False) -> Iterator[SeedResult]:
-    """Run a batch and yield its results one by one. The options are those of `run_seed`."""
+    """Run a batch and yield its results one by one. For the options see `run_seed`."""
     with guard():
         for seed in batch.seeds:
             yield run_seed(
@@ -218,8 +217,8 @@ def run_batches(
 ) -> dict[str, Tally]:
     """Run all batches within a time limit and return a tally for each scenario.
 
-    A batch that has started is finished, except after an interruption. on_progress is called with a tally and the
-    number of seeds just added to it. tallies: earlier tallies to which the results are added.
+    A batch that has started is finished, except after an interruption. on_progress: called with a tally and the number
+    of seeds just added to it. tallies: earlier tallies to which the results are added.
     """
     tallies = {} if tallies is None else tallies
     deadline = None if seconds is None else perf_counter() + seconds
@@ -264,7 +263,7 @@ def _started_before(batches: Iterator[Batch], deadline: float | None) -> Iterato
 
 
 def verdict_of(tallies: Sequence[Tally], reach: Reach = ALL) -> str:
-    """Return a short verdict: the number of broken promises, and the scenarios that were not run."""
+    """Return the number of broken promises, and the scenarios that were not run."""
     counts = (
         (sum(tally.violations for tally in tallies), "broken"),
         (sum(len(tally.nondeterministic) for tally in tallies), "not deterministic"),

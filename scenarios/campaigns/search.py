@@ -1,7 +1,7 @@
 """Schedule search: runs one plan under every schedule within a bound.
 
-All other choices are drawn from the seed. Each user and each disk has its own stream of choices. So if a schedule swaps
-two operations on one disk, their draws are swapped too.
+All other choices are drawn from the seed. Each user and each disk has its own stream of choices, so a schedule that
+swaps two operations on one disk also swaps their draws.
 """
 
 from collections.abc import Callable
@@ -29,14 +29,14 @@ class SearchResult:
     scenario: str
     seed: int
     summary: str = ""
-    """A text with the number and kind of the schedules that were run, and whether the search is complete."""
+    """The number and kind of the schedules that were run, and whether the search is complete."""
     schedules: int = 0
     schedules_by_cost: list[int] = field(default_factory=list)
     """The number of schedules with 0, 1, 2, … preemptions or delays."""
     is_complete: bool = False
     violated: int = 0
     first_violated: int | None = None
-    """The number of schedules that were run up to and including the first violating one."""
+    """Schedules that were run up to and including the first violating one."""
     first_schedule: str | None = None
     """The first violating schedule, in the notation of sim.search."""
     last_schedule: str | None = None
@@ -59,9 +59,8 @@ def search_schedules(
 ) -> SearchResult:
     """Run a seed's plan under every schedule within a bound, and judge each run.
 
-    bound, kind, limit, after: see sim.search.explore_schedules. stop_at_first: end the search at the first broken
-    promise. on_progress is called after each schedule. An interruption ends the search early. Harness errors are
-    raised.
+    bound, kind, limit, after: see sim.search.explore_schedules. stop_at_first: end at the first broken promise.
+    on_progress: called after each schedule. Harness errors are raised.
     """
 
     def run(policy: Policy) -> tuple[Simulation, RunOutcome]:

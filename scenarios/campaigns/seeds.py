@@ -1,7 +1,4 @@
-"""Seeds: run one seed of a scenario and return its result.
-
-The result can be pickled for another process.
-"""
+"""Seeds: run one seed of a scenario and return a result that can be pickled."""
 
 import traceback
 from collections import Counter
@@ -46,15 +43,15 @@ class SeedResult(RunCounts):
     features: tuple[str, ...] = ()
     """The features that the plan enables, by their names in `pairs`."""
     tried: tuple[str, ...] = ()
-    """Invariants that were checked on something that could break them."""
+    """Invariants that were checked on data that could break them."""
     plan: Plan | None = None
-    """The drawn plan. Only detailed runs have a plan and latencies."""
+    """Only detailed runs have a plan and latencies."""
     put_us: Counter[int] = field(default_factory=Counter)
     """Latency in µs of virtual time -> the number of puts with that latency and the answer OK."""
     failure: Failure | None = None
     error: str = ""
     reached: int = 0
-    """How often the mutant's code ran; 0 without a mutant."""
+    """How often the mutant's code ran."""
     bit: int = 0
     """How often the mutant reported that it acted differently from the correct code."""
 

@@ -1,7 +1,7 @@
 """Worker processes: ignore stop signals and end with their parent.
 
-A terminal or a service manager sends stop signals to all processes of a group, so workers ignore them. The parent sets
-an event instead (`is_stop_wanted`), which asks workers to return their results. It kills them after GRACE_SECONDS.
+A terminal or a service manager sends stop signals to all processes of a group, so workers ignore them. Instead, the
+parent sets an event (`is_stop_wanted`), on which workers return their results. It kills them after GRACE_SECONDS.
 """
 
 import ctypes
@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 from ...sim.interruption import STOP_SIGNALS, Interruption
 
 GRACE_SECONDS = 0.6
-"""The time in which workers must finish their current job after a stop request."""
 _LOOK_SECONDS = 0.1
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>, Linux only
 
@@ -42,10 +41,8 @@ def in_processes(
 ) -> Iterator[tuple[_Job, _Result | BrokenProcessPool]]:
     """Run jobs in several processes and yield each job with its result, in order.
 
-    If a process dies, the result is its error.
-
-    No job starts after a process died or after an interruption. After an interruption, jobs that exceed GRACE_SECONDS
-    have no result.
+    If a process dies, its error is the result, and no further job starts. No job starts after an interruption, and
+    running jobs that exceed GRACE_SECONDS have no result.
     """
     pending: dict[int, tuple[_Job, Future[_Result]]] = {}
     numbered = enumerate(jobs)

@@ -1,4 +1,4 @@
-"""Execution: the base class of runs. It has the kernel and the judge, opens stores, and returns the outcome."""
+"""Execution: the base class of runs, with the kernel, the judge and the outcome."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -73,7 +73,6 @@ def life_name(number: int) -> str:
 
 
 def timing_of(plan: Plan) -> SyncTiming:
-    """Return the duration of syncs on the disks of a run."""
     return SyncTiming(base_ns_max=plan.sync_ms_max * 1_000_000)
 
 
@@ -101,7 +100,7 @@ class Execution(ABC):
         if plan.attribute_points:
             simulation.switch_at_attributes(*shared_modules(broker=plan.broker.serves))
         self._number = 0
-        """The index of the present life in the plan, or the number of lives after the last one."""
+        """The index of the present life in the plan; the number of lives after the last one."""
         self._ledger = _ledger_of(plan) if ledger is None else ledger
         self._progress = GroupProgress(plan, self._ledger)
         """The progress files of the store that receives users' requests."""
@@ -132,9 +131,9 @@ class Execution(ABC):
         self.simulation.arm(disk, self._crashes[self._number], None if operation < 0 else operation)
 
     def _power_cut_after_stop(self, life: Life, host: str = "") -> CrashProfile | None:
-        """Draw whether the power fails right after a clean stop; return the profile of the power cut, None without one.
+        """Draw whether the power fails right after a clean stop, which must have synced all data.
 
-        A clean stop must have synced all data. There is no cut on a disk that lies about syncs.
+        There is no cut on a disk that lies about syncs.
         """
         profile = PROFILES[(self._lives[-1] if life is HEAL else life).profile]
         if profile.page_cache_survives or self._plan.faults.lying_sync_chance:
@@ -143,7 +142,7 @@ class Execution(ABC):
         return profile if power.chance(_POWER_CUT_CHANCE, f"{life_name(self._number)}{host}") else None
 
     def _note_crash(self, *, ends_life: bool = True) -> None:
-        """Record that a machine has died. ends_life: whether its death ends the present life of the plan."""
+        """ends_life: whether the machine's death ends the present life of the plan."""
         self._outcome.crash_points += 1
         if ends_life and self._number < len(self._crashes):
             self.simulation.note_crash(self._crashes[self._number])
@@ -190,7 +189,7 @@ class Execution(ABC):
     ) -> Traffic:
         """Return the users of a store in a life, and start the store's transaction check.
 
-        room: the capacity of the disk, if it is limited. on_answer: an additional check of answers to puts.
+        room: the capacity of a limited disk. on_answer: an additional check of answers to puts.
         """
         plan, manager, transactions = self._plan, self._progress.manager, None
         if manager is not None and plan.transactions.chance:
@@ -229,7 +228,7 @@ class Execution(ABC):
         self._settling.come_to_rest(store, disk, beside, known=self._progress.trouble)
 
     def execute(self) -> RunOutcome:
-        """Execute the run and return its outcome. Raises only errors of the harness itself."""
+        """Execute the run. Raises only errors of the harness itself."""
         outcome, kernel = self._outcome, self._kernel
         with kernel, collected() as hits, tries_collected() as tries, self._forced_branches():
             self._marks = RunMarks(self._plan, hits)
@@ -253,7 +252,7 @@ class Execution(ABC):
 
     @contextmanager
     def _forced_branches(self) -> Iterator[None]:
-        """Force rare branches of the store inside a `with` block, each time with the chance of the plan."""
+        """Force rare branches of the store, each time with the chance of the plan."""
         chance, stream = self._plan.forced_branch_chance, self._choices.stream("forced branches")
 
         def decide(mark: str) -> bool:
@@ -269,7 +268,6 @@ class Execution(ABC):
             yield
 
     def _count_puts(self) -> None:
-        """Count messages, and the durations of puts answered OK."""
         self._outcome.messages = len(self._ledger.puts)
         self._outcome.put_us = Counter(
             (put.answered_ns - put.asked_ns) // 1000

@@ -1,7 +1,7 @@
 """Loading: opens a store, or the broker around it, and judges the result.
 
-A disk error excuses a failed load: the machine dies, like a process that cannot start. Any other failure breaks START,
-or META if a progress file is the cause.
+A disk error excuses a failed load: the machine dies. Any other failure breaks START, or META if a progress file is the
+cause.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from ..workload.mishaps import SERVICES
 
 
 def die_if_excused(kernel: Kernel, machine: Machine, disk: Disk, error: OSError) -> None:
-    """Kill the machine of a store that cannot start because of a disk fault. Return if there was no disk fault."""
+    """Kill the machine of a store that cannot start because of a disk fault. Return if there was none."""
     if allowances.has_met_any(disk):
         kernel.kill(machine)
         raise MachineDied(machine.name) from error
@@ -43,7 +43,7 @@ def load_judged(
 ) -> MessageStore:
     """Load a store, then its progress files, and judge how much of the log was read.
 
-    load: returns the report as well, because reading it from the store is a scheduling point in attribute-point runs.
+    load: also returns the report, because reading it from the store is a scheduling point in attribute-point runs.
     awaits_room: whether the run waits for the queues of a store that was loaded on a full disk. Raises MachineDied if
     the disk excuses a failure, else StopOnViolation.
     """

@@ -1,7 +1,4 @@
-"""Network runs: runs of several machines, and the nodes on these machines.
-
-An additional machine without faults controls the run.
-"""
+"""Network runs: runs of several machines, controlled by a machine without faults."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -33,7 +30,6 @@ class Node:
     """One machine over all its lives. Its disk outlives them, its store does not."""
 
     def __init__(self, name: str, host: str, lasting: DiskLifecycle) -> None:
-        """Make a node that has never been on. lasting: its disk over all lives."""
         self.name = name
         self.host = host
         self.lasting = lasting
@@ -47,13 +43,11 @@ class Node:
 
     @property
     def life(self) -> PoweredOn:
-        """Return the parts of its newest life."""
         assert self._life is not None, "it has been on"
         return self._life
 
     @property
     def loaded(self) -> MessageStore:
-        """Return the store of a life in which it has been loaded."""
         assert self.store is not None, "it has been loaded"
         return self.store
 
@@ -99,17 +93,14 @@ class NetworkRun(Execution):
         return [self._links.injected, self._disturbances.injected]
 
     def _switch_on(self, node: Node, name: str, disk: Disk) -> Machine:
-        """Begin a life of a node on a new machine of that name."""
         machine = self._kernel.machine(name)
         node.power_on(PoweredOn(machine, disk, self._network.join(machine, node.host)))
         return machine
 
     def _run_on(self, machine: Machine, name: str, body: Callable[[], None]) -> None:
-        """Run a task on a machine, and wait until it ends or dies."""
         self._kernel.spawn(machine, name, body).join(None)
 
     def _heal_disks(self) -> None:
-        """End all disk faults and planned deaths."""
         for node in self._nodes:
             node.life.disk.disarm()
             node.life.disk.heal()

@@ -1,4 +1,4 @@
-"""Marks of a whole run: rare states such as a crash in a certain step, in addition to the marks of the store."""
+"""Marks of a whole run: rare states such as a crash in a certain step."""
 
 from collections import Counter
 
@@ -37,7 +37,6 @@ _RUN_MARKS: dict[str, str] = {
 }
 
 MARKS: dict[str, str] = {**STORE_MARKS, **_RUN_MARKS}
-"""Every mark and its meaning."""
 
 _DEPTHS = ("crash in recovery", "crash in recovery, twice", "crash in recovery, three deep")
 
@@ -54,7 +53,7 @@ class RunMarks:
         self._was_killed = False
 
     def note_end(self, life: Life, disk: Disk, *, crashed: bool, recovered: bool) -> None:
-        """Record the end of a life. recovered: whether its store was loaded before."""
+        """recovered: whether the life's store was loaded before its end."""
         self._in_recovery = self._in_recovery + 1 if crashed and not recovered else 0
         if self._in_recovery:
             self._hits[_DEPTHS[min(self._in_recovery, len(_DEPTHS)) - 1]] += 1

@@ -10,7 +10,7 @@ from ..oracle.ledger import Ledger
 
 
 def counted(meaning: str, *, column: str = "", bits: int = 64) -> Any:
-    """Return a counter field. column: its column name in a sweep's table, if different. bits: the column's width."""
+    """column: the column name in a sweep's table, if different. bits: the column's width."""
     return field(default=0, metadata={"meaning": meaning, "column": column, "bits": bits})
 
 
@@ -64,5 +64,5 @@ class RunOutcome(RunCounts):
 
     @property
     def signature(self) -> str:
-        """Return the signature of the first violation, which groups failures; empty without a violation."""
+        """Return the signature of the first violation, which groups failures."""
         return self.violations[0].signature if self.violations else ""

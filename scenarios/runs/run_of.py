@@ -16,11 +16,11 @@ from .execution import Execution
 from .store_run import Run
 
 _STARVING_GAP_STEPS = 500
-"""The average pause between two starved tasks."""
+"""The average number of steps between two starved tasks."""
 
 
 def run_of(plan: Plan, simulation: Simulation, *, ledger: Ledger | None = None) -> Execution:
-    """Return the run of a plan: of a broker, of a cluster if the plan has slaves, or of a single store."""
+    """Return the run of a broker, of a cluster if the plan has slaves, or of a single store."""
     kind: type[Execution] = Run
     if plan.broker.serves:
         from .broker.run import BrokerRun  # optional dependencies: runs of stores and clusters work without them
@@ -32,12 +32,11 @@ def run_of(plan: Plan, simulation: Simulation, *, ledger: Ledger | None = None) 
 
 
 def simulation_of(plan: Plan, choices: Choices, policy: Policy | None = None, trace: Trace | None = None) -> Simulation:
-    """Return the simulation of a plan. policy: replaces the plan's own."""
     return Simulation(choices, policy or policy_of(plan, choices), trace=trace)
 
 
 def policy_of(plan: Plan, choices: Choices) -> Policy:
-    """Return the policy that a plan names, with a stream of its own. Raises ValueError for an unknown name."""
+    """Return the policy that a plan names. Raises ValueError for an unknown name."""
     policy = _base_policy(plan, choices)
     if not plan.starved_steps_max:
         return policy

@@ -72,7 +72,7 @@ class Settling:
     def deliver(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
         """Wait until all delayed messages are delivered and all progress is durable. There are no puts during the wait.
 
-        An error of an earlier sync may occur late. After it the store refuses all puts, also those of delivery.
+        An earlier sync may report an error late. After it the store refuses all puts, also those of delivery.
         """
 
         def has_failed() -> bool:
@@ -93,7 +93,7 @@ class Settling:
     ) -> None:
         """Wait until every cursor of a healthy store, and every cursor that `beside` returns, is at its end.
 
-        sleep: the sleep function of the waiting machine, if it is another one. For the others see `_await`.
+        sleep: of the waiting machine, if it is another one. For the others see `_await`.
         """
 
         def cursors() -> Iterator[Cursor]:
@@ -138,15 +138,14 @@ class Settling:
         return True
 
     def _held_up_ms(self, disk: Disk) -> int:
-        """Return how many ms disk faults and pauses may add to a step."""
         must_recover = allowances.must_recover(self.plan, disk)
         return live.held_up_ms_max(self.plan) + (live.RETRY_MS_MAX if must_recover else 0)
 
     def clean(self, store: MessageStore, disk: Disk) -> None:
         """Wait until expired segments are removed and no queue begins with removed messages.
 
-        After a failed sync, segments that depend on it do not expire. A request to delete is valid for some passes. If
-        no pass had an effect, for example while queues were not durable, the request is repeated once.
+        After a failed sync, segments that depend on it do not expire. A deletion request is valid for some passes. It
+        is repeated once, because passes have no effect while queues are not durable.
         """
         asks_again = True
         must_recover = allowances.must_recover(self.plan, disk) and not allowances.sync_errors(disk)
@@ -167,7 +166,6 @@ class Settling:
         self.judge.answers_of_the_removed(store)
 
     def remove_queues(self, store: MessageStore, disk: Disk, number: int) -> None:
-        """Let an operator remove empty queues, with some chance."""
         log_min_offset = store.log.min_offset
         try:
             removed = operators.queue_operator(store, self.streams(f"life-{number}/queue operator"))

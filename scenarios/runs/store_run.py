@@ -3,8 +3,8 @@
     draw a plan → life: load, judge, start, traffic, end → crash image → next life … → heal: all requests must succeed
 
 All randomness comes from the run's choices, and the scheduling policy decides every task switch, so the same seed or
-record repeats the run. At the end, two recoveries without faults must produce the same bytes. A safety run ends there.
-In a liveness run all faults then end, and the store must work again within a bounded time.
+record repeats the run. At the end, two recoveries without faults must produce the same bytes. In a liveness run all
+faults then end, and the store must work again within a bounded time.
 """
 
 from collections import Counter
@@ -153,12 +153,10 @@ class Run(Execution):
         return False
 
     def _shut_down(self, store: MessageStore) -> bool:
-        """Stop a store and its offset manager; return whether the exit was clean."""
         self._progress.shutdown()
         return store.shutdown()
 
     def _shut_down_in_traffic(self, store: MessageStore, transactions: TransactionTraffic | None) -> bool:
-        """Stop a store while users send requests, and end disturbances; return whether the exit was clean."""
         if transactions is not None:
             transactions.shutdown()
         clean = self._shut_down(store)
@@ -238,7 +236,6 @@ class Run(Execution):
             self._judge.broken("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
 
     def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
-        """End a life: record the data that must survive, and keep the disk."""
         self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)
         offline_faults, store = self._offline_faults, self._store
         offline_faults.note_damage(disk.damage)

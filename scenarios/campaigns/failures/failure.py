@@ -38,7 +38,7 @@ class Size:
     """Measures of how much a reader has to follow in a failing run."""
 
     messages: int
-    """The number of attempted puts until the violation."""
+    """Attempted puts until the violation."""
     preemptions: int
     """Switches away from a task that could have continued."""
     switches: int
@@ -90,12 +90,12 @@ class Failure:
 
     @property
     def signature(self) -> str:
-        """Return the scenario and the violation's signature, with which the file's name starts."""
+        """Return the start of the file's name: scenario and signature."""
         return f"{self.scenario}-{self.original.signature}"
 
     @property
     def name_of_mutant(self) -> str:
-        """Return the start of the file's name for a mutant. It keeps mutants apart that break the same promise."""
+        """Return the start of the file's name for a mutant. Mutants that break the same promise differ."""
         return _NOT_IN_FILE_NAMES.sub("-", f"{self.mutant}-{self.original.signature}").strip("-")
 
     def to_json(self) -> str:
@@ -107,7 +107,7 @@ class Failure:
 
     @classmethod
     def from_json(cls, text: str) -> "Failure":
-        """Read an artefact. Raises ArtefactError, which names the invalid field."""
+        """Raises ArtefactError, which names the invalid field."""
         found = read_artefact(text, SCENARIO, _FailureDocument)
         shrunk = None if found.shrunk is None else _run_of("failure.shrunk", found.shrunk)
         original = _run_of("failure.original", found.original)

@@ -31,7 +31,7 @@ def run_plan(plan: Plan, simulation: Simulation) -> RunOutcome:
 def replay(
     record: RunRecord, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT, ledger: Ledger | None = None
 ) -> RunReplay:
-    """Replay a record until the run diverges from it. ledger: a ledger for the run that the caller reads afterwards."""
+    """Replay a record until the run diverges from it. ledger: filled by the run."""
 
     def program(plan: Plan, simulation: Simulation) -> RunOutcome:
         return run_of(plan, simulation, ledger=ledger).execute()
@@ -49,7 +49,7 @@ def failing_run_of(outcome: RunOutcome, simulation: Simulation) -> FailingRun:
 
 
 def verified_run(record: RunRecord) -> FailingRun:
-    """Run a record twice and return the failing run. Raises ReplayDivergedError if the two runs differ."""
+    """Run a record twice. Raises ReplayDivergedError if the two runs differ."""
     trace = Trace()
     return _failing_run(verify(run_plan, record, trace), trace)
 
@@ -62,7 +62,7 @@ def _failing_run(replayed: RunReplay, trace: Trace) -> FailingRun:
 
 
 def is_same_run(replayed: RunReplay, run: FailingRun) -> bool:
-    """Return whether a replay has the same digest and violations as a failing run."""
+    """Compare the digests and violations of a replay and a failing run."""
     return replayed.is_same(run) and replayed.result.violations == run.violations
 
 

@@ -1,7 +1,7 @@
 """Shrinking of failures: reduces workload, schedule, crashes and losses.
 
-A smaller run counts as the same failure if its first violation has the same signature. With same="invariant", the same
-invariant is enough.
+A smaller run counts as the same failure if its first violation has the same signature or, with same="invariant", the
+same invariant.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Shrunk:
 
 
 def shrunk_json(shrunk: Shrunk, seconds: float) -> dict[str, Any]:
-    """Return the sizes before and after shrinking, and the cost of shrinking, as JSON values."""
+    """Return the sizes before and after shrinking, and the cost of shrinking."""
     before, after = shrunk.failure.original, shrunk.failure.smallest
     return {
         "before": asdict(before.size),
@@ -51,9 +51,9 @@ def shrink_failure(
     on_try: Callable[[RunRecord, bool], None] = lambda record, accepted: None,
     cpu_seconds_max: float | None = None,
 ) -> Shrunk:
-    """Shrink a failure further, starting from its smallest run. The failure's mutant is applied.
+    """Shrink a failure further, starting from its smallest run, with its mutant applied.
 
-    `RecordShrinker` explains stop, on_try and cpu_seconds_max. Raises ReplayDivergedError if the failure does not
+    stop, on_try and cpu_seconds_max: see `RecordShrinker`. Raises ReplayDivergedError if the failure does not
     reproduce.
     """
     start = failure.smallest

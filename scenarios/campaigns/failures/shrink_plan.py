@@ -1,6 +1,6 @@
 """Smaller plans: remove parts of a run, the largest parts first.
 
-After a life is removed, the record's names are renumbered: each later life gets the next lower number.
+After a life is removed, each later life gets the next lower number in the record's names.
 """
 
 import re
@@ -155,7 +155,7 @@ def _shrink_faults(search: Search[RunRecord]) -> None:
 
 
 def _enabled_faults(part: FaultPlan | NetworkPlan) -> list[str]:
-    """Return the faults that a plan's disk or network part enables. The two parts have no fault name in common."""
+    """Return the faults that a plan's disk or network part enables. The two parts share no fault name."""
     names = (field.name for field in fields(part) if field.name.endswith("_chance"))
     return [name for name in names if getattr(part, name)]
 
@@ -180,7 +180,7 @@ def _lower(search: Search[RunRecord], path: str) -> None:
 
 
 def _message_names(plan: Plan, *, healing: bool = True) -> list[str]:
-    """Return the names of all messages in a plan. healing: include those of the final life for the liveness check."""
+    """healing: include those of the final life for the liveness check."""
     each = [life.messages_each for life in plan.lives] + [HEAL_MESSAGES_EACH] * (healing and plan.heals)
     return [
         name

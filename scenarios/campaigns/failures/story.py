@@ -29,7 +29,7 @@ _TASK_OF = (
     ("IDX", "dispatch"),
     ("waited", "group-commit"),
 )
-"""Words in a violation's text, each with the service task that the word refers to."""
+"""Words in a violation's text, and the service task that each word refers to."""
 
 
 def story_of(

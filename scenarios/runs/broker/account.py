@@ -1,7 +1,6 @@
-"""Broker account: the oracle's knowledge of one broker, and of the slave that takes its place.
+"""Broker account: the oracle's knowledge of one broker, and of the slave that replaces it.
 
-The ledger has requests, answers and consumed messages. The account adds the progress of the consumer group, and the
-times from which pulls can be answered.
+It adds the consumer group's progress, and the earliest answers to pulls, to the ledger of requests and answers.
 """
 
 from collections import Counter
@@ -18,32 +17,31 @@ from .message_options import EVERYTHING, Subscription, message_of
 
 @dataclass(slots=True)
 class BrokerAccount:
-    """The records about one broker. Invariant: the lives of all parts begin and end together."""
+    """Invariant: the lives of all parts begin and end together."""
 
     ledger: Ledger
     sync_flush: bool
     subscription: Subscription = EVERYTHING
-    """The subscription of the consumer group."""
     pull_times: PullTimes = field(default_factory=PullTimes)
     has_steady_clock: bool = True
-    """Whether no machine's clock steps, so that no message may be delivered before its time."""
+    """Whether no clock steps, so that no message may be delivered before its time."""
     hits: Counter[str] = field(default_factory=Counter)
     """Counts for `runs.marks`, shared by all brokers of a run."""
     group: GroupDelivery = field(default_factory=GroupDelivery)
 
     def can_be_read(self, put: PutEntry) -> bool:
-        """Return whether a put that was just answered matches the subscription and can be consumed at once."""
+        """Return whether a put that was just answered can be consumed at once and matches the subscription."""
         return (put.wait or not self.sync_flush) and self.subscription.wants(put.properties)
 
     def note_stop(self, *, keeps_progress: bool = True) -> None:
-        """Record a clean stop. keeps_progress: whether the disk let the broker persist the progress of groups."""
+        """keeps_progress: whether the broker could persist the progress of groups."""
         guarantees.note_stop(self.ledger)
         self.ledger.commits.note_stop(is_kept=keeps_progress)
         self.ledger.progress_is_final = keeps_progress and self.ledger.delay_progress.is_persisted
         self._end_life()
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
-        """Record a crash, after the judge has recorded it in the ledger. The arguments are those of `GroupCommits`."""
+        """Record a crash, after the judge has recorded it in the ledger. Arguments: see `GroupCommits`."""
         self.ledger.commits.note_crash(persisted_within_ms, died_ns)
         self.ledger.progress_is_final = False
         self._end_life()
@@ -54,7 +52,6 @@ class BrokerAccount:
         self.pull_times.begin_life()
 
     def note_recovery(self, found: RecoveredStore) -> None:
-        """Record the result of a recovery, after the judge has recorded it in the ledger."""
         places = dict(user_places(found.records))
         ends = {queue: one.max_offset for queue, one in found.queues.items()} if self.ledger.expired_to else {}
         self.ledger.commits.take_back(self.group.note_recovery(self.ledger.life, places, ends))

@@ -31,11 +31,9 @@ _STATUSES: dict[int, PutMessageStatus] = {
     ResponseCode.NO_PERMISSION: PutMessageStatus.MESSAGE_ILLEGAL,
     ResponseCode.TOPIC_NOT_EXIST: PutMessageStatus.MESSAGE_ILLEGAL,
 }
-"""Put statuses by answer. With any other answer the put may be stored or not."""
 
 
 def put_status(code: int) -> PutMessageStatus:
-    """Return the put status that corresponds to a response code."""
     return _STATUSES.get(code, PutMessageStatus.UNKNOWN_ERROR)
 
 
@@ -50,8 +48,7 @@ def note_answer(
 ) -> Iterator[Violation]:
     """Record the response to the puts of one send, and yield its violations.
 
-    asked_in: the broker's life that received the send. refusal: the required refusal, None if the messages can be
-    stored.
+    asked_in: the broker's life that received the send. refusal: the required refusal, if any.
     """
     ledger, fields, first = account.ledger, response.ext_fields, puts[0]
     is_late, is_stored = asked_in != ledger.life, response.code == ResponseCode.SUCCESS
@@ -82,6 +79,5 @@ def note_answer(
 
 
 def _status_or_unknown(code: int) -> PutMessageStatus:
-    """Return the put status if a response code determines it, else UNKNOWN_ERROR: the put may be stored or not."""
     known = (ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL)
     return put_status(code) if code in known else PutMessageStatus.UNKNOWN_ERROR

@@ -1,4 +1,4 @@
-"""Broker nodes: the machines of the brokers of a run, which has at least one master and may have slaves."""
+"""Broker nodes: the machines of at least one master, and of slaves."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -47,7 +47,7 @@ REGISTER_MS = 10_000
 """Interval of registrations with other name servers. RocketMQ's brokers use 30 s, and at least 10 s."""
 _FIRST = "master"
 _REMEMBERED_BYTES = 200
-"""If slaves are read: the size of the log in memory. A broker redirects consumers that lag further to a slave."""
+"""If slaves are read: the size of the log in memory. Consumers that lag further are redirected to a slave."""
 _POOL_BUFFERS = 4
 """The log always uses two buffers. A broker refuses sends while it has no free buffer."""
 TRANSACTION_CHECKS = 15
@@ -55,22 +55,19 @@ TRANSACTION_CHECKS = 15
 
 
 class BrokerIdentity(NamedTuple):
-    """The identity of one broker of a run."""
+    """One broker of a run."""
 
     name: str
     """The name of the node, its machines and its disks."""
     address: BrokerAddress
-    """Its address for clients."""
     host: str
 
     @property
     def is_first(self) -> bool:
-        """Return whether this is the first master, which every run has."""
         return self.name == _FIRST
 
 
 def identities_of(plan: Plan) -> list[BrokerIdentity]:
-    """Return the first master, its slaves, then the other masters."""
     brokers = [(_FIRST, BROKER, MASTER_ID)]
     brokers += [(f"slave-{number}", BROKER, number) for number in range(1, plan.cluster.slaves + 1)]
     brokers += [(f"master-{number}", f"broker-{'abc'[number]}", MASTER_ID) for number in range(1, plan.broker.masters)]
@@ -95,10 +92,7 @@ class BrokerNode(Node):
         history: MasterHistory,
         lasting: DiskLifecycle,
     ) -> None:
-        """Make a node.
-
-        settling, account, history: those of the broker or of its master; others: the other brokers; lasting: its disk.
-        """
+        """settling, account, history: of the broker or of its master; lasting: the node's disk."""
         super().__init__(identity.name, identity.host, lasting)
         self.account = account
         self.settling = settling
@@ -113,24 +107,21 @@ class BrokerNode(Node):
         }
         self._limits = ServerLimits(pools)
         self.died_ns = 0
-        """The virtual time at which its newest life ended. The run notices this later."""
+        """When its newest life ended, in virtual time. The run notices the end later."""
         self.is_put_away = True
-        """Whether the disk of its newest life has been kept."""
         self._has_shut_down = False
         """Whether the newest life's store has closed its files."""
         self._server: RemotingServer | None = None
         self._broker: Broker | None = None
         self._operators: dict[str, tuple[Task, Signal]] = {}
-        """The operator tasks of its newest life, each with the signal that stops it."""
         self._requests: WatchedRequests | None = None
-        """The watched requests of its newest life, None before the broker accepts requests."""
+        """None before the broker accepts requests."""
         self._closed_ns: dict[Channel, int] = {}
-        """In its newest life, the virtual time at which the broker had handled the end of each connection."""
+        """When the broker had handled the end of each connection of its newest life, in virtual time."""
         self._logged: list[DivergedError] = []
-        """The divergences that its newest life has logged."""
 
     def _take_part(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
-        """Set the identity and settings of the broker from the next life on. others: the other brokers."""
+        """Set the identity and settings of the broker from the next life on."""
         self.identity = identity
         self.is_slave = identity.address.is_slave
         self.note_others(others)
@@ -156,7 +147,7 @@ class BrokerNode(Node):
         )
 
     def note_others(self, others: Sequence[BrokerIdentity]) -> None:
-        """Set the other brokers, which the broker's routes must contain from now on. Its settings do not change."""
+        """Set the other brokers, which the broker's routes must contain from now on."""
         self._others = others
         self._names: dict[str, dict[int, str]] = {}
         for address in sorted(each.address for each in (self.identity, *others)):
@@ -183,7 +174,6 @@ class BrokerNode(Node):
     # -- tasks of its machine ----------------------------------------------------------------------
 
     def boot(self) -> None:
-        """Load the store, judge it, and serve requests."""
         machine, disk, endpoint = self.life
         world = world_of(machine, disk, endpoint)
         server = self._server = RemotingServer(world, self._limits)
@@ -226,7 +216,7 @@ class BrokerNode(Node):
         )
 
     def _end_process(self) -> None:
-        """End the process, as `tornlog serve` does after its server failed. The next life starts it again."""
+        """End the process, as `tornlog serve` does after its server failed."""
         machine, _, endpoint = self.life
         endpoint.dies_silently = False
         self._kernel.kill(machine)
@@ -243,7 +233,6 @@ class BrokerNode(Node):
         self._operators[name] = machine.tasks.spawn(name, work(closing.wait)), closing
 
     def _call_off(self, name: str) -> None:
-        """Stop an operator task, and wait until it ends."""
         task, closing = self._operators.pop(name)
         closing.notify()
         task.join(None)
@@ -252,13 +241,12 @@ class BrokerNode(Node):
         self.account.hits["check resumed"] += count
 
     def resume_all(self) -> None:
-        """Resume the check of all half messages that were given up, after the operator has ended."""
+        """End the operator, and resume the check of all half messages that were given up."""
         broker, store = self._loaded
         self._call_off("resuming operator")
         self._note_resumed(operators.resume_all(store, broker.transactions))
 
     def _make_topics(self, broker: Broker) -> None:
-        """Create every topic of users, as an operator does at each broker of a cluster."""
         queues = self._plan.queues_per_topic
         names = map(topic_of_users, range(self._plan.topics))
         broker.topics.add_missing((name, TopicConfig(name, queues, queues)) for name in names)
@@ -280,7 +268,6 @@ class BrokerNode(Node):
         self.settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
 
     def clean(self) -> None:
-        """Wait until retention has removed expired segments."""
         self.settling.clean(self.loaded, self.life.disk)
 
     def expire(self, log_offset: int) -> None:
@@ -289,7 +276,7 @@ class BrokerNode(Node):
         self.account.ledger.expire(log_offset)
 
     def end_queue(self, place: tuple[str, int]) -> None:
-        """Report a violation: the broker is about to remove a queue's last file, which no operator requested."""
+        """Report that the broker is about to remove a queue's last file, which no operator requested."""
         summary = f"the queue {place[0]}/{place[1]} goes"
         self._judge.broken("CLEAN", summary, "files", "at least one", "none")
 
@@ -313,12 +300,12 @@ class BrokerNode(Node):
         yield Cursor(f"routes at {self.name}", BrokerRegistration.name, at, wanted, within_ms)
 
     def following(self, master: "BrokerNode") -> Iterator[Cursor]:
-        """Yield the cursors of a slave: its log, tables and offsets, with its master's as their ends."""
+        """Yield the cursors of a slave's log, tables and offsets. Their ends are those of its master."""
         (slave, store), (broker, own) = self._loaded, master._loaded
         assert slave.ha is not None, "there is a network"
         assert slave.ha.client is not None, "it is a slave"
         assert broker.ha is not None, "there is a network"
-        # the reported offsets first: reading them is a scheduling point
+        # reading the reported offsets is a scheduling point, so it comes first
         reports = [each.reported for each in broker.ha.connections if each.remote_address.startswith(f"{self.host}:")]
         who = slave.ha.client.name, self.name
         within_ms = quiescence.following_ms_max(store, self._plan, own.log.max_offset) + 2 * REGISTER_MS
@@ -336,7 +323,6 @@ class BrokerNode(Node):
 
     @property
     def is_left_behind(self) -> bool:
-        """Return whether a slave has stopped following because its master's retention removed the next segment."""
         return self._plan.retention.deletes_segments and self._diverged is not None
 
     @property
@@ -347,13 +333,12 @@ class BrokerNode(Node):
         return slave.ha.client.diverged
 
     def check_replica(self, master: "BrokerNode") -> Iterator[Violation]:
-        """Yield differences between a slave and its master after both have come to rest."""
         (_, store), (_, own), diverged = self._loaded, master._loaded, self._diverged
         why, is_logged = None if diverged is None else str(diverged), diverged in self._logged
         return rep.check_settled(self.name, store, own, why, is_logged=is_logged)
 
     def check_life(self, master: "BrokerNode") -> Iterator[Violation]:
-        """Yield violations of the newest life, now or at its death. master: the master of its cluster."""
+        """Yield violations of the newest life. master: the master of its cluster."""
         if self._requests is None:
             return  # the broker has not accepted requests
         now_ns = self._kernel.now_ns if self.is_alive else self.died_ns
@@ -372,7 +357,7 @@ class BrokerNode(Node):
         return self._broker, self.loaded
 
     def note_log(self) -> None:
-        """Record the content of the log, which slaves may have. A closed store is not read."""
+        """Record the log, which slaves may have. A closed store is not read."""
         if self.store is not None and not self.is_slave and not self._has_shut_down:
             self._history.extend(self.store.log)
 
@@ -385,7 +370,7 @@ class BrokerNode(Node):
     def look(self, machine: Machine, disk: Disk, *, settled: bool, shown: bool) -> None:
         """Load the store again without starting it, and judge it.
 
-        settled: whether all transactions must be settled; shown: whether consumers must have received all messages.
+        settled: whether all transactions must be settled; shown: whether consumers must have all messages.
         """
         broker = self._load(world_of(machine, disk), disk, machine)
         self._recovered(broker, disk)
@@ -423,7 +408,6 @@ class BrokerNode(Node):
         return broker
 
     def _recovered(self, broker: Broker, disk: Disk) -> None:
-        """Judge the recovery of the last life, and record its results."""
         store = broker.own_store
         if self.is_slave:
             self._judge.recovery_alone(store, disk)
@@ -438,7 +422,6 @@ class BrokerNode(Node):
 
 
 def _replication(plan: Plan, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> dict[str, Any]:
-    """Return the replication settings of a store, empty in a run without slaves."""
     cluster = plan.cluster
     settings: dict[str, Any] = {}
     if not cluster.slaves or identity.address.broker != BROKER:

@@ -1,7 +1,7 @@
-"""Client machine: may die at critical moments of its client, and is replaced by another machine.
+"""Client machine: may die at critical moments of its client, and is then replaced.
 
-A client outlives its machines, like an application that restarts elsewhere. It keeps persistent state, such as messages
-to send, and loses state in memory, such as its position in a queue.
+A client outlives its machines. It keeps persistent state, such as messages to send, and loses state in memory, such as
+its position in a queue.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from ...claims.machine import world_of
 
 CLIENT_DEATH = "client death"
 _UNTIL_DEATH_MS = (0, 0, 1, 10, 100, 1_000)
-"""0: death at the next scheduling point, possibly before the client's next request."""
+"""0: death at the next scheduling point, possibly before the next request."""
 _OFF_MS = (1, 100, 2_000, 10_000)
 
 
@@ -38,9 +38,9 @@ class ClientMachine:
         host: str,
         death_chance: float,
     ) -> None:
-        """death_chance: the chance of death at each moment that the client reports."""
+        """death_chance: the chance of death at each call of `may_die`."""
         self.begin: Callable[[World], None] = lambda world: None
-        """Starts the client. Called with the world of each new machine, including the first."""
+        """Starts the client in the world of a new machine, including the first."""
         self.on_death: Callable[[], None] = lambda: None
         self.host = host
         self.injected: Counter[str] = Counter()
@@ -52,13 +52,11 @@ class ClientMachine:
         self._death_chance = death_chance
         self._disk = Disk(kernel, stream.within("disk"))
         self.lives = 0
-        """The number of times it was switched on."""
         self._life: tuple[Machine, HostNetwork] | None = None
         self._death: SimTask | None = None
-        """The task that kills the machine and switches it on again. Kept after the task has ended."""
+        """The task that kills the machine and switches it on again. Kept after it ended."""
 
     def switch_on(self) -> None:
-        """Start the client on a new machine."""
         self.lives += 1
         machine = self._kernel.machine(self._name if self.lives == 1 else f"{self._name}#{self.lives}")
         endpoint = self._network.join(machine, self.host)
@@ -70,13 +68,12 @@ class ClientMachine:
         return self._life is not None and self._life[0].alive
 
     def may_die(self, moment: str) -> None:
-        """With the death chance, let the machine die now or later. moment: the present step of the client."""
+        """With the death chance, let the machine die now or later. moment: the step of the client."""
         is_dying = self._death is not None and not self._death.ended
         if not is_dying and self._stream.chance(self._death_chance, f"dies {moment}"):
             self._death = self._kernel.spawn(self._director, f"death of {self._name}", self._die)
 
     def spare(self) -> None:
-        """Prevent further deaths, and wait until the machine is on."""
         self._death_chance = 0.0
         if self._death is not None:
             self._death.join(None)

@@ -19,7 +19,7 @@ from .message_options import Subscription
 PRODUCER_GROUP = GROUP
 CONSUMER_GROUP = "consumers"
 HEARTBEAT_MS = 3_000
-"""Heartbeat interval. RocketMQ's clients use 30 s, and its brokers drop a client after 120 s without one."""
+"""RocketMQ's clients use 30 s, and its brokers drop a client after 120 s without a heartbeat."""
 TRANSACTION_MS = 1_000
 """The age at which a broker first asks a producer about a half message, and the interval of check requests."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
@@ -31,7 +31,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> RemotingCommand:
-    """Return the send request for a draft and its puts. queues: their number if the broker creates the topic."""
+    """queues: the number of queues if the broker creates the topic."""
     given, names = draft.given, [put.name for put in puts]
     wait = f"WAIT\1{'true' if draft.wait else 'false'}"
     if draft.in_batch:
@@ -62,7 +62,7 @@ def waits(send: RemotingCommand) -> bool:
 
 
 def sent_properties(draft: Draft, name: str) -> str:
-    """Return the properties, without WAIT, of a message that is sent alone with this put name."""
+    """Return the properties, without WAIT, of a message that is sent alone."""
     unique = () if draft.behaviour is None else (f"UNIQ_KEY\1{name}",)
     return draft.messages[0].properties(name, *unique)
 
@@ -70,7 +70,7 @@ def sent_properties(draft: Draft, name: str) -> str:
 def end_transaction_command(
     name: str, queue_offset: int, log_offset: int, decision: int, *, asked: bool
 ) -> RemotingCommand:
-    """Return a commit or rollback request. asked: whether it answers a check request of the broker."""
+    """asked: whether the request answers a check request of the broker."""
     fields = {
         "producerGroup": PRODUCER_GROUP,
         "tranStateTableOffset": str(queue_offset),
@@ -111,7 +111,7 @@ def pull_command(
     commit: bool = False,
     group: str = CONSUMER_GROUP,
 ) -> RemotingCommand:
-    """Return a pull request from an offset on, which the broker may hold. commit: whether it commits that offset."""
+    """commit: whether the pull commits its offset."""
     fields = {
         "consumerGroup": group,
         "topic": topic,
@@ -129,12 +129,10 @@ def pull_command(
 
 
 def max_offset_command(topic: str, queue_id: int) -> RemotingCommand:
-    """Return a query for the end of a queue."""
     return RemotingCommand(RequestCode.GET_MAX_OFFSET, 0, ext_fields={"topic": topic, "queueId": str(queue_id)})
 
 
 def query_offset_command(topic: str, queue_id: int) -> RemotingCommand:
-    """Return a query for the committed offset of the group."""
     return RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, 0, ext_fields=_of_group(topic, queue_id))
 
 
@@ -144,7 +142,7 @@ def update_offset_command(topic: str, queue_id: int, offset: int) -> RemotingCom
 
 
 def send_back_command(topic: str, log_offset: int, delay_level: int) -> RemotingCommand:
-    """Return a request for redelivery of a message after the delay of a level; 0: the broker chooses the level."""
+    """delay_level: 0 lets the broker choose the level."""
     fields = {
         "group": CONSUMER_GROUP,
         "offset": str(log_offset),
@@ -177,8 +175,7 @@ def _of_group(topic: str, queue_id: int) -> dict[str, str]:
 def cpp_frame(command: RemotingCommand) -> bytes:
     """Encode a command as RocketMQ's C++ client does.
 
-    Numbers and booleans are JSON numbers and booleans, while the Java client writes strings. The JSON writer of the C++
-    client ends the header with a line break.
+    Numbers and booleans are JSON values; the Java client writes strings. The header ends with a line break.
     """
     header = {
         "code": command.code,
@@ -194,7 +191,7 @@ def cpp_frame(command: RemotingCommand) -> bytes:
 
 
 def _json_value(text: str) -> str | int | bool:
-    """Return the JSON number, boolean or string that a reader converts back to `text`."""
+    """Return the JSON value that a reader converts back to `text`."""
     if text in _BOOLEANS:
         return _BOOLEANS[text]
     return int(text) if _INTEGER.fullmatch(text) else text

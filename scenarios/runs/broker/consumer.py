@@ -1,7 +1,7 @@
 """Broker consumer: pulls a set of queues as RocketMQ's push consumer does.
 
-The consumer's machine may die while it handles messages. Then its next machine, or another member of the group,
-continues at the committed offset.
+Its machine may die while it handles messages. Then its next machine, or another member of the group, continues at the
+committed offset.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -63,7 +63,6 @@ class BrokerQueue(NamedTuple):
 
     @property
     def queue(self) -> Queue:
-        """Return the topic and the queue id."""
         return self.topic, self.queue_id
 
     def __str__(self) -> str:
@@ -71,7 +70,7 @@ class BrokerQueue(NamedTuple):
 
 
 class BrokerConsumer:
-    """Pulls each of its queues in a task of its own, starts at the committed offset, and commits its position."""
+    """Pulls each queue in a task of its own from the committed offset on, and commits its position."""
 
     def __init__(
         self,
@@ -83,12 +82,9 @@ class BrokerConsumer:
         stream: Stream,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """Make a consumer.
-
-        routes: creates the routes of a machine; accounts: one per broker, by name; stream: draws redeliveries.
-        """
+        """accounts: by name of the broker; stream: draws redeliveries."""
         self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
-        """By queue, the next offset to pull; None before the consumer has queried the committed offset."""
+        """The next offset to pull; None before the committed offset is known."""
         self.insists = False
         """Whether each of its requests must be answered in time from now on."""
         self._plan = plan
@@ -117,14 +113,12 @@ class BrokerConsumer:
         machine.switch_on()
 
     def _begin(self, world: World) -> None:
-        """Start to pull on a new machine."""
         self._world = world
         self._routes = self._make_routes(world)
         self._routes.start([topic_of_users(number) for number in range(self._plan.topics)])
         self._suggested: dict[BrokerQueue, int] = {}
-        """The broker id that the last answer suggests for each queue: the master or a slave."""
+        """The broker id that the last answer suggests: the master or a slave."""
         self._idle_ms: dict[BrokerQueue, int] = {}
-        """The back-off of each queue."""
         self.restart()
         for queue in self.positions:
             self._start(queue)
@@ -152,7 +146,7 @@ class BrokerConsumer:
             self.positions[queue] = None
 
     def hand_over(self, other: "BrokerConsumer") -> None:
-        """Move its queues to another member of the group, because its machine is off."""
+        """Move the queues of a machine that is off to another member of the group."""
         queues = list(self.positions)
         self.positions.clear()
         for queue in queues:
@@ -226,7 +220,6 @@ class BrokerConsumer:
         tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, RETRY_MS))
 
     def _take(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
-        """Judge and handle the messages of an answer, then commit."""
         account, readings, fields = self._accounts[queue.broker], self._records_in(response), response.ext_fields
         self._idle_ms.pop(queue, None)
         bounds = consumers.Bounds(*(int(fields[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
@@ -257,7 +250,7 @@ class BrokerConsumer:
     def _send_back(self, queue: BrokerQueue, given: Iterable[Reading], asked_in: int) -> None:
         """Send some messages back to the master, once each. Without an answer a message does not count as sent back.
 
-        A request names the log offset of its message, where another record may be after a crash.
+        A request names the log offset of its message. After a crash another record may be there.
         """
         account, chance = self._accounts[queue.broker], self._plan.broker.send_back_chance
         for record, _ in given:
@@ -284,20 +277,19 @@ class BrokerConsumer:
             raise
 
     def _move(self, queue: BrokerQueue, before: int, after: int) -> None:
-        """Change the position in a queue, unless a restart reset it since the pull."""
+        """Change a position, unless a restart reset it since the pull."""
         if self.positions[queue] == before:
             self.positions[queue] = after
 
     def _invoke(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> RemotingCommand | None:
-        """Return a broker's answer; None if there is no broker, or no answer."""
         return self._timed(broker, command, timeout_ms)[0]
 
     def _timed(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand | None, int]:
-        """Return a broker's answer or None, and the time of the request."""
+        """Return a broker's answer, None without one, and the time of the request."""
         insisted = self.insists
         if broker is None:
             return None, 0

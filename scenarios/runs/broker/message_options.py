@@ -1,6 +1,6 @@
 """Subscriptions: select messages for a consumer group by tag and tier.
 
-This module evaluates a subscription on the properties of a message, without the store's filters.
+They are evaluated on the properties of a message, without the store's filters.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,6 @@ class Subscription(NamedTuple):
     kind: str
     text: str
     wants: Callable[[bytes], bool]
-    """Returns whether a message with these properties matches."""
 
 
 def _tag(properties: bytes) -> bytes:
@@ -43,7 +42,7 @@ def draw_subscription(stream: Stream, plan: Plan) -> Subscription:
 
 
 def put_name(message: str, tries: int) -> str:
-    """Return the name of the put for one send of a message. tries: the number of the send, from 1."""
+    """tries: the number of the send, from 1."""
     return message if tries == 1 else f"{message}~{tries}"
 
 

@@ -1,4 +1,4 @@
-"""Broker producer: sends over a network. If its machine dies during a send, the next machine repeats the send."""
+"""Broker producer: sends over a network. If its machine dies in a send, the next machine repeats the send."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -29,7 +29,7 @@ class ProducerClient(Producer):
         streams: Callable[[str], Stream],
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """Make a producer. routes: creates the routes of a machine; accounts: one per broker, by name."""
+        """accounts: by name of the broker."""
         super().__init__(plan, streams(f"producer-{number}"))
         self.answered_us: list[int] = []
         """Durations of sends answered SUCCESS."""
@@ -44,13 +44,12 @@ class ProducerClient(Producer):
         machine.switch_on()
 
     def give(self, names: Iterable[str], skew: Skew) -> None:
-        """Add messages to send, and set the skew. With an even skew, queues take turns."""
+        """Add messages to send. With an even skew, queues take turns."""
         self.names += names
         self._drawing.skew = skew
         self._more.notify()
 
     def _begin(self, world: World) -> None:
-        """Start to send on a new machine."""
         more = self._more = world.tasks.signal(f"producer {self._number}")
         routes, listener = self._make_routes(world), None
         if self._plan.transactions.chance:

@@ -1,4 +1,4 @@
-"""Remoting door: sends drafts to brokers over a network. A request may be lost, answered late, or repeated.
+"""Remoting door: sends drafts to brokers over a network, which may lose or delay requests.
 
 Each send of a message is a put with a name of its own. The broker stores properties in the order of a Java map, adds
 CLUSTER, and removes WAIT from a single message, but not from a batch.
@@ -28,7 +28,6 @@ from .routes import Routes
 from .transaction_listener import TransactionListener
 
 _CLUSTER = {"CLUSTER": "DefaultCluster"}
-"""The property that a broker adds to a message or a batch."""
 _ROLLBACK_CHANCE = 0.3
 _WAITS_CHANCE = 0.3
 
@@ -45,9 +44,9 @@ class SentState:
     """The state of a producer that survives the death of its machine."""
 
     turn: int
-    """A counter that selects the next queue or broker in turn."""
+    """Selects the next queue or broker in turn."""
     failed: str = ""
-    """The name of the broker whose last answer was not SUCCESS, else empty."""
+    """The broker whose last answer was not SUCCESS, else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +61,17 @@ class RemotingDoor:
     machine: ClientMachine
     routes: Routes
     accounts: Mapping[str, BrokerAccount]
-    """The account of each broker, by name."""
+    """By name of the broker."""
     listener: TransactionListener | None
     report: Callable[[Iterable[Violation]], None]
     answered_us: list[int]
-    """Durations of sends answered SUCCESS, appended here."""
+    """Durations of sends answered SUCCESS."""
 
     def draw(self, stream: Stream, name: str) -> Draft:
-        """Draw the next message or batch."""
         return self.drawing.draw(stream, name, self.world.clock.now_ms())
 
     def put(self, draft: Draft) -> bool:
-        """Send a draft once, to its queue or to the next queue in turn. Return False if it needs another send."""
+        """Send a draft once, to its queue or to the next in turn. Return False if it needs another send."""
         clock, state = self.world.clock, self.state
         broker = self.routes.to_send(draft.topic, state.turn, state.failed)
         if broker is None:
@@ -121,7 +119,7 @@ class RemotingDoor:
     def _put(
         self, draft: Draft, message: DrawnMessage, queue_id: int, now_ns: int, hosts: tuple[Host, Host]
     ) -> PutEntry:
-        """Return the put of one message in one send. hosts: the hosts of client and broker."""
+        """hosts: of client and broker."""
         name = put_name(message.name, draft.sends)
         if draft.in_batch:
             shared = in_map_order({"WAIT": "true" if draft.wait else "false", **_CLUSTER}).decode()

@@ -26,14 +26,13 @@ from ....store.world import World
 from .commands import route_command
 
 BROKER = "broker-a"
-"""The name of the first broker."""
 ROUTES_MS = 6_000
 """Interval of route queries. RocketMQ's clients use 30 s."""
 NAME_SERVER_MS = 3_000
 
 
 class BrokerAddress(NamedTuple):
-    """The address of one broker: its name and its id, which tells master and slaves apart."""
+    """The address of one broker. The id tells master and slaves apart."""
 
     broker: str
     broker_id: int
@@ -56,7 +55,7 @@ class Routes:
         lone: BrokerAddress | None = None,
         encode: Encode = encode_frame,
     ) -> None:
-        """lone: the only broker, in a run without name servers. hits: counts marks. encode: encodes frames."""
+        """lone: the only broker, in a run without name servers. hits: counts marks."""
         self.lone = lone
         self.on_request: OnRequest | None = None
         """Called with the requests of a broker. Applies to new connections."""
@@ -65,7 +64,6 @@ class Routes:
         self._hits = hits
         self._name_servers = name_servers
         self._asked = 0
-        """The index of the name server in use."""
         self._addresses: dict[str, dict[int, str]] = {}
         """Broker name -> broker id -> address."""
         self._writeable: dict[str, list[str]] = {}
@@ -96,7 +94,7 @@ class Routes:
     # -- choice of a broker ------------------------------------------------------------------------
 
     def to_send(self, topic: str, turn: int, avoided: str) -> BrokerAddress | None:
-        """Return the next master in turn, if possible not the avoided one; None without a route."""
+        """Return the next master in turn, if possible not the avoided one."""
         if self.lone is not None:
             return self.lone
         if not self._masters(topic):
@@ -113,7 +111,7 @@ class Routes:
         ]
 
     def to_pull(self, broker: str, topic: str, suggested_id: int) -> BrokerAddress | None:
-        """Return the broker of a name to pull from: the suggested one, else the next slave, else any."""
+        """Return the broker to pull from: the suggested one, else the next slave, else any."""
         found = self._pulled_from(broker, suggested_id)
         if found is None and self.lone is None:
             self._ask(topic)
@@ -131,7 +129,7 @@ class Routes:
         return None
 
     def for_progress(self, broker: str, topic: str) -> BrokerAddress | None:
-        """Return the broker of that name for the offsets of a group: the master if it has a route, else a slave."""
+        """Return the broker for the offsets of a group: the master if it has a route, else a slave."""
         return self.to_pull(broker, topic, MASTER_ID)
 
     # -- name servers ------------------------------------------------------------------------------
@@ -156,7 +154,6 @@ class Routes:
         self._writeable[topic] = [each["brokerName"] for each in queues if each["perm"] & PERM_WRITE]
 
     def _answer(self, topic: str) -> dict[str, Any] | None:
-        """Return a topic's route, None without a route or without an answer."""
         for _ in self._name_servers:
             address = self._name_servers[self._asked % len(self._name_servers)]
             try:

@@ -52,7 +52,7 @@ _LOOK_CLOSELY_MS = 10
 
 
 def _step_ms_max(plan: Plan) -> int:
-    """Return how long clients may make no progress, in ms, after all faults have ended.
+    """Return how long clients may make no progress after all faults have ended.
 
     A producer may pause first. A request to an earlier life may get no answer, so the client waits until the timeout.
     The next request needs a new connection, and may wait for a flush.
@@ -165,7 +165,7 @@ class BrokerRun(NetworkRun):
             TailingConsumer(plan, machine, self._routes, self._accounts[queue.broker], queue, name, report)
 
     def _routes(self, world: World) -> Routes:
-        """Return the routes of a client's new machine: the address of the lone broker, or the name servers."""
+        """Return a client's routes: the address of the lone broker, or the name servers."""
         addresses = [identity.address for identity in self._identities]
         lone = addresses[0] if len(addresses) == 1 else None
         hits = next(iter(self._accounts.values())).hits
@@ -230,7 +230,6 @@ class BrokerRun(NetworkRun):
 
     @property
     def _waiting(self) -> int:
-        """Return the number of messages without an answer."""
         return sum(len(producer.names) for producer in self._producers)
 
     def _give(self, number: int, messages_each: int) -> None:
@@ -240,7 +239,7 @@ class BrokerRun(NetworkRun):
             producer.give(skew.taken(index, names), skew)
 
     def _boot(self, node: BrokerNode, number: int, life: Life | None) -> None:
-        """Switch a broker's machine on and start the broker. life: how the machine will end, None after all faults."""
+        """life: how the machine will end, None after all faults."""
         if not node.is_put_away:  # its machine died of a disk error between lives of other brokers
             self._finish(node, OFF)
         prefix = "" if node.identity.is_first else f"{node.name}/"
@@ -345,7 +344,7 @@ class BrokerRun(NetworkRun):
         return max(slave.log.min_offset, 0) <= max(master.log.min_offset, 0)
 
     def _take_over(self, number: int) -> None:
-        """Remove the first master, and restart its first slave, which has the whole log, as master."""
+        """Remove the first master, and restart its first slave as master."""
         lost, heir, *others = self._nodes
         lost.account.ledger.commits.note_stop()
         lost.account.ledger.delay_progress.is_known = False  # the slave has a delayOffset.json of its own
@@ -379,7 +378,6 @@ class BrokerRun(NetworkRun):
             consumer.insists = True
 
     def _needs_restart(self, node: BrokerNode) -> bool:
-        """Return whether a running machine must restart, because its disk has failed or is limited."""
         return allowances.has_met_any(node.life.disk) or self._plan.capacity_bytes > 0
 
     def _await(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
@@ -395,8 +393,7 @@ class BrokerRun(NetworkRun):
     def _come_to_rest(self) -> None:
         """Wait until brokers have no work left, and slaves have all of their master's data.
 
-        The wait for the first slave is the last, because consumers still commit during the others, and this slave may
-        take over after it.
+        The first slave is last: consumers still commit during the other waits, and it may take over afterwards.
         """
         sleep = self._director.tasks.sleep
         master, *others = self._nodes

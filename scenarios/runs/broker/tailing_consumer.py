@@ -1,6 +1,6 @@
 """Tailing consumer: follows one queue from its end, in a group of its own, without commits.
 
-Its pulls and those of other consumers wait for the same message. Each must be answered when the message arrives.
+Its pulls wait for the same message as other consumers. Each must be answered when the message arrives.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,11 +19,11 @@ from .consumer import PATIENCE_MS, PULLED, RETRY_MS, BrokerQueue
 from .routes import BrokerAddress, Routes
 
 _SUSPEND_MS = 5_000
-"""How long a pull without messages is held. Long, because most pulls of a run find no message."""
+"""How long a pull is held. Long, because most pulls of a run find no message."""
 
 
 class TailingConsumer:
-    """Pulls one queue. On a new machine, or if the broker does not have the offset, it restarts at the queue's end."""
+    """Pulls one queue. On a new machine, or if the broker lacks the offset, it restarts at the queue's end."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class TailingConsumer:
         group: str,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """routes: creates the routes of a machine; account: the account of the queue's broker."""
+        """account: of the queue's broker."""
         self._most = plan.broker.pull_messages_max
         self._topics = [topic_of_users(number) for number in range(plan.topics)]
         self._make_routes = routes
@@ -65,14 +65,13 @@ class TailingConsumer:
             position = following
 
     def _find_end(self, asked: BrokerAddress) -> int | None:
-        """Return the end of the queue, None without an answer."""
         response, _ = self._ask(asked, max_offset_command(*self._queue.queue), PATIENCE_MS)
         if response is None or response.code != ResponseCode.SUCCESS:
             return None
         return int(response.ext_fields["offset"])
 
     def _pull(self, asked: BrokerAddress, position: int) -> int | None:
-        """Pull from an offset; return the next one, None without an answer or if the broker lacks the offset."""
+        """Return the next offset, None without an answer or if the broker lacks the offset."""
         account, queue, asked_in = self._account, self._queue.queue, self._account.ledger.life
         command = pull_command(
             *queue, position, account.subscription, most=self._most, suspend_ms=_SUSPEND_MS, group=self._group

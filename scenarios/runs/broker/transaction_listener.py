@@ -1,7 +1,7 @@
 """Transaction listener: commits or rolls back the half messages of one producer.
 
-It decides at once, or when the broker sends a check request. The decision is drawn before the message is sent and
-never changes. The request that carries the decision may be lost.
+It decides at once, or when the broker sends a check request. The decision is drawn before the message is sent and never
+changes. The request that carries it may be lost.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ _ANSWER_MS = 3_000
 
 
 class TransactionListener:
-    """Decides the transactions of the producer group. Every member of the group gives the same answer."""
+    """Every member of the producer group gives the same answer."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class TransactionListener:
         account: BrokerAccount,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """Make a listener for a lone broker, which sends check requests over the producer's connection."""
+        """broker: a lone broker, which sends check requests over the producer's connection."""
         self._world = world
         self._client_id = client_id
         self._account = account
@@ -44,7 +44,6 @@ class TransactionListener:
         self._client = routes.client(broker)
 
     def start(self) -> None:
-        """Start the tasks that send heartbeats and decisions."""
         self._world.tasks.spawn(f"heartbeat {self._client_id}", self._beat)
         self._world.tasks.spawn(f"decide {self._client_id}", self._answer)
 
@@ -55,7 +54,6 @@ class TransactionListener:
             self._more.notify()
 
     def decide(self, name: str, queue_offset: int, log_offset: int, *, asked: bool) -> None:
-        """Send the decision about a half message. The request may be lost."""
         transactions = self._account.ledger.transactions
         transaction = transactions.by_name.get(name)
         assert transaction is not None, f"asked about {name}, which nobody sent"
@@ -86,8 +84,7 @@ class TransactionListener:
     def _check(self, name: str, body: bytes) -> None:
         """Judge a check request. Its number may repeat, because the network can lose a request or its answer.
 
-        A request after a decision is no violation: the request was sent before the decision arrived, or the decision
-        was lost.
+        A request after a decision is no violation: the decision may have been late or lost.
         """
         found = tx.check_question(
             self._account.ledger.transactions.by_name.get(name),

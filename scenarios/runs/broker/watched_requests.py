@@ -1,8 +1,8 @@
 """Watched requests: judges each answer of a broker's processors before it is sent.
 
-Clients receive answers later, or never. Under SYNC_FLUSH, SUCCESS for a send means that the record is durable; a
-timeout means that the time has passed or a sync has failed. While a pull is held, the queue has no message for it. A
-server turns every exception of a processor into an answer, so an unexpected exception is reported here.
+Under SYNC_FLUSH, SUCCESS for a send means that the record is durable; a timeout means that the time has passed or a
+sync has failed. While a pull is held, the queue has no message for it. A server turns every exception of a processor
+into an answer, so unexpected exceptions are reported here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -48,10 +48,10 @@ class WatchedRequests:
         self._expired_to = expired_to
         self._plan = plan
         self._waiting: dict[LateResponse, int] = {}
-        """The virtual time of each request."""
+        """When each request arrived, in virtual time."""
 
     def watched(self, routes: Routes, held: Callable[[Channel], Iterable[HeldPull]]) -> Routes:
-        """Return processors whose answers are judged. held: returns the held pulls of a connection."""
+        """held: returns the held pulls of a connection."""
         judges: dict[Pool, Callable[..., Response]] = {
             Pool.SEND_MESSAGE: self._process_send,
             Pool.PULL_MESSAGE: partial(self._process_pull, held),
@@ -103,7 +103,7 @@ class WatchedRequests:
 
     @contextmanager
     def _unexpected_reported(self, request: RemotingCommand) -> Iterator[None]:
-        """Report an unexpected exception in a `with` block. Refusals and errors of disk and store are expected."""
+        """Report an unexpected exception. Refusals and errors of disk and store are expected."""
         try:
             yield
         except _FORESEEN:
@@ -116,7 +116,7 @@ class WatchedRequests:
             raise
 
     def check_waiting(self, now_ns: int) -> Iterator[Violation]:
-        """LIVE: yield each send that waits too long for any disk or slave. now_ns: a time when the broker was alive."""
+        """now_ns: a time when the broker was alive."""
         return live.check_waiting(self._plan, self._waiting.values(), now_ns)
 
     def _judge(self, request: RemotingCommand, answer: RemotingCommand, asked_ns: int) -> None:

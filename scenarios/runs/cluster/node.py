@@ -28,11 +28,10 @@ class ClusterNode(Node):
         self.config = config
         self.ha: HAService | None = None
         self.has_logged_divergence = False
-        """Whether the slave has logged in its newest life that its store log diverges from its master's."""
+        """Whether the slave's newest life has logged that its log diverges from its master's."""
 
     @property
     def is_master(self) -> bool:
-        """Return whether it is the master, which receives users' requests."""
         return self.host == MASTER
 
     def power_on(self, life: PoweredOn) -> None:
@@ -52,24 +51,20 @@ class ClusterNode(Node):
 
     @property
     def running(self) -> tuple[MessageStore, Disk, Machine]:
-        """Return store, disk and machine of a node that has been loaded."""
         return self.loaded, self.life.disk, self.life.machine
 
     @property
     def service(self) -> HAService:
-        """Return the replication service of a running node."""
         assert self.ha is not None, "it has been started"
         return self.ha
 
     @property
     def client(self) -> HAClient:
-        """Return the replication client of a running slave."""
         assert self.service.client is not None, "it is a slave"
         return self.service.client
 
 
 def nodes_of(plan: Plan, simulation: Simulation) -> list[ClusterNode]:
-    """Return the master, then its slaves."""
     cluster = plan.cluster
     role = BrokerRole.SYNC_MASTER if cluster.sync_master else BrokerRole.ASYNC_MASTER
     shared = replace(

@@ -3,8 +3,8 @@
     draw a plan → lives: all machines that are off start, traffic at the master, one machine ends → heal: slaves catch
     up, or report a reason → the master's disk is lost: each slave is opened as a master
 
-Users send requests to the master, which is judged like a single store. A slave that dies during traffic restarts during
-traffic. An additional machine, the referee, controls the run.
+The master is judged like a single store. A slave that dies during traffic restarts during traffic. An additional
+machine, the referee, controls the run.
 """
 
 from collections import Counter
@@ -38,12 +38,11 @@ from .witness import ReplicationWitness
 
 _GATHER_MS_MAX = 8_000
 _DISPATCH_MS_MAX = 20_000
-"""The wait for dispatch. After it the transaction check starts with incomplete queues."""
+"""After this wait, the transaction check starts with incomplete queues."""
 _LOOK_MS = 200
-"""How often the referee checks whether a slave has died."""
 _FLIPPED_BIT = "flipped bit"
 _BITS = (40, 62, 63)
-"""Bits of queueOffset that make it greater than in any possible log; 63 is the sign bit."""
+"""Bits that make queueOffset greater than in any possible log; 63 is the sign bit."""
 _RECORDS_MAX = 8
 
 
@@ -94,12 +93,10 @@ class ClusterRun(NetworkRun):
                 self._note_end(node, OFF)  # a disk error killed it during the load
 
     def _arm_crash(self, node: ClusterNode, life: Life) -> None:
-        """Plan the death of a running machine as the life requires."""
         node.set_death_mode(life)
         self._arm(node.life.disk)
 
     def _gather(self) -> None:
-        """Give slaves time to connect to the master."""
         due_ns = self._kernel.now_ns + _GATHER_MS_MAX * 1_000_000
         while self._kernel.now_ns < due_ns and any(
             slave.is_alive and slave.client.diverged is None and not slave.client.is_following for slave in self._slaves
@@ -155,7 +152,7 @@ class ClusterRun(NetworkRun):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _finish(self, node: ClusterNode, life: Life) -> None:
-        """End a machine that is still running, and keep its disk."""
+        """End a machine, and keep its disk."""
         if node.is_alive and life.is_stop and self._stops(node):
             power_cut = self._power_cut_after_stop(life, f" of {node.name}")
             node.lasting.leave_after_stop(node.life.disk, power_cut=power_cut)
@@ -169,7 +166,7 @@ class ClusterRun(NetworkRun):
         self._note_end(node, life)
 
     def _stops(self, node: ClusterNode) -> bool:
-        """Stop a store, its offset manager and its replication. Return False after an unclean stop, which kills it."""
+        """Stop a node. Return False after an unclean stop, which kills it."""
         store, disk, machine = node.running
 
         def stop() -> None:
@@ -204,7 +201,7 @@ class ClusterRun(NetworkRun):
     # -- machines ----------------------------------------------------------------------------------
 
     def _boot(self, node: ClusterNode, number: int, life: Life | None, again: str = "") -> None:
-        """Switch a machine on and start its store. life: how the machine will end, None if the plan does not say."""
+        """life: how the machine will end, None if the plan does not say."""
         is_in_traffic = number < len(self._plan.lives)
         disk = node.lasting.find(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
         machine = self._switch_on(node, f"{node.name}{again}-life-{number}", disk)
@@ -216,7 +213,6 @@ class ClusterRun(NetworkRun):
         self._run_on(machine, "boot", partial(self._start, node, *node.life))
 
     def _start(self, node: ClusterNode, machine: Machine, disk: Disk, endpoint: Network) -> None:
-        """Load a store, judge the recovery of the last life, and start it and its replication."""
         store = self._load(node, machine, disk, self._witness.network_of(node, endpoint))
         if node.is_master:
             self._progress.start(store)
@@ -278,7 +274,7 @@ class ClusterRun(NetworkRun):
             self._finish(node, HEAL)
 
     def _switch_off_the_failed(self) -> None:
-        """Switch off every machine that had a failed disk operation, because some errors last until a restart."""
+        """Switch off machines that had a failed disk operation, because some errors last until a restart."""
         for node in self._nodes:
             if node.is_alive and allowances.has_met_any(node.life.disk):
                 self._finish(node, OFF)
@@ -301,7 +297,7 @@ class ClusterRun(NetworkRun):
         """Yield the cursors of a slave's log and of its report to the present master."""
         store, end = slave.running[0], self._master.running[0].log.max_offset
         within_ms = quiescence.following_ms_max(store, self._plan, end)
-        # the reported offsets first: reading them is a scheduling point
+        # reading the reported offsets is a scheduling point, so it comes first
         own, connections = f"{slave.host}:", self._master.service.connections
         reports = [each.reported for each in connections if each.remote_address.startswith(own)]
         yield from quiescence.following(
@@ -335,10 +331,10 @@ class ClusterRun(NetworkRun):
 
 
 class _FlippedBit:
-    """A flipped bit of queueOffset in one of the records that a slave receives. All dispatchers get the same record.
+    """A flipped bit of queueOffset in one record that a slave receives. All dispatchers get the same record.
 
-    No checksum covers queueOffset. The bit may flip on the master, or on the network without a TCP checksum error. Here
-    only dispatch gets the wrong value. The log stays equal to the master's, so that the next load reads the right one.
+    No checksum covers queueOffset. The bit may flip on the master, or on the network without a TCP checksum error. The
+    slave's log stays equal to the master's, so the next load reads the right value.
     """
 
     def __init__(self, record_number: int, bit: int, injected: Counter[str]) -> None:
@@ -348,7 +344,7 @@ class _FlippedBit:
         self._struck_at = -1
 
     def dispatch(self, dispatcher: Dispatcher, counts: bool, record: ScannedRecord) -> None:
-        """Pass a record to a dispatcher. counts: whether it is the first dispatcher, which counts records."""
+        """counts: whether it is the first dispatcher, which counts records."""
         if counts and self._left >= 0:
             self._left -= 1
             if self._left < 0:
@@ -360,7 +356,7 @@ class _FlippedBit:
 
 
 def _flip_a_bit(dispatch: DispatchService, chance: float, stream: Stream, injected: Counter[str]) -> None:
-    """Let one of the next records be dispatched with a wrong queueOffset, with some chance; injected counts that."""
+    """With some chance, dispatch one of the next records with a wrong queueOffset."""
     if not stream.chance(chance, _FLIPPED_BIT):
         return
     flipped = _FlippedBit(stream.below(_RECORDS_MAX, "records"), stream.pick(_BITS, "bit"), injected)

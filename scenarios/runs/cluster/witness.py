@@ -22,7 +22,7 @@ _Sending = Callable[[bytes], None]
 
 
 class ReplicationWitness:
-    """Remembers reported offsets, and reports false ones to the judge."""
+    """Records reported offsets, and reports false ones to the judge."""
 
     def __init__(self, judge: Judge, ledger: Ledger) -> None:
         self.replicas = Replicas()
@@ -33,7 +33,6 @@ class ReplicationWitness:
         self._ledger = ledger
 
     def network_of(self, node: ClusterNode, endpoint: Network) -> Network:
-        """Return the network of a node with its connections watched."""
         answering, asking = partial(self._before_answering, node), partial(self._reports_of, node)
         return _WatchedNetwork(endpoint, answering, asking)
 
@@ -77,7 +76,6 @@ class ReplicationWitness:
         self.history.begin(store.log)
 
     def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:
-        """Judge the recovery of a slave."""
         self._judge.recovery_alone(store, disk)
         self._judge.report(rep.check_prefix(node.name, store, self.history))
         self._judge.report(rep.check_kept(node.name, store, self.replicas.held.get(node.host)))
@@ -90,7 +88,6 @@ class ReplicationWitness:
         self.replicas.crashed(node.host, keeps_all=cache_survives or sync_flush, flushed_where=flushed_where)
 
     def check_settled(self, slave: ClusterNode, master: ClusterNode) -> Iterator[Violation]:
-        """Return differences between a slave and its master after both have come to rest."""
         store, _, _ = slave.running
         diverged = None if slave.client.diverged is None else str(slave.client.diverged)
         is_logged = slave.has_logged_divergence
@@ -98,13 +95,11 @@ class ReplicationWitness:
 
 
 class _WatchedConnection:
-    """A connection that passes each send to an observer first."""
-
     def __init__(self, connection: Connection, sending: _Sending) -> None:
         self._connection = connection
         self._sending = sending
         self._left_bytes = 0
-        """The number of bytes of the last send that the network has not accepted yet."""
+        """Bytes of the last send that the network has not accepted yet."""
 
     @property
     def local_address(self) -> str:
@@ -129,8 +124,6 @@ class _WatchedConnection:
 
 
 class _WatchedListener:
-    """A listener with watched connections."""
-
     def __init__(self, listener: Listener, sending: _Sending) -> None:
         self._listener = listener
         self._sending = sending
@@ -147,7 +140,7 @@ class _WatchedListener:
 
 
 class _WatchedNetwork:
-    """A network with watched connections. Pollers are not watched."""
+    """Observes sends. Pollers are not watched."""
 
     def __init__(self, network: Network, answering: _Sending, asking: Callable[[], _Sending]) -> None:
         """answering: observes sends on accepted connections; asking: makes an observer for each outgoing connection."""
