@@ -61,7 +61,6 @@ class FuzzReport:
 
 
 def applied_fuzzed(name: str | None) -> AbstractContextManager[object]:
-    """Return a context manager that applies the named mutant. None applies no mutant."""
     mutant = None if name is None else find_fuzzed(name)
     return nullcontext() if mutant is None else mutant.applied()
 
@@ -71,9 +70,9 @@ def fuzz_format(
     on_progress: Callable[[FuzzTally], None] = lambda tally: None,
     is_stop_wanted: Callable[[], bool] = is_stop_wanted,
 ) -> FuzzReport:
-    """Fuzz one format. If `settings.out` is set, save the corpus.
+    """Fuzz one format, and save the corpus if `settings.out` is set.
 
-    is_stop_wanted is called between rounds. If it ends the campaign, findings are not minimised.
+    is_stop_wanted: called between rounds. If it ends the campaign, findings are not minimised.
     """
     fuzzer = Fuzzer(TARGETS[settings.name](), settings.seed)
     tally, directory = fuzzer.tally, settings.corpus_directory
@@ -126,7 +125,7 @@ def kept_findings(out: Path) -> list[FuzzFailure]:
 
 
 def write_findings(findings: Iterable[FuzzFailure], out: Path) -> dict[str, Path]:
-    """Write findings below out/failures. Returns the file of each finding by name."""
+    """Write findings below out/failures; return the files by name."""
     directory, paths = out / "failures", {}
     for finding in findings:
         path = paths[finding.name] = directory / f"{finding.name}.json"

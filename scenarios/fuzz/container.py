@@ -1,10 +1,15 @@
 """Containers: a store directory packed into one input. Big-endian.
 
-offset bytes field 0 4 magic "TLD1" 4 1 settings 1: recovery trusts the checkpoint; 2: queues have extensions 5 entries,
-one after the other, by path:
+offset  bytes  field
+0       4      magic     "TLD1"
+4       1      settings  1: recovery trusts the checkpoint; 2: queues have extensions
+5              entries, one after the other, by path:
 
-0 1 kind "f" a file, "d" a directory 1 2 P bytes of the path 3 P path below the root, UTF-8 3+P 4 size of a file; none
-for a directory 7+P content
+0       1      kind      "f" a file, "d" a directory
+1       2      P         bytes of the path
+3       P      path      below the root, UTF-8
+3+P     4      size      of a file; none for a directory
+7+P            content
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +29,7 @@ _HEAD_BYTES = len(MAGIC) + 1
 
 @dataclass(frozen=True, slots=True)
 class DirectoryContent:
-    """The contents of a store directory, by path below the root. A directory has the content None."""
+    """A store directory by path below the root. A directory has the content None."""
 
     settings: int
     entries: Mapping[str, bytes | None]
@@ -59,7 +64,7 @@ def pack(directory: DirectoryContent) -> bytes:
 
 
 def unpack(raw: bytes) -> DirectoryContent | None:
-    """Unpack a directory. Returns None if no file system could contain it."""
+    """Return None if no file system could contain the directory."""
     if len(raw) < _HEAD_BYTES or not raw.startswith(MAGIC):
         return None
     entries: dict[str, bytes | None] = {}

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing by atheris: `tornlog fuzz --engine atheris`.
 
-atheris instruments modules at import and ends its process when it is done. Therefore it runs in a separate process
+atheris instruments modules at import and ends its process when it is done, so it runs in a process of its own
 (`covered_process`). This module minimises and reports its findings.
 """
 

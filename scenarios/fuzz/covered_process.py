@@ -2,7 +2,7 @@
 
 The command is `python -m tornlog.scenarios.fuzz.covered_process TASK`. TASK is JSON: the fields of
 `campaign.FuzzSettings`, and the paths `corpus`, `seeds` and `results`. At the end the process writes a
-`coverage.CoveredRun` to the path `results`.
+`coverage.CoveredRun` to `results`.
 """
 
 import json
@@ -29,7 +29,7 @@ with atheris.instrument_imports(include=["tornlog.store"]):
 _SEEDS = 64
 _FRESH_CHANCE = 0.02
 _ADDRESS_SPACE_BYTES = 1 << 30
-"""The address space that the process may use, which includes libFuzzer's own memory."""
+"""Includes libFuzzer's own memory."""
 _DONE = 0
 
 

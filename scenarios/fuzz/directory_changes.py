@@ -32,7 +32,7 @@ Entries = dict[str, bytes | None]
 
 
 def changed(directory: DirectoryContent, draw: Draw, others: Sequence[bytes]) -> DirectoryContent:
-    """Return a mutated copy of a directory. Mutations may copy files from other packed directories."""
+    """Return a mutated copy. Mutations may copy files from other packed directories."""
     entries, settings = dict(directory.entries), directory.settings
     changes = 1
     while changes < CHANGES_MAX and draw.chance(0.4):
@@ -67,7 +67,7 @@ def _change_content(entries: Entries, draw: Draw) -> None:
 
 
 def base_of(path: str) -> int:
-    """Return the offset in a segment's name. Returns 0 for other files."""
+    """Return the offset in a segment's name, 0 for other files."""
     name = path.rpartition("/")[2]
     is_base = len(name) == 20 and name.isascii() and name.isdecimal() and int(name) < 1 << 63
     return int(name) if is_base else 0

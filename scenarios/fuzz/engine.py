@@ -1,7 +1,7 @@
 """Fuzzing loop: mutates inputs, judges them, and keeps those with a new outcome.
 
-The same seed with the same corpus makes the same inputs, because all draws come from the seed. The clock decides only
-when the loop ends.
+All draws come from the seed, so the same seed and corpus make the same inputs. The clock decides only when the loop
+ends.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ class Corpus:
         return len(self._seen)
 
     def note(self, outcome: InputOutcome, raw: bytes) -> bool:
-        """Return whether an outcome is new. If it is new and the corpus is not full, add the input."""
+        """Add the input if its outcome is new and the corpus is not full. Return whether the outcome is new."""
         if outcome in self._seen:
             return False
         self._seen.add(outcome)
@@ -58,7 +58,7 @@ class FirstFailure:
     breach: FuzzViolation
     raw: bytes
     number: int
-    """The number of the input, from 1."""
+    """From 1."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class FuzzTally:
         return own | {"outcomes": self.corpus.outcomes, "corpus": len(self.corpus.inputs)}
 
     def note(self, breach: FuzzViolation, raw: bytes, number: int) -> None:
-        """Count a violation. The first violation of each kind is saved with its input."""
+        """Count a violation. The first of each kind is saved with its input."""
         self.broken += 1
         self.found.setdefault(breach.signature, FirstFailure(breach, raw, number))
 
@@ -96,7 +96,7 @@ class Fuzzer:
         self._current = b""
         self._hangs = 0
         self._measured = 0
-        """Number of the last input that was selected for a memory measurement."""
+        """The number of the last input whose memory was measured."""
         self._to_measure: list[tuple[int, bytes]] = []
 
     def take(self, inputs: Iterable[bytes]) -> None:
@@ -169,7 +169,7 @@ class Fuzzer:
 
 
 def read_inputs(directory: Path) -> Iterator[bytes]:
-    """Yield the input files in a directory, sorted by name. Yields none if the directory is missing."""
+    """Yield the input files in a directory, sorted by name; none if the directory is missing."""
     for path in sorted(directory.glob("*.bin")):
         yield path.read_bytes()
 
@@ -190,7 +190,7 @@ def minimised(
     tries_max: int = TRIES_MAX,
     stop: Callable[[], bool] = lambda: False,
 ) -> bytes:
-    """Return the smallest input that was found with the same violation signature. Returns `raw` if there is none."""
+    """Return the smallest input that was found with the same violation signature, else `raw`."""
 
     def still_breaks(candidate: bytes) -> bytes | None:
         judged = judge_within_limits(target, candidate)
@@ -225,7 +225,6 @@ def _part_remover(target: Target) -> Callable[[bytes, Sequence[ShapePart]], byte
 
 
 def _pieces(candidate: bytes) -> list[ShapePart]:
-    """Divide a candidate into single bytes, or into pieces of equal length if it is long."""
     length = len(candidate)
     step = 1 if length <= _BYTEWISE_MAX else -(-length // _PIECES)
     return [ShapePart(at, min(at + step, length)) for at in range(0, length, step)]

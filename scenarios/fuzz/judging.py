@@ -54,7 +54,7 @@ class FuzzFailure:
 
     @property
     def name(self) -> str:
-        """Return the name of the failure file, which contains the format and the signature."""
+        """Return the name of the failure file: format and signature."""
         return f"fuzz-{self.target}-{self.breach.signature}"
 
     def to_json(self) -> str:
@@ -67,7 +67,7 @@ class FuzzFailure:
 
 
 def judge(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
-    """Judge an input without limits of its own. Raises NoEndInSight if it exceeds the caller's CPU limit."""
+    """Judge an input without limits. Raises NoEndInSight if it exceeds the caller's CPU limit."""
     try:
         return target.check(raw)
     except Exception as error:
@@ -86,7 +86,7 @@ def judge_within_limits(target: Target, raw: bytes) -> InputOutcome | FuzzViolat
 
 
 def memory_violation(target: Target, raw: bytes) -> FuzzViolation | None:
-    """Return a violation if an input needs too much memory, else None."""
+    """Return a violation if an input needs too much memory."""
     with cpu_limit(4 * target.cpu_seconds_max):  # tracing of allocations is slow
         peak = peak_bytes(lambda: judge(target, raw))
     if peak <= target.memory_bytes_max:
@@ -114,7 +114,7 @@ def breach_of(error: Exception) -> FuzzViolation:
 
 
 def _place_of(error: Exception) -> str:
-    """Return tornlog's innermost module and function in the traceback of an error."""
+    """Return tornlog's innermost module and function in a traceback."""
     place = "unknown"
     for frame, _ in walk_tb(error.__traceback__):
         module = frame.f_globals.get("__name__", "")

@@ -38,7 +38,7 @@ def body_of(size_bytes: int) -> bytes:
 
 
 def properties(draw: Draw) -> bytes:
-    """Draw a properties string, with or without a separator at its end."""
+    """The string may have a separator at its end."""
     entries = []
     if draw.chance(0.6):
         entries.append(f"TAGS\x01{draw.pick(TAGS)}")

@@ -16,13 +16,12 @@ _POOL_BITS = 53
 
 
 class Draw:
-    """The draws of one seed. A seed gives the same draws on every Python version."""
+    """The draws of one seed, the same on every Python version."""
 
     __slots__ = ("unit",)
 
     def __init__(self, seed: str) -> None:
         self.unit = Choices(seed).stream("fuzz").raw_random
-        """Draws a number in [0, 1)."""
 
     def below(self, options: int) -> int:
         assert options > 0, options
@@ -60,7 +59,7 @@ _NUDGE_MAX = 32
 
 
 def mutated(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], size_bytes_max: int) -> bytearray:
-    """Return a mutated copy of an input with the given shape. Mutations may copy parts of other inputs."""
+    """Return a mutated copy of an input. Mutations may copy parts of other inputs."""
     data = bytearray(raw)
     unit, fields = draw.unit, shape.fields
     changes = 1
@@ -94,7 +93,7 @@ def _change_field(data: bytearray, field: Field, fields: Sequence[Field], draw: 
 
 
 def _number_for(value: int, kind: str, data: bytearray, fields: Sequence[Field], draw: Draw) -> int:
-    """Draw the new value of a number: a neighbour, a limit, another field's value, or a random value."""
+    """Draw a new value: a neighbour, a limit, another field's value, or a random value."""
     roll = draw.unit()
     if kind == CONSTANT and roll < 0.5:
         return draw.pick(CONSTANTS)

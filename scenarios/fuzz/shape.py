@@ -122,7 +122,7 @@ _INDEX_HEADER = (
 
 
 def log_shape(raw: bytes) -> Shape:
-    """Return the shape of a log segment: its records, and the blank record after them."""
+    """The records of a log segment, and the blank record after them."""
     parts = tuple(record_parts(raw))
     end = parts[-1].end if parts else 0
     blank = (Field(end, 4, LENGTH), Field(end + 4, 4, CONSTANT))
@@ -131,7 +131,6 @@ def log_shape(raw: bytes) -> Shape:
 
 
 def queue_shape(raw: bytes) -> Shape:
-    """Return the shape of a consume queue: its entries."""
     starts = range(0, len(raw) - QUEUE_ENTRY_BYTES + 1, QUEUE_ENTRY_BYTES)
     fields: list[Field] = []
     for at in starts:
@@ -140,7 +139,7 @@ def queue_shape(raw: bytes) -> Shape:
 
 
 def ext_shape(raw: bytes) -> Shape:
-    """Return the shape of a queue extension: its units and the end mark."""
+    """The units of a queue extension, and the end mark."""
     fields: list[Field] = []
     parts, at = [], 0
     while at + _UNIT_BYTES_MIN <= len(raw):
@@ -155,7 +154,7 @@ def ext_shape(raw: bytes) -> Shape:
 
 
 def index_shape(raw: bytes, slots: int) -> Shape:
-    """Return the shape of an index file: header, slots, and as many entries as the header counts, at least two."""
+    """Header, slots, and as many entries as the header counts, at least two."""
     entries_at = INDEX_HEADER_BYTES + INDEX_SLOT_BYTES * slots
     room = (len(raw) - entries_at) // INDEX_ENTRY_BYTES
     count = int.from_bytes(raw[_INDEX_COUNT_AT : _INDEX_COUNT_AT + 4], "big")
@@ -173,13 +172,13 @@ def index_shape(raw: bytes, slots: int) -> Shape:
 
 
 def checkpoint_shape(raw: bytes) -> Shape:
-    """Return the shape of a checkpoint: its three times."""
+    """The three times of a checkpoint."""
     parts = tuple(ShapePart(end - 8, end) for end in range(8, min(len(raw), _CHECKPOINT_BYTES) + 1, 8))
     return Shape(tuple(Field(start, 8, NUMBER) for start, _ in parts), parts)
 
 
 def text_shape(raw: bytes) -> Shape:
-    """Return the shape of a text: lines as parts, and sequences of letters and digits, or of others, as fields."""
+    """Lines are parts. Sequences of letters and digits, or of others, are fields."""
     fields, at = [], 0
     for here in range(1, len(raw) + 1):
         if here == len(raw) or raw[here : here + 1].isalnum() != raw[here - 1 : here].isalnum():
@@ -193,7 +192,7 @@ def text_shape(raw: bytes) -> Shape:
 
 
 def shape_of_file(path: str, raw: bytes) -> Shape:
-    """Return the shape of a file in a store directory. The first part of its path determines the format."""
+    """The first part of a file's path determines the format."""
     shape = _SHAPES.get(path.partition("/")[0])
     return PLAIN if shape is None else shape(raw)
 

@@ -1,7 +1,4 @@
-"""Small stores: run on a simulated machine to make store directories.
-
-`run_on` runs one task on such a machine and raises its errors.
-"""
+"""Small stores: run on a simulated machine to make store directories."""
 
 from collections.abc import Callable
 from functools import cache
@@ -101,7 +98,7 @@ _NEVER_INTERRUPTED = 1 << 60
 
 
 def run_on(image: Image | None, body: Callable[[World], T]) -> tuple[T, Image]:
-    """Run `body` on a machine with an image on its disk. Returns body's result and the final image.
+    """Run `body` on a machine with an image on its disk; return its result and the final image.
 
     Raises the errors of `body` and of the tasks that it started. Raises TargetViolation if `body` does not end.
     """

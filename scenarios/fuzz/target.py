@@ -40,15 +40,15 @@ class Target(ABC):
 
     name: ClassVar[str]
     file: ClassVar[str] = ""
-    """The path that a file of this format has in a store directory."""
+    """The path of a file of this format in a store directory."""
     children: ClassVar[int] = 32
     """Mutated copies of one input in a round."""
     size_bytes_max: ClassVar[int] = 4096
-    """The maximum size of an input. Longer inputs are truncated."""
+    """Longer inputs are truncated."""
     cpu_seconds_max: ClassVar[float] = 2.0
-    """The time limit for one input: at least a thousand times the time that a valid input needs."""
+    """The time limit for one input: at least a thousand times what a valid input needs."""
     memory_bytes_max: ClassVar[int] = 1 << 20
-    """The limit for the memory that is allocated at one time while an input is judged."""
+    """The limit for memory that is allocated at one time while an input is judged."""
     inputs_between_measurements: ClassVar[int] = 1
     """The minimum number of inputs between two memory measurements."""
     keeps_length: ClassVar[bool] = False

@@ -32,7 +32,7 @@ def run_scenario(
     campaign: SeedBudget,
     facts: Facts,
 ) -> str | None:
-    """Run the scenario's seeds, then the test function. Returns the text of the first failure, or None."""
+    """Run the scenario's seeds, then the test function; return the text of the first failure."""
     tally = Tally(scenario)
     with guard():  # saves the cost of one guard per run
         for seed in facts.seeds_of(campaign):

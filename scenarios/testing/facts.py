@@ -45,7 +45,7 @@ class Facts:
     scenario: str | None
     seeds: int = 0
     last_seed: int = -1
-    """The last seed that was started; -1 if there was none."""
+    """The last seed that was started, else -1."""
     time_up: bool = False
     crash_points: int = 0
     injected: Counter[str] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class Facts:
         return path
 
     def to_json(self) -> dict[str, Any]:
-        """Return the facts as JSON values, without enums, because execnet (pytest-xdist) cannot transfer them."""
+        """Return JSON values without enums, because execnet (pytest-xdist) cannot transfer enums."""
         return {
             "id": self.id,
             "scenario": self.scenario,
@@ -109,14 +109,14 @@ def facts_of(item: pytest.Function, wanted: MarkArguments) -> Facts:
     config = item.config
     file = relpath(item.path, config.invocation_params.dir)
     names = (node.name for node in item.listchain() if isinstance(node, pytest.Class | pytest.Function))
-    # In a worker of pytest-xdist, sys.argv is not the user's command, but the session passes that command on.
+    # In a worker of pytest-xdist, sys.argv is not the user's command. The session passes that command on.
     started = getattr(config, "workerinput", {}).get("mainargv") or sys.argv
     command = "python -m pytest" if Path(started[0]).name == "__main__.py" else "pytest"
     return Facts("::".join((file, *names)), item.nodeid, command, wanted.scenario)
 
 
 def test_of(file: Path) -> str | None:
-    """Return the test that a failure file names, relative to pytest's root directory. None if there is no such name."""
+    """Return the test that a failure file names, if any, relative to pytest's root directory."""
     test = envelope_of(file.read_text()).get("test")
     return test if isinstance(test, str) else None
 

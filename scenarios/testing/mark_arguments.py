@@ -17,7 +17,7 @@ from ..claims.ranges import Ranges
 
 SEEDS = 100
 CRASH = "crash"
-"""The name of a crash, which counts as a fault like the kinds in `faults.kinds`."""
+"""A crash counts as a fault like the kinds in `faults.kinds`."""
 NEVER_INJECTED = ("ignore", "warn", "fail")
 
 
@@ -79,14 +79,14 @@ class SeedBudget:
     """Whether there are as many seeds as in the mark. With fewer seeds, missing faults are not reported."""
     seconds: float | None
     out: Path | None
-    """The output directory as the user typed it, because the command that repeats a failure contains it."""
+    """As the user typed it, because the command that repeats a failure contains it."""
     replay: Path | None
     draw: Callable[..., Path | None]
     """The hook `pytest_tornlog_failure`."""
 
 
 def seed_budget_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
-    """Return the seeds of the command line, or those of the mark if there are none. Raises WrongMark."""
+    """Return the seeds of the command line, or those of the mark. Raises WrongMark."""
     try:
         own = seeds_in(str(wanted.seeds), None)
     except typer.BadParameter as error:

@@ -1,6 +1,6 @@
 """Marked tests: run a test function once per seed, and describe failures.
 
-This module runs tests of a user's own storage code. `catalogued` runs tests of a tornlog scenario.
+The tests are of a user's own storage code. `catalogued` runs tests of a tornlog scenario.
 """
 
 import inspect
@@ -106,7 +106,7 @@ def _judge_silence(item: pytest.Function, facts: Facts, wanted: MarkArguments) -
 def run_simulated(
     function: Callable[..., Any], arguments: dict[str, Any], wanted: MarkArguments, campaign: SeedBudget, facts: Facts
 ) -> str | None:
-    """Run the seeds of a test, or replay a failure. Returns the text of the first failure, or None."""
+    """Run the seeds of a test, or replay a failure; return the text of the first failure."""
     scenario = scenario_of(function, arguments, facts)
     try:
         if campaign.replay is not None:

@@ -67,12 +67,10 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the options, and stop pytest from rewriting the asserts of tornlog's modules."""
     group = parser.getgroup("tornlog", "crash tests")
     for name, metavar, text in _OPTIONS:
         group.addoption(name, metavar=metavar, default=None, help=text)
-    # pytest rewrites the asserts of all modules that come with a plugin. A rewritten module could change a run's
-    # digest.
+    # pytest rewrites the asserts of all modules that come with a plugin. This could change a run's digest.
     getattr(getattr(pluginmanager, "rewrite_hook", None), "_must_rewrite", set()).discard("tornlog")
 
 

@@ -60,7 +60,7 @@ class CommitLogTarget(Target):
 
 
 def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: Reading) -> str:
-    """Compare what the scan, the decoder and the oracle's reader find in a record. Returns the record's kind."""
+    """Compare what the scan, the decoder and the oracle's reader find in a record; return its kind."""
     record = whole.record
     if scanned != record[: len(scanned)]:
         raise TargetViolation("scanned", record, scanned)

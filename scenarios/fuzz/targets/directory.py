@@ -56,7 +56,6 @@ class DirectoryTarget(Target):
         return raw if directory is None else pack(changed(directory, draw, others))
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Recover, read everything, and recover again."""
         directory = unpack(raw)
         if directory is None:
             return InputOutcome(False, "no directory")
@@ -71,7 +70,7 @@ class DirectoryTarget(Target):
 
 
 class _ContentDigests(NamedTuple):
-    """Digests of all data that a second recovery must not change."""
+    """Data that a second recovery must not change."""
 
     rows: str
     everything: str
@@ -150,7 +149,7 @@ class GivenLog:
     """The log files before recovery, and the findings of recovery.
 
     In the part of the log that a clean exit or the checkpoint covers, recovery reports damage but does not truncate the
-    log. With a trusted checkpoint, it does not scan that part at all. A message from a damaged or unscanned part only
+    log. With a trusted checkpoint, recovery does not scan that part. A message from a damaged or unscanned part only
     has to equal the bytes in the file.
     """
 
@@ -198,7 +197,7 @@ class GivenLog:
 
 
 def check_returned_messages(store: MessageStore, given: GivenLog) -> int:
-    """Pull, look up and query all messages. Returns the number of pulled messages."""
+    """Pull, look up and query all messages; return the number of pulled messages."""
     pulled = 0
     for queue in store.queues.all():
         topic, queue_id = queue.topic, queue.queue_id

@@ -1,7 +1,7 @@
 """Target: the index, as lookups and recovery read it.
 
-A look-up must end for any chain of entries, and must return only offsets of entries with the requested hash. If the
-entries of an undamaged file are put into a new file, its bytes must be the same.
+A look-up must end for any chain of entries, and return only offsets of entries with the requested hash. The entries of
+an undamaged file, put into a new file, must give the same bytes.
 """
 
 from struct import Struct
@@ -19,7 +19,7 @@ from ..target import InputOutcome, Target, TargetViolation, field_of
 FILE = "index/20200913122640123"
 ENTRIES_MAX = 10
 HASHES = (0, 3, 8, 79_072_524, 0x7FFFFFFF)
-"""Hashes of keys. Some of them belong to the same slot."""
+"""Some of these hashes belong to the same slot."""
 _NAME = FILE.rpartition("/")[2]
 _ENTRIES_AT = index_format.entries_at(SLOTS)
 _ENTRY_BYTES, _SLOT_BYTES = index_format.ENTRY_BYTES, index_format.SLOT_BYTES
@@ -83,7 +83,7 @@ class IndexTarget(Target):
 
 
 def _look_up(file: index_file.IndexFile, data: bytearray, key_hash: int, *, has_defects: bool) -> str:
-    """Look up a hash. Returns the number of found entries as text."""
+    """Return the number of found entries as text."""
     asked: list[int] = []
 
     def accept(physical_offset: int) -> bool:

@@ -1,7 +1,6 @@
 """Target: remoting frames, a few in a row, as a connection receives them.
 
-Encoding a decoded binary frame again must give the same bytes. Encoding a decoded JSON frame again must give the same
-command when it is decoded.
+Encoding a decoded binary frame again must give the same bytes, a decoded JSON frame the same command.
 """
 
 from dataclasses import replace

@@ -7,8 +7,7 @@
 The steps are put, pull, look-up, query, passing time, flush, power cut, recovery and stop. The model is the ledger,
 which records the store's answers. Draws within a step, such as the size of a message or the data lost in a power cut,
 are 0 except for the step's surprises. The schedule of tasks has a few deviations. A failed test prints the surprises
-and the deviations. Only one user runs at a time, concurrently with the store's tasks. Use `plans` to test concurrent
-users.
+and the deviations. Only one user runs at a time, concurrently with the store's tasks. Use `plans` for concurrent users.
 """
 
 from collections.abc import Callable
@@ -129,7 +128,6 @@ class StoreMachine(RuleBasedStateMachine):
             session.open(power_fails_after, moment)
 
     def teardown(self) -> None:
-        """End the session. After a failure, print the unusual draws."""
         if self._session is not None:
             self._session.close()
             for decision in self._choices.decisions():
@@ -141,7 +139,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self._session
 
     def _use(self, step: Callable[[StoreSession], object], surprise: Surprise = NONE) -> None:
-        """Run a step, and first open the store if it is not open. So shrinking can drop any earlier step."""
+        """Run a step, and first open the store if necessary. So shrinking can drop any earlier step."""
         session = self._started_session
         self._surprises.expect(surprise)
         with applied_mutant(self.mutant):
