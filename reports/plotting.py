@@ -59,7 +59,7 @@ def _house_style() -> Iterator[None]:
 
 
 def steps(count: int) -> Sequence[str]:
-    """Return `count` colours from light to dark. At most 4 are easy to distinguish."""
+    """Return colours from light to dark. At most 4 are easy to distinguish."""
     if count <= 1:
         return STEPS[2:3]
     return [STEPS[round(number * (len(STEPS) - 1) / (count - 1))] for number in range(count)]
@@ -74,7 +74,7 @@ def durations_on(axis: Axis) -> None:
 
 
 def save_figure(draw: Callable[[], Figure], directory: Path, name: str) -> list[Path]:
-    """Draw a figure as NAME.png and NAME.svg in a directory; return the paths."""
+    """Draw NAME.png and NAME.svg in a directory; return the paths."""
     directory.mkdir(parents=True, exist_ok=True)
     png, svg = directory / f"{name}.png", directory / f"{name}.svg"
     with _house_style():
@@ -85,7 +85,6 @@ def save_figure(draw: Callable[[], Figure], directory: Path, name: str) -> list[
 
 
 def save_table(header: Sequence[str], rows: Iterable[Sequence[Any]], directory: Path, name: str) -> Path:
-    """Write NAME.csv to a directory; return the path."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -117,7 +116,6 @@ def inline_svg(draw: Callable[[], Figure], name: str) -> str:
 
 
 def detection_figure(seeds: Sequence[int], mutants: int) -> Figure:
-    """Draw the number of found mutants over the number of seeds."""
     ordered = sorted(seeds)
     figure = Figure(figsize=(8, 2.6), layout="constrained")
     axes = figure.subplots()

@@ -19,14 +19,14 @@ LATENCY_COLUMNS = tuple(f"p{100 * share:g}" for share in LATENCY_SHARES)
 
 
 def percent(held: int, seeds: int) -> str:
-    """Return the share `held / seeds` in percent: 100 only if they are equal, 0 only if `held` is 0."""
+    """Return the share in percent: 100 only if `held` equals `seeds`, 0 only if `held` is 0."""
     assert 0 <= held <= seeds, f"{held} of {seeds} seeds held"
     hundredths = 10_000 * held // seeds
     return f"{max(hundredths, 1 if held else 0) / 100:.2f}"
 
 
 def bounds(held: int, seeds: int) -> tuple[float, float]:
-    """Return the lower and upper bound of the true share, each at 95 % confidence; 0 and 1 without seeds."""
+    """Return the bounds of the true share, each at 95 % confidence; 0 and 1 without seeds."""
     assert 0 <= held <= seeds, f"{held} of {seeds} seeds held"
     share, weight = held / seeds, _Z * _Z / seeds
     middle = (share + weight / 2) / (1 + weight)
@@ -75,11 +75,11 @@ def percentiles_us(latencies_ns: Iterable[int], shares: Iterable[float] = LATENC
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """Return a number with a noun. several: the plural, if it is not the singular with an s."""
+    """several: the plural, if it is not the singular with an s."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
 def some_of(names: Sequence[str], most: int) -> str:
-    """Return the first `most` names as text, with the number of the others."""
+    """Return the first `most` names, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -42,7 +42,6 @@ _SECONDS = 30.0
 
 
 def campaign(asked: RunOptions) -> NoReturn:
-    """Run the campaign that a command line describes, write and print the result, and exit."""
     if asked.processes is not None or asked.python:
         _require_fit_for_processes(asked)
         check_processes(asked)
@@ -127,7 +126,7 @@ def _with_files(
     failures = failures_in_turn(results.broken)
     with files.attempt(), results_written("--out"):
         paths = write_failures((failure for tally in results.tallies for failure in tally.failures), out)
-        # A user who interrupts a run does not want to wait for timelines. `tornlog replay` can draw them later.
+        # After an interrupt the user does not wait for timelines. `tornlog replay` can draw them later.
         left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
         place = out
     left = left or leave_timelines(failures, paths, None, again)
@@ -141,7 +140,7 @@ def _with_files(
 
 
 def _run_again(asked: RunOptions, failure: Failure) -> str:
-    """Return the command that runs the seed of a failure again, without a failure file."""
+    """Return the command that runs a failing seed again, without a failure file."""
     named = {"disk": asked.disk, "policy": asked.policy, "mutant": asked.mutant, "as": asked.as_}
     points = " --attribute-points" if asked.attribute_points else ""
     return f"tornlog run {failure.scenario} --seed {failure.seed}{options_text(**named)}{points}"
@@ -256,7 +255,7 @@ def _kept(out: Path | None) -> Iterator[tuple[Path, Failure]]:
 
 
 def _kept_again(failure: Failure) -> Failure | str:
-    """Replay a stored failure. Return it as it occurs with the current code, or the reason why it does not occur."""
+    """Return a stored failure as it occurs with the current code, or the reason why it does not occur."""
     try:
         with applied_mutant(failure.mutant), cpu_limit(CPU_SECONDS_MAX):
             replayed = replay(failure.smallest.record)

@@ -16,36 +16,32 @@ from rich.table import Table
 
 
 class PipedConsole(Console):
-    """A console whose closed pipe is an exception that the command line handles."""
+    """A closed pipe raises an exception that the command line handles."""
 
     def on_broken_pipe(self) -> None:
-        """Raise BrokenPipeError. rich would exit with 1, but tornlog uses 1 for a broken promise."""
+        """rich would exit with 1, but tornlog uses 1 for a broken promise."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 OUT = PipedConsole(highlight=False)
-"""The console for results."""
 ERR = Console(stderr=True, highlight=False)
-"""The console for progress and errors, and for findings if JSON is written to standard output."""
+"""For progress and errors; also for findings if JSON is written to standard output."""
 T = TypeVar("T")
 _LINE_EVERY_SECONDS = 5.0
-"""Minimum interval between progress lines if each item takes seconds. The last line is always printed."""
+"""Between progress lines if each item takes seconds. The last line is always printed."""
 _SIGN_EVERY_SECONDS = 60.0
-"""Interval between progress lines of other long work."""
+"""Between progress lines of other long work."""
 
 
 def findings_console(json_file: str | None) -> Console:
-    """Return the console for findings: standard output, or standard error if JSON is written to standard output."""
     return ERR if json_file == "-" else OUT
 
 
 def print_error(error: object) -> None:
-    """Print the error that stopped a command, in red and without markup."""
     ERR.print(str(error), style="red", markup=False, soft_wrap=True)
 
 
 def print_note(text: str) -> None:
-    """Print a fact about a run on standard error."""
     ERR.print(text, markup=False, soft_wrap=True)
 
 
@@ -86,7 +82,7 @@ def followed(
 ) -> Iterator[T]:
     """Yield items, and show the progress on standard error: a bar, or lines in a pipe.
 
-    what: the work in one or two words; total: the number of items, None if unknown; about: returns the name of an item.
+    what: the work in one or two words; about: returns the name of an item.
     """
     done, printed_at = 0, monotonic()
     with _display(what, total, ticks=True) as update:
@@ -102,7 +98,6 @@ def followed(
 
 
 def print_paths(paths: Iterable[Path]) -> None:
-    """Print the paths of written files, one per line."""
     for path in paths:
         OUT.print(str(path), soft_wrap=True, markup=False)
 

@@ -19,12 +19,11 @@ from .options import EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC
 from .run import RunOptions
 
 SEEDS = "20"
-"""Default number of seeds per scenario."""
 _DIFFERENCES_SHOWN_MAX = 10
 
 
 def check_processes(asked: RunOptions) -> NoReturn:
-    """Run seeds in this process, then in others with another seed order and hash seed; report differences, and exit."""
+    """Run seeds in this process, then in others with another seed order and hash seed."""
     scenarios, wanted = scenarios_named(asked.names, None, None), seeds_in(asked.seeds or SEEDS, None)
     assert wanted is not None, asked.seeds
     pythons = [path for one in asked.python or () for path in (installed() if one == "all" else [one])]

@@ -58,7 +58,7 @@ LogBytes = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class _GeometryOptions:
-    """Options for file sizes that the files of a store may not tell."""
+    """File sizes that the files of a store may not tell."""
 
     config: ConfigFile = None
     commit_log_size: LogBytes = None
@@ -94,7 +94,6 @@ class InspectOptions(_GeometryOptions):
 
 
 def inspect(asked: InspectOptions) -> NoReturn:
-    """Inspect a directory, and exit."""
     root, geometry = _store_at(asked.directory, asked.geometry, asked.json_file)
     with _exit_if_unreadable():
         found = inspect_directory(overlay_world(), root, geometry, OverlayFiles)
@@ -109,7 +108,6 @@ class VerifyOptions(InspectOptions):
 
 
 def verify(asked: VerifyOptions) -> NoReturn:
-    """Verify a directory, and exit."""
     root, geometry = _store_at(asked.directory, asked.geometry, asked.json_file)
     split_bytes = 0 if asked.jobs == 1 else _SPLIT_BYTES
     with _exit_if_unreadable(), _progress(_log_bytes(root, geometry)) as advance, spread_over(asked.jobs) as spread:
@@ -139,7 +137,7 @@ def _spread_by(mapped: Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[
 
 
 def _judged_here(judgement: Judgement[Item, Result], item: Item) -> Result:
-    """Return the result for one item. Each process opens the files itself, and closes its mappings afterwards."""
+    """Each process opens the files itself, and closes its mappings afterwards."""
     world = overlay_world()
     return judgement(world.files, world.core, item)
 
@@ -164,7 +162,6 @@ class DumpOptions:
 
 
 def dump(asked: DumpOptions) -> NoReturn:
-    """Dump a log, and exit."""
     if asked.queue is not None and asked.topic is None:
         raise typer.BadParameter("needs --topic", param_hint="--queue")
     geometry = _geometry_options(asked.config, asked.commit_log_size)
@@ -195,7 +192,7 @@ def dump(asked: DumpOptions) -> NoReturn:
 
 
 def _dumped(settings: StoreConfig, selection: Selection, body: BodyText) -> Iterator[dict[str, Any] | CorruptFileError]:
-    """Yield the items of `dump_log`; handle errors of the store here, so that others are errors of the output."""
+    """Yield the items of `dump_log`. Errors of the store are handled here, so that others are errors of the output."""
     with _exit_if_not_readable_as_store(settings.store_path_root_dir):
         yield from dump_log(OverlayFiles, settings, selection, body)
 
@@ -217,7 +214,6 @@ def _exit_if_not_readable_as_store(root: str) -> Iterator[None]:
 
 
 def _drop_output() -> None:
-    """Discard the buffered output of standard output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -240,7 +236,6 @@ class RebuildOptions(_GeometryOptions):
 
 
 def rebuild(asked: RebuildOptions) -> NoReturn:
-    """Rebuild a store, and exit."""
     directory, json_file, master, ship, conf = asked.directory, asked.json_file, asked.master, asked.ship, asked.conf
     root, new = absolute(directory), absolute(asked.to)
     geometry = asked.geometry
@@ -397,7 +392,6 @@ def show_config(asked: ConfigOptions) -> None:
 
 @contextmanager
 def _usage_errors(config: Path | None) -> Iterator[None]:
-    """Convert errors of a configuration file into usage errors."""
     try:
         yield
     except (ValueError, OSError) as error:

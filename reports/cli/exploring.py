@@ -26,7 +26,6 @@ from .reporting import replay_command, write_failures
 
 
 def explore_run(asked: ExploreOptions) -> NoReturn:
-    """Explore the crashes or the schedules of one run, and exit."""
     _check(asked)
     (scenario,) = scenarios_named([asked.name], asked.disk, None, attribute_points=asked.attribute_points)
     require_mutant(asked.mutant)
@@ -60,7 +59,7 @@ def _write(failures: list[Failure], out: Path | None, files: ResultFiles) -> dic
 
 
 def _failures_block(failures: list[Failure], paths: dict[str, Path], again: str) -> Failures:
-    """Return the block of failures. again: the replay hint for a failure without a file."""
+    """again: the replay hint for a failure without a file."""
     commands = {name: replay_command(path) for name, path in paths.items()}
     texts = [failure_text(failure, commands.get(failure.signature, again)) for failure in failures]
     return Failures("Failures", On.ALARM, groups=[FailureGroup(texts)])

@@ -49,7 +49,6 @@ _COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpu
 
 
 def fuzz_formats(asked: FuzzOptions) -> NoReturn:
-    """Fuzz the requested formats, write the result, and exit."""
     require_one_of(ENGINES, asked.engine, "--engine")
     names, mutant, seed = _names(asked.formats), asked.mutant, asked.seed
     if mutant is not None and not is_mutant(mutant, "--mutant", find_fuzzed):
@@ -179,7 +178,7 @@ def _formats_table(results: list[FuzzReport], reach: Reach) -> ResultTable:
 
 
 def _short(count: int) -> str:
-    """Return a number as text with at most seven characters."""
+    """Return a text with at most seven characters."""
     return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:.2f} M"
 
 
@@ -240,7 +239,7 @@ def _replay(file: Path, asked: FuzzOptions) -> NoReturn:
 
 
 def _finding_in(file: Path) -> FuzzFailure | None:
-    """Return the finding that a file contains; None for a raw input. Raises BadParameter for an invalid finding."""
+    """Return the finding in a file; None for a raw input. Raises BadParameter for an invalid finding."""
     if file.suffix != ".json":
         return None
     try:

@@ -26,7 +26,6 @@ _SHRINK_SECONDS = 15.0
 
 
 def mutate(asked: MutantsOptions) -> NoReturn:
-    """Run the mutants that a command line names, write the result, and exit."""
     if asked.narrowed and (asked.scenarios or asked.all_scenarios):
         option = "--scenario" if asked.scenarios else "--all-scenarios"
         raise typer.BadParameter("expected none with --narrowed, which has a scenario of its own", param_hint=option)
@@ -82,7 +81,7 @@ def mutate(asked: MutantsOptions) -> NoReturn:
 
 
 def _mutants_wanted(names: list[str], module: str | None) -> list[str]:
-    """Return the names of the mutants to run, each once. Raises BadParameter for an unknown mutant or set."""
+    """Return the mutants to run, each once. Raises BadParameter for an unknown mutant or set."""
     try:
         named = [name for one in names for name in mutant_names(one)]
         known = [] if named else mutants_in(module)

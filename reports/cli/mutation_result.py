@@ -41,13 +41,12 @@ class MutationResults:
     """The data from which the result of `tornlog mutants` is built."""
 
     command: str
-    """The command line."""
     mutant_results: Sequence[MutantResult]
     seconds: float
     survivors: Mapping[str, str]
     """Reasons why a mutant may survive, by mutant id."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
-    """The failures that found mutants, by `Failure.name_of_mutant`."""
+    """By `Failure.name_of_mutant`."""
     reach: Reach = ALL
     is_named: bool = False
     """Whether the command line names the mutants."""
@@ -59,7 +58,7 @@ class MutationResults:
 
 
 def mutation_result(results: MutationResults, interrupted: int | None = None) -> Result:
-    """Return the result. interrupted: the exit code if a signal ended the run."""
+    """interrupted: the exit code if a signal ended the run."""
     every, found = results.mutant_results, results.found
     core_seconds = core_seconds_texts(every)
     facts = [

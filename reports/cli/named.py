@@ -21,7 +21,7 @@ def require_mutant(name: str | None, option: str | None = "--mutant") -> None:
 
 
 def is_mutant(name: str, option: str | None = None, find: Callable[[str], object] = find_mutant) -> bool:
-    """Return whether a mutant exists. Raises BadParameter if the name has a file that does not define the mutant."""
+    """Raises BadParameter if the name has a file that does not define the mutant."""
     try:
         return find(name) is not None
     except MutantFileError as error:

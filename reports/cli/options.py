@@ -1,6 +1,6 @@
 """Shared parts of commands: options, exit codes, result files, JSON, completion.
 
-It does not import the simulator, so that help, completion and usage errors are fast.
+The simulator is not imported here, so that help, completion and usage errors are fast.
 """
 
 import json
@@ -65,7 +65,7 @@ _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 
 
 def unknown(what: str, name: str, known: Collection[str], hint: str | None = None) -> typer.BadParameter:
-    """Return the error for an unknown name. It lists similar names, or else tells where to find all names."""
+    """Return the error for an unknown name, with similar names if there are any."""
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     near += [one for one in known if name and name in one and one not in near][: 3 - len(near)]
     meant = f"did you mean {' or '.join(near)}?" if near else "`tornlog list` names them"
@@ -73,13 +73,11 @@ def unknown(what: str, name: str, known: Collection[str], hint: str | None = Non
 
 
 def require_one_of(known: Collection[str], name: str, option: str) -> None:
-    """Raise BadParameter unless the value of an option is a known name."""
     if name not in known:
         raise typer.BadParameter(f"expected one of {', '.join(known)}, found {name}", param_hint=option)
 
 
 def was_given(context: typer.Context, name: str) -> bool:
-    """Return whether the command line sets a parameter."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -146,10 +144,7 @@ def write_json(file: str | None, fields: Any) -> None:
 
 @contextmanager
 def open_lines(file: str) -> Iterator[TextIO]:
-    """Open a file for JSON lines, or stdout for -, which is flushed at the end.
-
-    Raises BadParameter if the file cannot be opened.
-    """
+    """Open a file for JSON lines, or stdout for -. Raises BadParameter if the file cannot be opened."""
     if file == "-":
         yield sys.stdout
         sys.stdout.flush()
@@ -173,7 +168,7 @@ def results_written(option: str) -> Iterator[None]:
 
 
 class ResultFiles:
-    """Collects errors of written result files. A failed write affects neither other files nor the printed result."""
+    """Collects write errors. A failed write affects neither other files nor the printed result."""
 
     def __init__(self) -> None:
         self._problem: typer.BadParameter | None = None
@@ -200,7 +195,7 @@ class ResultFiles:
 
 
 def disks_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Return the named disks without duplicates. Raises BadParameter for an unknown name."""
+    """Return the disks without duplicates. Raises BadParameter for an unknown name."""
     for name in names:
         if name not in known:
             raise typer.BadParameter(f"no disk {name}: {', '.join(known)}", param_hint="--disk")
@@ -242,7 +237,6 @@ def command_line(context: typer.Context, behind: str = "") -> str:
 
 
 def options_text(**chosen: str | None) -> str:
-    """Return the given options as they appear in a command line."""
     return "".join(f" --{name} {value}" for name, value in chosen.items() if value is not None)
 
 
@@ -255,7 +249,7 @@ def absolute(place: str) -> str:
 
 
 def _complete(module: str, table: str) -> Callable[[str], list[str]]:
-    """Return a completion with the names in a table of a scenarios module. The module is imported on demand."""
+    """Complete the names in a table of a scenarios module, which is imported on demand."""
 
     def complete(incomplete: str) -> list[str]:
         names = getattr(import_module(f"...scenarios.{module}", __package__), table)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 PAGE = "report.html"
 TIMELINES_MAX = 12
 TIMELINE_STEPS_MAX = 20_000
-"""Maximum of scheduling points for an automatic timeline. The pages of longer runs have many megabytes."""
+"""The pages of longer runs have many megabytes, so no timeline is drawn automatically."""
 
 
 def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path | None) -> list[Path]:
@@ -27,7 +27,7 @@ def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path |
 
 
 def write_page(html: str, out: Path) -> Path:
-    """Write the report page to a directory, which is created if missing; return the path of the page."""
+    """Write the report page to a directory, which is created if missing; return its path."""
     # imported here, because it imports the store, and a probe may draw no page
     from ...scenarios.campaigns.kept_files import keep_file
 

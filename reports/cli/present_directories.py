@@ -17,7 +17,7 @@ _NOTES_MAX = 50
 
 
 def show_inspection(found: Inspection) -> None:
-    """Print the result of an inspection; nothing if the store could not be opened."""
+    """Print an inspection; nothing if the store could not be opened."""
     fields = found.summary()
     if not fields["load"]:
         return
@@ -63,7 +63,6 @@ def _index_line(files: list[dict[str, Any]]) -> str:
 
 
 def show_verification(found: Verification) -> None:
-    """Print the number of checked items, and the notes."""
     console = PipedConsole()
     counts: dict[str, Any] = {"directory": found.findings.root}
     counts |= {_spaced(name): count for name, count in found.counts.items()}
@@ -94,7 +93,6 @@ def show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:
 
 
 def show_rebuilt(rebuilt: Rebuilt) -> None:
-    """Print the content of a new directory."""
     PipedConsole().print(
         _pairs(
             "rebuilt",

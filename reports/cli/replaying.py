@@ -34,7 +34,6 @@ _LINES_SHOWN_MAX = 20
 
 
 def replay_file(asked: ReplayOptions) -> NoReturn:
-    """Replay a stored failure, draw it on request, and exit."""
     file, original, timeline, trace = asked.file, asked.original, asked.timeline, asked.trace
     if is_of_probe(file):
         for name, value in (("--original", original), ("--trace", trace)):
@@ -86,7 +85,6 @@ def replay_file(asked: ReplayOptions) -> NoReturn:
 
 
 def shrink_file(asked: ShrinkOptions) -> NoReturn:
-    """Shrink a stored failure, write the smaller run, and exit."""
     failure = read_failure(asked.file)
     seconds = seconds_in(asked.time)
     began = perf_counter()

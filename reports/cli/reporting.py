@@ -21,7 +21,7 @@ from .named import is_mutant
 from .pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run
 
 Again = Callable[[Failure], str]
-"""Function that returns the command to reproduce a failure."""
+"""Returns the command to reproduce a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,13 @@ class FailureLinks:
 
     failure: Failure
     again: str
-    """The command that reproduces the failure."""
     name: str
-    """The failure's unique name on the page."""
+    """Unique on the page."""
     file: str = ""
-    """Path of the failure artefact."""
     timeline: str = ""
-    """Path of the timeline page."""
 
     def text(self, title: str = "", about: str = "") -> FailureText:
-        """Return the failure as text. The default title is its scenario and seed."""
+        """The default title is the failure's scenario and seed."""
         failure = failure_text(self.failure, self.again)
         links = (("timeline", self.timeline), ("failure file", self.file))
         return replace(
@@ -72,7 +69,7 @@ def write_failures(
 
 
 def read_failure(file: Path) -> Failure:
-    """Return the failure in a file. Raises BadParameter for a file that this version cannot read."""
+    """Raises BadParameter for a file that this version cannot read."""
     try:
         failure = Failure.from_json(file.read_text())
     except (OSError, UnicodeDecodeError, ArtefactError) as error:
@@ -83,12 +80,10 @@ def read_failure(file: Path) -> Failure:
 
 
 def mutant_name_of(failure: Failure) -> str:
-    """Return a name that distinguishes the failure from failures of other mutants."""
     return failure.name_of_mutant
 
 
 def replay_command(path: Path) -> str:
-    """Return the command that replays a failure artefact."""
     return shlex.join(["tornlog", "replay", str(path)])
 
 

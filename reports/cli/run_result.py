@@ -51,11 +51,10 @@ class RunResults:
     """The data from which the result of `tornlog run` is built."""
 
     command: str
-    """The command line."""
     tallies: Sequence[Tally]
     seconds: float
     broken: Sequence[ViolationKind] = ()
-    """The kinds of violation, with their causes if --as applied the bugs of a version."""
+    """With their causes if --as applied the bugs of a version."""
     mutant: str | None = None
     version: Version | None = None
     """The version whose bugs were applied."""
@@ -70,12 +69,11 @@ class RunResults:
     drawn: Sequence[Path] = ()
 
     def total(self, name: str) -> Counter[Any]:
-        """Return the sum of a count over all tallies."""
         return sum((getattr(tally, name) for tally in self.tallies), Counter())
 
 
 def run_result(results: RunResults, interrupted: int | None = None) -> Result:
-    """Return the result. interrupted: the exit code if a signal ended the run."""
+    """interrupted: the exit code if a signal ended the run."""
     tallies, seconds = results.tallies, results.seconds
     times = {failure.signature: row for row in results.broken for failure in row.failures}
     found = {
@@ -242,7 +240,7 @@ def _broken_table(results: RunResults) -> ResultTable:
 
 
 def _group(row: ViolationKind, found: Mapping[str, FailureText]) -> FailureGroup:
-    """Return a group with the first failure of each scenario for one kind of violation."""
+    """Return the first failure of each scenario for one kind of violation."""
     first = dict.fromkeys(failure.signature for failure in row.failures)
     times = f"{counted(row.times, 'time')} in {counted(len(row.scenarios), 'scenario')}"
     return FailureGroup(

@@ -131,7 +131,6 @@ class ServeOptions:
 
 
 def serve_directory(asked: ServeOptions) -> NoReturn:
-    """Serve a store directory until a stop signal, and exit."""
     root, host = os.path.abspath(asked.directory), asked.host
     conf, conf_path = _read_conf(asked.config, root), _text(asked.config)
     is_guarded = is_loopback(host) or asked.acl is not None or asked.open_to_all

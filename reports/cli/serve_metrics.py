@@ -54,7 +54,7 @@ def metrics_endpoint(host: str, port: int, read: Callable[[], Iterable[Metric]])
         return family
 
     class Figures(Collector):
-        """Collector that reads the metrics at each request."""
+        """Reads the metrics at each request."""
 
         def collect(self) -> Iterator[Family]:
             return map(family_of, read())

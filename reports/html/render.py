@@ -69,7 +69,6 @@ def _groups_of_lines(lines: Sequence[TextLine]) -> list[tuple[str, list[str]]]:
 
 
 def environment_of(package: str, **more: Any) -> Environment:
-    """Return the environment of a package's templates."""
     return Environment(
         loader=PackageLoader(package, "."),
         autoescape=select_autoescape(),

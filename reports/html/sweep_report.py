@@ -37,12 +37,10 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SweepResults:
-    """Sums over one or several sweeps, from which the result is built. The tables are those of `pipeline.analysis`."""
+    """Sums over one or several sweeps. The tables are those of `pipeline.analysis`."""
 
     command_name: str
-    """`sweep` or `analyze`."""
     command: str
-    """The command line."""
     seconds: float
     pass_rates: Sequence[Fields]
     put_latency: Sequence[Fields]
@@ -50,7 +48,7 @@ class SweepResults:
     injected: Mapping[str, int]
     marks: Mapping[str, int]
     pairs: Mapping[Pair, int] = field(default_factory=dict)
-    """Seeds in which two features or faults occurred together, by pair."""
+    """Seeds in which two features or faults occurred together."""
     judged: Mapping[str, int] = field(default_factory=dict)
     """Seeds with a verdict, by disk."""
     tried: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -70,7 +68,7 @@ class SweepResults:
 
     @property
     def on(self) -> On:
-        """Return which writers show tables: `sweep` prints only outcomes on the terminal."""
+        """`sweep` prints only outcomes on the terminal."""
         return On.PAGE | On.VERBOSE if self.command_name == "analyze" else On.PAGE
 
 

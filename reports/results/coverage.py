@@ -18,7 +18,7 @@ _EVERYWHERE = On.VERBOSE | On.SUMMARY | On.PAGE
 def coverage_blocks(
     injected: Mapping[str, int], marks: Mapping[str, int], pairs: Mapping[Pair, int], scenarios: Iterable[Scenario]
 ) -> list[ResultBlock]:
-    """Return the blocks of a campaign's coverage. injected: counts of faults and of causes of death."""
+    """injected: counts of faults and of causes of death."""
     groups = [
         bar_group("injected faults", faults_of(injected), faults_in(scenarios), "faults"),
         bar_group("how lives ended", crashes_of(injected)),
@@ -50,7 +50,7 @@ def pairs_lines(pairs: PairsMet) -> list[str]:
 def promises_matrix(
     judged: Mapping[str, int], tried: Mapping[tuple[str, str], int], broken: Mapping[tuple[str, str], int]
 ) -> Matrix:
-    """Return the matrix of invariants and disks. judged: seeds by disk; tried, broken: seeds by invariant and disk."""
+    """judged: seeds by disk; tried, broken: seeds by invariant and disk."""
     columns = [MatrixColumn(name, disk.meaning, judged.get(name, 0)) for name, disk in DISK_MODELS.items()]
     rows = [
         MatrixRow(

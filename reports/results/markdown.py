@@ -74,5 +74,4 @@ def _failure_lines(failure: FailureText) -> Iterator[str]:
 
 
 def _fenced(text: str) -> Iterator[str]:
-    """Yield the lines of a Markdown code block that shows the text unchanged."""
     yield from ("", _FENCE, text, _FENCE, "")

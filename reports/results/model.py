@@ -37,7 +37,6 @@ class On(Flag):
     ALARM = auto()
     """The terminal, or standard error if JSON is written to standard output."""
     STDERR = auto()
-    """Standard error in all cases."""
     SUMMARY = auto()
     PAGE = auto()
 
@@ -55,7 +54,7 @@ class TableCell(NamedTuple):
 
     value: str | int
     small: str = ""
-    """A text that a page shows below the value."""
+    """Shown below the value on a page."""
     link: str = ""
     """The anchor on the page to which the value links."""
     links: Sequence[tuple[str, str]] = ()
@@ -67,7 +66,7 @@ class TableCell(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a table. The first cell is its name."""
+    """The first cell of a row is its name."""
 
     cells: Sequence[str | int | TableCell]
     is_bad: bool = False
@@ -103,7 +102,7 @@ class ResultBlock:
 
 @dataclass(frozen=True, slots=True)
 class ResultTable(ResultBlock):
-    """A table: columns of text (`texts`), then columns of numbers (`figures`)."""
+    """Columns of text (`texts`), then columns of numbers (`figures`)."""
 
     texts: Sequence[str] = ()
     figures: Sequence[str] = ()
@@ -113,7 +112,6 @@ class ResultTable(ResultBlock):
     is_stacked: bool = False
     """Whether a terminal shows the other texts below the first, because the rows exceed 80 columns."""
     is_titled: bool = False
-    """Whether a terminal shows the title."""
     folded_as: tuple[str, str] = ("row", "rows")
     """Noun for the hidden rows, in singular and plural."""
 
@@ -136,7 +134,7 @@ class ResultTable(ResultBlock):
 
 
 class Bar(NamedTuple):
-    """The occurrences of a fault, mark or similar. percent: logarithmic length relative to the longest bar."""
+    """The occurrences of a fault or mark. percent: logarithmic length relative to the longest bar."""
 
     name: str
     meaning: str
@@ -145,7 +143,7 @@ class Bar(NamedTuple):
 
 
 class Never(NamedTuple):
-    """A fault, mark or similar that never occurred."""
+    """A fault or mark that never occurred."""
 
     name: str
     meaning: str
@@ -158,12 +156,11 @@ class Group(NamedTuple):
     bars: Sequence[Bar]
     never: Sequence[Never]
     noun: str = "others"
-    """A noun for the items of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bars(ResultBlock):
-    """Groups of counts, drawn as bars."""
+    """Counts drawn as bars."""
 
     groups: Sequence[Group] = ()
 
@@ -175,7 +172,7 @@ class Bars(ResultBlock):
 def bar_group(
     title: str, counts: Mapping[str, int], known: Mapping[str, str] = MappingProxyType({}), noun: str = "others"
 ) -> Group:
-    """Return counts as bars. known: the meanings of all names; the group lists the names that never occurred."""
+    """known: the meanings of all names; the group lists the names that never occurred."""
     most = max(counts.values(), default=0)
     bars = [
         Bar(name, known.get(name, ""), times, round(100 * log1p(times) / log1p(most)))
@@ -214,19 +211,17 @@ class MatrixColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matrix(ResultBlock):
-    """A matrix with a row for each promise and a column for each disk."""
+    """A row for each promise and a column for each disk."""
 
     columns: Sequence[MatrixColumn] = ()
     rows: Sequence[MatrixRow] = ()
 
     @property
     def broken_rows(self) -> list[MatrixRow]:
-        """Return the rows of promises that broke on any disk."""
         return [row for row in self.rows if any(cell.broken for cell in row.cells)]
 
     @property
     def kept_rows(self) -> list[MatrixRow]:
-        """Return the rows of promises that broke on no disk."""
         return [row for row in self.rows if not any(cell.broken for cell in row.cells)]
 
 
@@ -276,7 +271,7 @@ class Picture(ResultBlock):
 
 
 class Outcome(NamedTuple):
-    """The outcome of a test case that did not pass. tag: failure, error or skipped."""
+    """A test case that did not pass. tag: failure, error or skipped."""
 
     tag: str
     kind: str
@@ -299,7 +294,6 @@ class Result:
     """The result of a command."""
 
     command: str
-    """The name of the command."""
     headline: str
     """The verdict in one line."""
     verdict: Verdict
@@ -315,7 +309,7 @@ class Result:
     seconds: float | None = None
     """The time of all cases, if it differs from their sum."""
     subject: str = ""
-    """Text that a page shows after the name of the command."""
+    """Shown after the name of the command on a page."""
 
     def __post_init__(self) -> None:
         is_page_only = self.command in ("sweep", "analyze")

@@ -2,7 +2,7 @@
 
 The number of calls in flight is limited by the number of workers. During a slow call the worker makes no other calls,
 which would have been slow too. So the latencies lack the waiting times that independent calls would have during a stall
-(coordinated omission). They are useful to compare builds, but do not tell what a user would see.
+(coordinated omission). They are useful to compare builds, but are not the latencies of users.
 """
 
 from array import array
@@ -22,7 +22,7 @@ class Latency(NamedTuple):
 
     @classmethod
     def of(cls, series_ns: Iterable[Iterable[int]]) -> "Latency":
-        """Summarise the latencies of one or more calls. Each series has the latencies of one worker."""
+        """Each series has the latencies of one worker."""
         ordered = sorted(chain.from_iterable(series_ns))
         last = len(ordered) - 1
         return cls(*(ordered[round(last * share)] / 1_000 for share in (0.5, 0.99, 1.0)))
@@ -34,7 +34,6 @@ class Sample(NamedTuple):
     rate: float
     latency: Latency | None = None
     per_second: Mapping[str, float] = {}
-    """Further rates, by name."""
 
 
 class ClosedLoop:

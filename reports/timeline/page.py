@@ -49,9 +49,8 @@ SCRIPTS = (
     "input",
     "main",
 )
-"""The parts of the page's script, in order. Each part is a file in this folder."""
+"""The parts of the page's script, in order. Each is a file in this folder."""
 _PALETTE = files(html) / "palette.css"
-"""The colours of all pages."""
 _STATES = {RUNNING: 0, READY: 1, WAITING: 2}
 _CHANGES_SHOWN_MAX = 8
 
@@ -95,7 +94,7 @@ def _facts(run: RunRecording) -> list[tuple[str, str]]:
 
 
 def _is_timed(run: RunRecording) -> bool:
-    """Return whether the recording has virtual time. A recorded program has none."""
+    """A recorded program has no virtual time."""
     return run.subject.seed is not None
 
 

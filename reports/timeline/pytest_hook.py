@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # with -p no:tornlog the hook has no specification, but pytest still loads this module
 @pytest.hookimpl(optionalhook=True)
 def pytest_tornlog_failure(scenario: "Scenario", finding: "Finding", out: Path, name: str) -> Path | None:
-    """Write the timeline of a failure to out/timelines; return its path, or None if the run is too long to draw."""
+    """Write the timeline of a failure to out/timelines; return None if the run is too long to draw."""
     from ..cli.pages import TIMELINE_STEPS_MAX, draw_run
     from .recording.recorder import record_finding
 

@@ -21,7 +21,7 @@ _KINDS = {"process-kill": "process kill", "os-crash": "crash of the system", "no
 
 
 class Line(NamedTuple):
-    """One event of a message. tone: GOOD, BAD or PLAIN."""
+    """tone: GOOD, BAD or PLAIN."""
 
     at: int
     text: str
@@ -39,7 +39,6 @@ class Storyteller:
         self._dispatched = [one for one in run.positions if one.name == DISPATCHED]
 
     def story(self, number: int) -> list[Line]:
-        """Return the events of a put, in order."""
         put = self._run.puts[number]
         lines = [self._asked(put)]
         written = self._written(put)
@@ -107,7 +106,7 @@ class Storyteller:
         return next(cuts, len(self._run.moments))
 
     def _syncs(self, put: Put, written: OperationRecord) -> Iterator[OperationRecord]:
-        """Yield a line for each sync of the record, up to the first success or the next loss of the page cache."""
+        """Yield each sync of the record, up to the first success or the next loss of the page cache."""
         page_bytes, until = self._run.page_bytes, self._first_loss(written.begin)
         for one in self._by_path[put.path]:
             if one.kind not in _SYNCS or not written.end <= one.begin < until:
@@ -198,12 +197,10 @@ def path_words(text: str) -> str:
 
 
 def printed_words(text: str) -> str:
-    """Replace each unprintable character by a dot."""
     return _UNPRINTABLE.sub("·", text)
 
 
 def task_words(name: str) -> str:
-    """Return a task's name without its machine."""
     return name.partition("/")[2] or name
 
 

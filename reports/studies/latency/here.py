@@ -120,13 +120,11 @@ class ClockedMappedFile:
             setattr(self, name, getattr(mapped, name))  # bound once, because __getattr__ would slow down each call
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write through the mapping, and record the time."""
         begun_ns = time.perf_counter_ns()
         self._mapped.store(at, data)
         self._files.stalls.of(self.path).record(time.perf_counter_ns() - begun_ns)
 
     def msync(self, start: int, end: int) -> None:
-        """Sync or sleep, and record the time."""
         begun_ns = time.perf_counter_ns()
         if self._files.sleep_seconds is None:
             self._mapped.msync(start, end)
@@ -136,14 +134,12 @@ class ClockedMappedFile:
             self._files.log_syncs_ns.append(time.perf_counter_ns() - begun_ns)
 
     def fdatasync(self) -> None:
-        """Sync or sleep for the whole file, and record the time."""
         self.msync(0, self.size_bytes)
 
 
 _SYNC_RATE, _ASYNC_RATE = 400.0, 2_000.0
 """Puts per second: one producer reaches this rate on most disks, and no put waits for the processor."""
 SYNC_PUTS, ASYNC_PUTS = 100, 300
-"""Number of puts in a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +194,7 @@ def _setup_of(flush: str, producers: int, turn: int) -> Setup:
 
 
 def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterator[Turn]:
-    """Measure this machine in a directory: a number of turns for each number of producers."""
+    """Measure a number of turns for each number of producers."""
     with ExitStack() as stack:
         places = _Places(directory, stack)
         for number in range(turns):
@@ -207,7 +203,7 @@ def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterat
 
 
 class _Places:
-    """The stores of a measurement: one real store per flush mode, and two whose syncs sleep."""
+    """One real store per flush mode, and two stores whose syncs sleep."""
 
     def __init__(self, directory: str, stack: ExitStack) -> None:
         """stack: shuts down the stores on exit."""
@@ -284,7 +280,7 @@ class LatencyComparison(NamedTuple):
 
 
 def compared(turns: Sequence[Turn]) -> Iterable[LatencyComparison]:
-    """For each number of producers and flush mode, yield the comparison of all turns."""
+    """Yield the comparison of all turns for each number of producers and flush mode."""
     for producers in sorted({turn.producers for turn in turns}):
         mine = [turn for turn in turns if turn.producers == producers]
         for flush in FLUSHES:

@@ -29,7 +29,7 @@ class HostCosts:
     """Durations of operations on one machine, in ns."""
 
     put: Spread
-    """Duration of a put that does not wait for a disk."""
+    """A put that does not wait for a disk."""
     put_work_ns: int
     """Computing time of a put. Other tasks wait for it."""
     handover: Spread
@@ -37,9 +37,9 @@ class HostCosts:
     handover_work_ns: int
     """Computing time of both handovers."""
     dispatch_ns: int
-    """CPU time that the dispatch of one message needs."""
+    """CPU time for the dispatch of one message."""
     touch_ns: int
-    """Time of the page fault at the first write to a memory-mapped page, which makes the page writable."""
+    """The page fault at the first write to a memory-mapped page, which makes the page writable."""
 
 
 REFERENCE = HostCosts(
@@ -62,7 +62,7 @@ class Stalls:
     """The stalls in one sequence of writes."""
 
     stores: int = 0
-    """Number of writes until now."""
+    """Writes until now."""
     took_ns: dict[int, int] = field(default_factory=dict)
     """Durations of stalled writes, by number of the write."""
 
@@ -81,7 +81,7 @@ class Stalls:
 
 @dataclass(slots=True)
 class FileStalls:
-    """The stalls of a message store: one sequence for the log, which puts write, and one for the files of dispatch."""
+    """One sequence for the log, which puts write, and one for the files of dispatch."""
 
     log: Stalls = field(default_factory=Stalls)
     others: Stalls = field(default_factory=Stalls)
@@ -131,7 +131,7 @@ class HostTasks(SimTasks):
 
 
 class _Handover(SimSignal):
-    """A signal whose waiter spends time to wake up, unless the signal was set before the wait."""
+    """Its waiter spends time to wake up, unless the signal was set before the wait."""
 
     __slots__ = ("_name", "_tasks")
 
@@ -154,7 +154,7 @@ class TouchedFiles:
         self._processor = processor
         self._touch_ns = touch_ns
         self.touches = 0
-        """Number of pages that have been written."""
+        """Pages that have been written."""
         self.stalls = FileStalls()
         """Stalls of the next writes."""
 
@@ -165,7 +165,7 @@ class TouchedFiles:
         return TouchedMappedFile(self._files.map(path, size_bytes), self)
 
     def pay(self, path: str, pages: int) -> None:
-        """Let the current task spend the time of page faults, and of a stall if there is one."""
+        """Let the current task spend the time of page faults and of a stall."""
         self.touches += pages
         took_ns = pages * self._touch_ns + self.stalls.of(path).next_ns()
         if took_ns:

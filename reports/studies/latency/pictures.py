@@ -41,7 +41,7 @@ _NOT_MODELLED = (
 
 
 def leave_grid(measured: Sequence[LatencySeries], out: Path) -> list[Path]:
-    """Write latency.png, .svg and .csv, and latency-curves.csv; return the paths."""
+    """Write latency.png, .svg and .csv, and latency-curves.csv."""
     paths = save_figure(lambda: grid_figure(measured), out, "latency")
     paths.append(save_table(HEADER, grid_rows(measured), out, "latency"))
     return [*paths, save_table(CURVE_HEADER, grid_curves(measured), out, "latency-curves")]
@@ -56,7 +56,7 @@ def leave_effects(
     rollover_disk: str,
     slow_disk: str,
 ) -> list[Path]:
-    """Write latency-effects.png, .svg and .csv, and group-commit.csv; return the paths."""
+    """Write latency-effects.png, .svg and .csv, and group-commit.csv."""
     paths = save_figure(
         lambda: effects_figure(groups, rollovers, slow, rollover_disk=rollover_disk, slow_disk=slow_disk),
         out,
@@ -68,7 +68,7 @@ def leave_effects(
 
 
 def leave_here(comparisons: Sequence[LatencyComparison], out: Path) -> list[Path]:
-    """Write latency-here.png, .svg and .csv, and latency-here-curves.csv; return the paths."""
+    """Write latency-here.png, .svg and .csv, and latency-here-curves.csv."""
     paths = save_figure(lambda: here_figure(comparisons), out, "latency-here")
     paths.append(save_table(HEADER, here_rows(comparisons), out, "latency-here"))
     return [*paths, save_table(CURVE_HEADER, here_curves(comparisons), out, "latency-here-curves")]
@@ -150,7 +150,6 @@ def effects_figure(
     rollover_disk: str,
     slow_disk: str,
 ) -> Figure:
-    """Draw three panels: group commit, rollovers and slow syncs."""
     figure = Figure(figsize=(11, 4.4), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     _draw_groups(left, groups)
@@ -221,7 +220,6 @@ def _legend_below(axes: Axes, columns: int, **others: float) -> None:
 
 
 def here_figure(comparisons: Sequence[LatencyComparison]) -> Figure:
-    """Draw a panel for each flush mode and number of producers."""
     producers = sorted({one.producers for one in comparisons})
     slowest_us = max(max(*one.real_ns, *one.simulated_ns) for one in comparisons) / 1_000
     figure = Figure(figsize=(11, 1.7 + 2.4 * len(producers)), layout="constrained")

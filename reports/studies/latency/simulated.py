@@ -1,8 +1,8 @@
 """Simulated puts: runs series on models of disk and host, for the grid and single effects.
 
-The grid combines flush modes, disks and numbers of producers. The rate of puts is derived from the rate of one producer
-that waits for each answer. Each producer offers a fifth of that rate, up to a total that the processor can handle. So
-on a slow disk 64 producers offer 64 times the load of one producer, which group commit must handle.
+The grid combines flush modes, disks and numbers of producers. Each producer offers a fifth of the rate of one producer
+that waits for each answer, up to a total that the processor can handle. So on a slow disk 64 producers offer 64 times
+the load of one producer, which group commit must handle.
 """
 
 from array import array
@@ -29,14 +29,13 @@ _ARRIVAL = Waiting("the next arrival")
 _DELAYED = Waiting("what delays a put")
 _TIME_LIMIT_NS = 3_600 * 1_000_000_000
 DISKS = {name: model.meaning for name, model in MODELS.items()}
-"""Names of the disk models, with descriptions."""
 PRODUCERS = (1, 4, 16, 64)
 RATE_MAX = 4_000.0
-"""Maximum of puts per second, of all producers together."""
+"""Puts per second, of all producers together."""
 _SHARE = 0.2
 _PILOT_PUTS = 200
 ALL_AT_ONCE = 1e9
-"""A rate per second at which each put arrives before the preceding answer, which makes a closed loop."""
+"""At this rate per second each put arrives before the preceding answer, which makes a closed loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +43,15 @@ class Series:
     """The measurements of a series of puts."""
 
     latencies_ns: "array[int]"
-    """Latency of each put, by producer."""
+    """By producer."""
     took_ns: int
-    """Time from the start to the last answer."""
+    """From the start to the last answer."""
     syncs: int
-    """Number of file syncs of the store, except those of its start and stop."""
+    """File syncs of the store, except those of its start and stop."""
 
     @property
     def rate(self) -> float:
-        """Return the rate of answered puts per second."""
+        """Return the answered puts per second."""
         return len(self.latencies_ns) / self.took_ns * 1e9
 
 
@@ -93,7 +92,6 @@ class _Run:
         on_traffic: Callable[[], None] | None,
         stalls: FileStalls | None,
     ) -> Series:
-        """Open a store, run the producers, and stop it."""
         setup, kernel, machine = self.setup, self.kernel, self.machine
         files = TouchedFiles(self.disk.mount(machine), self.processor, self.host.touch_ns)
         tasks = HostTasks(machine, self.host, self.processor, self.choices.stream("handovers"))
@@ -188,7 +186,6 @@ class EffectSeries(NamedTuple):
 
 
 def group_commit(disks: Sequence[str], producers: Sequence[int], puts: int) -> Iterator[GroupCommit]:
-    """Measure and yield the throughput of producers, disk by disk."""
     for disk in disks:
         for number in producers:
             setup = Setup("sync", number, ALL_AT_ONCE, puts)
@@ -199,8 +196,7 @@ def group_commit(disks: Sequence[str], producers: Sequence[int], puts: int) -> I
 def rollover(disk: str, puts: int) -> Iterator[EffectSeries]:
     """Simulate one producer under async flush, over many small segments.
 
-    There are three variants: segments are created and warmed before use, only created before use, or created by the put
-    that needs one.
+    Segments are created and warmed before use, only created before use, or created by the put that needs one.
     """
     model = MODELS[disk].make
     for name, warm, prepare in (

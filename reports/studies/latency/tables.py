@@ -12,12 +12,12 @@ from .simulated import EffectSeries, LatencySeries
 
 _FIGURES = (*(f"{one}_us" for one in LATENCY_COLUMNS), "max_us")
 HEADER = ("source", "disk", "flush", "producers", "rate_per_s", "puts", *_FIGURES)
-"""Columns of the table with one row per series. source: simulated, or real for the store on this machine."""
+"""One row per series. source: simulated, or real for the store on this machine."""
 CURVE_HEADER = ("source", "disk", "flush", "producers", "latency_us", "share_slower")
-"""Columns of the table with one row per point of a curve."""
+"""One row per point of a curve."""
 
 VARIANT_HEADER = ("effect", "variant", *_FIGURES)
-"""Columns of the table with one row per series of a single effect."""
+"""One row per series of a single effect."""
 
 Row = Sequence[Any]
 _POINTS = 400
@@ -34,7 +34,6 @@ def grid_rows(measured: Iterable[LatencySeries]) -> list[Row]:
 
 
 def grid_curves(measured: Iterable[LatencySeries]) -> Iterator[Row]:
-    """Yield the points of each curve of the grid."""
     for one in measured:
         flush, producers = one.setup.flush, one.setup.producers
         yield from _points("simulated", one.disk, flush, producers, one.series.latencies_ns)
@@ -50,7 +49,6 @@ def here_rows(comparisons: Iterable[LatencyComparison]) -> list[Row]:
 
 
 def here_curves(comparisons: Iterable[LatencyComparison]) -> Iterator[Row]:
-    """Yield the points of each curve of the comparisons."""
     for one in comparisons:
         yield from _points("real", "here", one.flush, one.producers, one.real_ns)
         yield from _points("simulated", "here", one.flush, one.producers, one.simulated_ns)
@@ -75,7 +73,7 @@ def _points(source: str, disk: str, flush: str, producers: int, latencies_ns: Se
 
 
 class Curve(NamedTuple):
-    """Points of one distribution: ascending latencies in µs, and the share of slower puts for each."""
+    """Ascending latencies in µs, and the share of slower puts for each."""
 
     us: Sequence[float]
     share: Sequence[float]
@@ -92,7 +90,6 @@ def curve_of(latencies_ns: Iterable[int]) -> Curve:
 
 
 def print_rows(console: Console, rows: Sequence[Row]) -> None:
-    """Print the percentiles of each series on one line."""
     if not rows:
         return
     figures = ("producers", "puts/s", *LATENCY_COLUMNS, "most")

@@ -34,7 +34,7 @@ class Setup:
     rate: float
     """Offered puts per second of all producers together."""
     puts: int
-    """Number of puts of all producers together."""
+    """Puts of all producers together."""
     body_bytes: int = 1024
     segment_bytes: int = 16 * _MIB
     warm: bool = False
@@ -46,7 +46,7 @@ class Setup:
 
 
 def config_of(flush: str, directory: str, segment_bytes: int, **others: Any) -> StoreConfig:
-    """Return the settings of a store for a flush mode. Raises ValueError if it is not in FLUSHES."""
+    """Raises ValueError if the flush mode is not in FLUSHES."""
     if flush not in FLUSHES:
         raise ValueError(f"flush: expected one of {', '.join(FLUSHES)}, found {flush}")
     return StoreConfig(

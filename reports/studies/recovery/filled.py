@@ -16,7 +16,7 @@ from ....store.real.world import RealClock, real_world
 TOPIC = "Bench"
 QUEUES = 4
 BATCH_MESSAGES = 32
-"""Number of messages in a batch, and the maximum in an answer to a pull."""
+"""Messages in a batch, and the maximum in an answer to a pull."""
 SEGMENT_BYTES = 16 << 20
 _BODY_BYTES = 1024
 _BATCH_BYTES_MAX = 2 * _BODY_BYTES * BATCH_MESSAGES
@@ -33,7 +33,6 @@ class FilledStore:
     """The store time of each segment's first message."""
 
     def config(self, *, recover_whole_log: bool, index: bool) -> StoreConfig:
-        """Return the settings with which to recover the store."""
         return replace(_config_of(self.directory), recover_whole_log=recover_whole_log, message_index_enable=index)
 
     def leave_clean(self) -> None:
@@ -105,7 +104,7 @@ def message(body_bytes: int, queue_id: int = 0) -> Message:
 
 
 def batch(body_bytes: int, number: int = 0, *, keyed: bool = False) -> MessageBatch:
-    """Return the batch with a number. keyed: give each message a key that is unique across all batches."""
+    """keyed: give each message a key that is unique across all batches."""
     first = number * BATCH_MESSAGES
     units = [
         BatchUnit(0, b"x" * body_bytes, encode_properties({PROPERTY_KEYS: key(each)}).encode() if keyed else b"")
@@ -115,5 +114,5 @@ def batch(body_bytes: int, number: int = 0, *, keyed: bool = False) -> MessageBa
 
 
 def key(number: int) -> str:
-    """Return the key of a message by its number in the log."""
+    """number: the message's number in the log."""
     return f"order-{number}"

@@ -26,7 +26,7 @@ HEADER = (
     *("total_s", "scan_s", "queues_s", "durable_s", "index_s"),
     *(f"cold_read_{disk.replace('-', '_')}_s" for disk in DEVICES),
 )
-"""Columns of the table with one row per case and the parts of `RecoveryTime`.
+"""One row per case, with the parts of `RecoveryTime`.
 
 cold_read: the time in which a modelled disk reads the scanned bytes, which were in memory during the measurement.
 """
@@ -49,7 +49,7 @@ class RecoveryTime(NamedTuple):
     case: RecoveryCase
     log_bytes: int
     scanned_bytes: int
-    """Bytes of the log that recovery scans with an index, which may be more than without."""
+    """Log bytes that recovery scans with an index, which may be more than without."""
     records: int
     total_s: float
     scan_s: float
@@ -75,7 +75,7 @@ def cases_by_distance(log_bytes: int) -> list[RecoveryCase]:
 
 
 def measure_recovery(directory: str, sizes: Sequence[int], turns: int) -> Iterator[RecoveryTime]:
-    """Fill stores in subdirectories, measure their recovery, and yield the times case by case."""
+    """Fill stores in subdirectories, and yield the recovery times case by case."""
     for size in sizes:
         filled = fill(f"{directory}/{size}", size)
         cases = cases_by_size()
@@ -167,7 +167,7 @@ def _scan(filled: FilledStore, start_offset: int) -> float:
 
 
 def recovery_rows(found: Iterable[RecoveryTime]) -> list[TableRow]:
-    """Return a row for each case. After a clean exit the distance to the checkpoint is 0."""
+    """After a clean exit the distance to the checkpoint is 0."""
     return [
         (
             "clean" if one.case.clean_exit else "crash",
@@ -184,6 +184,6 @@ def recovery_rows(found: Iterable[RecoveryTime]) -> list[TableRow]:
 
 
 def cold_read_s(disk: str, size_bytes: int) -> float:
-    """Return the seconds in which a disk model reads `size_bytes` contiguous bytes."""
+    """Return the seconds in which a disk model reads contiguous bytes."""
     device = DEVICES[disk](Choices("cold read").stream("storage"))
     return device.read(0, (0, -(-size_bytes // BLOCK_BYTES))) / 1e9

@@ -45,7 +45,7 @@ from .tables import CHECKED_HEADER, HEADER, TableRow, checked_rows, grid_rows, h
 
 _CHECKED_DISK = "hdd"
 _READ_TOPICS_MOST = 1024
-"""Maximum of topics for which reads are measured. With more topics, each has only few records."""
+"""Reads are not measured with more topics, because each has only few records."""
 
 
 def topics(

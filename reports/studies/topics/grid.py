@@ -1,7 +1,6 @@
 """Grid: measures topic layouts in all cases, and in cases with one changed assumption.
 
-The grid combines disks, flush modes and numbers of topics. A case with a changed assumption is otherwise equal to a
-case of the grid.
+The grid combines disks, flush modes and numbers of topics.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,16 +25,13 @@ DEVICES: dict[str, DeviceModel] = {
     "sata-ssd": lambda stream: sata_ssd(stream, depth=32),
     "nvme-ssd": lambda stream: nvme_ssd(stream, depth=64),
 }
-"""The modelled devices. A flash device executes as many commands at once as its queue can have."""
+"""A flash device executes as many commands at once as its queue can have."""
 RATES = {"sync": 100.0, "async": 50.0}
 """Puts per second for latencies: a rate that a single log sustains on every disk."""
 _SYNC_PUTS = 1_000
 _MINUTE_NS = 60_000_000_000
 _PUTS_AT_RATE = {"sync": _SYNC_PUTS, "async": int(125 * RATES["async"])}
-"""Number of puts for latencies.
-
-Under async flush they take two minutes, because all queues are flushed once a minute.
-"""
+"""Puts for latencies. Under async flush they take two minutes, because all queues are flushed once a minute."""
 AS_ASSUMED = "as in the grid"
 PACKED = "partitions packed together"
 _TIMES = 2
@@ -54,7 +50,7 @@ class LayoutVariant:
 SHARED_LOG = LayoutVariant("shared", SHARED)
 PARTITIONED_LOG = LayoutVariant("partitioned", PARTITIONED)
 PACKED_LOG = LayoutVariant("packed", PARTITIONED, packed=True)
-"""The layout on a file system that places pages written back together next to each other on the disk."""
+"""On a file system that places pages written back together next to each other on the disk."""
 
 
 class AtRate(NamedTuple):
@@ -71,9 +67,9 @@ class Late(NamedTuple):
     """The rates of consumers that read old records."""
 
     all_lag: CaughtUp
-    """Rates of consumers of all topics."""
+    """Consumers of all topics."""
     few_lag: CaughtUp
-    """Rates of consumers of a few topics."""
+    """Consumers of a few topics."""
 
 
 class AtFull(NamedTuple):
@@ -84,7 +80,7 @@ class AtFull(NamedTuple):
 
 
 class LayoutResult(NamedTuple):
-    """The measurements of one layout with one number of topics on one disk."""
+    """One layout with one number of topics on one disk."""
 
     disk: str
     variant: str
@@ -100,7 +96,7 @@ def _variants_on(disk: str) -> tuple[LayoutVariant, ...]:
 
 
 class AssumptionResult(NamedTuple):
-    """The measurements of one layout under one assumption: sustained puts, or rates of consumers of a few topics."""
+    """One layout under one assumption: sustained puts, or rates of consumers of a few topics."""
 
     assumption: str
     layout: str
@@ -135,7 +131,6 @@ class AssumptionCase:
     is_about_reading: bool
 
     def measure(self) -> AssumptionResult:
-        """Measure sustained puts, or late consumers of a few topics."""
         setup, reads = self.setup, self.is_about_reading
         sustained = None if reads else _run(self.disk, setup, closed_loop)
         few_lag = _run(self.disk, setup, _few_lag) if reads else None

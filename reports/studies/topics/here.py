@@ -39,7 +39,7 @@ _CREATED_MODE = 0o666  # minus the bits of the umask
 
 @dataclass(frozen=True, slots=True)
 class MeasuredHere:
-    """Measurements of one layout with one number of topics on this machine; consumers only under async flush."""
+    """One layout with one number of topics on this machine; consumers only under async flush."""
 
     variant: str
     flush: str
@@ -64,7 +64,6 @@ class MeasuredHere:
 
 
 def measure_here(directory: str, topics: Sequence[int]) -> Iterator[MeasuredHere]:
-    """Measure both layouts in a directory, for each number of topics."""
     for number in topics:
         for flush in FLUSHES:
             yield from _measure_beside(f"{directory}/{flush}-{number}", flush, number)
@@ -115,7 +114,6 @@ class _Place:
         self._cpu_us.append((time.process_time_ns() - cpu_ns) / 1_000 / (sample.rate * _TURN_SECONDS))
 
     def finish(self) -> MeasuredHere:
-        """Measure latencies and consumers, and return all measurements."""
         flush, topics = self._setup.flush, self._setup.topics
         rate = RATES_HERE[flush]
         arriving = Setup(flush, _PRODUCERS[flush], rate, int(rate * _RATE_SECONDS), seed=topics)
@@ -217,7 +215,6 @@ class RealGrowingFile:
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position; return the number of bytes written."""
         return os.pwrite(self.descriptor, data, at)
 
     def read(self, at: int, size_bytes: int) -> bytes:

@@ -41,9 +41,9 @@ _PULLED_US = {SHARED: 2.1, PARTITIONED: 1.1}
 _REFERENCE_US = 10.9
 _SCALE_NS = (REFERENCE.put_work_ns + REFERENCE.dispatch_ns) / _REFERENCE_US
 PULLED_MOST = 32
-"""Maximum of records per pull."""
+"""Records per pull."""
 Touched = Callable[[str, int, int], None]
-"""Callback with a file's path and the range [start, end) that a pull has read."""
+"""Called with a file's path and the range [start, end) that a pull has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,6 @@ class TopicsSetup:
     packed: bool = False
     """Whether write-back packs growing files together. Otherwise each reserves room after its last block."""
     read_ahead_pages: int = PAGES_MOST
-    """Maximum number of pages that are read ahead."""
     around_faults: bool = True
     """Whether a page fault in the shared log or its queues also reads the pages around it.
 
@@ -73,7 +72,7 @@ class TopicsSetup:
     """Whether async flush syncs files. Otherwise only the kernel writes them back."""
 
     def config(self, directory: str) -> StoreConfig:
-        """Return the settings of a store in a directory. Each layout uses only some of them."""
+        """Each layout uses only some of the settings."""
         config = config_of(self.flush, directory, _LOG_BYTES)
         if not self.flushes:
             config = replace(config, flush_interval_commit_log_ms=_NEVER_MS, flush_interval_consume_queue_ms=_NEVER_MS)
@@ -124,13 +123,11 @@ class SharedLog:
         self._touched = touched
 
     def put(self, topic: int) -> None:
-        """Put a topic's message."""
         status = self.store.put_message(self._messages[topic]).status
         if status is not PutMessageStatus.PUT_OK:
             raise RuntimeError(f"a put was answered {status.name}")
 
     def pull(self, topic: int, offset: int) -> list[bytes]:
-        """Return the next records of a topic."""
         name = self._messages[topic].topic
         result = self.store.get_message(name, 0, offset, PULLED_MOST)
         if self._touched is not None and result.records:
@@ -148,25 +145,21 @@ class SharedLog:
         self._touched(segment.file.path, start - segment.base_offset, end - segment.base_offset)
 
     def shutdown(self) -> None:
-        """Stop the store."""
         self.store.shutdown()
 
 
 class Partitions:
-    """The partitioned log: one log for each topic."""
+    """One log for each topic."""
 
     def __init__(self, log: PartitionedLog, messages: Sequence[Message]) -> None:
         self.log = log
         self._messages = messages
 
     def put(self, topic: int) -> None:
-        """Put a topic's message."""
         self.log.put(self._messages[topic])
 
     def pull(self, topic: int, offset: int) -> list[bytes]:
-        """Return the next records of a topic."""
         return self.log.read(self._messages[topic].topic, 0, offset, PULLED_MOST)
 
     def shutdown(self) -> None:
-        """Stop the log."""
         self.log.shutdown()

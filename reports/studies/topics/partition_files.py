@@ -107,11 +107,10 @@ class PartitionSegment:
         return self._positions[at], self._offsets[at]
 
     def sync(self) -> None:
-        """Sync the records. The index is not synced, because it can be rebuilt from the records."""
+        """The index is not synced, because it can be rebuilt from the records."""
         self._log.sync()
 
     def close(self) -> None:
-        """Close both descriptors."""
         self._log.close()
         self._index.close()
 

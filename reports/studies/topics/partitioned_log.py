@@ -3,8 +3,8 @@
 The store appends records in RocketMQ's encoding to the partition's file through a descriptor. It has a sparse offset
 index, and reads by offset. Under sync flush, puts into one partition share a sync, and syncs of different partitions
 run in parallel. Async flush has the settings of the shared log: an interval, and a number of dirty pages. The store has
-no recovery, retention, batches, property handling or replication. Two simplifications make the store faster than a real
-one: it never syncs the index (Kafka syncs it with the log), and it spends no time on finding the partitions to flush.
+no recovery, retention, batches, property handling or replication. Two simplifications make it faster than a real one:
+it never syncs the index (Kafka syncs it with the log), and it spends no time on finding the partitions to flush.
 """
 
 from ....store.config import StoreConfig
@@ -17,7 +17,7 @@ from .partition_files import OpenFile, PartitionSegment
 
 _PAGE_BYTES = 4096
 _WAITING = "group commit done"
-"""Name of the signal for a shared sync. With this name, host models treat a wake-up as one of group commit."""
+"""With this name, host models treat a wake-up as one of group commit."""
 
 
 class Partition:
@@ -68,7 +68,6 @@ class Partition:
         return self._add_segment()
 
     def create(self) -> None:
-        """Create the first segment if there is none."""
         with self.lock:
             if not self.segments:
                 self._add_segment()
@@ -86,7 +85,7 @@ class Partition:
         return segment
 
     def read(self, offset: int, records_max: int) -> list[bytes]:
-        """Return up to records_max records from an offset on, all in one segment; none at the end of the partition."""
+        """Return up to records_max records, all in one segment; none at the end of the partition."""
         for segment in reversed(self.segments):
             if segment.base_offset <= offset:
                 return segment.read(offset, records_max)
@@ -152,7 +151,6 @@ class PartitionFlusher(Service):
         self._thorough_ns = world.clock.monotonic_ns()
 
     def step(self) -> None:
-        """Wait for one interval, then flush."""
         config = self._config
         self.signal.wait(config.flush_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
@@ -171,12 +169,11 @@ class PartitionFlusher(Service):
                 partition.make_durable(end)
 
     def finish(self) -> None:
-        """Flush all partitions."""
         self.flush(0)
 
 
 class PartitionedLog:
-    """A store: all partitions of one directory."""
+    """All partitions of one directory."""
 
     def __init__(self, world: World, open_file: OpenFile, config: StoreConfig, *, is_sync: bool) -> None:
         """config: has the directory, segment size and flush settings, in the fields that the shared log uses."""
@@ -190,7 +187,6 @@ class PartitionedLog:
         self._flusher = PartitionFlusher(world, config, self._in_order)
 
     def start(self) -> None:
-        """Create the directory, and start flushing."""
         root = self._config.store_path_root_dir
         make_directory(self._world.files, root)
         if not self._is_sync:
@@ -232,7 +228,7 @@ class PartitionedLog:
         return self.partition(topic, queue_id).read(offset, records_max)
 
     def partition(self, topic: str, queue_id: int) -> Partition:
-        """Return a partition. A new partition has no files yet."""
+        """A new partition has no files yet."""
         key = (topic, queue_id)
         found = self._partitions.get(key)
         if found is None:

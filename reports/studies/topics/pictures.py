@@ -31,20 +31,20 @@ _CONSUMER_ROWS = (
 
 
 def leave_grid(rows: Sequence[LayoutResult], out: Path) -> list[Path]:
-    """Write topics.png, .svg and .csv, and topics-consumers.png and .svg; return the paths."""
+    """Write topics.png, .svg and .csv, and topics-consumers.png and .svg."""
     paths = save_figure(lambda: grid_figure(rows), out, "topics")
     paths += save_figure(lambda: _consumers_figure(rows), out, "topics-consumers")
     return [*paths, save_table(HEADER, grid_rows(rows), out, "topics")]
 
 
 def leave_assumptions(found: Sequence[AssumptionResult], disk: str, out: Path) -> list[Path]:
-    """Write topics-assumptions.png, .svg and .csv; return the paths."""
+    """Write topics-assumptions.png, .svg and .csv."""
     paths = save_figure(lambda: _assumptions_figure(found, disk), out, "topics-assumptions")
     return [*paths, save_table(CHECKED_HEADER, checked_rows(found), out, "topics-assumptions")]
 
 
 def leave_here(found: Sequence[MeasuredHere], out: Path) -> list[Path]:
-    """Write topics-here.png, .svg and .csv; return the paths."""
+    """Write topics-here.png, .svg and .csv."""
     paths = save_figure(lambda: here_figure(found), out, "topics-here")
     return [*paths, save_table(HEADER, here_rows(found), out, "topics-here")]
 
@@ -110,7 +110,7 @@ def _name_grid(grid: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def draw(axes: Axes, variant: str, across: Sequence[int], up: Sequence[float], *, faint: bool = False) -> None:
-    """Draw a line for one layout. faint: use a lighter style, for the less important of two lines."""
+    """faint: use a lighter style, for the less important of two lines."""
     look = LOOKS[variant]
     size, width, alpha = (3, 1.1, 0.55) if faint else (4, 1.8, 1.0)
     axes.plot(across, up, look.line, marker="o", ms=size, lw=width, color=look.colour, alpha=alpha)
@@ -123,7 +123,6 @@ def _name_layouts(figure: Figure, variants: Sequence[str]) -> None:
 
 
 def grid_figure(rows: Sequence[LayoutResult]) -> Figure:
-    """Draw the rates and latencies of producers."""
     disks = list(dict.fromkeys(row.disk for row in rows))
     topics = sorted({row.topics for row in rows})
     figure = Figure(figsize=(14, 1.4 + 2.5 * len(disks)), layout="constrained")
@@ -217,7 +216,6 @@ def _draw_lines(axes: Axes, found: Sequence[AssumptionResult], figure_of: Callab
 
 
 def here_figure(found: Sequence[MeasuredHere]) -> Figure:
-    """Draw the measurements of this machine."""
     topics = sorted({one.topics for one in found})
     sync, asynchronous = ([one for one in found if one.flush == flush] for flush in ("sync", "async"))
     figure = Figure(figsize=(13, 6), layout="constrained")

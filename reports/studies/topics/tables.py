@@ -18,9 +18,7 @@ HEADER = (
     *("few_lag_records_per_s", "few_lag_read_bytes_per_record"),
     *("tail_records_per_s", "put_cpu_us", "pull_cpu_us"),
 )
-"""Columns of the table with one row for each layout, flush mode, disk and number of topics.
-
-Cells without a measurement are empty.
+"""One row for each layout, flush mode, disk and number of topics. Cells without a measurement are empty.
 
 source: simulated or real. puts_per_s and busy_share (the share of time in which the device was busy) were measured in a
 closed loop; the latencies are those of puts that arrive at rate_per_s. all_lag, few_lag: consumers of all topics, or of
@@ -28,7 +26,7 @@ eight topics, that read only from the disk; tail: consumers of new records. put_
 """
 
 CHECKED_HEADER = ("assumption", "layout", "topics", "puts_per_s", "few_lag_records_per_s")
-"""Columns of the table with one row for each changed assumption on one disk."""
+"""One row for each changed assumption on one disk."""
 
 TableRow = Sequence[Any]
 _NOTHING = ("",) * 4
@@ -48,7 +46,6 @@ def grid_rows(rows: Iterable[LayoutResult]) -> list[TableRow]:
 
 
 def here_rows(found: Iterable[MeasuredHere]) -> list[TableRow]:
-    """Return a row for each layout, flush mode and number of topics on this machine."""
     rows: list[TableRow] = []
     for one in found:
         which = ("real", "here", one.variant, one.flush, one.topics)
@@ -80,7 +77,7 @@ def _rounded(figure: float | None, digits: int) -> float | str:
 
 
 def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
-    """Print a table for each disk with sustained rates, latencies and late consumers, one line per row."""
+    """Print a table for each disk with sustained rates, latencies and late consumers."""
     named = [dict(zip(HEADER, row, strict=True)) for row in rows]
     for disk in dict.fromkeys(row["disk"] for row in named):
         mine = [row for row in named if row["disk"] == disk]

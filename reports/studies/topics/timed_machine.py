@@ -23,7 +23,7 @@ from .partitioned_log import PartitionedLog
 
 T = TypeVar("T")
 DeviceModel = Callable[[Stream], BlockDevice]
-"""Function that creates a device whose random choices come from a stream."""
+"""Creates a device whose random choices come from a stream."""
 
 _ROOT = "/store"
 _UNTIL_IT_BLOCKS = 1 << 40
@@ -34,7 +34,7 @@ _ASLEEP = Waiting("sleep")
 
 
 class TimedMachine:
-    """A machine. It is created before a simulation run, and used in the body of the run."""
+    """A machine that is created before a simulation run, and used in the body of the run."""
 
     def __init__(self, setup: TopicsSetup, host: HostCosts, model: DeviceModel, kernel: Kernel) -> None:
         self.setup = setup
@@ -64,7 +64,7 @@ class TimedMachine:
         return max(size_bytes, _QUEUE_ROOM_BYTES) if self.setup.queues_ahead else None
 
     def _read_ahead(self, path: str) -> ReadAhead:
-        """Return the read-ahead for a file. Only files of the shared log are read through mappings."""
+        """Only files of the shared log are read through mappings."""
         setup = self.setup
         return ReadAhead(setup.read_ahead_pages, around=setup.around_faults and setup.layout == SHARED)
 
@@ -106,7 +106,7 @@ class TimedMachine:
         self._charges_reads = True
 
     def sleep_ns(self, ns: int) -> None:
-        """Suspend the current task for `ns`."""
+        """Suspend the current task."""
         self.kernel.park(_ASLEEP, self.kernel.now_ns + ns)
 
     def _read(self, path: str, start: int, end: int) -> None:
@@ -136,7 +136,6 @@ class SimGrowingFile:
         return self._descriptor.write(at, data)
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return bytes of the file after the storage has read them."""
         end = min(at + size_bytes, self._descriptor.size_bytes)
         if end <= at:
             return b""
@@ -145,7 +144,6 @@ class SimGrowingFile:
         return bytes(self._files.map(self._path, end).view(at, end))
 
     def sync(self) -> None:
-        """Make all written data durable."""
         self._descriptor.sync()
 
     def close(self) -> None:

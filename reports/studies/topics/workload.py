@@ -16,7 +16,7 @@ from .timed_machine import TimedMachine
 _LOOKS = 4
 _MOST = 2
 _BUSY = 0.9
-"""Maximum busy share of a device that keeps up. A device that is busy for longer may fall behind."""
+"""A device that is busy for a larger share may fall behind."""
 _SYNC_FROM = 0.2
 """Share of the puts under sync flush that precede the measurement."""
 _DELAYED = Waiting("what delays a put")
@@ -163,7 +163,7 @@ class CaughtUp:
     records: int
     records_per_second: float
     waits_per_record: float
-    """Number of waits for the device per record."""
+    """Waits for the device per record."""
     read_bytes_per_record: float
     """Bytes that the device reads per record."""
 

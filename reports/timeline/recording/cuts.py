@@ -72,7 +72,6 @@ class Cuts:
         return self._disk is not None and self._disk.is_finished and self._disk is not self._crashed
 
     def crashed(self, aftermath: Aftermath) -> None:
-        """Record the aftermath of a crash."""
         self._aftermath, self._crashed = aftermath, self._disk
         if self._open is not None:
             self._open.how, self._open.lost = aftermath.profile, aftermath.lost
@@ -138,7 +137,7 @@ def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, C
 
 
 class Faults:
-    """The injected faults of one run. Losses in crashes are not included, because the cuts have them."""
+    """Losses in crashes are not included, because the cuts have them."""
 
     def __init__(self, moments: Moments) -> None:
         self.all: list[Fault] = []

@@ -53,7 +53,6 @@ class RunRecorder(WorldTrace):
         self._broken: list[ViolationRecord] = []
         self._page_bytes = self._sector_bytes = 0
         self.ledger = RecordedLedger(self._puts)
-        """The ledger that the run must use."""
 
     # -- reports of the kernel ------------------------------------------------------------------
 
@@ -63,7 +62,6 @@ class RunRecorder(WorldTrace):
         self._moments.attach(kernel)
 
     def add(self, kind: str, text: str) -> None:
-        """Record one event at the current moment."""
         if not self._record_pending():
             return
         if kind == "switch":
@@ -89,7 +87,6 @@ class RunRecorder(WorldTrace):
             self._tasks.made_ready(task)
 
     def emit(self, fact: object) -> None:
-        """Record a fact reported by the run."""
         if isinstance(fact, Violation):
             self._break(fact)
         if not self._record_pending():
@@ -169,18 +166,15 @@ class RunRecorder(WorldTrace):
             self._puts.writes(path, at, data)
 
     def wrote(self, path: str, at: int, data: bytes) -> None:
-        """Record data that was written to a file."""
         if self._record_pending():
             self._operations.wrote(path, at, at + len(data))
             self._positions.wrote(path, at, data)
 
     def took(self, lock: WatchedLock) -> None:
-        """Record that the current task acquired a lock."""
         if self._record_pending():
             self._tasks.took(lock.name, lock.number)
 
     def released(self, lock: WatchedLock) -> None:
-        """Record that the current task released a lock."""
         if self._record_pending():
             self._tasks.released(lock.number)
 
@@ -215,7 +209,7 @@ class RunRecorder(WorldTrace):
 
 
 def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, RunRecording]:
-    """Replay a record, and return the result of `replay` and the recording. The caller applies the subject's mutant."""
+    """Replay a record. The caller applies the subject's mutant."""
     recorder = RunRecorder()
     replayed = replay(record, recorder, ledger=recorder.ledger)
     outcome = replayed.result
@@ -236,7 +230,6 @@ def record_seed(
 
 
 def record_finding(scenario: OwnScenario, finding: Finding) -> RunRecording:
-    """Replay a finding of a user's own scenario, and return its recording."""
     recorder = RunRecorder()
     outcome = trials.replay(scenario, finding.record, recorder).result
     if outcome.failure is not None:

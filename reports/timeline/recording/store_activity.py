@@ -112,7 +112,6 @@ class Puts:
         self._store: MessageStore | None = None
 
     def follow(self, store: MessageStore) -> None:
-        """Assign the following puts to this store."""
         self._store = store
 
     def asked(self, entry: PutEntry) -> None:

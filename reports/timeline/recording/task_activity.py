@@ -18,7 +18,6 @@ class Moments:
         self._stopped = False
 
     def attach(self, kernel: Scheduler) -> None:
-        """Use the time and step of this kernel."""
         self._kernel = kernel
 
     @property
@@ -39,7 +38,6 @@ class Moments:
         self._stopped = True
 
     def go_on(self) -> None:
-        """Create moments again."""
         self._stopped = False
 
     def last(self) -> int:
@@ -72,7 +70,7 @@ class TaskSpans:
         return self._number(self._moments.kernel.current.name)
 
     def _number(self, name: str) -> int:
-        """Return the number of a task. A new task starts in the state READY."""
+        """A new task starts in the state READY."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.tasks)
@@ -93,16 +91,14 @@ class TaskSpans:
         self._enter(self._number(name), RUNNING, at)
 
     def parked(self, why: Waiting) -> None:
-        """Record that the current task starts to wait."""
         self._catch_up()
         self._enter(self.current(), WAITING, self._moments.mark(), why.describe())
 
     def made_ready(self, task: SimTask) -> None:
-        """Record that a task does not wait any more."""
         self._enter(self._number(task.name), READY, self._moments.mark())
 
     def ended(self, text: str) -> None:
-        """Record the end of a task. text: the name of the task and possibly its error, as in the trace."""
+        """text: the name of the task and possibly its error, as in the trace."""
         self._catch_up()
         name, _, failure = text.partition(": ")
         number, at = self._number(name), self._moments.mark()
@@ -114,14 +110,13 @@ class TaskSpans:
             self._held.pop(key).end = at
 
     def took(self, lock: str, identity: int) -> None:
-        """Record that the current task acquired a lock; identity: distinguishes locks with the same name."""
+        """identity: distinguishes locks with the same name."""
         number, at = self.current(), self._moments.mark()
         assert (number, identity) not in self._held, f"{lock} is held already by {self.tasks[number].name}"
         hold = self._held[number, identity] = Hold(number, lock, at)
         self.holds.append(hold)
 
     def released(self, identity: int) -> None:
-        """Record that the current task released a lock."""
         hold = self._held.pop((self.current(), identity), None)
         if hold is not None:
             hold.end = self._moments.mark()
@@ -209,7 +204,6 @@ class Operations:
         return "" if operation is None else operation.path
 
     def finish(self, at: int) -> None:
-        """Record the end of all operations in progress."""
         for operation in self._open.values():
             operation.end = at
         self._open.clear()

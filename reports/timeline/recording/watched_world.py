@@ -67,13 +67,11 @@ class WatchedCell:
         self._now(value)
 
     def add(self, delta: int) -> int:
-        """Add delta atomically and return the new value."""
         value = self._cell.add(delta)
         self._now(value)
         return value
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace `expected` by `value` atomically; return whether it was replaced."""
         replaced = self._cell.compare_and_set(expected, value)
         if replaced:
             self._now(value)
@@ -96,7 +94,6 @@ class WatchedTasks:
         self._locks = 0
 
     def lock(self, name: str) -> WatchedLock:
-        """Create a mutex."""
         self._locks += 1
         return WatchedLock(self._tasks.lock(name), name, self._locks, self._watcher)
 
@@ -124,7 +121,6 @@ class WatchedFiles:
         return call
 
     def write(self, path: str, data: bytes) -> None:
-        """Replace the content of a small file."""
         with self._watcher.under_way("write", path, 0, len(data)):
             self._files.write(path, data)
 
@@ -157,14 +153,12 @@ class WatchedMappedFile:
         return call
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write through the mapping."""
         self._watcher.writes(self.path, at, bytes(data))
         with self._watcher.under_way("store", self.path, at, at + len(data)):
             self._file.store(at, data)
         self._watcher.wrote(self.path, at, bytes(data))
 
     def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
-        """Write through the descriptor and return the number of bytes written."""
         self._watcher.writes(self.path, at, bytes(data))
         with self._watcher.under_way("pwrite", self.path, at, at + len(data)):
             written = self._file.pwrite(at, data)
@@ -172,11 +166,9 @@ class WatchedMappedFile:
         return written
 
     def msync(self, start: int, end: int) -> None:
-        """Sync the pages of [start, end) and the size."""
         with self._watcher.under_way("msync", self.path, start, end):
             self._file.msync(start, end)
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Pass the advice that [start, end) will not be read soon."""
         with self._watcher.under_way("madvise", self.path, start, end):
             self._file.advise_dont_need(start, end)
