@@ -52,7 +52,6 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def _house_style() -> Iterator[None]:
-    """Apply the style during the block, and draw without a display."""
     mpl.use("Agg")
     with mpl.rc_context(_SETTINGS):
         yield
@@ -66,7 +65,6 @@ def steps(count: int) -> Sequence[str]:
 
 
 def durations_on(axis: Axis) -> None:
-    """Label a logarithmic axis in µs with one duration per decade."""
     axis.set_major_locator(LogLocator(10, numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda us, _: duration(us)))
     axis.set_minor_locator(NullLocator())
@@ -74,7 +72,6 @@ def durations_on(axis: Axis) -> None:
 
 
 def save_figure(draw: Callable[[], Figure], directory: Path, name: str) -> list[Path]:
-    """Draw NAME.png and NAME.svg in a directory; return the paths."""
     directory.mkdir(parents=True, exist_ok=True)
     png, svg = directory / f"{name}.png", directory / f"{name}.svg"
     with _house_style():
@@ -102,7 +99,7 @@ _NAMED = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def inline_svg(draw: Callable[[], Figure], name: str) -> str:
-    """Return a figure as an SVG element. name: an identifier that is unique on the page."""
+    """name: an identifier that is unique on the page."""
     text = StringIO()
     with _house_style(), mpl.rc_context({"svg.fonttype": "none"}):
         draw().savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -137,7 +134,7 @@ _LEAST_US = 1
 
 
 def put_latency_figure(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Draw one or more rows of put latency with the columns of `pipeline.analysis`."""
+    """The rows have the columns of `pipeline.analysis`."""
     disks = sorted({row["disk"] for row in rows})
     producers = sorted({row["producers"] for row in rows})
     colours = dict(zip(producers, steps(len(producers)), strict=True))

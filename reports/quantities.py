@@ -69,7 +69,7 @@ def nearest_ranks(puts: Mapping[int, int]) -> dict[str, int]:
 
 
 def percentiles_us(latencies_ns: Iterable[int], shares: Iterable[float] = LATENCY_SHARES) -> list[float]:
-    """Return the percentiles of one or more latencies, in µs, by the nearest-rank method."""
+    """Return percentiles in µs, by the nearest-rank method."""
     ordered = sorted(latencies_ns)
     return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] / 1_000 for share in shares]
 
@@ -80,6 +80,5 @@ def counted(number: int, one: str, several: str = "") -> str:
 
 
 def some_of(names: Sequence[str], most: int) -> str:
-    """Return the first `most` names, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -46,7 +46,7 @@ def campaign(asked: RunOptions) -> NoReturn:
         _require_fit_for_processes(asked)
         check_processes(asked)
     scenarios = scenarios_named(asked.names, asked.disk, asked.policy, attribute_points=asked.attribute_points)
-    version, mutant = _bugs(asked)
+    version, mutant = _version_and_mutant(asked)
     if version is not None:
         scenarios = [replace(one, ranges=version.narrow(one.ranges)) for one in scenarios]
     wanted, seconds = seeds_in(asked.seeds, asked.seed), None
@@ -121,7 +121,7 @@ def _with_files(
 
     def again(failure: Failure) -> str:
         path = paths.get(failure.signature)
-        return _run_again(asked, failure) if path is None else replay_command(path)
+        return _rerun_command(asked, failure) if path is None else replay_command(path)
 
     failures = failures_in_turn(results.broken)
     with files.attempt(), results_written("--out"):
@@ -139,15 +139,14 @@ def _with_files(
     return replace(results, failures=left, paths=list(paths.values()), drawn=drawn), place, files
 
 
-def _run_again(asked: RunOptions, failure: Failure) -> str:
-    """Return the command that runs a failing seed again, without a failure file."""
+def _rerun_command(asked: RunOptions, failure: Failure) -> str:
     named = {"disk": asked.disk, "policy": asked.policy, "mutant": asked.mutant, "as": asked.as_}
     points = " --attribute-points" if asked.attribute_points else ""
     return f"tornlog run {failure.scenario} --seed {failure.seed}{options_text(**named)}{points}"
 
 
-def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:
-    """Return the version that --as names, and the mutant; a version counts as a mutant too."""
+def _version_and_mutant(asked: RunOptions) -> tuple[Version | None, str | None]:
+    """A version counts as a mutant too."""
     name, mutant = asked.as_, asked.mutant
     require_mutant(mutant)
     if name is None:
@@ -230,7 +229,7 @@ def _run_all(
 def _tallies_of_kept(
     out: Path | None, scenarios: Sequence[Scenario], mutant: str | None, interruption: Interruption
 ) -> dict[str, Tally]:
-    """Return tallies of the stored failures that still fail; print a note about each stored failure."""
+    """Print a note about each stored failure; return tallies of those that still fail."""
     tallies: dict[str, Tally] = {}
     named = {scenario.name: scenario for scenario in scenarios}
     for path, failure in _kept(out):

@@ -23,7 +23,6 @@ _DIFFERENCES_SHOWN_MAX = 10
 
 
 def check_processes(asked: RunOptions) -> NoReturn:
-    """Run seeds in this process, then in others with another seed order and hash seed."""
     scenarios, wanted = scenarios_named(asked.names, None, None), seeds_in(asked.seeds or SEEDS, None)
     assert wanted is not None, asked.seeds
     pythons = [path for one in asked.python or () for path in (installed() if one == "all" else [one])]

@@ -405,7 +405,7 @@ def _geometry_options(
     hash_slots: int | None = None,
     index_entries: int | None = None,
 ) -> Geometry:
-    """Return the geometry: values of the options, else of the configuration file."""
+    """Options override the configuration file."""
     conf = Geometry()
     if config is not None:
         with _usage_errors(config):

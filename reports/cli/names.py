@@ -21,7 +21,6 @@ from .options import write_json
 
 
 def print_names(sections: Sequence[str], word: str, json_file: str | None) -> None:
-    """Print the names in the given sections, if the name or its meaning contains a word."""
     groups: dict[str, Mapping[str, str]] = {
         "scenarios": {scenario.name: scenario.claim for scenario in SCENARIOS.values()},
         "invariants": INVARIANTS,

@@ -65,7 +65,7 @@ _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 
 
 def unknown(what: str, name: str, known: Collection[str], hint: str | None = None) -> typer.BadParameter:
-    """Return the error for an unknown name, with similar names if there are any."""
+    """Return the error for an unknown name, with similar names."""
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     near += [one for one in known if name and name in one and one not in near][: 3 - len(near)]
     meant = f"did you mean {' or '.join(near)}?" if near else "`tornlog list` names them"
@@ -195,7 +195,7 @@ class ResultFiles:
 
 
 def disks_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Return the disks without duplicates. Raises BadParameter for an unknown name."""
+    """Raises BadParameter for an unknown disk."""
     for name in names:
         if name not in known:
             raise typer.BadParameter(f"no disk {name}: {', '.join(known)}", param_hint="--disk")
@@ -207,7 +207,7 @@ HERE = "here"
 
 
 def pictures_of(package: str) -> ModuleType:
-    """Import the module `pictures` of a package. Raises BadParameter if matplotlib is not installed."""
+    """Raises BadParameter if matplotlib is not installed."""
     try:
         return import_module(f"{package}.pictures")
     except ImportError as error:
@@ -249,8 +249,6 @@ def absolute(place: str) -> str:
 
 
 def _complete(module: str, table: str) -> Callable[[str], list[str]]:
-    """Complete the names in a table of a scenarios module, which is imported on demand."""
-
     def complete(incomplete: str) -> list[str]:
         names = getattr(import_module(f"...scenarios.{module}", __package__), table)
         return [name for name in names if name.startswith(incomplete)]

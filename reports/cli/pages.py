@@ -27,7 +27,6 @@ def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path |
 
 
 def write_page(html: str, out: Path) -> Path:
-    """Write the report page to a directory, which is created if missing; return its path."""
     # imported here, because it imports the store, and a probe may draw no page
     from ...scenarios.campaigns.kept_files import keep_file
 

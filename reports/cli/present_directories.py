@@ -17,7 +17,6 @@ _NOTES_MAX = 50
 
 
 def show_inspection(found: Inspection) -> None:
-    """Print an inspection; nothing if the store could not be opened."""
     fields = found.summary()
     if not fields["load"]:
         return

@@ -88,7 +88,6 @@ def replay_command(path: Path) -> str:
 
 
 def not_run_cases(reach: Reach) -> Iterator[Case]:
-    """Yield a skipped test case for each scenario or mutant that was not run."""
     message = "not run: interrupted" if reach.interrupted else "not run: time limit reached"
     yield from (Case(name, outcomes=[Outcome("skipped", "not run", message)]) for name in reach.not_run)
 
@@ -114,14 +113,13 @@ def leave_timelines(
             assert name in paths, f"{name} was not written"
             file = paths[name].relative_to(out).as_posix()
             if draws and drawn < TIMELINES_MAX and failure.smallest.steps <= TIMELINE_STEPS_MAX:
-                timeline = _draw(failure, name, out)
+                timeline = _draw_timeline(failure, name, out)
                 drawn += 1
         left[name] = FailureLinks(failure, again(failure), name, file, timeline)
     return left
 
 
-def _draw(failure: Failure, name: str, out: Path) -> str:
-    """Draw the timeline of a failure's smallest run; return the page's path relative to `out`."""
+def _draw_timeline(failure: Failure, name: str, out: Path) -> str:
     subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
     with applied_mutant(failure.mutant):
         _, run_recording = replay_recorded(subject, failure.smallest.record)

@@ -240,7 +240,6 @@ def _broken_table(results: RunResults) -> ResultTable:
 
 
 def _group(row: ViolationKind, found: Mapping[str, FailureText]) -> FailureGroup:
-    """Return the first failure of each scenario for one kind of violation."""
     first = dict.fromkeys(failure.signature for failure in row.failures)
     times = f"{counted(row.times, 'time')} in {counted(len(row.scenarios), 'scenario')}"
     return FailureGroup(

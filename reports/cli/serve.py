@@ -214,7 +214,7 @@ def _broker_of(asked: ServeOptions, conf: BrokerConf, world: World, emit: Emit, 
 
 
 def _enter_metrics(beside: ExitStack, served: ServedBroker, host: str, port: int) -> str:
-    """Start the metrics endpoint. If that fails, stop the broker."""
+    """If the metrics endpoint cannot start, stop the broker."""
     try:
         return beside.enter_context(metrics_endpoint(host, port, served.metrics))
     except BaseException:

@@ -26,7 +26,6 @@ _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
 def write_junit(file: Path, result: Result) -> None:
-    """Write the test cases of a result, and create missing directories."""
     root = Element("testsuites", name=f"tornlog {result.command}")
     root.extend(map(_suite, result.cases))
     for sum_of in ("tests", "failures", "errors"):

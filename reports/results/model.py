@@ -92,7 +92,6 @@ class ResultBlock:
 
     @property
     def kind(self) -> str:
-        """Return the name of the block's class, for the template."""
         return type(self).__name__
 
     @property
@@ -121,7 +120,6 @@ class ResultTable(ResultBlock):
 
     @property
     def shown_rows(self) -> Sequence[Row]:
-        """Return the rows that a page does not hide."""
         return [row for row in self.rows if row.is_bad or row.is_open] if self.only_bad else self.rows
 
     @property

@@ -24,7 +24,6 @@ _MACHINES, _MISHAPS = 1, 2
 
 
 def trace_json(run: RunRecording) -> str:
-    """Return the JSON document with `traceEvents` sorted by time, and the facts of the run."""
     subject = run.subject
     document = {
         "traceEvents": trace_events(run),

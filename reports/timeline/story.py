@@ -205,7 +205,6 @@ def task_words(name: str) -> str:
 
 
 def cut_words(cut: Cut) -> str:
-    """Describe a cut and the operation that it interrupted."""
     kind = _KINDS.get(cut.how) or (f"power cut ({cut.how})" if cut.how and " " not in cut.how else cut.how)
     place = f", {cut.when} {cut.operation} {path_words(cut.path)}" if cut.operation else ""
     return f"{kind or 'the machine dies'}{place}"

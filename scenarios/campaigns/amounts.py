@@ -11,7 +11,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seeds_in(seeds: str | None, seed: int | None) -> range | None:
-    """Return the seeds of --seeds or --seed, None without either option."""
+    """Return None without either option."""
     if seed is not None:
         if seeds is not None:
             raise typer.BadParameter("expected --seed or --seeds, found both", param_hint="--seed")

@@ -21,7 +21,6 @@ def never_injected(tallies: Iterable[Tally]) -> list[str]:
 
 
 def faults_in(scenarios: Iterable[Scenario]) -> dict[str, str]:
-    """Return the faults that at least one scenario can inject, with their meanings."""
     possible = {kind for scenario in scenarios for kind in possible_faults(scenario.ranges)}
     return {kind: meaning for kind, meaning in FAULTS.items() if kind in possible}
 

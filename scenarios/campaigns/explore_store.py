@@ -114,7 +114,6 @@ class CrashingRun(Run):
 
 
 def run_lives(plan: Plan, simulation: Simulation) -> RunOutcome:
-    """Run a plan's lives without the final checks."""
     return CrashingRun(plan, simulation).execute()
 
 

@@ -176,7 +176,6 @@ def _has_expensive_runs(scenario: Scenario) -> bool:
 
 
 def narrowed_scenario(mutant: Mutant) -> Scenario:
-    """Return a scenario that checks all promises, with ranges narrowed to one mutant's needs."""
     return Scenario(f"hunt-{mutant.id}", "every promise of the store, at once", mutant.needs)
 
 
@@ -211,7 +210,6 @@ class _Search:
         """Seeds that may run differently without the mutant."""
 
     def run(self) -> None:
-        """Run seeds until the required scenarios have found the mutant or a limit is reached."""
         finders: set[str] = set()
         for scenario, seed in self._rounds():
             if scenario.name in finders:
@@ -281,7 +279,7 @@ class _Search:
         )
 
     def _count_differing_seeds(self) -> tuple[int, int]:
-        """Return how many compared seeds differ in digest without the mutant, and how many were compared."""
+        """Return two counts: seeds with another digest, and compared seeds."""
         clean = [run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX) for scenario, seed, _ in self._digests]
         pairs = zip(clean, self._digests, strict=True)
         return sum(result.digest != digest for result, (_, _, digest) in pairs), len(clean)

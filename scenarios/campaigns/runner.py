@@ -222,7 +222,7 @@ def run_batches(
     """
     tallies = {} if tallies is None else tallies
     deadline = None if seconds is None else perf_counter() + seconds
-    for batch, results in _results(batches, jobs, deadline, interruption or Interruption()):
+    for batch, results in _results_before_deadline(batches, jobs, deadline, interruption or Interruption()):
         tally = tallies.setdefault(batch.scenario.name, Tally(batch.scenario))
         for result in results:
             tally.add(result)
@@ -230,10 +230,9 @@ def run_batches(
     return tallies
 
 
-def _results(
+def _results_before_deadline(
     batches: Iterable[Batch], jobs: int, deadline: float | None, interruption: Interruption
 ) -> Iterator[tuple[Batch, list[SeedResult]]]:
-    """Yield each batch that starts before the deadline with its results, in order."""
     source = _started_before(iter(batches), deadline)
     if jobs > 1:
         for batch, found in in_processes(run_batch, source, jobs, interruption):
@@ -263,7 +262,6 @@ def _started_before(batches: Iterator[Batch], deadline: float | None) -> Iterato
 
 
 def verdict_of(tallies: Sequence[Tally], reach: Reach = ALL) -> str:
-    """Return the number of broken promises, and the scenarios that were not run."""
     counts = (
         (sum(tally.violations for tally in tallies), "broken"),
         (sum(len(tally.nondeterministic) for tally in tallies), "not deterministic"),

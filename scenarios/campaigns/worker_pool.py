@@ -97,7 +97,6 @@ class WorkerPool(ProcessPoolExecutor):
             child.kill()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Wait until the worker processes have ended, unless they were killed."""
         super().shutdown(wait=wait and not self._is_killed, cancel_futures=cancel_futures or self._is_killed)
 
 

@@ -125,7 +125,6 @@ def kept_findings(out: Path) -> list[FuzzFailure]:
 
 
 def write_findings(findings: Iterable[FuzzFailure], out: Path) -> dict[str, Path]:
-    """Write findings below out/failures; return the files by name."""
     directory, paths = out / "failures", {}
     for finding in findings:
         path = paths[finding.name] = directory / f"{finding.name}.json"

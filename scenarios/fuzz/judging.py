@@ -86,7 +86,6 @@ def judge_within_limits(target: Target, raw: bytes) -> InputOutcome | FuzzViolat
 
 
 def memory_violation(target: Target, raw: bytes) -> FuzzViolation | None:
-    """Return a violation if an input needs too much memory."""
     with cpu_limit(4 * target.cpu_seconds_max):  # tracing of allocations is slow
         peak = peak_bytes(lambda: judge(target, raw))
     if peak <= target.memory_bytes_max:
@@ -114,7 +113,6 @@ def breach_of(error: Exception) -> FuzzViolation:
 
 
 def _place_of(error: Exception) -> str:
-    """Return tornlog's innermost module and function in a traceback."""
     place = "unknown"
     for frame, _ in walk_tb(error.__traceback__):
         module = frame.f_globals.get("__name__", "")

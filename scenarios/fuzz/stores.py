@@ -32,7 +32,7 @@ _BODY_BYTES = (0, 5, 64, 300, 900)
 
 @cache
 def settings_of(settings: int) -> StoreConfig:
-    """Return the store's settings for the number in a packed directory."""
+    """settings: the number in a packed directory."""
     return StoreConfig(
         ROOT,
         mapped_file_size_commit_log=LOG_FILE_BYTES,

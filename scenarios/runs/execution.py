@@ -172,7 +172,7 @@ class Execution(ABC):
         self._judge.report(progress)
 
     def _start_store(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
-        """Start a store. Raises MachineDied if a disk fault makes the start fail."""
+        """Raises MachineDied if a disk fault makes the start fail."""
         try:
             store.start()
         except OSError as error:
@@ -215,7 +215,6 @@ class Execution(ABC):
         )
 
     def _settle_users(self, store: MessageStore, disk: Disk, traffic: Traffic) -> None:
-        """Wait until a healthy store and its services have no work left."""
         transactions = traffic.transactions
         if transactions is not None:
             transactions.settle()
@@ -252,7 +251,6 @@ class Execution(ABC):
 
     @contextmanager
     def _forced_branches(self) -> Iterator[None]:
-        """Force rare branches of the store, each time with the chance of the plan."""
         chance, stream = self._plan.forced_branch_chance, self._choices.stream("forced branches")
 
         def decide(mark: str) -> bool:

@@ -64,5 +64,5 @@ class RunOutcome(RunCounts):
 
     @property
     def signature(self) -> str:
-        """Return the signature of the first violation, which groups failures."""
+        """The signature of the first violation groups failures."""
         return self.violations[0].signature if self.violations else ""

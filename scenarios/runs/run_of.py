@@ -36,7 +36,7 @@ def simulation_of(plan: Plan, choices: Choices, policy: Policy | None = None, tr
 
 
 def policy_of(plan: Plan, choices: Choices) -> Policy:
-    """Return the policy that a plan names. Raises ValueError for an unknown name."""
+    """Raises ValueError for an unknown policy."""
     policy = _base_policy(plan, choices)
     if not plan.starved_steps_max:
         return policy

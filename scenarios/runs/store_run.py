@@ -164,7 +164,6 @@ class Run(Execution):
         return clean
 
     def _open(self, disk: Disk, machine: Machine, number: int, recovered: str | None, room: Room) -> MessageStore:
-        """Load a store, judge the recovery of the last life, and start it."""
         self._store = None
         world = world_of(machine, disk)
         if self._plan.memory.error_chance and recovered is None:

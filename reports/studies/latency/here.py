@@ -48,7 +48,7 @@ def running_store(world: World, setup: Setup, directory: str) -> Iterator[Messag
 
 
 def measure(setup: Setup, put: Callable[[], None]) -> "array[int]":
-    """Run one series of puts in real time; return their latencies in ns, by producer."""
+    """Return the latencies of puts in real time, in ns, by producer."""
     series: list[array[int]] = [array("q") for _ in range(setup.producers)]
     failures: list[BaseException] = []
 
@@ -162,7 +162,6 @@ class Turn:
     """Delayed writes to memory-mapped files in the real store, by flush."""
 
     def host(self) -> HostCosts:
-        """Return the costs of this machine, without the disk."""
         usual_ns = Spread(self.puts_alone).quantile(0.5)
         handover = Spread(max(took_ns - usual_ns, 0) for took_ns in self.synced_puts)
         return HostCosts(
@@ -175,7 +174,6 @@ class Turn:
         )
 
     def simulated(self, flush: str) -> "array[int]":
-        """Simulate the puts of the turn, and return their latencies."""
         storage, stalls = MeasuredStorage(self.syncs), self.stalls.get(flush)
         setup = replace(_setup_of(flush, self.producers, self.number), segment_bytes=_SIMULATED_SEGMENT_BYTES)
         return simulate(setup, self.host(), lambda _: storage, on_traffic=storage.begin, stalls=stalls).latencies_ns
@@ -194,7 +192,6 @@ def _setup_of(flush: str, producers: int, turn: int) -> Setup:
 
 
 def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterator[Turn]:
-    """Measure a number of turns for each number of producers."""
     with ExitStack() as stack:
         places = _Places(directory, stack)
         for number in range(turns):
@@ -273,14 +270,13 @@ class LatencyComparison(NamedTuple):
     simulated_ns: "array[int]"
 
     def ratios(self) -> list[float]:
-        """Return, for each of LATENCY_SHARES, the simulated percentile over the real one."""
+        """Return the simulated percentile over the real one for each of LATENCY_SHARES."""
         assert len(self.simulated_ns) == len(self.real_ns), "the same arrivals"
         simulated, real = percentiles_us(self.simulated_ns), percentiles_us(self.real_ns)
         return [one / other for one, other in zip(simulated, real, strict=True)]
 
 
 def compared(turns: Sequence[Turn]) -> Iterable[LatencyComparison]:
-    """Yield the comparison of all turns for each number of producers and flush mode."""
     for producers in sorted({turn.producers for turn in turns}):
         mine = [turn for turn in turns if turn.producers == producers]
         for flush in FLUSHES:

@@ -41,7 +41,6 @@ _NOT_MODELLED = (
 
 
 def leave_grid(measured: Sequence[LatencySeries], out: Path) -> list[Path]:
-    """Write latency.png, .svg and .csv, and latency-curves.csv."""
     paths = save_figure(lambda: grid_figure(measured), out, "latency")
     paths.append(save_table(HEADER, grid_rows(measured), out, "latency"))
     return [*paths, save_table(CURVE_HEADER, grid_curves(measured), out, "latency-curves")]
@@ -56,7 +55,6 @@ def leave_effects(
     rollover_disk: str,
     slow_disk: str,
 ) -> list[Path]:
-    """Write latency-effects.png, .svg and .csv, and group-commit.csv."""
     paths = save_figure(
         lambda: effects_figure(groups, rollovers, slow, rollover_disk=rollover_disk, slow_disk=slow_disk),
         out,
@@ -68,7 +66,6 @@ def leave_effects(
 
 
 def leave_here(comparisons: Sequence[LatencyComparison], out: Path) -> list[Path]:
-    """Write latency-here.png, .svg and .csv, and latency-here-curves.csv."""
     paths = save_figure(lambda: here_figure(comparisons), out, "latency-here")
     paths.append(save_table(HEADER, here_rows(comparisons), out, "latency-here"))
     return [*paths, save_table(CURVE_HEADER, here_curves(comparisons), out, "latency-here-curves")]

@@ -51,7 +51,6 @@ class Series:
 
     @property
     def rate(self) -> float:
-        """Return the answered puts per second."""
         return len(self.latencies_ns) / self.took_ns * 1e9
 
 

@@ -40,7 +40,6 @@ def grid_curves(measured: Iterable[LatencySeries]) -> Iterator[Row]:
 
 
 def here_rows(comparisons: Iterable[LatencyComparison]) -> list[Row]:
-    """Return two rows for each comparison, real and simulated."""
     return [
         _row(source, "here", one.flush, one.producers, one.rate, latencies_ns)
         for one in comparisons
@@ -80,7 +79,7 @@ class Curve(NamedTuple):
 
 
 def curve_of(latencies_ns: Iterable[int]) -> Curve:
-    """Return the curve of one or more latencies, with more points for slow puts."""
+    """Return a curve with more points for slow puts."""
     ordered = sorted(latencies_ns)
     count = len(ordered)
     ranks = sorted({round(count - count ** (1 - step / _POINTS)) for step in range(_POINTS + 1)})
@@ -100,7 +99,6 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
 
 
 def print_here(console: Console, comparisons: Sequence[LatencyComparison]) -> None:
-    """Print the percentiles of this machine, and the ratio of simulated to real percentiles."""
     if not comparisons:
         return
     figures = [text for name in LATENCY_COLUMNS for text in (name, "sim.")]

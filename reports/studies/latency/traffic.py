@@ -97,7 +97,7 @@ def message_of(setup: Setup) -> Message:
 
 
 def checked_put(store: MessageStore, message: Message) -> Callable[[], None]:
-    """Return a function that puts the message, and raises RuntimeError unless the answer is PUT_OK."""
+    """The returned function raises RuntimeError unless the answer is PUT_OK."""
 
     def put() -> None:
         status = store.put_message(message).status

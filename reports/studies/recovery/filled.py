@@ -36,7 +36,6 @@ class FilledStore:
         return replace(_config_of(self.directory), recover_whole_log=recover_whole_log, message_index_enable=index)
 
     def leave_clean(self) -> None:
-        """Change the files to the state after a clean exit."""
         Path(_config_of(self.directory).abort_path).unlink(missing_ok=True)
         self._write_checkpoint(self.first_ms[-1])
 

@@ -28,7 +28,6 @@ _PARTS: tuple[tuple[str, Callable[[RecoveryTime], float]], ...] = (
 
 
 def leave_recovery(found: Sequence[RecoveryTime], out: Path) -> list[Path]:
-    """Write recovery.png, .svg and .csv."""
     paths = save_figure(lambda: _recovery_figure(found), out, "recovery")
     return [*paths, save_table(HEADER, recovery_rows(found), out, "recovery")]
 

@@ -75,7 +75,6 @@ def cases_by_distance(log_bytes: int) -> list[RecoveryCase]:
 
 
 def measure_recovery(directory: str, sizes: Sequence[int], turns: int) -> Iterator[RecoveryTime]:
-    """Fill stores in subdirectories, and yield the recovery times case by case."""
     for size in sizes:
         filled = fill(f"{directory}/{size}", size)
         cases = cases_by_size()
@@ -86,16 +85,15 @@ def measure_recovery(directory: str, sizes: Sequence[int], turns: int) -> Iterat
 
 
 def _measure(filled: FilledStore, case: RecoveryCase, turns: int) -> RecoveryTime:
-    found = [_turn(filled, case) for _ in range(turns)]
+    found = [_measure_turn(filled, case) for _ in range(turns)]
     first = found[0]
     seconds = (median(column) for column in zip(*(one[4:] for one in found), strict=True))
     return RecoveryTime(case, first.log_bytes, first.scanned_bytes, first.records, *seconds)
 
 
-def _turn(filled: FilledStore, case: RecoveryCase) -> RecoveryTime:
-    """Measure a recovery with an index, a recovery without, and a scan of the log."""
+def _measure_turn(filled: FilledStore, case: RecoveryCase) -> RecoveryTime:
     bare_s, durable_s, bare_report = _recover(filled, case, index=False)
-    scan_s = _scan(filled, bare_report.start_offset)
+    scan_s = _scan_seconds(filled, bare_report.start_offset)
     total_s, _, report = _recover(filled, case, index=True)
     queues_s = max(bare_s - durable_s - scan_s, 0.0)
     index_s = max(total_s - bare_s, 0.0)
@@ -124,7 +122,6 @@ def _recover(filled: FilledStore, case: RecoveryCase, *, index: bool) -> tuple[f
 
 @contextmanager
 def _timed_syncs() -> Iterator[list[float]]:
-    """During the block, time each call of `make_durable` on a sequence of segments."""
     seconds: list[float] = []
     make_durable = SegmentQueue.make_durable
 
@@ -140,8 +137,7 @@ def _timed_syncs() -> Iterator[list[float]]:
         SegmentQueue.make_durable = make_durable  # type: ignore[method-assign]
 
 
-def _scan(filled: FilledStore, start_offset: int) -> float:
-    """Return the time to scan the log from an offset to its end, with all checks."""
+def _scan_seconds(filled: FilledStore, start_offset: int) -> float:
     world = real_world()
     files, plain = world.files, None if world.core is None else PlainRecords(world.core)
     if plain is not None:
@@ -184,6 +180,5 @@ def recovery_rows(found: Iterable[RecoveryTime]) -> list[TableRow]:
 
 
 def cold_read_s(disk: str, size_bytes: int) -> float:
-    """Return the seconds in which a disk model reads contiguous bytes."""
     device = DEVICES[disk](Choices("cold read").stream("storage"))
     return device.read(0, (0, -(-size_bytes // BLOCK_BYTES))) / 1e9

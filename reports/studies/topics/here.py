@@ -105,7 +105,6 @@ class _Place:
             opened.shutdown()
 
     def put_for_a_while(self) -> None:
-        """Run closed-loop producers for one turn, then wait for dispatch."""
         producers = _PRODUCERS[self._setup.flush]
         cpu_ns = time.process_time_ns()
         sample = ClosedLoop([self._put_somewhere] * producers, _TURN_SECONDS).run()
@@ -221,7 +220,7 @@ class RealGrowingFile:
         return os.pread(self.descriptor, size_bytes, at)
 
     def sync(self) -> None:
-        """Make written data and the size durable. Other threads can run during the call."""
+        """Other threads can run during the call."""
         os.fdatasync(self.descriptor)
 
     def close(self) -> None:

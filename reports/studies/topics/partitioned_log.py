@@ -73,7 +73,6 @@ class Partition:
                 self._add_segment()
 
     def _add_segment(self) -> PartitionSegment:
-        """Create the next segment, and make its name durable."""
         files = self._world.files
         if not self.segments:
             root = directory_of(self._directory)

@@ -31,20 +31,17 @@ _CONSUMER_ROWS = (
 
 
 def leave_grid(rows: Sequence[LayoutResult], out: Path) -> list[Path]:
-    """Write topics.png, .svg and .csv, and topics-consumers.png and .svg."""
     paths = save_figure(lambda: grid_figure(rows), out, "topics")
     paths += save_figure(lambda: _consumers_figure(rows), out, "topics-consumers")
     return [*paths, save_table(HEADER, grid_rows(rows), out, "topics")]
 
 
 def leave_assumptions(found: Sequence[AssumptionResult], disk: str, out: Path) -> list[Path]:
-    """Write topics-assumptions.png, .svg and .csv."""
     paths = save_figure(lambda: _assumptions_figure(found, disk), out, "topics-assumptions")
     return [*paths, save_table(CHECKED_HEADER, checked_rows(found), out, "topics-assumptions")]
 
 
 def leave_here(found: Sequence[MeasuredHere], out: Path) -> list[Path]:
-    """Write topics-here.png, .svg and .csv."""
     paths = save_figure(lambda: here_figure(found), out, "topics-here")
     return [*paths, save_table(HEADER, here_rows(found), out, "topics-here")]
 

@@ -77,7 +77,6 @@ def _rounded(figure: float | None, digits: int) -> float | str:
 
 
 def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
-    """Print a table for each disk with sustained rates, latencies and late consumers."""
     named = [dict(zip(HEADER, row, strict=True)) for row in rows]
     for disk in dict.fromkeys(row["disk"] for row in named):
         mine = [row for row in named if row["disk"] == disk]
@@ -94,7 +93,6 @@ def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
 
 
 def print_checked(console: Console, disk: str, rows: Sequence[TableRow]) -> None:
-    """Print one line for each changed assumption and layout."""
     if not rows:
         return
     title = f"effects of single assumptions, {disk}"

@@ -55,7 +55,7 @@ class TimedMachine:
         self.tasks = HostTasks(self.machine, host, self.processor, self.choices.stream("handovers"))
         touched = cast(Files, TouchedFiles(cast(SimFiles, self.files), self.processor, host.touch_ns))
         self._world = World(self.machine.clock, self.tasks, touched)
-        self._open_file = partial(SimGrowingFile, files, self.files, self._read)
+        self._open_file = partial(SimGrowingFile, files, self.files, self._wait_for_read)
 
     def _room(self, path: str, size_bytes: int) -> int | None:
         """Return the number of bytes to allocate ahead for a mapped file; None without allocation."""
@@ -77,7 +77,7 @@ class TimedMachine:
             store = MessageStore(self._world, setup.config(_ROOT))
             store.load()
             store.start()
-            layout = SharedLog(store, messages, self._read)
+            layout = SharedLog(store, messages, self._wait_for_read)
         else:
             is_sync = setup.flush == "sync"
             log = PartitionedLog(self._world, self._open_file, setup.config(_ROOT), is_sync=is_sync)
@@ -106,11 +106,9 @@ class TimedMachine:
         self._charges_reads = True
 
     def sleep_ns(self, ns: int) -> None:
-        """Suspend the current task."""
         self.kernel.park(_ASLEEP, self.kernel.now_ns + ns)
 
-    def _read(self, path: str, start: int, end: int) -> None:
-        """Suspend the current task until bytes of a file are in the page cache."""
+    def _wait_for_read(self, path: str, start: int, end: int) -> None:
         if self._charges_reads:
             self.system.read(self.kernel.current.name, path, start, end)
 

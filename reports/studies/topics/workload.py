@@ -78,7 +78,6 @@ class _Watch:
         self.is_over = False
 
     def put_has_ended(self, *, ends_early: bool) -> None:
-        """Record the end of a put, and check periodically whether the loop can end."""
         marks, elevator = self._marks, self._system.elevator
         throttled_ns = self._system.write_back.throttled_ns
         marks.append(Mark(self._kernel.now_ns, elevator.busy_ns, throttled_ns))

@@ -35,7 +35,6 @@ class Cuts:
 
     @property
     def disk(self) -> Disk | None:
-        """Return the disk of the current machine."""
         return self._disk
 
     def mounted(self, machine: Machine, disk: Disk, at: int) -> None:
@@ -50,7 +49,6 @@ class Cuts:
         self._disk, self._machine = disk, machine.name
 
     def killed(self, at: int) -> None:
-        """Record the death of the current machine."""
         disk = self._disk
         if disk is None:
             return

@@ -150,7 +150,6 @@ class RunRecorder(WorldTrace):
 
     @contextmanager
     def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
-        """Record a file operation that the `with` block executes."""
         if not self._record_pending():
             yield
             return
@@ -161,7 +160,6 @@ class RunRecorder(WorldTrace):
                 self._record_pending()  # record the faults of this call
 
     def writes(self, path: str, at: int, data: bytes) -> None:
-        """Record data that is about to be written to a file."""
         if self._record_pending():
             self._puts.writes(path, at, data)
 
@@ -179,7 +177,6 @@ class RunRecorder(WorldTrace):
             self._tasks.released(lock.number)
 
     def written(self, cell: WatchedCell) -> None:
-        """Record the positions that changed with a cell."""
         if self._record_pending():
             self._positions.written(cell)
 
@@ -219,7 +216,6 @@ def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, Run
 def record_seed(
     scenario: Scenario, seed: int, *, mutant: str | None = None, policy: Policy | None = None
 ) -> RunRecording:
-    """Run one seed, optionally with a mutant or another policy, and return its recording."""
     recorder = RunRecorder()
     with garbage_kept(), applied_mutant(mutant):
         choices, plan = draw(scenario, seed)

@@ -115,7 +115,6 @@ class Puts:
         self._store = store
 
     def asked(self, entry: PutEntry) -> None:
-        """Record a put that the current task will send next."""
         self.look()  # the task's previous put may have been answered since the last event
         assert entry.name not in self.by_name, entry.name
         self.by_name[entry.name] = len(self.all)

@@ -26,7 +26,6 @@ class Moments:
         return self._kernel
 
     def mark(self) -> int:
-        """Create a moment for the current time and step, and return its number."""
         if not (self._stopped and self.all):
             moment = RecordedMoment(self.kernel.now_ns, self.kernel.steps)
             assert not self.all or self.all[-1] <= moment, f"{moment} after {self.all[-1]}"
@@ -83,7 +82,6 @@ class TaskSpans:
         self._enter(self._number(name), RUNNING, self._moments.mark())
 
     def switched(self, name: str) -> None:
-        """Record a switch to another task."""
         self._catch_up()
         left, at = self.current(), self._moments.mark()
         if (state := self._states.get(left)) is not None and state.name == RUNNING:
@@ -122,7 +120,6 @@ class TaskSpans:
             hold.end = self._moments.mark()
 
     def finish(self, at: int) -> None:
-        """Record the end of all current spans and holds."""
         for number in list(self._states):
             self._leave(number, at)
         for task in self.tasks:
@@ -199,7 +196,6 @@ class Operations:
             last.stop = stop
 
     def path_under_way(self) -> str:
-        """Return the path of the current operation; empty without an operation."""
         operation = self._open.get(self._tasks.current())
         return "" if operation is None else operation.path
 

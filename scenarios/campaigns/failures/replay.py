@@ -24,7 +24,7 @@ _NO_FAULTS = ("crash", "page kept")
 
 
 def run_plan(plan: Plan, simulation: Simulation) -> RunOutcome:
-    """Run a plan. Every scenario's program is this function."""
+    """The program of every scenario."""
     return run_of(plan, simulation).execute()
 
 
@@ -62,7 +62,6 @@ def _failing_run(replayed: RunReplay, trace: Trace) -> FailingRun:
 
 
 def is_same_run(replayed: RunReplay, run: FailingRun) -> bool:
-    """Compare the digests and violations of a replay and a failing run."""
     return replayed.is_same(run) and replayed.result.violations == run.violations
 
 

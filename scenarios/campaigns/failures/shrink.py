@@ -31,7 +31,6 @@ class Shrunk:
 
 
 def shrunk_json(shrunk: Shrunk, seconds: float) -> dict[str, Any]:
-    """Return the sizes before and after shrinking, and the cost of shrinking."""
     before, after = shrunk.failure.original, shrunk.failure.smallest
     return {
         "before": asdict(before.size),

@@ -21,7 +21,7 @@ _Part = TypeVar("_Part", FaultPlan, NetworkPlan)
 
 
 def _plain_values(*features: str) -> dict[str, object]:
-    """Return the plain values of all knobs of the given features, heaviest knob first."""
+    """Return the plain values of features' knobs, heaviest knob first."""
     knobs = {
         path: knob for path, knob in KNOBS.items() if knob.plain is not None and (path.partition(".")[0] in features)
     }

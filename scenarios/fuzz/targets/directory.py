@@ -51,7 +51,6 @@ class DirectoryTarget(Target):
         return Shape((), tuple(entry_parts(raw)))
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
-        """Mutate the contents of some files by their formats, or change file names."""
         directory = unpack(raw)
         return raw if directory is None else pack(changed(directory, draw, others))
 
@@ -197,7 +196,7 @@ class GivenLog:
 
 
 def check_returned_messages(store: MessageStore, given: GivenLog) -> int:
-    """Pull, look up and query all messages; return the number of pulled messages."""
+    """Return the number of pulled messages."""
     pulled = 0
     for queue in store.queues.all():
         topic, queue_id = queue.topic, queue.queue_id

@@ -65,7 +65,6 @@ class IndexTarget(Target):
         return bytes(raw)
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Check the file as recovery does, and look up keys in it."""
         data = bytearray(raw.ljust(_FILE_BYTES, b"\0"))
         view = memoryview(data)
         found = index_file.defects(view, FILE, SLOTS, ENTRIES_MAX)
@@ -111,7 +110,6 @@ def _entry_places(end: int) -> range:
 
 
 def _check_rebuilt(file: index_file.IndexFile, data: bytearray) -> None:
-    """Put the entries of an undamaged file into a new file, and compare slots and chains."""
     again = bytearray(_FILE_BYTES)
     new = _opened(again)
     for number in range(1, file.header.next_entry):

@@ -100,7 +100,7 @@ class BrokerNode(Node):
         self._kernel = kernel
         self._judge = settling.judge
         self._history = history
-        self._take_part(identity, others)
+        self._set_identity(identity, others)
         pools = {
             pool: PoolLimits(plan.broker.tasks_each, limits.queue_capacity, limits.wait_ms_max)
             for pool, limits in POOL_LIMITS.items()
@@ -120,8 +120,7 @@ class BrokerNode(Node):
         """When the broker had handled the end of each connection of its newest life, in virtual time."""
         self._logged: list[DivergedError] = []
 
-    def _take_part(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
-        """Set the identity and settings of the broker from the next life on."""
+    def _set_identity(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
         self.identity = identity
         self.is_slave = identity.address.is_slave
         self.note_others(others)
@@ -156,7 +155,7 @@ class BrokerNode(Node):
     def take_over(self, others: Sequence[BrokerIdentity]) -> None:
         """Make a slave the master from the next life on. others: the remaining brokers."""
         master = self.identity.address._replace(broker_id=MASTER_ID)
-        self._take_part(self.identity._replace(address=master), others)
+        self._set_identity(self.identity._replace(address=master), others)
 
     def power_on(self, life: PoweredOn) -> None:
         assert self.is_put_away, f"{self.name}: what its last life left is kept"
@@ -182,7 +181,7 @@ class BrokerNode(Node):
         broker = self._broker = self._load(world, disk, machine)
         self._recovered(broker, disk)
         if not self.is_slave:
-            self._begin_delivery()
+            self._record_delivery_start()
         self._logged = []
         if broker.ha is not None and broker.ha.client is not None:
             broker.ha.client.on_diverged = lambda master, error: self._logged.append(error)
@@ -206,8 +205,7 @@ class BrokerNode(Node):
             resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, note=note)
             self._hire("resuming operator", resuming)
 
-    def _begin_delivery(self) -> None:
-        """Record the delivery progress at the start of this life, and the limit for late deliveries."""
+    def _record_delivery_start(self) -> None:
         store, plan = self.loaded, self._plan
         late_ms_max = live.delivery_ms_max(plan) if live.is_calm(plan) and not plan.capacity_bytes else None
         began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
@@ -216,7 +214,7 @@ class BrokerNode(Node):
         )
 
     def _end_process(self) -> None:
-        """End the process, as `tornlog serve` does after its server failed."""
+        """As `tornlog serve` does after its server failed."""
         machine, _, endpoint = self.life
         endpoint.dies_silently = False
         self._kernel.kill(machine)

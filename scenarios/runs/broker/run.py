@@ -86,7 +86,7 @@ class BrokerRun(NetworkRun):
         for identity in self._identities:
             if not identity.address.is_slave:
                 name = identity.address.broker
-                times = PullTimes(plan, self._held_up_until_ns)
+                times = PullTimes(plan, self._last_delay_ends_ns)
                 settling = settlings[name] = self._settling if identity.is_first else self._settling.beside()
                 settling.ledger.clock_set_back = self._disturbances.set_back
                 settling.ledger.transactions.check_max = TRANSACTION_CHECKS
@@ -115,8 +115,7 @@ class BrokerRun(NetworkRun):
     def _nodes(self) -> list[BrokerNode]:
         return self._brokers
 
-    def _held_up_until_ns(self, host: str) -> int:
-        """Return when the last delay of a client, its network links or a broker ends."""
+    def _last_delay_ends_ns(self, host: str) -> int:
         slow_until_ns = (node.life.disk.slow_until_ns for node in self._nodes)
         return max(self._links.late_until_ns(host), self._disturbances.paused_until_ns, *slow_until_ns)
 
@@ -134,7 +133,7 @@ class BrokerRun(NetworkRun):
         self._disturbances.start()
         stream = self._choices.stream("between lives")
         for number, life in enumerate(self._lives):
-            self._live(number, life)
+            self._run_life(number, life)
             off_ms = stream.between(1, self._plan.broker.off_ms_max, "ms off")
             for consumer in self._consumers:
                 if stream.chance(self._plan.broker.consumer_restart_chance, "a consumer restarts"):
@@ -165,7 +164,6 @@ class BrokerRun(NetworkRun):
             TailingConsumer(plan, machine, self._routes, self._accounts[queue.broker], queue, name, report)
 
     def _routes(self, world: World) -> Routes:
-        """Return a client's routes: the address of the lone broker, or the name servers."""
         addresses = [identity.address for identity in self._identities]
         lone = addresses[0] if len(addresses) == 1 else None
         hits = next(iter(self._accounts.values())).hits
@@ -193,8 +191,7 @@ class BrokerRun(NetworkRun):
 
     # -- lives -------------------------------------------------------------------------------------
 
-    def _live(self, number: int, life: Life) -> None:
-        """Start all machines that are off, add messages to send, and end one machine."""
+    def _run_life(self, number: int, life: Life) -> None:
         self._number = number
         victim = self._nodes[life.node % len(self._nodes)]
         for node in self._nodes:
@@ -307,7 +304,7 @@ class BrokerRun(NetworkRun):
             self._end_all_faults(number)
             self._see_all_done(number)
             if self._plan.broker.slave_takes_over and self._plan.cluster.slaves and self._has_complete_slave:
-                self._take_over(number)
+                self._replace_master_by_slave(number)
                 self._see_all_done(number + 1)
         for node in self._nodes:
             if not node.is_put_away:
@@ -332,7 +329,7 @@ class BrokerRun(NetworkRun):
                 self._director.tasks.sleep(DECIDED_MS)
         if self._plan.delay.chance or self._plan.broker.send_back_chance:
             self._director.tasks.sleep(DELIVERED_MS)
-        self._await(self._behind, "consumers do not catch up", "delivery", "all queues")
+        self._await(self._undispatched_or_lagging, "consumers do not catch up", "delivery", "all queues")
         self._come_to_rest()
 
     @property
@@ -343,8 +340,7 @@ class BrokerRun(NetworkRun):
         master, slave = self._nodes[0].loaded, self._nodes[1].loaded
         return max(slave.log.min_offset, 0) <= max(master.log.min_offset, 0)
 
-    def _take_over(self, number: int) -> None:
-        """Remove the first master, and restart its first slave as master."""
+    def _replace_master_by_slave(self, number: int) -> None:
         lost, heir, *others = self._nodes
         lost.account.ledger.commits.note_stop()
         lost.account.ledger.delay_progress.is_known = False  # the slave has a delayOffset.json of its own
@@ -414,8 +410,7 @@ class BrokerRun(NetworkRun):
         counts = [len(producer.names) for producer in self._producers]
         return f"{counts} not" if any(counts) else ""
 
-    def _behind(self) -> str:
-        """Return the first broker with undispatched records, else the queues in which consumers lag."""
+    def _undispatched_or_lagging(self) -> str:
         stores: dict[str, MessageStore] = {}
         for node in self._nodes:
             if node.is_slave:

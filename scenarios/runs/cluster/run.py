@@ -64,14 +64,13 @@ class ClusterRun(NetworkRun):
 
     def _conduct(self) -> None:
         for number, life in enumerate(self._lives):
-            self._live(number, life)
+            self._run_life(number, life)
         self._heal()
-        self._take_over()
+        self._open_all_alone()
 
     # -- lives -------------------------------------------------------------------------------------
 
-    def _live(self, number: int, life: Life) -> None:
-        """Start all machines that are off, run the users, and end one machine."""
+    def _run_life(self, number: int, life: Life) -> None:
         victim = self._nodes[life.node % len(self._nodes)]
         self._number = number
         self._switch_off_the_failed()
@@ -152,7 +151,6 @@ class ClusterRun(NetworkRun):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _finish(self, node: ClusterNode, life: Life) -> None:
-        """End a machine, and keep its disk."""
         if node.is_alive and life.is_stop and self._stops(node):
             power_cut = self._power_cut_after_stop(life, f" of {node.name}")
             node.lasting.leave_after_stop(node.life.disk, power_cut=power_cut)
@@ -274,7 +272,7 @@ class ClusterRun(NetworkRun):
             self._finish(node, HEAL)
 
     def _switch_off_the_failed(self) -> None:
-        """Switch off machines that had a failed disk operation, because some errors last until a restart."""
+        """Some disk errors last until a restart."""
         for node in self._nodes:
             if node.is_alive and allowances.has_met_any(node.life.disk):
                 self._finish(node, OFF)
@@ -285,7 +283,7 @@ class ClusterRun(NetworkRun):
         self._settling.come_to_rest(
             store,
             disk,
-            partial(self._following, slave),
+            partial(self._slave_cursors, slave),
             sleep=self._director.tasks.sleep,
             gives_up=lambda: slave.client.diverged is not None,
             known=lambda: slave.client.state,
@@ -293,8 +291,7 @@ class ClusterRun(NetworkRun):
         self._judge.services(store, machine, slave.client)
         self._judge.report(self._witness.check_settled(slave, self._master))
 
-    def _following(self, slave: ClusterNode) -> Iterator[Cursor]:
-        """Yield the cursors of a slave's log and of its report to the present master."""
+    def _slave_cursors(self, slave: ClusterNode) -> Iterator[Cursor]:
         store, end = slave.running[0], self._master.running[0].log.max_offset
         within_ms = quiescence.following_ms_max(store, self._plan, end)
         # reading the reported offsets is a scheduling point, so it comes first
@@ -308,8 +305,7 @@ class ClusterRun(NetworkRun):
             counted_on = any(each in transfer.replicas for each in connections if each.remote_address.startswith(own))
             yield Cursor(f"{slave.name}, for puts to count on,", slave.client.name, counted_on, True, within_ms)
 
-    def _take_over(self) -> None:
-        """Open the store of every machine alone, a slave's store as a master."""
+    def _open_all_alone(self) -> None:
         self._open_alone(self._master)
         slaves = [self._open_alone(slave) for slave in self._slaves]
         may_lose = self._judge.may_refuse or self._witness.replicas.lost
@@ -356,7 +352,6 @@ class _FlippedBit:
 
 
 def _flip_a_bit(dispatch: DispatchService, chance: float, stream: Stream, injected: Counter[str]) -> None:
-    """With some chance, dispatch one of the next records with a wrong queueOffset."""
     if not stream.chance(chance, _FLIPPED_BIT):
         return
     flipped = _FlippedBit(stream.below(_RECORDS_MAX, "records"), stream.pick(_BITS, "bit"), injected)

@@ -71,7 +71,6 @@ class ReplicationWitness:
         return sending
 
     def master_recovered(self, store: MessageStore) -> None:
-        """Judge whether a master still has all sent data, and record its log."""
         self._judge.report(rep.check_still_has(store, self._sent_to))
         self.history.begin(store.log)
 
