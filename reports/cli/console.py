@@ -25,12 +25,12 @@ class PipedConsole(Console):
 
 OUT = PipedConsole(highlight=False)
 ERR = Console(stderr=True, highlight=False)
-"""For progress and errors; also for findings if JSON is written to standard output."""
+"""The console for progress and errors, and for findings if JSON is written to standard output."""
 T = TypeVar("T")
 _LINE_EVERY_SECONDS = 5.0
-"""Between progress lines if each item takes seconds. The last line is always printed."""
+"""The interval between progress lines if each item takes seconds. The last line is always printed."""
 _SIGN_EVERY_SECONDS = 60.0
-"""Between progress lines of other long work."""
+"""The interval between progress lines of other long work."""
 
 
 def findings_console(json_file: str | None) -> Console:

@@ -46,7 +46,7 @@ class MutationResults:
     survivors: Mapping[str, str]
     """Reasons why a mutant may survive, by mutant id."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
-    """By `Failure.name_of_mutant`."""
+    """The failures, by `Failure.name_of_mutant`."""
     reach: Reach = ALL
     is_named: bool = False
     """Whether the command line names the mutants."""

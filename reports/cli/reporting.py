@@ -31,7 +31,7 @@ class FailureLinks:
     failure: Failure
     again: str
     name: str
-    """Unique on the page."""
+    """The name is unique on the page."""
     file: str = ""
     timeline: str = ""
 

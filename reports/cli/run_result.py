@@ -54,7 +54,7 @@ class RunResults:
     tallies: Sequence[Tally]
     seconds: float
     broken: Sequence[ViolationKind] = ()
-    """With their causes if --as applied the bugs of a version."""
+    """The violations have causes if --as applied the bugs of a version."""
     mutant: str | None = None
     version: Version | None = None
     """The version whose bugs were applied."""

@@ -68,7 +68,7 @@ class SweepResults:
 
     @property
     def on(self) -> On:
-        """`sweep` prints only outcomes on the terminal."""
+        """`sweep` shows tables only on its page."""
         return On.PAGE | On.VERBOSE if self.command_name == "analyze" else On.PAGE
 
 

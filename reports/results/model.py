@@ -54,7 +54,7 @@ class TableCell(NamedTuple):
 
     value: str | int
     small: str = ""
-    """Shown below the value on a page."""
+    """A page shows this text below the value."""
     link: str = ""
     """The anchor on the page to which the value links."""
     links: Sequence[tuple[str, str]] = ()
@@ -307,7 +307,7 @@ class Result:
     seconds: float | None = None
     """The time of all cases, if it differs from their sum."""
     subject: str = ""
-    """Shown after the name of the command on a page."""
+    """A page shows this text after the name of the command."""
 
     def __post_init__(self) -> None:
         is_page_only = self.command in ("sweep", "analyze")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 
 SEEDS = 1_000_000_000
-"""Nine digits are easy to type.
+"""The number of possible first seeds. Nine digits are easy to type.
 
 Two campaigns of a million seeds each overlap with a probability of about 1 in 500.
 """

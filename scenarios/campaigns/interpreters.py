@@ -43,7 +43,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def ask(python: str) -> tuple[str, str]:
-    """Return the version and the executable of an interpreter. Raises InterpreterError if it cannot be used."""
+    """Return version and executable. Raises InterpreterError if the interpreter cannot be used."""
     try:
         done = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=True, timeout=60)
     except OSError as error:

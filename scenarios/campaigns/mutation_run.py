@@ -35,7 +35,7 @@ _SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
 _ROUNDS_PER_TURN = 2
 """A scenario with expensive runs takes part once in this number of rounds, the others in each."""
 _COMPARED_MAX = 40
-"""Seeds that are also run without a mutant that does not report when it changes a run.
+"""If a mutant does not report when it changes a run, this number of seeds is also run without it.
 
 The differing runs are counted.
 """
@@ -95,7 +95,7 @@ class MutantResult:
     bit: int | None
     """Seeds in which the mutant reported a difference. None if it does not report differences."""
     differing: tuple[int, int] | None = None
-    """The seeds whose digest differs with and without the mutant, and the compared seeds.
+    """The number of seeds whose digest differs without the mutant, and of compared seeds.
 
     Only for an unfound mutant that does not report differences.
     """

@@ -36,7 +36,7 @@ class SearchResult:
     is_complete: bool = False
     violated: int = 0
     first_violated: int | None = None
-    """Schedules that were run up to and including the first violating one."""
+    """The number of schedules up to and including the first violating one."""
     first_schedule: str | None = None
     """The first violating schedule, in the notation of sim.search."""
     last_schedule: str | None = None

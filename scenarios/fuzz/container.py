@@ -29,7 +29,7 @@ _HEAD_BYTES = len(MAGIC) + 1
 
 @dataclass(frozen=True, slots=True)
 class DirectoryContent:
-    """A store directory by path below the root. A directory has the content None."""
+    """The contents of a store directory, by path below the root. A directory has the content None."""
 
     settings: int
     entries: Mapping[str, bytes | None]

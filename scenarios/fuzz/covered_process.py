@@ -29,7 +29,7 @@ with atheris.instrument_imports(include=["tornlog.store"]):
 _SEEDS = 64
 _FRESH_CHANCE = 0.02
 _ADDRESS_SPACE_BYTES = 1 << 30
-"""Includes libFuzzer's own memory."""
+"""The limit includes libFuzzer's own memory."""
 _DONE = 0
 
 

@@ -58,7 +58,7 @@ class FirstFailure:
     breach: FuzzViolation
     raw: bytes
     number: int
-    """From 1."""
+    """Inputs are numbered from 1."""
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class Fuzzer:
         self._current = b""
         self._hangs = 0
         self._measured = 0
-        """The number of the last input whose memory was measured."""
+        """The number of the last input that was selected for a memory measurement."""
         self._to_measure: list[tuple[int, bytes]] = []
 
     def take(self, inputs: Iterable[bytes]) -> None:

@@ -46,7 +46,7 @@ class FuzzFailure:
     seed: int
     mutant: str | None
     number: int
-    """The number of the input, from 1."""
+    """Inputs are numbered from 1."""
     breach: FuzzViolation
     raw: bytes
     """The smallest input that breaks the promise."""
@@ -62,7 +62,7 @@ class FuzzFailure:
 
     @classmethod
     def from_json(cls, text: str) -> "FuzzFailure":
-        """Read an artefact. Raises ArtefactError."""
+        """Raises ArtefactError."""
         return read_artefact(text, FUZZ, cls)
 
 

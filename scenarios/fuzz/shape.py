@@ -154,7 +154,7 @@ def ext_shape(raw: bytes) -> Shape:
 
 
 def index_shape(raw: bytes, slots: int) -> Shape:
-    """Header, slots, and as many entries as the header counts, at least two."""
+    """The header, the slots, and as many entries as the header counts, at least two."""
     entries_at = INDEX_HEADER_BYTES + INDEX_SLOT_BYTES * slots
     room = (len(raw) - entries_at) // INDEX_ENTRY_BYTES
     count = int.from_bytes(raw[_INDEX_COUNT_AT : _INDEX_COUNT_AT + 4], "big")

@@ -79,7 +79,7 @@ class SeedBudget:
     """Whether there are as many seeds as in the mark. With fewer seeds, missing faults are not reported."""
     seconds: float | None
     out: Path | None
-    """As the user typed it, because the command that repeats a failure contains it."""
+    """The directory as the user typed it, because the command that repeats a failure contains it."""
     replay: Path | None
     draw: Callable[..., Path | None]
     """The hook `pytest_tornlog_failure`."""

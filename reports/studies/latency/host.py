@@ -62,7 +62,7 @@ class Stalls:
     """The stalls in one sequence of writes."""
 
     stores: int = 0
-    """Writes until now."""
+    """The number of writes until now."""
     took_ns: dict[int, int] = field(default_factory=dict)
     """Durations of stalled writes, by number of the write."""
 
@@ -131,7 +131,7 @@ class HostTasks(SimTasks):
 
 
 class _Handover(SimSignal):
-    """Its waiter spends time to wake up, unless the signal was set before the wait."""
+    """Waking up takes time for the waiter, unless the signal was set before the wait."""
 
     __slots__ = ("_name", "_tasks")
 

@@ -43,9 +43,9 @@ class Series:
     """The measurements of a series of puts."""
 
     latencies_ns: "array[int]"
-    """By producer."""
+    """The latencies of puts, by producer."""
     took_ns: int
-    """From the start to the last answer."""
+    """The time from the start to the last answer."""
     syncs: int
     """File syncs of the store, except those of its start and stop."""
 

@@ -50,7 +50,7 @@ class LayoutVariant:
 SHARED_LOG = LayoutVariant("shared", SHARED)
 PARTITIONED_LOG = LayoutVariant("partitioned", PARTITIONED)
 PACKED_LOG = LayoutVariant("packed", PARTITIONED, packed=True)
-"""On a file system that places pages written back together next to each other on the disk."""
+"""The file system places pages next to each other on the disk if they are written back together."""
 
 
 class AtRate(NamedTuple):

@@ -41,7 +41,7 @@ _PULLED_US = {SHARED: 2.1, PARTITIONED: 1.1}
 _REFERENCE_US = 10.9
 _SCALE_NS = (REFERENCE.put_work_ns + REFERENCE.dispatch_ns) / _REFERENCE_US
 PULLED_MOST = 32
-"""Records per pull."""
+"""The maximum of records per pull."""
 Touched = Callable[[str, int, int], None]
 """Called with a file's path and the range [start, end) that a pull has read."""
 

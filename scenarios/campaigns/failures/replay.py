@@ -24,7 +24,7 @@ _NO_FAULTS = ("crash", "page kept")
 
 
 def run_plan(plan: Plan, simulation: Simulation) -> RunOutcome:
-    """The program of every scenario."""
+    """This is the program of every scenario."""
     return run_of(plan, simulation).execute()
 
 

@@ -214,7 +214,7 @@ class BrokerNode(Node):
         )
 
     def _end_process(self) -> None:
-        """As `tornlog serve` does after its server failed."""
+        """`tornlog serve` ends in the same way after its server failed."""
         machine, _, endpoint = self.life
         endpoint.dies_silently = False
         self._kernel.kill(machine)

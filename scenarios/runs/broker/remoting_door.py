@@ -61,7 +61,7 @@ class RemotingDoor:
     machine: ClientMachine
     routes: Routes
     accounts: Mapping[str, BrokerAccount]
-    """By name of the broker."""
+    """The accounts, by name of the broker."""
     listener: TransactionListener | None
     report: Callable[[Iterable[Violation]], None]
     answered_us: list[int]

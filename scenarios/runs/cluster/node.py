@@ -40,7 +40,7 @@ class ClusterNode(Node):
         self.has_logged_divergence = False
 
     def replicate(self, store: MessageStore) -> None:
-        """Start the replication of a running store. Raises OSError if it cannot listen."""
+        """Raises OSError if the service cannot listen."""
         self.ha = HAService(store, listen_host=self.host)
         if self.ha.client is not None:
             self.ha.client.on_diverged = self._log_divergence
