@@ -1,7 +1,7 @@
 """Worker processes: ignore stop signals and end with their parent.
 
 A terminal or a service manager sends stop signals to all processes of a group, so workers ignore them. Instead, the
-parent sets an event (`is_stop_wanted`), on which workers return their results. It kills them after GRACE_SECONDS.
+parent sets an event (`is_stop_wanted`). Workers then return their results, or are killed after GRACE_SECONDS.
 """
 
 import ctypes

@@ -39,7 +39,6 @@ class Positions:
         self._recovered = False
 
     def written(self, cell: WatchedCell) -> None:
-        """Record the positions that changed with a cell."""
         with self._moments.kernel.at_one_moment():  # reading an attribute of a store may be a scheduling point
             if self.store is not None and cell is self.store.dispatch.reput_from:
                 self._recovered = True  # recovery sets this position last

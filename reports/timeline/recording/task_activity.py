@@ -40,7 +40,6 @@ class Moments:
         self._stopped = False
 
     def last(self) -> int:
-        """Return the newest moment; create the first if there is none."""
         return len(self.all) - 1 if self.all else self.mark()
 
 
@@ -160,7 +159,6 @@ class Operations:
 
     @contextmanager
     def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
-        """Record an operation that the `with` block executes in the current task, and its ending."""
         if not self._moments.kernel.current.machine.alive:
             yield  # the machine is dead: the task unwinds, and its calls fail
             return

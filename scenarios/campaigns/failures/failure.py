@@ -46,7 +46,7 @@ class Size:
     sectors: int
     """Pages that are old, lost or torn after a power cut."""
     faults: int
-    """Disk faults other than those sectors."""
+    """Disk faults, without the pages in `sectors`."""
     lives: int
     """Lives of the store, without the final life for the liveness check."""
 

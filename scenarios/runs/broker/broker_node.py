@@ -115,7 +115,7 @@ class BrokerNode(Node):
         self._broker: Broker | None = None
         self._operators: dict[str, tuple[Task, Signal]] = {}
         self._requests: WatchedRequests | None = None
-        """None before the broker accepts requests."""
+        """The value is None before the broker accepts requests."""
         self._closed_ns: dict[Channel, int] = {}
         """When the broker had handled the end of each connection of its newest life, in virtual time."""
         self._logged: list[DivergedError] = []

@@ -54,7 +54,7 @@ class ClientMachine:
         self.lives = 0
         self._life: tuple[Machine, HostNetwork] | None = None
         self._death: SimTask | None = None
-        """The task that kills the machine and switches it on again. Kept after it ended."""
+        """The task that kills the machine and switches it on again. An ended task is kept."""
 
     def switch_on(self) -> None:
         self.lives += 1

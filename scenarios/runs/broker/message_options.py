@@ -1,6 +1,6 @@
 """Subscriptions: select messages for a consumer group by tag and tier.
 
-They are evaluated on the properties of a message, without the store's filters.
+Subscriptions are evaluated on the properties of a message, without the store's filters.
 """
 
 from collections.abc import Callable

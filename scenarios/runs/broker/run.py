@@ -184,7 +184,6 @@ class BrokerRun(NetworkRun):
         return machine
 
     def _hand_over(self, dead: BrokerConsumer) -> None:
-        """With some chance, move the queues of a dead consumer to another member of the group."""
         others = [each for each in self._consumers if each is not dead]
         if others and self._choices.stream("group").chance(0.5, "another takes over"):
             dead.hand_over(self._choices.stream("group").pick(others, "who takes over"))
@@ -256,7 +255,7 @@ class BrokerRun(NetworkRun):
             self._arm(disk)
 
     def _finish(self, node: BrokerNode, life: Life) -> None:
-        """End a broker, and keep its disk. A broker that is already dead counts as crashed."""
+        """A broker that is already dead counts as crashed."""
         assert not node.is_put_away, f"{node.name} has ended"
         node.is_put_away = True
         machine, disk, endpoint = node.life

@@ -164,7 +164,7 @@ class ClusterRun(NetworkRun):
         self._note_end(node, life)
 
     def _stops(self, node: ClusterNode) -> bool:
-        """Stop a node. Return False after an unclean stop, which kills it."""
+        """Return False after an unclean stop, which kills the node."""
         store, disk, machine = node.running
 
         def stop() -> None:
@@ -182,7 +182,6 @@ class ClusterRun(NetworkRun):
         return True
 
     def _note_end(self, node: ClusterNode, life: Life) -> None:
-        """Record the data that must survive on a machine that died, and keep its disk."""
         disk, profile = node.life.disk, PROFILES[life.profile]
         self._note_crash(ends_life=life is not OFF)
         if node.is_master:
