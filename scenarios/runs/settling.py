@@ -144,8 +144,8 @@ class Settling:
     def clean(self, store: MessageStore, disk: Disk) -> None:
         """Wait until expired segments are removed and no queue begins with removed messages.
 
-        After a failed sync, segments that depend on it do not expire. A request to delete is valid for some passes. If no
-        pass had an effect, for example while queues were not durable, the request is repeated once.
+        After a failed sync, segments that depend on it do not expire. A request to delete is valid for some passes. If
+        no pass had an effect, for example while queues were not durable, the request is repeated once.
         """
         asks_again = True
         must_recover = allowances.must_recover(self.plan, disk) and not allowances.sync_errors(disk)

@@ -109,6 +109,7 @@ class BrokerNode(Node):
         self.died_ns = 0
         """When its newest life ended, in virtual time. The run notices the end later."""
         self.is_put_away = True
+        """Whether the disk of its newest life has been kept."""
         self._has_shut_down = False
         """Whether the newest life's store has closed its files."""
         self._server: RemotingServer | None = None
@@ -321,6 +322,7 @@ class BrokerNode(Node):
 
     @property
     def is_left_behind(self) -> bool:
+        """Return whether a slave cannot follow, because its master's retention removed the next segment."""
         return self._plan.retention.deletes_segments and self._diverged is not None
 
     @property

@@ -74,6 +74,7 @@ class ClientMachine:
             self._death = self._kernel.spawn(self._director, f"death of {self._name}", self._die)
 
     def spare(self) -> None:
+        """Prevent further deaths, and wait until the machine is on."""
         self._death_chance = 0.0
         if self._death is not None:
             self._death.join(None)
