@@ -33,7 +33,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
         "reports.cli.run",
         "RunOptions",
         "Cut the power of simulated stores, and check what survives.",
-        work="campaign.campaign",
+        work="campaign.run_campaign",
     ),
     "list": Entry("reports.cli.listing", "list_", "List scenarios, faults, disks, policies, mutants and other names."),
     "replay": Entry(
@@ -61,7 +61,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
         "reports.cli.mutants",
         "MutantsOptions",
         "Put known bugs into the store; show which scenarios find them.",
-        work="mutation.mutate",
+        work="mutation.run_mutants_command",
     ),
     "probe": Entry(
         "reports.cli.probe.command",
@@ -103,25 +103,25 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
         "reports.cli.directories",
         "InspectOptions",
         "Recover a store directory in memory only, and print its content.",
-        work="directories.inspect",
+        work="directories.inspect_store",
     ),
     "verify": Entry(
         "reports.cli.directories",
         "VerifyOptions",
         "Check records, queues and checkpoint of a store directory.",
-        work="directories.verify",
+        work="directories.verify_store",
     ),
     "dump": Entry(
         "reports.cli.directories",
         "DumpOptions",
         "Print the messages of a log as JSON lines, in log order.",
-        work="directories.dump",
+        work="directories.dump_messages",
     ),
     "rebuild": Entry(
         "reports.cli.directories",
         "RebuildOptions",
         "Copy a log, and rebuild its queues, index and checkpoint.",
-        work="directories.rebuild",
+        work="directories.rebuild_store",
     ),
     "config": Entry(
         "reports.cli.directories",
@@ -171,7 +171,7 @@ class Command(TyperCommand):
 
         with interruptible() as interruption:
             try:
-                with interruption.breakable():
+                with interruption.interrupts_allowed():
                     try:
                         return super().invoke(ctx)
                     finally:

@@ -18,9 +18,9 @@ from collections import Counter
 from ..sim.choices import Stream
 from ..sim.kernel import Kernel
 from ..sim.magnitudes import draw_duration_ns
-from ..sim.network.medium import LinkConditions, Mishap
+from ..sim.network.medium import ConnectionFault, LinkConditions
 from .kinds import FaultKind
-from .plan import NetworkPlan, chances_of, healed
+from .plan import NetworkPlan, chances_of, without_transient_faults
 
 _LOOPBACK_NS = 10_000
 _TRY_AGAIN_NS_MAX = 60_000_000_000  # the lowest maximum that RFC 6298 (2.5) allows for the retry interval
@@ -73,17 +73,17 @@ class NetworkFaults(LinkConditions):
             return size_bytes
         return self._stream.between(1, size_bytes - 1, f"first piece {link}")
 
-    def mishap(self, source: str, target: str) -> Mishap:
+    def draw_connection_fault(self, source: str, target: str) -> ConnectionFault:
         if source == target:
-            return Mishap.NONE
+            return ConnectionFault.NONE
         link = f"{source}>{target}"
         if self._inject_if(FaultKind.BROKEN_CONNECTION, link):
-            return Mishap.BROKEN
+            return ConnectionFault.BROKEN
         if self._inject_if(FaultKind.HALF_OPEN_CONNECTION, link):
-            return Mishap.LOST
-        return Mishap.NONE
+            return ConnectionFault.LOST
+        return ConnectionFault.NONE
 
-    def refuses(self, source: str, target: str) -> bool:
+    def refuses_connection(self, source: str, target: str) -> bool:
         return source != target and self._inject_if(FaultKind.REFUSED_CONNECTION, f"{source}>{target}")
 
     def fails_poll(self, machine: str) -> bool:
@@ -95,11 +95,11 @@ class NetworkFaults(LinkConditions):
     def is_reset_at_death(self, host: str) -> bool:
         return self._inject_if(FaultKind.RESET_AT_DEATH, host)
 
-    def pieces_lost(self, host: str, under_way: int) -> int:
+    def draw_lost_pieces(self, host: str, under_way: int) -> int:
         return self._stream.below(under_way + 1, f"pieces lost with {host}")
 
     def heal(self) -> None:
-        self.use(healed(self._plan))
+        self.use(without_transient_faults(self._plan))
         self._blocked_until_ns.clear()
         self._slow_until_ns.clear()
         self._sent_until_ns.clear()

@@ -99,7 +99,7 @@ class NetworkPlan:
             raise ValueError(f"slow_link_bytes_per_s: expected more than 0, found {found}")
 
 
-def healed(plan: AnyPlan) -> AnyPlan:
+def without_transient_faults(plan: AnyPlan) -> AnyPlan:
     """Return the plan without transient kinds. Lies, lost writes and effects of crashes remain."""
     names = {field.name for field in fields(plan)}
     passing: dict[str, Any] = {kind.row.knob: 0.0 for kind in FaultKind if kind.row.passes and kind.row.knob in names}

@@ -18,7 +18,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from .quantities import duration
+from .quantities import duration_text
 
 KINDS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 STEPS = ("#9ecae1", "#4292c6", "#08519c", "#08306b")
@@ -57,16 +57,16 @@ def _house_style() -> Iterator[None]:
         yield
 
 
-def steps(count: int) -> Sequence[str]:
+def colour_steps(count: int) -> Sequence[str]:
     """Return colours from light to dark. At most 4 are easy to distinguish."""
     if count <= 1:
         return STEPS[2:3]
     return [STEPS[round(number * (len(STEPS) - 1) / (count - 1))] for number in range(count)]
 
 
-def durations_on(axis: Axis) -> None:
+def label_durations(axis: Axis) -> None:
     axis.set_major_locator(LogLocator(10, numticks=12))
-    axis.set_major_formatter(FuncFormatter(lambda us, _: duration(us)))
+    axis.set_major_formatter(FuncFormatter(lambda us, _: duration_text(us)))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
 
@@ -137,7 +137,7 @@ def put_latency_figure(rows: Sequence[dict[str, Any]]) -> Figure:
     """The rows have the columns of `pipeline.analysis`."""
     disks = sorted({row["disk"] for row in rows})
     producers = sorted({row["producers"] for row in rows})
-    colours = dict(zip(producers, steps(len(producers)), strict=True))
+    colours = dict(zip(producers, colour_steps(len(producers)), strict=True))
     figure = Figure(figsize=(9, 1.3 + 0.14 * len(disks) * (len(producers) + 1)), layout="constrained")
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     pitch = 1 / (len(producers) + 1)
@@ -152,7 +152,7 @@ def put_latency_figure(rows: Sequence[dict[str, Any]]) -> Figure:
                 panel.plot([p50], [at], "o", color=colours[row["producers"]], markersize=4)
         panel.set_yticks(range(len(disks)), disks)
         panel.grid(visible=False, axis="y")
-        durations_on(panel.xaxis)
+        label_durations(panel.xaxis)
         panel.set_xlabel("p50 (dot) to p99, virtual time")
     panels[0].set_ylim(len(disks) - 0.5, -0.5)
     names = [f"{count} producer{'' if count == 1 else 's'}" for count in producers]

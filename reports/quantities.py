@@ -18,14 +18,14 @@ LATENCY_COLUMNS = tuple(f"p{100 * share:g}" for share in LATENCY_SHARES)
 """The percentiles shown in tables."""
 
 
-def percent(held: int, seeds: int) -> str:
+def percent_text(held: int, seeds: int) -> str:
     """Return the share in percent: 100 only if `held` equals `seeds`, 0 only if `held` is 0."""
     assert 0 <= held <= seeds, f"{held} of {seeds} seeds held"
     hundredths = 10_000 * held // seeds
     return f"{max(hundredths, 1 if held else 0) / 100:.2f}"
 
 
-def bounds(held: int, seeds: int) -> tuple[float, float]:
+def confidence_bounds(held: int, seeds: int) -> tuple[float, float]:
     """Return the bounds of the true share, each at 95 % confidence; 0 and 1 without seeds."""
     assert 0 <= held <= seeds, f"{held} of {seeds} seeds held"
     share, weight = held / seeds, _Z * _Z / seeds
@@ -34,18 +34,18 @@ def bounds(held: int, seeds: int) -> tuple[float, float]:
     return (0.0 if held == 0 else middle - half), (1.0 if held == seeds else middle + half)
 
 
-def rate(held: int, seeds: int) -> str:
+def rate_text(held: int, seeds: int) -> str:
     """Return a share in percent with its bounds, as in `99.50 (98.24-99.87)`; for 0 % and 100 %, with one bound."""
-    low, high = bounds(held, seeds)
+    low, high = confidence_bounds(held, seeds)
     low_text, high_text = f"{floor(low * 10_000) / 100:.2f}", f"{ceil(high * 10_000) / 100:.2f}"
     if held == seeds:
         return f"≥ {low_text}"
     if not held:
         return f"≤ {high_text}"
-    return f"{percent(held, seeds)} ({low_text}-{high_text})"
+    return f"{percent_text(held, seeds)} ({low_text}-{high_text})"
 
 
-def duration(us: float) -> str:
+def duration_text(us: float) -> str:
     """Return a duration with at most three digits: 250 µs, 1.5 ms, 2 s."""
     for factor, unit in _UNITS:
         if us >= factor:
@@ -74,11 +74,11 @@ def percentiles_us(latencies_ns: Iterable[int], shares: Iterable[float] = LATENC
     return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] / 1_000 for share in shares]
 
 
-def counted(number: int, one: str, several: str = "") -> str:
+def count_text(number: int, one: str, several: str = "") -> str:
     """several: the plural, if it is not the singular with an s."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
-def some_of(names: Sequence[str], most: int) -> str:
+def first_names_text(names: Sequence[str], most: int) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -30,7 +30,7 @@ _NOTHING = object()
 def attribute_points(kernel: Kernel, attributes: Sequence[SharedAttribute]) -> Iterator[None]:
     """Make each access to these attributes a scheduling point inside the block. Blocks do not nest."""
     originals = [vars(attribute.owner).get(attribute.name, _NOTHING) for attribute in attributes]
-    assert not any(isinstance(original, _Point) for original in originals), "one block at a time"
+    assert not any(isinstance(original, _AttributePoint) for original in originals), "one block at a time"
     try:
         for attribute, original in zip(attributes, originals, strict=True):
             make = _slot_point if isinstance(original, MemberDescriptorType) else _dict_point
@@ -44,7 +44,7 @@ def attribute_points(kernel: Kernel, attributes: Sequence[SharedAttribute]) -> I
                 setattr(attribute.owner, attribute.name, original)
 
 
-class _Point(property):
+class _AttributePoint(property):
     """Replaces one attribute. `__getattribute__` would also run for methods and for attributes that cannot race."""
 
 
@@ -53,7 +53,7 @@ def _labels(attribute: SharedAttribute) -> tuple[str, str]:
     return f"{label}.{'use' if attribute.is_container else 'get'}", f"{label}.set"
 
 
-def _slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _Point:
+def _slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _AttributePoint:
     reading, writing = _labels(attribute)
     thread = get_ident()
     get, put, drop = slot.__get__, slot.__set__, slot.__delete__
@@ -81,10 +81,10 @@ def _slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _Point
             kernel.point(writing)
         drop(instance)
 
-    return _Point(read, write, delete)
+    return _AttributePoint(read, write, delete)
 
 
-def _dict_point(kernel: Kernel, attribute: SharedAttribute, default: Any) -> _Point:
+def _dict_point(kernel: Kernel, attribute: SharedAttribute, default: Any) -> _AttributePoint:
     """Make the property of an attribute without a slot. default: the value in the class."""
     reading, writing = _labels(attribute)
     thread = get_ident()
@@ -112,4 +112,4 @@ def _dict_point(kernel: Kernel, attribute: SharedAttribute, default: Any) -> _Po
             kernel.point(writing)
         del instance.__dict__[name]
 
-    return _Point(read, write, delete)
+    return _AttributePoint(read, write, delete)

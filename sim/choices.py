@@ -46,7 +46,7 @@ class Stream:
         self.raw_random = source.random
 
     @property
-    def drawn(self) -> int:
+    def draw_count(self) -> int:
         return len(self._draws)
 
     def below(self, options: int, label: str) -> int:
@@ -86,28 +86,28 @@ class Stream:
             self._draws.append((self._subject + label, options, proposed))
         return proposed
 
-    def within(self, subject: str) -> Self:
+    def with_subject(self, subject: str) -> Self:
         """Return a view of this stream that puts the subject before each label.
 
         Draws about one subject then do not shift draws about another. The view shares source and record of this stream.
         """
         within = self.__class__.__new__(self.__class__)
-        self._share(within)
+        self._share_record_with(within)
         within._subject = f"{self._subject}{subject} "
         return within
 
-    def _share(self, other: Self) -> None:
+    def _share_record_with(self, other: Self) -> None:
         other.name, other.raw_random = self.name, self.raw_random
         other._random, other._draws = self._random, self._draws
 
     def decisions(self) -> list[Decision]:
         """Return the draws that were not 0, in order."""
-        return list(self._numbered(plain=False))
+        return list(self._with_occurrence_numbers(plain=False))
 
     def draws(self) -> Iterator[Decision]:
-        return self._numbered(plain=True)
+        return self._with_occurrence_numbers(plain=True)
 
-    def _numbered(self, *, plain: bool) -> Iterator[Decision]:
+    def _with_occurrence_numbers(self, *, plain: bool) -> Iterator[Decision]:
         times: dict[str, int] = {}
         for label, options, value in self._draws:
             nth = times[label] = times.get(label, 0) + 1
@@ -137,8 +137,8 @@ class ReplayedStream(Stream):
     def record(self, options: int, label: str, proposed: int) -> int:
         return 0 if options == 1 else self._next(label, options)
 
-    def _share(self, other: Self) -> None:
-        super()._share(other)
+    def _share_record_with(self, other: Self) -> None:
+        super()._share_record_with(other)
         other._left, other._times, other.changed = self._left, self._times, self.changed
 
     def unmet(self) -> list[Decision]:
@@ -221,5 +221,5 @@ def recorded(decisions: Iterable[Decision]) -> dict[str, list[list[Any]]]:
     return found
 
 
-def decisions_of(record: Mapping[str, Iterable[Sequence[Any]]]) -> list[Decision]:
+def decisions_from_record(record: Mapping[str, Iterable[Sequence[Any]]]) -> list[Decision]:
     return [Decision(stream, *entry) for stream, entries in record.items() for entry in entries]

@@ -15,7 +15,7 @@ Traced = Callable[[Trace | None], str]
 _TRIES = 3
 
 
-def guarded(run: Callable[[], T]) -> T:
+def run_guarded(run: Callable[[], T]) -> T:
     """Call run under the guard. Raises LeakError after a leak, even if the code under test caught the error."""
     with guard() as leaks:
         result = run()
@@ -27,9 +27,9 @@ def guarded(run: Callable[[], T]) -> T:
 def check_determinism(run: Traced) -> str:
     """Call run twice under the guard and return the digest of both runs.
 
-    Raises NondeterminismError if the digests differ, and LeakError as `guarded` does.
+    Raises NondeterminismError if the digests differ, and LeakError as `run_guarded` does.
     """
-    first, second = guarded(partial(run, None)), guarded(partial(run, None))
+    first, second = run_guarded(partial(run, None)), run_guarded(partial(run, None))
     require_same_digest(first, second, run)
     return first
 
@@ -41,9 +41,9 @@ def require_same_digest(first: str, second: str, again: Traced) -> None:
 
 
 def _find_difference(run: Traced) -> str:
-    before = record(run)
+    before = record_trace(run)
     for _ in range(_TRIES):
-        after = record(run)
+        after = record_trace(run)
         difference = first_difference(before, after)
         if difference is not None:
             return difference
@@ -51,7 +51,7 @@ def _find_difference(run: Traced) -> str:
     return f"{_TRIES + 1} more runs were all the same, so the difference is not in every run"
 
 
-def record(run: Traced) -> TraceRecording:
+def record_trace(run: Traced) -> TraceRecording:
     trace = Trace(to_compare=True)
     run(trace)
     return trace.recording()
@@ -61,8 +61,8 @@ def first_difference(first: TraceRecording, second: TraceRecording) -> str | Non
     """Describe the first difference of two recordings, or return None.
 
     Written bytes are in the digest words but in no event. A difference there is located by the event before it."""
-    event = _first_unlike(first.events, second.events)
-    word = _first_unlike(first.words, second.words)
+    event = _first_difference_index(first.events, second.events)
+    word = _first_difference_index(first.words, second.words)
     if event is None and word is None:
         return None
     if word is not None:
@@ -70,7 +70,8 @@ def first_difference(first: TraceRecording, second: TraceRecording) -> str | Non
         if event is None or shown < event:
             return (
                 f"the runs differ after {_event_text(first.events, shown - 1)}: "
-                f"digest words {_pair(first.words, word)} in one run, {_pair(second.words, word)} in the other"
+                f"digest words {_word_pair_text(first.words, word)} in one run, "
+                f"{_word_pair_text(second.words, word)} in the other"
             )
     assert event is not None, "else the words differ"
     return (
@@ -79,7 +80,7 @@ def first_difference(first: TraceRecording, second: TraceRecording) -> str | Non
     )
 
 
-def _first_unlike(first: Sequence[object], second: Sequence[object]) -> int | None:
+def _first_difference_index(first: Sequence[object], second: Sequence[object]) -> int | None:
     if first == second:
         return None
     for index, (one, other) in enumerate(zip(first, second, strict=False)):
@@ -96,7 +97,7 @@ def _event_text(events: Sequence[TraceEvent], index: int) -> str:
     return f"event {index + 1} [{' '.join(str(events[index]).split())}]"
 
 
-def _pair(words: Sequence[int], index: int) -> str:
+def _word_pair_text(words: Sequence[int], index: int) -> str:
     """Return the pair of digest words at index; the second word is the checksum of the data."""
     at = index - index % 2
     return f"({words[at]:#x}, {words[at + 1]:#x})" if at < len(words) else "nothing more"

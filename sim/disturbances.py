@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .choices import Stream
 from .kernel import Kernel
-from .machine import Waiting
+from .machine import WaitReason
 from .magnitudes import draw_duration_ns, draw_magnitude
 
 WINDOW_POINTS = 128  # draw labels contain the window, so draws in one window do not shift others
@@ -25,7 +25,7 @@ _CLOCK_STEP = 1 << 59  # tag of digest words, distinct from those of the kernel
 _WORD = (1 << 64) - 1
 _PAUSE_NS_MIN = 1_000_000
 _NEVER = 1 << 60  # more points than any run passes
-_PAUSED = Waiting("paused")
+_PAUSED = WaitReason("paused")
 _PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock step"
 
 
@@ -52,7 +52,7 @@ class Pause(NamedTuple):
     end_ns: int
 
 
-class SetBack(NamedTuple):
+class ClockSetBack(NamedTuple):
     """A backward step of a wall clock, in ms since 1970."""
 
     from_ms: int
@@ -68,7 +68,7 @@ class Disturbances:
     def __init__(self, kernel: Kernel, stream: Stream, plan: DisturbancePlan) -> None:
         self.injected: Counter[str] = Counter()
         self.pauses: list[Pause] = []
-        self.set_back: list[SetBack] = []
+        self.set_back: list[ClockSetBack] = []
         """Backward clock steps, in order."""
         self._kernel = kernel
         self._stream = stream
@@ -118,9 +118,9 @@ class Disturbances:
             self._step_clock()
         if _PAUSED_MACHINE in due:
             self._kernel.pass_time(self._begin_pause(_PAUSED_MACHINE, self._plan.paused_machine_ms_max))
-            self._count(_PAUSED_MACHINE)
+            self._count_injected(_PAUSED_MACHINE)
         if _PAUSED_TASK in due:
-            self._count(_PAUSED_TASK)
+            self._count_injected(_PAUSED_TASK)
             pause_ns = self._begin_pause(_PAUSED_TASK, self._plan.paused_task_ms_max)
             self._kernel.park(_PAUSED, self._kernel.now_ns + pause_ns)
         return _PAUSED_TASK in due
@@ -150,11 +150,11 @@ class Disturbances:
         step_ms = draw_magnitude(stream, 1, most_ms, "ms of a clock step", self._kernel.landmarks_ms)
         if stream.chance(0.5, "a clock step back"):
             before_ms = machine.clock.now_ms()
-            self.set_back.append(SetBack(before_ms, before_ms - step_ms))
+            self.set_back.append(ClockSetBack(before_ms, before_ms - step_ms))
             step_ms = -step_ms
         machine.wall_offset_ms += step_ms
         self._kernel.note((_CLOCK_STEP, machine.wall_offset_ms & _WORD))
-        self._count(_CLOCK)
+        self._count_injected(_CLOCK)
 
     def _begin_pause(self, kind: str, most_ms: int) -> int:
         """Draw a pause that begins now; return its length in ns."""
@@ -162,7 +162,7 @@ class Disturbances:
         self.pauses.append(Pause(self._kernel.now_ns, self._kernel.now_ns + ns))
         return ns
 
-    def _count(self, kind: str) -> None:
+    def _count_injected(self, kind: str) -> None:
         self.injected[kind] += 1
         if self._kernel.trace is not None:
             self._kernel.trace.add(kind, self._kernel.current.name)

@@ -95,7 +95,7 @@ def _install() -> None:
         sys.addaudithook(_on_audit_event)
         _hooks.append(_on_audit_event)
     for owner, name, shown, unless_given in list(find_banned_calls()):
-        _replace(owner, name, _guarded(vars(owner)[name], shown, unless_given))
+        _replace(owner, name, _guarded_wrapper(vars(owner)[name], shown, unless_given))
     for real, names in ((datetime.datetime, ("now", "utcnow", "today")), (datetime.date, ("today",))):
         _replace(datetime, real.__name__, _replacement_class(real, names))
 
@@ -112,7 +112,7 @@ def _uninstall() -> None:
 
 
 @lru_cache(maxsize=_KEPT_MAX)
-def _guarded(original: Callable[..., Any], shown: str, unless_given: int | None = None) -> Callable[..., Any]:
+def _guarded_wrapper(original: Callable[..., Any], shown: str, unless_given: int | None = None) -> Callable[..., Any]:
     """Return the wrapper of a function. Cached: a campaign may enter a guard a million times."""
 
     @wraps(original, updated=())
@@ -157,34 +157,34 @@ def _is_standard_library(file: str) -> bool:
 
 def find_banned_calls() -> Iterator[BannedCall]:
     """Yield every banned call. NumPy's global generator is included only if NumPy was imported before."""
-    for name in _functions(time, _PURE_OF_TIME):
+    for name in _c_function_names(time, _PURE_OF_TIME):
         yield BannedCall(time, name, f"time.{name}", _READS_CLOCK_UNLESS_GIVEN.get(name))
-    for name in _functions(os, _PURE_OF_OS):
+    for name in _c_function_names(os, _PURE_OF_OS):
         yield BannedCall(os, name, f"os.{name}")
     yield BannedCall(type(os.environ), "__getitem__", "os.environ")
-    for name in (*_functions(select, ()), "epoll"):
+    for name in (*_c_function_names(select, ()), "epoll"):
         yield BannedCall(select, name, f"select.{name}")
     for module, names in ((signal, _OF_SIGNAL), (uuid, _OF_UUID), (_thread, _OF_THREAD)):
         for name in names:
             if hasattr(module, name):
                 yield BannedCall(module, name, f"{module.__name__}.{name}")
-    yield from _calls_of_random()
+    yield from _banned_calls_of_random()
     for name in ("start", "join"):
         yield BannedCall(threading.Thread, name, f"threading.Thread.{name}")
     yield BannedCall(threading.Condition, "wait", "threading.Condition.wait")
     yield BannedCall(subprocess.Popen, "__init__", "subprocess.Popen")
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
-        yield from _calls_of_numpy(numpy_random)
+        yield from _banned_calls_of_numpy(numpy_random)
 
 
-def _functions(module: ModuleType, pure: tuple[str, ...]) -> list[str]:
+def _c_function_names(module: ModuleType, pure: tuple[str, ...]) -> list[str]:
     """Return the names of C functions. The Python functions of the module call these."""
     found = vars(module).items()
     return [name for name, value in found if isinstance(value, BuiltinFunctionType) and name not in pure]
 
 
-def _calls_of_random() -> Iterator[BannedCall]:
+def _banned_calls_of_random() -> Iterator[BannedCall]:
     # The functions of `random` are methods of one hidden generator.
     for name, value in list(vars(random).items()):
         if isinstance(getattr(value, "__self__", None), random.Random):
@@ -194,7 +194,7 @@ def _calls_of_random() -> Iterator[BannedCall]:
         yield BannedCall(random.SystemRandom, name, f"random.SystemRandom.{name}")
 
 
-def _calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
+def _banned_calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
     for name, value in list(vars(module).items()):
         if type(getattr(value, "__self__", None)).__name__ == "RandomState":
             yield BannedCall(module, name, f"numpy.random.{name}")
@@ -207,7 +207,7 @@ def _replacement_class(real: Any, names: tuple[str, ...]) -> Any:
 
     The class makes objects of the original class, and `isinstance` accepts these."""
 
-    class _Kind(type):
+    class _ReplacementMeta(type):
         def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, real)
 
@@ -218,5 +218,5 @@ def _replacement_class(real: Any, names: tuple[str, ...]) -> Any:
         return real(*args, **kwargs)
 
     prefix = f"datetime.{real.__name__}"
-    guarded = {name: staticmethod(_guarded(getattr(real, name), f"{prefix}.{name}")) for name in names}
-    return _Kind(real.__name__, (real,), {"__new__": make, "__doc__": real.__doc__, **guarded})
+    guarded = {name: staticmethod(_guarded_wrapper(getattr(real, name), f"{prefix}.{name}")) for name in names}
+    return _ReplacementMeta(real.__name__, (real,), {"__new__": make, "__doc__": real.__doc__, **guarded})

@@ -1,8 +1,8 @@
 """Interruption: ends work at a signal or time limit and keeps its results.
 
-A signal handler records the first request. The request interrupts only a `breakable` block, whose results are lost;
-code that adds up results is outside of such blocks. A second SIGINT raises KeyboardInterrupt anywhere. A second SIGTERM
-has no effect, because timeout(1) sends two.
+A signal handler records the first request. The request interrupts only an `interrupts_allowed` block, whose results are
+lost; code that adds up results is outside of such blocks. A second SIGINT raises KeyboardInterrupt anywhere. A second
+SIGTERM has no effect, because timeout(1) sends two.
 """
 
 import signal
@@ -21,7 +21,7 @@ class EndedEarlyError(KeyboardInterrupt):
 
 
 class Interruption:
-    """A request to end the work. Invariant: the first request raises only inside `breakable`."""
+    """A request to end the work. Invariant: the first request raises only inside `interrupts_allowed`."""
 
     def __init__(self, limit: str = "") -> None:
         self.reason = ""
@@ -32,17 +32,17 @@ class Interruption:
         self._is_breakable = False
 
     @property
-    def is_wanted(self) -> bool:
+    def is_requested(self) -> bool:
         return bool(self.reason)
 
     @property
-    def is_of_signal(self) -> bool:
+    def was_by_signal(self) -> bool:
         return self.reason in _REASONS.values()
 
     def note(self, number: int, frame: FrameType | None) -> None:
         """Handle a stop signal or the time limit."""
-        insists = self.is_wanted and number == signal.SIGINT
-        if not self.is_wanted:
+        insists = self.is_requested and number == signal.SIGINT
+        if not self.is_requested:
             self.reason, self.exit_code = self._reasons[signal.Signals(number)], 128 + number
         breaks_off, self._is_breakable = self._is_breakable, False  # a second SIGTERM must not stop the clean-up
         if insists:
@@ -51,36 +51,36 @@ class Interruption:
             raise EndedEarlyError(self.reason)
 
     def check(self) -> None:
-        if self.is_wanted:
+        if self.is_requested:
             raise EndedEarlyError(self.reason)
 
     @contextmanager
-    def breakable(self) -> Iterator[None]:
+    def interrupts_allowed(self) -> Iterator[None]:
         was_breakable = self._is_breakable
         self._is_breakable = True  # before the check, or a signal after the check would be missed
         try:
             self.check()
             yield
         finally:
-            self._is_breakable = was_breakable and not self.is_wanted
+            self._is_breakable = was_breakable and not self.is_requested
 
-    def unless_wanted(self, work: Callable[[], _Result]) -> _Result | None:
+    def result_unless_requested(self, work: Callable[[], _Result]) -> _Result | None:
         """Return the result of work, or None after a request. Then exceptions of the work are ignored."""
         try:
-            with self.breakable():
+            with self.interrupts_allowed():
                 result = work()
         except BaseException:
-            if self.is_wanted:
+            if self.is_requested:
                 return None
             raise
-        return None if self.is_wanted else result
+        return None if self.is_requested else result
 
 
 _entered = [Interruption()]
 """One Interruption per active `interruptible` block of the main thread; the first never has a request."""
 
 
-def present() -> Interruption:
+def current_interruption() -> Interruption:
     return _entered[-1]
 
 

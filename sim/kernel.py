@@ -23,7 +23,7 @@ from .errors import (
     TaskFailedError,
     UnstoppableTaskError,
 )
-from .machine import Machine, SimTask, Waiting
+from .machine import Machine, SimTask, WaitReason
 from .policies import ENDLESS, Policy, WatchingPolicy
 from .trace import FOLDED_AT_WORDS, RollingDigest, Trace
 
@@ -88,8 +88,8 @@ class Timers:
         self._stale_check_size = max(_TIMERS_MIN, 4 * len(self._heap))  # so a push costs O(log n) amortised
 
 
-class OneMoment:
-    """Suspends the quantum in a block of `Kernel.at_one_moment` and restores it at the end."""
+class NoSchedulingPoints:
+    """Suspends the quantum in a block of `Kernel.without_scheduling_points` and restores it at the end."""
 
     __slots__ = ("_before", "_kernel")
 
@@ -197,7 +197,7 @@ class Kernel:
             raise RuntimeError("this kernel is running already")
         self._deadline_ns = self.now_ns + time_limit_ns
         self._hub = getcurrent()
-        self._set_parents(self._hub)
+        self._set_greenlet_parents(self._hub)
         try:
             main = self.spawn(machine, "main", body)
             self._run_until_ended(main)
@@ -271,11 +271,11 @@ class Kernel:
         if was_undisturbed:
             self._disturb_step = self._step_limit
 
-    def at_one_moment(self) -> OneMoment:
+    def without_scheduling_points(self) -> NoSchedulingPoints:
         """Return a block without scheduling points: values read in it are of one moment.
 
         The block must not wait, wake or spawn a task, because a policy could then end the suspended quantum."""
-        return OneMoment(self)
+        return NoSchedulingPoints(self)
 
     def pass_time(self, ns: int) -> None:
         assert ns >= 0, ns
@@ -307,7 +307,7 @@ class Kernel:
         if chosen is not current:
             self._switch_to(chosen)
 
-    def park(self, why: Waiting, due_ns: int | None) -> bool:
+    def park(self, why: WaitReason, due_ns: int | None) -> bool:
         """Block the current task until it is woken (True) or until due_ns (False). None: no timeout."""
         current = self.current
         if not current.machine.alive:
@@ -321,7 +321,7 @@ class Kernel:
         if due_ns is not None:
             self._timers.push(due_ns, current)
         if self.trace is not None:
-            self.trace.parked(why)
+            self.trace.on_parked(why)
         self._ready.remove(current)
         chosen = None if self._dying else self._choose_next(f"~{why.label}")  # ~ marks a forced switch
         if chosen is not current:
@@ -437,9 +437,9 @@ class Kernel:
                 task.failure = RuntimeError(f"called a dead machine: {death}")
         except Exception as failure:
             task.failure = failure
-        self._task_ended(task)
+        self._remove_ended_task(task)
 
-    def _task_ended(self, task: SimTask) -> None:
+    def _remove_ended_task(self, task: SimTask) -> None:
         """Remove a task whose body has ended or will never start."""
         assert not task.ended, task.name
         task.ended = True
@@ -475,7 +475,7 @@ class Kernel:
         task.waiting = None
         task.woken = woken
         if self.trace is not None:
-            self.trace.made_ready(task)
+            self.trace.on_ready(task)
         self._ready.append(task)
         if self._policy.interrupts_on_wake:
             self._end_quantum()
@@ -539,7 +539,7 @@ class Kernel:
         """End the tasks of a machine in spawn order. A task that has not started never starts."""
         self._switch_off(machine)
         before = self.current
-        self._set_parents(getcurrent())
+        self._set_greenlet_parents(getcurrent())
         try:
             for task in list(machine.live_tasks.values()):
                 self._end_task(task)
@@ -556,12 +556,12 @@ class Kernel:
             # The garbage collector would run the task's `finally` blocks at an unpredictable moment.
             task.throw(MachineDied(task.machine.name))
         if not task.ended:
-            self._task_ended(task)
+            self._remove_ended_task(task)
         if task:
             _unstoppable.append(task)
             raise UnstoppableTaskError(task.name, task.refusals)
 
-    def _set_parents(self, parent: greenlet) -> None:
+    def _set_greenlet_parents(self, parent: greenlet) -> None:
         """Set the greenlet that runs after the end of a task."""
         for machine in self._machines.values():
             for task in machine.live_tasks.values():

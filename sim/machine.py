@@ -33,9 +33,9 @@ class Scheduler(Protocol):
 
     def reschedule(self, label: str) -> None: ...
 
-    def at_one_moment(self) -> AbstractContextManager[None]: ...
+    def without_scheduling_points(self) -> AbstractContextManager[None]: ...
 
-    def park(self, why: "Waiting", due_ns: int | None) -> bool: ...
+    def park(self, why: "WaitReason", due_ns: int | None) -> bool: ...
 
     def wake(self, task: "SimTask") -> None: ...
 
@@ -46,7 +46,7 @@ class Scheduler(Protocol):
     def spawn(self, machine: "Machine", name: str, body: Callable[[], Any]) -> "SimTask": ...
 
 
-class Waiting:
+class WaitReason:
     """Why a task is parked."""
 
     __slots__ = ("label",)
@@ -58,8 +58,8 @@ class Waiting:
         return self.label
 
 
-_SLEEP = Waiting("sleep")
-_COMPUTING = Waiting("processor")
+_SLEEP = WaitReason("sleep")
+_COMPUTING = WaitReason("processor")
 
 
 class SimTask(greenlet):
@@ -82,7 +82,7 @@ class SimTask(greenlet):
         self.ended = False  # also true if the task will never start
         self.value: Any = None
         self.failure: Exception | None = None
-        self.waiting: Waiting | None = None  # None: it runs or can run
+        self.waiting: WaitReason | None = None  # None: it runs or can run
         self.due_ns: int | None = None  # when the current park times out
         self.park_number = 0  # timers of an earlier park are stale
         self.woken = False
@@ -92,7 +92,7 @@ class SimTask(greenlet):
     def join(self, timeout_ms: int | None) -> bool:
         """Return whether the task ends within timeout_ms. None: no timeout."""
         kernel = self.machine.kernel
-        why = Waiting(f"join {self.name}")
+        why = WaitReason(f"join {self.name}")
         kernel.point(why.label)
         due_ns = None if timeout_ms is None else kernel.now_ns + timeout_ms * 1_000_000
         if not self.ended:
@@ -109,7 +109,7 @@ class SimTask(greenlet):
         return wait if self.due_ns is None else f"{wait} until +{(self.due_ns - now_ns) / 1e6:g} ms"
 
 
-class SimLock(Waiting):
+class SimLock(WaitReason):
     """A mutex, neither re-entrant nor fair.
 
     Invariant: if waiters are queued and the lock is free, one waiter was woken and has not run yet.
@@ -150,7 +150,7 @@ class SimLock(Waiting):
         return self.label if self._holder is None else f"{self.label} held by {self._holder.name}"
 
 
-class WaitQueue(Waiting):
+class WaitQueue(WaitReason):
     """Tasks that wait for one event. A woken or timed-out task leaves the queue."""
 
     __slots__ = ("_kernel", "_waiters")

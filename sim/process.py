@@ -17,12 +17,12 @@ _OF_WEAKREF = ("weakref", "_weakrefset")
 """Modules with callbacks in which Python ignores exceptions."""
 
 
-class NoEndInSight(BaseException):  # no Exception: a service would treat it as a disk error and continue
+class CpuLimitReached(BaseException):  # no Exception: a service would treat it as a disk error and continue
     """The CPU time limit is reached."""
 
 
 @contextmanager
-def garbage_kept() -> Iterator[None]:
+def garbage_collected_at_end() -> Iterator[None]:
     """Collect garbage once, at the end of a block that makes one run. Collections during a run find few cycles.
 
     Nested blocks collect at their ends too. Objects that the caller still references become garbage only after the
@@ -44,7 +44,7 @@ def garbage_kept() -> Iterator[None]:
 
 @contextmanager
 def cpu_limit(seconds: float | None) -> Iterator[Callable[[], object]]:
-    """Raise NoEndInSight in a block after each period of so many seconds of CPU time. None: no limit.
+    """Raise CpuLimitReached in a block after each period of so many seconds of CPU time. None: no limit.
 
     Main thread only, because other threads get no signals; blocks do not nest. Yields a function that restarts the
     period, for a limit per step.
@@ -63,7 +63,7 @@ def cpu_limit(seconds: float | None) -> Iterator[Callable[[], object]]:
 
 
 def _raise_or_retry(number: int, frame: FrameType | None) -> None:
-    """Raise NoEndInSight. Inside a callback, where Python would ignore it, retry a little later."""
+    """Raise CpuLimitReached. Inside a callback, where Python would ignore it, retry a little later."""
     swallowing = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
         is_of_weakref = frame.f_globals.get("__name__") in _OF_WEAKREF
@@ -72,4 +72,4 @@ def _raise_or_retry(number: int, frame: FrameType | None) -> None:
             signal.setitimer(signal.ITIMER_VIRTUAL, _SWALLOWED_SECONDS, interval_seconds)
             return
         frame = frame.f_back
-    raise NoEndInSight("the CPU time is used up")
+    raise CpuLimitReached("the CPU time is used up")

@@ -1,8 +1,8 @@
 """Search: runs a program under every schedule within a bound, each exactly once.
 
 The default schedule lets each task run until it blocks; the next task is then the one that became runnable first.
-`Bounded` follows it with given deviations and records other possible deviations. A deviation is printed as its place
-and its choice:
+`BoundedPolicy` follows it with given deviations and records other possible deviations. A deviation is printed as its
+place and its choice:
 
     118:1       at point 118, the first of the tasks that could run instead of the running one
     204~1:2     at the first forced switch after point 204, the second of the tasks after the default one
@@ -75,7 +75,7 @@ class SwitchPoint(NamedTuple):
     """Last point of the quantum; each of its points after step allowed a preemption."""
 
 
-class Bounded:
+class BoundedPolicy:
     """The default schedule with deviations.
 
     Invariant: the first `_taken` deviations have happened, each at its place.
@@ -97,7 +97,7 @@ class Bounded:
         self._forced_at = (0, 0)  # a step, and its number of forced decisions so far
 
     @property
-    def untaken(self) -> Sequence[ScheduleDeviation]:
+    def unused_deviations(self) -> Sequence[ScheduleDeviation]:
         """Return the deviations that have not happened; none after a complete run of unchanged code."""
         return self._deviations[self._taken :]
 
@@ -229,12 +229,12 @@ class ScheduleSearch(Generic[T]):
         return self._next_schedule(decisions, level), level
 
     def _execute(self, deviations: tuple[ScheduleDeviation, ...]) -> tuple[T, list[SwitchPoint]]:
-        policy = Bounded(deviations)
+        policy = BoundedPolicy(deviations)
         result = self._run(policy)
         self.runs += 1
-        if policy.untaken:
-            index = len(deviations) - len(policy.untaken)
-            raise ReplayDivergedError("deviations", index, str(policy.untaken[0]), "the end of the run")
+        if policy.unused_deviations:
+            index = len(deviations) - len(policy.unused_deviations)
+            raise ReplayDivergedError("deviations", index, str(policy.unused_deviations[0]), "the end of the run")
         return result, policy.decisions()
 
     def _next_schedule(self, decisions: list[SwitchPoint], bound: int) -> tuple[ScheduleDeviation, ...] | None:
@@ -245,18 +245,18 @@ class ScheduleSearch(Generic[T]):
         total = self._total_cost(decisions)
         for index in range(len(decisions) - 1, -1, -1):
             decision = decisions[index]
-            if decision.silent_to > decision.step and total + self._cost(0, 1) <= bound:
+            if decision.silent_to > decision.step and total + self._deviation_cost(0, 1) <= bound:
                 return (*_deviations(decisions[: index + 1]), ScheduleDeviation(decision.silent_to, 0, 1))
             step, forced, options, option, _ = decision
-            total -= self._cost(forced, option)
-            if option + 1 < options and total + self._cost(forced, option + 1) <= bound:
+            total -= self._deviation_cost(forced, option)
+            if option + 1 < options and total + self._deviation_cost(forced, option + 1) <= bound:
                 return (*_deviations(decisions[:index]), ScheduleDeviation(step, forced, option + 1))
         return None
 
     def _total_cost(self, decisions: list[SwitchPoint]) -> int:
-        return sum(self._cost(decision.forced, decision.option) for decision in decisions)
+        return sum(self._deviation_cost(decision.forced, decision.option) for decision in decisions)
 
-    def _cost(self, forced: int, option: int) -> int:
+    def _deviation_cost(self, forced: int, option: int) -> int:
         if self.kind == "delays":
             return option
         return 1 if option and not forced else 0

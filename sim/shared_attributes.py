@@ -89,7 +89,7 @@ def _facts_of(module: ModuleType) -> _ModuleFacts:
         raise ValueError(f"{module.__name__}: its source cannot be read: {error}") from error
     facts = _ModuleFacts(set(), [])
     for node in tree.body:
-        assigned = list(_assigned_later(node))
+        assigned = list(_attributes_assigned_later(node))
         facts.assigned_of_others.update(name for name, is_own in assigned if not is_own)
         if isinstance(node, ast.ClassDef) and (owner := _owner_of(node, module)) is not None:
             later = {name for name, is_own in assigned if is_own}
@@ -108,7 +108,7 @@ def _owner_of(node: ast.ClassDef, module: ModuleType) -> type | None:
     return None if issubclass(owner, _UNCHANGING) or is_value or is_protocol else owner
 
 
-def _assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
+def _attributes_assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
     """Yield attributes assigned outside of constructors, and whether each belongs to `self`."""
     for each in _statements_in(statement, constructors=False):
         for target in _targets_of(each):

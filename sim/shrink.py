@@ -32,7 +32,7 @@ _COARSE_PARTS = 8  # the smallest chunk of a coarse search is 1/8 of the parts
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class RunDecisions:
     """The decisions of a run: draws that are not plain, deviations from the default schedule."""
 
     decisions: tuple[Decision, ...]
@@ -40,7 +40,7 @@ class Decided:
 
 
 C = TypeVar("C", bound=Hashable)
-D = TypeVar("D", bound=Decided)
+D = TypeVar("D", bound=RunDecisions)
 P = TypeVar("P")
 
 
@@ -91,7 +91,9 @@ class Search(Generic[C]):
         self._on_try(candidate, followed is not None)
         return followed is not None
 
-    def try_otherwise(self, still_fails: Callable[[C], C | None], shrink_on: Callable[["Search[C]"], None]) -> None:
+    def continue_with_test(
+        self, still_fails: Callable[[C], C | None], shrink_on: Callable[["Search[C]"], None]
+    ) -> None:
         """Continue from the best candidate with another test; tries count on."""
         others = Search(self.best, still_fails, tries_max=self._tries_max, stop=self._stop, on_try=self._on_try)
         others.tries = self.tries
@@ -121,7 +123,7 @@ class Search(Generic[C]):
                 return
             chunk = max(min(chunk // 2, len(left)), 0 if self.is_coarse else 1)
 
-    def lower(self, value: int, least: int, with_value: Callable[[C, int], C], *, steps_max: int = 64) -> None:
+    def lower_value(self, value: int, least: int, with_value: Callable[[C, int], C], *, steps_max: int = 64) -> None:
         """Lower a number of the best candidate to least, else by bisection."""
         if value <= least or self.attempt(with_value(self.best, least)):
             return
@@ -177,7 +179,7 @@ def shrink_decisions(search: Search[D]) -> None:
         lambda candidate: candidate.decisions, lambda candidate, kept: replace(candidate, decisions=tuple(kept))
     )
     for decision in search.best.decisions:
-        search.lower(decision.value, 0, _with_value(decision), steps_max=_VALUE_STEPS_MAX)
+        search.lower_value(decision.value, 0, _with_value(decision), steps_max=_VALUE_STEPS_MAX)
 
 
 def _with_value(decision: Decision) -> Callable[[D, int], D]:

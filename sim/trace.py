@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from .machine import Scheduler, SimTask, Waiting
+from .machine import Scheduler, SimTask, WaitReason
 
 FOLDED_AT_WORDS = 8192
 """Pending words from which to call `fold`: enough to make the cost of a call per word negligible."""
@@ -84,7 +84,7 @@ class Trace:
     """The events of one kernel, oldest first.
 
     The kernel adds `start`, `end`, `switch` and `kill`. Other callers test `if kernel.trace is not None` first.
-    `parked`, `made_ready` and `emit` add no event; subclasses that draw pictures override these methods.
+    `on_parked`, `on_ready` and `emit` add no event; subclasses that draw pictures override these methods.
     """
 
     def __init__(self, *, to_compare: bool = False) -> None:
@@ -107,10 +107,10 @@ class Trace:
             assert self._digest is not None, "a trace belongs to a kernel"
             self._words_before.append(self._digest.count_words())
 
-    def parked(self, why: Waiting) -> None:
+    def on_parked(self, why: WaitReason) -> None:
         """Called when the current task blocks."""
 
-    def made_ready(self, task: SimTask) -> None:
+    def on_ready(self, task: SimTask) -> None:
         """Called when a blocked task can run again."""
 
     def emit(self, fact: object) -> None:

@@ -59,13 +59,13 @@ class Key(NamedTuple):
     """Whether RocketMQ lacks the setting."""
 
 
-def _key(default: Any, name: str, minimum: int = 0, maximum: int = _INT_MAX, *, own: bool = False) -> Any:
+def _setting_field(default: Any, name: str, minimum: int = 0, maximum: int = _INT_MAX, *, own: bool = False) -> Any:
     assert minimum <= maximum, name
     assert not isinstance(default, int) or minimum <= default <= maximum, (name, default)
     return field(default=default, metadata={"key": Key(name, minimum, maximum, own)})
 
 
-class _Below:
+class _PathBelowRoot:
     def __init__(self, name: str) -> None:
         self._name = name
 
@@ -80,105 +80,105 @@ class StoreConfig:
     store_path_root_dir: str = field(metadata={"key": Key("storePathRootDir", 0, 0, False)})
 
     # -- files -------------------------------------------------------------------------------------
-    store_path_commit_log: str = _key("", "storePathCommitLog")
-    read_only_commit_log_store_paths: str = _key("", "readOnlyCommitLogStorePaths")
-    mapped_file_size_commit_log: int = _key(GIB, "mappedFileSizeCommitLog", 1)
-    mapped_file_size_consume_queue: int = _key(
+    store_path_commit_log: str = _setting_field("", "storePathCommitLog")
+    read_only_commit_log_store_paths: str = _setting_field("", "readOnlyCommitLogStorePaths")
+    mapped_file_size_commit_log: int = _setting_field(GIB, "mappedFileSizeCommitLog", 1)
+    mapped_file_size_consume_queue: int = _setting_field(
         300_000 * ENTRY_BYTES, "mappedFileSizeConsumeQueue", 1, _INT_MAX - ENTRY_BYTES
     )
-    enable_consume_queue_ext: bool = _key(False, "enableConsumeQueueExt")
-    mapped_file_size_consume_queue_ext: int = _key(48 * MIB, "mappedFileSizeConsumeQueueExt", 64)
-    bit_map_length_consume_queue_ext: int = _key(64, "bitMapLengthConsumeQueueExt", 0, 8 * 32000)
-    max_hash_slot_num: int = _key(5_000_000, "maxHashSlotNum", 1)
-    max_index_num: int = _key(20_000_000, "maxIndexNum", 2)
-    max_message_size: int = _key(4 * MIB, "maxMessageSize", 1)
+    enable_consume_queue_ext: bool = _setting_field(False, "enableConsumeQueueExt")
+    mapped_file_size_consume_queue_ext: int = _setting_field(48 * MIB, "mappedFileSizeConsumeQueueExt", 64)
+    bit_map_length_consume_queue_ext: int = _setting_field(64, "bitMapLengthConsumeQueueExt", 0, 8 * 32000)
+    max_hash_slot_num: int = _setting_field(5_000_000, "maxHashSlotNum", 1)
+    max_index_num: int = _setting_field(20_000_000, "maxIndexNum", 2)
+    max_message_size: int = _setting_field(4 * MIB, "maxMessageSize", 1)
 
     # -- putting -----------------------------------------------------------------------------------
-    broker_role: BrokerRole = _key(BrokerRole.ASYNC_MASTER, "brokerRole")
-    use_reentrant_lock_when_put_message: bool = _key(True, "useReentrantLockWhenPutMessage")
-    os_page_cache_busy_time_out_ms: int = _key(1_000, "osPageCacheBusyTimeOutMills", 0, _LONG_MAX)
-    debug_lock_enable: bool = _key(False, "debugLockEnable")
-    duplication_enable: bool = _key(False, "duplicationEnable")
-    put_msg_index_hight_water: int = _key(600_000, "putMsgIndexHightWater")
-    message_delay_level: str = _key(DEFAULT_DELAY_LEVELS, "messageDelayLevel")
+    broker_role: BrokerRole = _setting_field(BrokerRole.ASYNC_MASTER, "brokerRole")
+    use_reentrant_lock_when_put_message: bool = _setting_field(True, "useReentrantLockWhenPutMessage")
+    os_page_cache_busy_time_out_ms: int = _setting_field(1_000, "osPageCacheBusyTimeOutMills", 0, _LONG_MAX)
+    debug_lock_enable: bool = _setting_field(False, "debugLockEnable")
+    duplication_enable: bool = _setting_field(False, "duplicationEnable")
+    put_msg_index_hight_water: int = _setting_field(600_000, "putMsgIndexHightWater")
+    message_delay_level: str = _setting_field(DEFAULT_DELAY_LEVELS, "messageDelayLevel")
 
     # -- flushing ----------------------------------------------------------------------------------
-    flush_disk_type: FlushDiskType = _key(FlushDiskType.ASYNC_FLUSH, "flushDiskType")
-    sync_flush_timeout_ms: int = _key(5_000, "syncFlushTimeout", 1)
-    flush_commit_log_timed: bool = _key(True, "flushCommitLogTimed")
-    flush_interval_commit_log_ms: int = _key(500, "flushIntervalCommitLog", 1)
-    flush_commit_log_least_pages: int = _key(4, "flushCommitLogLeastPages")
-    flush_commit_log_thorough_interval_ms: int = _key(10_000, "flushCommitLogThoroughInterval")
-    commit_interval_commit_log_ms: int = _key(200, "commitIntervalCommitLog", 1)
-    commit_commit_log_least_pages: int = _key(4, "commitCommitLogLeastPages")
-    commit_commit_log_thorough_interval_ms: int = _key(200, "commitCommitLogThoroughInterval")
-    flush_interval_consume_queue_ms: int = _key(1_000, "flushIntervalConsumeQueue", 1)
-    flush_consume_queue_least_pages: int = _key(2, "flushConsumeQueueLeastPages")
-    flush_consume_queue_thorough_interval_ms: int = _key(60_000, "flushConsumeQueueThoroughInterval")
-    flush_delay_offset_interval_ms: int = _key(10_000, "flushDelayOffsetInterval", 1, _LONG_MAX)
+    flush_disk_type: FlushDiskType = _setting_field(FlushDiskType.ASYNC_FLUSH, "flushDiskType")
+    sync_flush_timeout_ms: int = _setting_field(5_000, "syncFlushTimeout", 1)
+    flush_commit_log_timed: bool = _setting_field(True, "flushCommitLogTimed")
+    flush_interval_commit_log_ms: int = _setting_field(500, "flushIntervalCommitLog", 1)
+    flush_commit_log_least_pages: int = _setting_field(4, "flushCommitLogLeastPages")
+    flush_commit_log_thorough_interval_ms: int = _setting_field(10_000, "flushCommitLogThoroughInterval")
+    commit_interval_commit_log_ms: int = _setting_field(200, "commitIntervalCommitLog", 1)
+    commit_commit_log_least_pages: int = _setting_field(4, "commitCommitLogLeastPages")
+    commit_commit_log_thorough_interval_ms: int = _setting_field(200, "commitCommitLogThoroughInterval")
+    flush_interval_consume_queue_ms: int = _setting_field(1_000, "flushIntervalConsumeQueue", 1)
+    flush_consume_queue_least_pages: int = _setting_field(2, "flushConsumeQueueLeastPages")
+    flush_consume_queue_thorough_interval_ms: int = _setting_field(60_000, "flushConsumeQueueThoroughInterval")
+    flush_delay_offset_interval_ms: int = _setting_field(10_000, "flushDelayOffsetInterval", 1, _LONG_MAX)
 
     # -- memory ------------------------------------------------------------------------------------
-    transient_store_pool_enable: bool = _key(False, "transientStorePoolEnable")
-    transient_store_pool_size: int = _key(5, "transientStorePoolSize", 1, 4096)
-    fast_fail_if_no_buffer_in_store_pool: bool = _key(False, "fastFailIfNoBufferInStorePool")
-    warm_mapped_file_enable: bool = _key(False, "warmMapedFileEnable")
-    flush_least_pages_when_warm_mapped_file: int = _key(4096, "flushLeastPagesWhenWarmMapedFile", 1)
+    transient_store_pool_enable: bool = _setting_field(False, "transientStorePoolEnable")
+    transient_store_pool_size: int = _setting_field(5, "transientStorePoolSize", 1, 4096)
+    fast_fail_if_no_buffer_in_store_pool: bool = _setting_field(False, "fastFailIfNoBufferInStorePool")
+    warm_mapped_file_enable: bool = _setting_field(False, "warmMapedFileEnable")
+    flush_least_pages_when_warm_mapped_file: int = _setting_field(4096, "flushLeastPagesWhenWarmMapedFile", 1)
 
     # -- reading -----------------------------------------------------------------------------------
-    max_transfer_bytes_on_message_in_memory: int = _key(256 * KIB, "maxTransferBytesOnMessageInMemory", 1)
-    max_transfer_count_on_message_in_memory: int = _key(32, "maxTransferCountOnMessageInMemory", 1)
-    max_transfer_bytes_on_message_in_disk: int = _key(64 * KIB, "maxTransferBytesOnMessageInDisk", 1)
-    max_transfer_count_on_message_in_disk: int = _key(8, "maxTransferCountOnMessageInDisk", 1)
-    access_message_in_memory_max_ratio: int = _key(40, "accessMessageInMemoryMaxRatio", 0, 100)
-    physical_memory_bytes: int = _key(20 * GIB, "physicalMemoryBytes", 0, _LONG_MAX, own=True)
-    disk_fall_recorded: bool = _key(True, "diskFallRecorded")
-    offset_check_in_slave: bool = _key(False, "offsetCheckInSlave")
-    long_polling_enable: bool = _key(True, "longPollingEnable")
+    max_transfer_bytes_on_message_in_memory: int = _setting_field(256 * KIB, "maxTransferBytesOnMessageInMemory", 1)
+    max_transfer_count_on_message_in_memory: int = _setting_field(32, "maxTransferCountOnMessageInMemory", 1)
+    max_transfer_bytes_on_message_in_disk: int = _setting_field(64 * KIB, "maxTransferBytesOnMessageInDisk", 1)
+    max_transfer_count_on_message_in_disk: int = _setting_field(8, "maxTransferCountOnMessageInDisk", 1)
+    access_message_in_memory_max_ratio: int = _setting_field(40, "accessMessageInMemoryMaxRatio", 0, 100)
+    physical_memory_bytes: int = _setting_field(20 * GIB, "physicalMemoryBytes", 0, _LONG_MAX, own=True)
+    disk_fall_recorded: bool = _setting_field(True, "diskFallRecorded")
+    offset_check_in_slave: bool = _setting_field(False, "offsetCheckInSlave")
+    long_polling_enable: bool = _setting_field(True, "longPollingEnable")
 
     # -- index -------------------------------------------------------------------------------------
-    message_index_enable: bool = _key(True, "messageIndexEnable")
-    message_index_safe: bool = _key(False, "messageIndexSafe")
-    max_msgs_num_batch: int = _key(64, "maxMsgsNumBatch", 1)
-    default_query_max_num: int = _key(32, "defaultQueryMaxNum", 1)
+    message_index_enable: bool = _setting_field(True, "messageIndexEnable")
+    message_index_safe: bool = _setting_field(False, "messageIndexSafe")
+    max_msgs_num_batch: int = _setting_field(64, "maxMsgsNumBatch", 1)
+    default_query_max_num: int = _setting_field(32, "defaultQueryMaxNum", 1)
 
     # -- retention ---------------------------------------------------------------------------------
-    file_reserved_time_hours: int = _key(72, "fileReservedTime")
-    delete_when: str = _key("04", "deleteWhen")
-    disk_max_used_space_ratio: int = _key(75, "diskMaxUsedSpaceRatio", 0, 100)
-    disk_space_warning_level_ratio: float = _key(0.90, "diskSpaceWarningLevelRatio")
-    disk_space_clean_forcibly_ratio: float = _key(0.85, "diskSpaceCleanForciblyRatio")
-    clean_file_forcibly_enable: bool = _key(True, "cleanFileForciblyEnable")
-    clean_resource_interval_ms: int = _key(10_000, "cleanResourceInterval", 1)
-    delete_commit_log_files_interval_ms: int = _key(100, "deleteCommitLogFilesInterval")
-    delete_consume_queue_files_interval_ms: int = _key(100, "deleteConsumeQueueFilesInterval")
-    destroy_mapped_file_interval_forcibly_ms: int = _key(120_000, "destroyMapedFileIntervalForcibly")
-    redelete_hanged_file_interval_ms: int = _key(120_000, "redeleteHangedFileInterval")
+    file_reserved_time_hours: int = _setting_field(72, "fileReservedTime")
+    delete_when: str = _setting_field("04", "deleteWhen")
+    disk_max_used_space_ratio: int = _setting_field(75, "diskMaxUsedSpaceRatio", 0, 100)
+    disk_space_warning_level_ratio: float = _setting_field(0.90, "diskSpaceWarningLevelRatio")
+    disk_space_clean_forcibly_ratio: float = _setting_field(0.85, "diskSpaceCleanForciblyRatio")
+    clean_file_forcibly_enable: bool = _setting_field(True, "cleanFileForciblyEnable")
+    clean_resource_interval_ms: int = _setting_field(10_000, "cleanResourceInterval", 1)
+    delete_commit_log_files_interval_ms: int = _setting_field(100, "deleteCommitLogFilesInterval")
+    delete_consume_queue_files_interval_ms: int = _setting_field(100, "deleteConsumeQueueFilesInterval")
+    destroy_mapped_file_interval_forcibly_ms: int = _setting_field(120_000, "destroyMapedFileIntervalForcibly")
+    redelete_hanged_file_interval_ms: int = _setting_field(120_000, "redeleteHangedFileInterval")
 
     # -- delayed delivery --------------------------------------------------------------------------
-    enable_schedule_message_stats: bool = _key(True, "enableScheduleMessageStats")
-    enable_schedule_async_deliver: bool = _key(False, "enableScheduleAsyncDeliver")
+    enable_schedule_message_stats: bool = _setting_field(True, "enableScheduleMessageStats")
+    enable_schedule_async_deliver: bool = _setting_field(False, "enableScheduleAsyncDeliver")
     """No effect, as the two limits below: the put of a delivered copy never waits for a disk."""
-    schedule_async_deliver_max_pending_limit: int = _key(2000, "scheduleAsyncDeliverMaxPendingLimit", 1)
-    schedule_async_deliver_max_resend_num2_blocked: int = _key(3, "scheduleAsyncDeliverMaxResendNum2Blocked")
+    schedule_async_deliver_max_pending_limit: int = _setting_field(2000, "scheduleAsyncDeliverMaxPendingLimit", 1)
+    schedule_async_deliver_max_resend_num2_blocked: int = _setting_field(3, "scheduleAsyncDeliverMaxResendNum2Blocked")
 
     # -- light queues ------------------------------------------------------------------------------
-    enable_lmq: bool = _key(False, "enableLmq")
-    enable_multi_dispatch: bool = _key(False, "enableMultiDispatch")
-    max_lmq_consume_queue_num: int = _key(20_000, "maxLmqConsumeQueueNum")
+    enable_lmq: bool = _setting_field(False, "enableLmq")
+    enable_multi_dispatch: bool = _setting_field(False, "enableMultiDispatch")
+    max_lmq_consume_queue_num: int = _setting_field(20_000, "maxLmqConsumeQueueNum")
 
     # -- replication -------------------------------------------------------------------------------
-    ha_listen_port: int = _key(10912, "haListenPort", 0, 65535)
-    ha_master_address: str = _key("", "haMasterAddress")
-    ha_send_heartbeat_interval_ms: int = _key(5_000, "haSendHeartbeatInterval", 1)
-    ha_housekeeping_interval_ms: int = _key(20_000, "haHousekeepingInterval", 1)
-    ha_transfer_batch_size: int = _key(32 * KIB, "haTransferBatchSize", 1)
-    ha_slave_fallbehind_max: int = _key(256 * MIB, "haSlaveFallbehindMax", 1)
-    slave_timeout_ms: int = _key(3_000, "slaveTimeout", 1)
-    enable_dleger_commit_log: bool = _key(False, "enableDLegerCommitLog")
+    ha_listen_port: int = _setting_field(10912, "haListenPort", 0, 65535)
+    ha_master_address: str = _setting_field("", "haMasterAddress")
+    ha_send_heartbeat_interval_ms: int = _setting_field(5_000, "haSendHeartbeatInterval", 1)
+    ha_housekeeping_interval_ms: int = _setting_field(20_000, "haHousekeepingInterval", 1)
+    ha_transfer_batch_size: int = _setting_field(32 * KIB, "haTransferBatchSize", 1)
+    ha_slave_fallbehind_max: int = _setting_field(256 * MIB, "haSlaveFallbehindMax", 1)
+    slave_timeout_ms: int = _setting_field(3_000, "slaveTimeout", 1)
+    enable_dleger_commit_log: bool = _setting_field(False, "enableDLegerCommitLog")
 
     # -- recovery ----------------------------------------------------------------------------------
-    check_crc_on_recover: bool = _key(True, "checkCRCOnRecover")
-    recover_whole_log: bool = _key(True, "recoverWholeLog", own=True)
+    check_crc_on_recover: bool = _setting_field(True, "checkCRCOnRecover")
+    recover_whole_log: bool = _setting_field(True, "recoverWholeLog", own=True)
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -249,17 +249,17 @@ class StoreConfig:
     def commit_log_directory(self) -> str:
         return self.commit_log_directories[0]
 
-    consume_queue_directory = _Below("consumequeue")
+    consume_queue_directory = _PathBelowRoot("consumequeue")
     """Segments of queues, below `<topic>/<queueId>/`."""
-    consume_queue_ext_directory = _Below("consumequeue_ext")
+    consume_queue_ext_directory = _PathBelowRoot("consumequeue_ext")
     """Extension files of queues, below `<topic>/<queueId>/`."""
-    index_directory = _Below("index")
-    config_directory = _Below("config")
+    index_directory = _PathBelowRoot("index")
+    config_directory = _PathBelowRoot("config")
     """Side files: consumerOffset.json, delayOffset.json."""
-    checkpoint_path = _Below("checkpoint")
-    abort_path = _Below("abort")
+    checkpoint_path = _PathBelowRoot("checkpoint")
+    abort_path = _PathBelowRoot("abort")
     """Marker file that exists while the store runs."""
-    lock_path = _Below("lock")
+    lock_path = _PathBelowRoot("lock")
     """Only one instance can lock this file."""
 
 

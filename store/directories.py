@@ -30,7 +30,7 @@ def make_directory(files: Files, path: str, *, below: str = "", once_made: Calla
     creation, before the first sync. Raises OSError if a sync fails, unless the level existed and its parent cannot be
     synced at all.
     """
-    above = _above(path, below)
+    above = _parents_below(path, below)
     # The name of the path itself must be durable even if another process created it.
     new = {path, *(level for level in above if directory_of(level) != level and files.status(level) is None)}
     files.make_directories(path)
@@ -44,7 +44,7 @@ def make_directory(files: Files, path: str, *, below: str = "", once_made: Calla
                 raise
 
 
-def _above(path: str, below: str) -> list[str]:
+def _parents_below(path: str, below: str) -> list[str]:
     """Return the highest parent first."""
     above: list[str] = []
     while (parent := directory_of(path)) not in (path, below):

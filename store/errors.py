@@ -79,6 +79,6 @@ def is_disk_full(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT)
 
 
-def brings(extra: str) -> str:
+def install_command(extra: str) -> str:
     """Return the command that installs an extra. The package is on no index, so it needs a checkout."""
     return f"`pip install '.[{extra}]'` in a checkout of tornlog"

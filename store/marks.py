@@ -62,14 +62,14 @@ MARKS: dict[str, str] = {
 _collecting: list[Counter[str]] = []
 
 
-def hit(name: str) -> None:
+def count_mark(name: str) -> None:
     if _collecting:
         assert name in MARKS, name
         _collecting[-1][name] += 1
 
 
 @contextmanager
-def collected() -> Iterator[Counter[str]]:
+def marks_collected() -> Iterator[Counter[str]]:
     """Count the marks hit inside a `with` block. Only the innermost block counts."""
     hits: Counter[str] = Counter()
     _collecting.append(hits)
@@ -94,14 +94,14 @@ assert MARKS.keys() >= set(FORCIBLE), FORCIBLE
 _forcing: list[Callable[[str], bool]] = []
 
 
-def forces(name: str) -> bool:
+def is_forced(name: str) -> bool:
     """Return whether the simulation takes the branch of a mark although its condition is false."""
     assert name in FORCIBLE, name
     return bool(_forcing) and _forcing[-1](name)
 
 
 @contextmanager
-def forced(decide: Callable[[str], bool]) -> Iterator[None]:
+def marks_forced(decide: Callable[[str], bool]) -> Iterator[None]:
     """Inside a `with` block, `decide` is called when a forcible branch would not be taken; True takes the branch."""
     _forcing.append(decide)
     try:

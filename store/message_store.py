@@ -3,7 +3,7 @@
 store = MessageStore(real_world(), StoreConfig("/var/lib/mq"))
 store.load()
 store.start()
-store.put_message(Message.of("Orders", b"hello", tags="new"))
+store.put_message(Message.create("Orders", b"hello", tags="new"))
 store.get_message("Orders", 0, 0).records
 store.shutdown()
 
@@ -31,10 +31,10 @@ from .log.checkpoint import StoreCheckpoint
 from .log.commit_log import CommitLog
 from .log.flush import FlushCommitLogService, FlushRealTimeService, GroupCommitService
 from .log.group_transfer import GroupTransfer
-from .log.put_wait import PutWait, answer_of
+from .log.put_wait import PutWait, wait_for_answer
 from .log.segment_queue import SegmentDirectories, SegmentQueue
 from .log.transient_pool import BufferedSegmentQueue, CommitRealTimeService, TransientStorePool
-from .marks import hit
+from .marks import count_mark
 from .queues.consume_queue_table import ConsumeQueueTable
 from .queues.dispatch import ArrivalNotifier, Dispatcher, DispatchService, ExtendedQueueDispatcher, LightQueueDispatcher
 from .queues.flush_queues import FlushConsumeQueueService
@@ -105,7 +105,7 @@ class MessageStore:
         self.stats = StoreStats(world, self.commit_log)
         self.flush_queues.on_interval = self.stats.sample
         if config.broker_role is BrokerRole.SLAVE:
-            self.dispatch.dispatchers.append(self.stats.record_dispatched)
+            self.dispatch.dispatchers.append(self.stats.count_replicated)
         self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, delays_ms)
         """Listeners, called with each message that can be pulled. Use `append` to add one."""
         self.dispatch.awaits = self.on_arriving.awaits
@@ -199,7 +199,7 @@ class MessageStore:
             clean_exit = files.status(self.config.abort_path) is None
         self.log.load()
         damage = self.checkpoint.load()
-        strays = [*self.log.strays, *self.queues.load(before_loss=self.checkpoint.queues_begin_again)]
+        strays = [*self.log.strays, *self.queues.load(before_loss=self.checkpoint.reset_queue_time)]
         report = self.last_recovery = self.recover(clean_exit=clean_exit)
         report.strays = strays
         if clean_exit:  # after a crash, a short file is expected, because its size may not have been durable
@@ -219,7 +219,7 @@ class MessageStore:
             recovery.index = IndexRecovery(self.index, log, checkpoint, config, clean_exit=clean_exit)
         times = SegmentTimes(self.world.files, [log, *(queue.queue for queue in queues.all())])
         report = recovery.run()
-        times.put_back(self.commit_log, queues.all())
+        times.restore_mtimes(self.commit_log, queues.all())
         self.commit_log.begin_at(report.last_store_timestamp_ms)
         # After recovery, because a queue that lags the log would assign queue offsets that are in the log already.
         counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all()}
@@ -241,7 +241,7 @@ class MessageStore:
         try:
             self._lock = self.world.files.lock(self.config.lock_path)
         except BlockingIOError as error:
-            hit("start on a live directory")
+            count_mark("start on a live directory")
             raise StoreLockedError(f"{self.config.lock_path}: held by another live store") from error
 
     def start(self) -> None:
@@ -262,7 +262,7 @@ class MessageStore:
         make_directory(files, self.config.consume_queue_directory, below=root)
         if self.queues.ext_directory is not None:
             make_directory(files, self.queues.ext_directory, below=root)
-        self.checkpoint.log_ends_at(self.commit_log.last_store_timestamp_ms)
+        self.checkpoint.limit_to_log_end(self.commit_log.last_store_timestamp_ms)
         self.mark_running()  # this syncs the names in the root, including those created above
         self.schedule.persist_correction()
         for service in (self.allocate, self.flush, self.dispatch, self.flush_queues):
@@ -301,7 +301,7 @@ class MessageStore:
         self.schedule.try_to_persist()  # now that all copies are durable
         clean = self.is_clean() and self._mark_stopped()
         if not clean:
-            hit("unclean stop")
+            count_mark("unclean stop")
         self.close()
         return clean
 
@@ -352,11 +352,11 @@ class MessageStore:
 
     def put_message(self, message: Message) -> PutMessageResult:
         """Store one message. The result's status tells whether it is durable."""
-        return answer_of(self.begin_put(message))
+        return wait_for_answer(self.begin_put(message))
 
     def put_messages(self, batch: MessageBatch) -> PutMessageResult:
         """Store a batch in one segment, or none of it."""
-        return answer_of(self.begin_put(batch))
+        return wait_for_answer(self.begin_put(batch))
 
     def begin_put(
         self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
@@ -372,18 +372,18 @@ class MessageStore:
             return PutMessageResult(refused)
         put = self.commit_log.begin_put(message, on_known)
         if isinstance(message, MessageBatch) and put.append is not None:
-            self.stats.batch_stored(put.append.message_count)
+            self.stats.count_batch(put.append.message_count)
         if isinstance(put, PutWait):
-            put.then(partial(self._put_took, begin_ns))
+            put.call_when_answered(partial(self._count_put_duration, begin_ns))
         else:
-            self._put_took(begin_ns)
+            self._count_put_duration(begin_ns)
         return put
 
-    def _put_took(self, begin_ns: int) -> None:
+    def _count_put_duration(self, begin_ns: int) -> None:
         took_ns = self._now_ns() - begin_ns
         assert took_ns >= 0, took_ns
         if took_ns >= FAST_PUT_NS:
-            self.stats.put_was_slow(took_ns)
+            self.stats.count_slow_put(took_ns)
 
     def _refusal(self, message: Message | MessageBatch) -> PutMessageStatus | None:
         if not self._accepting.get() or not self.flags.is_writeable:
@@ -437,7 +437,7 @@ class MessageStore:
         except ValueError:
             self._require_readable()  # a shutdown may have closed its maps during the read
             raise
-        self.stats.get_answered(self._now_ns() - begin_ns, result)
+        self.stats.count_get(self._now_ns() - begin_ns, result)
         if result.fall_behind_bytes >= 0 and self.config.disk_fall_recorded:
             self.stats.fall_behind_bytes[topic, queue_id] = result.fall_behind_bytes
         return result

@@ -25,10 +25,10 @@ class ListenOptions:
     """Per connection; 0: the operating system chooses."""
 
 
-def in_brackets(host: str) -> str:
+def bracket_ipv6(host: str) -> str:
     """Return a host as written before a port: an IPv6 address in brackets.
 
-    >>> in_brackets("::1"), in_brackets("[::1]"), in_brackets("127.0.0.1")
+    >>> bracket_ipv6("::1"), bracket_ipv6("[::1]"), bracket_ipv6("127.0.0.1")
     ('[::1]', '[::1]', '127.0.0.1')
     """
     return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -67,17 +67,17 @@ class AbstractPluginMessageStore(_Operations):
         return self.next.begin_put(message, on_known)
 
 
-def _handed_on(operation: Callable[..., Any]) -> Callable[..., Any]:
+def _pass_on(operation: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(operation)
-    def hand_on(self: AbstractPluginMessageStore, *arguments: Any, **named: Any) -> Any:
+    def pass_on(self: AbstractPluginMessageStore, *arguments: Any, **named: Any) -> Any:
         return getattr(self.next, operation.__name__)(*arguments, **named)
 
-    return hand_on
+    return pass_on
 
 
 for _name, _value in {**dict.fromkeys(_PARTS), **vars(MessageStore)}.items():
     if not _name.startswith("_") and _name not in (*_INTERNAL, *vars(AbstractPluginMessageStore)):
-        _own = _handed_on(_value) if callable(_value) else property(attrgetter(f"next.{_name}"))
+        _own = _pass_on(_value) if callable(_value) else property(attrgetter(f"next.{_name}"))
         setattr(AbstractPluginMessageStore, _name, _own)
 
 AnyMessageStore = MessageStore | AbstractPluginMessageStore

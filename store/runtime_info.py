@@ -25,7 +25,7 @@ def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[
     rates = [stats.rates(seconds) for seconds in TPS_WINDOWS_S]
     return {
         "bootTimestamp": str(stats.boot_timestamp_ms),
-        "runtime": _runtime(now_ms - stats.boot_timestamp_ms),
+        "runtime": _runtime_text(now_ms - stats.boot_timestamp_ms),
         "putMessageEntireTimeMax": str(stats.put_ns_max // _NS_PER_MS),
         "putMessageTimesTotal": str(max(messages, 1)),  # RocketMQ never reports 0 here
         "putMessageSizeTotal": str(size_bytes),
@@ -36,11 +36,11 @@ def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[
         "putMessageAverageSize": str(size_bytes / max(messages, 1)),
         "dispatchMaxBuffer": str(dispatch_bytes_max),
         "getMessageEntireTimeMax": str(stats.get_ns_max // _NS_PER_MS),
-        "putTps": _spelled([each and each.puts for each in rates]),
-        "getFoundTps": _spelled([each and each.gets_found for each in rates]),
-        "getMissTps": _spelled([each and each.gets_missed for each in rates]),
-        "getTotalTps": _spelled([_total(each) for each in rates]),
-        "getTransferedTps": _spelled([each and each.transferred for each in rates]),
+        "putTps": _rates_text([each and each.puts for each in rates]),
+        "getFoundTps": _rates_text([each and each.gets_found for each in rates]),
+        "getMissTps": _rates_text([each and each.gets_missed for each in rates]),
+        "getTotalTps": _rates_text([_total_rate(each) for each in rates]),
+        "getTransferedTps": _rates_text([each and each.transferred for each in rates]),
     }
 
 
@@ -68,19 +68,19 @@ def schedule_info(offsets: Mapping[int, int], queues: ConsumeQueueTable) -> dict
     return info
 
 
-def _runtime(ms: int) -> str:
+def _runtime_text(ms: int) -> str:
     days, ms = divmod(ms, 86_400_000)
     hours, ms = divmod(ms, 3_600_000)
     minutes, ms = divmod(ms, 60_000)
     return f"[ {days:,} days, {hours} hours, {minutes} minutes, {ms // 1_000} seconds ]"
 
 
-def _total(rates: Rates | None) -> float:
+def _total_rate(rates: Rates | None) -> float:
     """Unknown counts as 0.0, because RocketMQ adds two numbers."""
     return 0.0 if rates is None else rates.gets_found + rates.gets_missed
 
 
-def _spelled(rates: list[float | None]) -> str:
+def _rates_text(rates: list[float | None]) -> str:
     return " ".join("" if rate is None else str(rate) for rate in rates)
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from .directories import directory_of, make_directory
 from .errors import CorruptFileError
 from .formats.side_json import SIDE_JSON_BYTES_MAX
-from .marks import hit
+from .marks import count_mark
 from .world import Files
 
 Value = TypeVar("Value")
@@ -75,7 +75,7 @@ class SideFile:
         if self._content is None:
             self._report_interrupted_replacement()
             if self.damage is not None or files.status(self.backup_path) is not None:
-                hit("backup read")
+                count_mark("backup read")
             _, value = self._read(self.backup_path, parse)
         files.sync_directory(self._directory)
         return value
@@ -111,7 +111,7 @@ class SideFile:
             raise OSError(errno.EFBIG, expected, self.path)
         old, self._content = self._content, None
         self._make_directory()
-        self._write_aside(content)
+        self._write_temporary(content)
         if old is not None:  # only a complete version may replace the backup
             self._files.rename(self.path, self.backup_path)
         elif self._is_damaged:
@@ -129,7 +129,7 @@ class SideFile:
             self._files.sync_directory(above)
             self._directory_is_durable = True
 
-    def _write_aside(self, content: bytes) -> None:
+    def _write_temporary(self, content: bytes) -> None:
         self._files.write(self.temporary_path, content)
         # Otherwise the name could refer to an incomplete file after a power cut.
         self._files.sync(self.temporary_path)

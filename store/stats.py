@@ -119,19 +119,19 @@ class StoreStats:
 
     # -- counting ----------------------------------------------------------------------------------
 
-    def put_was_slow(self, took_ns: int) -> None:
+    def count_slow_put(self, took_ns: int) -> None:
         assert took_ns >= FAST_PUT_NS, took_ns  # the number of faster puts is computed from the number of all puts
         self._slow_put_counts[bisect_right(_BOUNDS_NS, took_ns)] += 1
         self.slow_puts.note(took_ns)
         if took_ns > self.put_ns_max:
             self.put_ns_max = took_ns
 
-    def batch_stored(self, messages: int) -> None:
+    def count_batch(self, messages: int) -> None:
         assert messages > 0, messages
         self.batches += 1
         self.messages_batched += messages
 
-    def get_answered(self, took_ns: int, result: GetMessageResult) -> None:
+    def count_get(self, took_ns: int, result: GetMessageResult) -> None:
         assert took_ns >= 0, took_ns
         if result.status is GetMessageStatus.FOUND:
             self.gets_found += 1
@@ -141,7 +141,7 @@ class StoreStats:
         if took_ns > self.get_ns_max:
             self.get_ns_max = took_ns
 
-    def record_dispatched(self, record: ScannedRecord) -> None:
+    def count_replicated(self, record: ScannedRecord) -> None:
         """Count a replicated record as a put. A slave has no other puts."""
         assert record.size_bytes > 0, record
         totals = self._counted.put_totals.setdefault(record.topic, TopicTotals())

@@ -16,10 +16,10 @@ from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, Ledger
-from tornlog.scenarios.oracle.put_entry import PLAIN, Detour, PutEntry
+from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry, WaitingPlace
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord, RecoveredStore
-from tornlog.scenarios.oracle.transactions import Behaviour, Transaction, TransactionDecision
+from tornlog.scenarios.oracle.transactions import Transaction, TransactionBehaviour, TransactionDecision
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
@@ -149,11 +149,11 @@ class History:
 
     def prepare(self, name: str, *, immunity_s: int = 0) -> Transaction:
         """Put a half message of a message to T0/0."""
-        behaviour = Behaviour(True, None, False, 0, 0, immunity_s)
+        behaviour = TransactionBehaviour(True, None, False, 0, 0, immunity_s)
         properties = f"KEYS\1{name}\2PGROUP\1sellers\2TRAN_MSG\1true".encode()
         put = PutEntry(name, "T0", 0, "", name.encode(), properties, True, 0)
-        put.status, put.detour = PutMessageStatus.PUT_OK, Detour((HALF_TOPIC, 0))
-        self.evidence.ledger.ask(put)
+        put.status, put.detour = PutMessageStatus.PUT_OK, WaitingPlace((HALF_TOPIC, 0))
+        self.evidence.ledger.record_request(put)
         transaction = self.evidence.ledger.transactions.prepare(name, behaviour)
         half = self.add(HALF_TOPIC, self._waiting(name), put.body)
         put.physical_offset, put.queue_offset = half.record.physical_offset, half.record.queue_offset

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tornlog.__main__ import application
 from tornlog.command_line import COMMANDS, Entry, load
 from tornlog.faults.simulation.explore import LIMIT
-from tornlog.reports.cli.options import unknown
+from tornlog.reports.cli.options import unknown_name_error
 from tornlog.scenarios.campaigns.explore import WHOLE_LIMIT
 from tornlog.scenarios.campaigns.failures.shrink import TRIES_MAX
 from tornlog.scenarios.claims.catalogue import SCENARIOS
@@ -61,7 +61,7 @@ def test_version_and_help_start_fast(words: list[str]) -> None:
     assert any(asked < STARTS_MAX * bare for asked, bare in pairs)
 
 
-def test_a_closed_output_pipe_is_no_broken_promise() -> None:
+def test_a_closed_output_pipe_does_not_count_as_a_broken_promise() -> None:
     done = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (141, "")
 
@@ -109,27 +109,27 @@ def test_version_and_help_import_no_simulator(words: list[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENTRIES)
-def test_help_imports_no_library_that_a_few_options_need(name: str) -> None:
+def test_help_imports_no_library_that_only_a_few_options_need(name: str) -> None:
     assert imported_by(program_of([*name.split(), "--help"]), *HEAVY) == []
 
 
 @pytest.mark.parametrize("name", ["probe", "audit", "inspect", "verify", "dump", "rebuild", "config", "serve"])
-def test_help_of_a_command_without_scenarios_imports_none(name: str) -> None:
+def test_the_help_of_a_command_without_scenarios_imports_no_scenarios(name: str) -> None:
     assert imported_by(program_of([name, "--help"]), "tornlog.scenarios", "tornlog.faults.simulation") == []
 
 
 @pytest.mark.parametrize("name", ["inspect", "verify", "dump", "rebuild", "config", "serve"])
-def test_a_command_about_a_store_directory_imports_no_simulation(name: str) -> None:
+def test_a_command_for_a_store_directory_imports_no_simulation(name: str) -> None:
     assert imported_by(program_of([name, "--help"]), "tornlog.sim", "tornlog.faults") == []
 
 
-def test_until_a_probed_program_runs_there_are_neither_consoles_nor_scenarios_nor_a_store() -> None:
+def test_the_probe_command_module_imports_no_console_scenarios_or_store() -> None:
     unwanted = ("rich", "tornlog.scenarios", "tornlog.store", "tornlog.faults.simulation", *HEAVY)
     assert imported_by("import tornlog.reports.cli.probe.command", *unwanted) == []
 
 
 @pytest.mark.parametrize("breaks", [False, True], ids=["every promise held", "broken"])
-def test_a_probe_needs_neither_scenarios_nor_a_store(tmp_path: Path, *, breaks: bool) -> None:
+def test_running_a_probe_imports_no_scenarios_or_store(tmp_path: Path, *, breaks: bool) -> None:
     check = tmp_path / "check.py"
     check.write_text(f"def check(directory, acknowledged):\n    assert {breaks} <= (directory / 'value').exists()\n")
     script = tmp_path / "save.py"
@@ -154,13 +154,13 @@ def test_the_summary_of_a_command_is_the_first_line_of_its_docstring(name: str) 
         ("fuzz", f"Apply a bug: {', '.join(FUZZED)}, or"),
     ],
 )
-def test_help_states_the_values_of_modules_that_it_does_not_import(name: str, said: str) -> None:
+def test_help_shows_the_values_of_modules_that_it_does_not_import(name: str, said: str) -> None:
     text = CliRunner().invoke(application(), [name, "--help"]).stdout
     assert "".join(said.split()) in "".join(text.split())
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_no_option_is_cut_in_80_columns(name: str) -> None:
+def test_no_option_is_truncated_in_80_columns(name: str) -> None:
     text = CliRunner().invoke(application(), [*name.split(), "--help"], env={"COLUMNS": "80"}).stdout
     shown = set(re.findall(r"--[a-z][a-z-]*", text))
     for parameter in load(name.rpartition(" ")[2], ENTRIES[name]).params:
@@ -170,7 +170,7 @@ def test_no_option_is_cut_in_80_columns(name: str) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_a_shell_completes_commands_options_and_names() -> None:
+def test_shell_completion_offers_commands_options_and_names() -> None:
     assert "run" in completions("r")
     assert "--check-determinism" in completions("run --ch")
     assert completions("run second-") == ["second-start-refused"]
@@ -178,7 +178,7 @@ def test_a_shell_completes_commands_options_and_names() -> None:
     assert completions("plot la") == ["latency"]
 
 
-def test_completion_can_be_shown_and_installed() -> None:
+def test_shell_completion_can_be_shown_and_installed() -> None:
     text = CliRunner().invoke(application(), ["--help"]).stdout
     assert "--show-completion" in text
     assert "--install-completion" in text
@@ -198,14 +198,14 @@ def test_completion_can_be_shown_and_installed() -> None:
         (["mutnats"], "Did you mean 'mutants'"),
     ],
 )
-def test_a_similar_name_is_suggested_for_a_wrong_name(words: list[str], meant: str) -> None:
+def test_a_similar_name_is_suggested_for_an_unknown_name(words: list[str], meant: str) -> None:
     result = CliRunner().invoke(application(), words)
     assert result.exit_code == 2
     assert meant in " ".join(result.stderr.split())
 
 
-def test_an_unknown_name_without_a_similar_one_points_to_the_list() -> None:
-    assert "`tornlog list` names them" in str(unknown("scenario", "zzz", SCENARIOS))
+def test_the_error_for_an_unknown_name_without_a_similar_one_refers_to_the_list() -> None:
+    assert "`tornlog list` names them" in str(unknown_name_error("scenario", "zzz", SCENARIOS))
 
 
 @pytest.mark.parametrize(
@@ -234,5 +234,5 @@ def test_an_unwritable_output_directory_is_reported_before_any_work(tmp_path: Pa
     assert result.stdout == ""
 
 
-def test_json_works_without_a_file_and_does_not_touch_arguments_after_two_dashes(tmp_path: Path) -> None:
+def test_the_json_option_works_without_a_file_and_leaves_arguments_after_two_dashes_unchanged(tmp_path: Path) -> None:
     assert CliRunner().invoke(application(), ["list", "--json"]).stdout.startswith("{")

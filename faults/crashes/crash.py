@@ -38,7 +38,7 @@ def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Imag
     for path, inode in entries.contents():
         inode.make_durable(upto, 0, inode.size_bytes)
         contents[path] = inode.durable_bytes(inode.size_bytes)
-    return _image(entries, contents, wall_start_ms)
+    return _build_image(entries, contents, wall_start_ms)
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +57,7 @@ class PowerCut:
         """Number of sectors of a page if it can be torn, else 0."""
         return 0 if self._profile.whole_pages else self.page_bytes // self._sector_bytes
 
-    def unsure_changes(self) -> list[Change]:
+    def losable_changes(self) -> list[Change]:
         """Return the metadata changes that a crash may lose, in order.
 
         Changes for which Metadata.is_in_order holds survive as a prefix.
@@ -69,7 +69,7 @@ class PowerCut:
         if metadata is Metadata.ANY:
             return unsynced
         if metadata is Metadata.PREFIX_BUT_LOGGED:
-            logged = names.logged()
+            logged = names.logged_changes()
             return [change for change in unsynced if change.number not in logged]
         return [one for one in unsynced if one.number > names.committed or not metadata.is_in_order(one)]
 
@@ -87,12 +87,12 @@ class PowerCut:
                 if isinstance(change, RenameDirectory | RenameExchange):
                     undone.append(recorded)
                 change.lose(entries, kept_bytes)
-                injected[change.lost_as(kept_bytes)] += 1
+                injected[change.loss_kind(kept_bytes)] += 1
                 if change.acknowledged:
                     injected[FaultKind.LIE_EXPOSED] += 1
             else:
                 change.apply(entries)
-        entries.prune()  # the entries of a lost directory are lost with it
+        entries.remove_orphans()  # the entries of a lost directory are lost with it
         return entries
 
     def dirty_pages(self, entries: MetadataState) -> list[DirtyPage]:
@@ -104,10 +104,10 @@ class PowerCut:
             page
             for path, inode in files
             if inode.pending and first_name[inode.identity] == path
-            for page in self._dirty(path, inode, entries)
+            for page in self._dirty_pages_of(path, inode, entries)
         ]
 
-    def _dirty(self, path: str, inode: Inode, entries: MetadataState) -> Iterator[DirtyPage]:
+    def _dirty_pages_of(self, path: str, inode: Inode, entries: MetadataState) -> Iterator[DirtyPage]:
         size_bytes = entries.sizes.get(inode.identity, 0)
         written = entries.written.get(inode.identity, -1) if self._profile.data_before_size else -1
         for page, writes in inode.dirty_pages(size_bytes):
@@ -139,12 +139,12 @@ class PowerCut:
             if content is None:
                 content = inode.durable_bytes(entries.sizes.get(inode.identity, 0))
                 if path in outcomes:
-                    content = self._content(inode, content, outcomes[path], injected)
+                    content = self._content_after_crash(inode, content, outcomes[path], injected)
                 laid[inode.identity] = content
             contents[path] = content
-        return _image(entries, contents, wall_start_ms)
+        return _build_image(entries, contents, wall_start_ms)
 
-    def _content(
+    def _content_after_crash(
         self, inode: Inode, durable: Content, outcomes: Sequence[tuple[DirtyPage, PageOutcome]], injected: Counter[str]
     ) -> Content:
         pages: dict[int, bytearray] = {}
@@ -160,7 +160,7 @@ class PowerCut:
                     injected[FaultKind.TORN_SECTOR] += tears.sectors
                 if tears.garbage:
                     injected[FaultKind.GARBAGE_SECTOR] += tears.garbage
-                    self.damage += self._garbage(page, page_outcome)
+                    self.damage += self._garbage_ranges(page, page_outcome)
             else:
                 if version == len(page.writes):
                     content[:] = inode.readable[start : start + len(content)]
@@ -171,7 +171,7 @@ class PowerCut:
                 injected[FaultKind.LIE_EXPOSED] += 1
         return with_pages(durable, pages)
 
-    def _garbage(self, page: DirtyPage, page_outcome: PageOutcome) -> Iterator[DamagedRange]:
+    def _garbage_ranges(self, page: DirtyPage, page_outcome: PageOutcome) -> Iterator[DamagedRange]:
         start = page.page * self.page_bytes
         for sector in range(self.page_sectors):
             if page_outcome.garbage >> sector & 1:
@@ -197,7 +197,7 @@ def _outcome_name(page: DirtyPage, version: int) -> str:
     return FaultKind.PAGE_AT_A_MIDDLE_MOMENT if version else FaultKind.PAGE_LOST
 
 
-def _image(entries: MetadataState, contents: dict[str, Content], wall_start_ms: int) -> Image:
+def _build_image(entries: MetadataState, contents: dict[str, Content], wall_start_ms: int) -> Image:
     files = {path: inode.file_with(contents[path], wall_start_ms) for path, inode in entries.contents()}
     return Image(files, tuple(entries.directories - {"/"}), entries.symlink_texts())
 

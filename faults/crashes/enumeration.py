@@ -26,7 +26,7 @@ from typing import NamedTuple
 from ...sim.choices import Choices, Decision, Stream
 from ..disk.changes import Change, Lost, MetadataState
 from ..disk.content import with_pages
-from ..disk.image import FileImage, Image, digest_of_pieces, directory_piece, symlink_piece
+from ..disk.image import FileImage, Image, digest_of_pieces, directory_digest_piece, symlink_digest_piece
 from ..disk.page_cache import Inode
 from .crash import PowerCut
 from .page_outcomes import DirtyPage, PageOutcome, PageOutcomes, SectorFaults
@@ -73,10 +73,10 @@ class CrashState:
         return [page.page for page in self._variant.pages]
 
     @property
-    def losses(self) -> int:
+    def loss_count(self) -> int:
         """Number of lost changes, plus pages that are not at their latest version."""
         pages = zip(self._variant.pages, self._chosen, strict=True)
-        return len(self.lost) + sum(number != page.latest for page, number in pages)
+        return len(self.lost) + sum(number != page.latest_version for page, number in pages)
 
     @property
     def image(self) -> Image:
@@ -122,7 +122,7 @@ class MetadataVariant:
         self.lost = lost
         self._directories = tuple(sorted(entries.directories - {"/"}))
         self._durable: dict[str, FileImage] = {}
-        self._pieces = {path: directory_piece(path) for path in self._directories}
+        self._pieces = {path: directory_digest_piece(path) for path in self._directories}
         """Digest contributions by path, directories first."""
         self._twins: dict[str, list[str]] = {}  # the other names of a file by its first name
         first: dict[int, str] = {}
@@ -134,7 +134,7 @@ class MetadataVariant:
                 self._twins.setdefault(first[file], []).append(path)
         self._symlinks = entries.symlink_texts()
         for path, text in self._symlinks.items():  # after all files, as in the digest of an image
-            self._pieces[path] = symlink_piece(path, text)
+            self._pieces[path] = symlink_digest_piece(path, text)
         self.pages = [
             PageOutcomes(page, self._durable[page.path].held, page_bytes, cut.page_sectors, sector_faults)
             for page in cut.dirty_pages(entries)
@@ -162,24 +162,24 @@ class MetadataVariant:
         return tuple(page.before_operation(operation) for page in self.pages)
 
     @property
-    def extremes(self) -> tuple[Chosen, Chosen]:
+    def extreme_choices(self) -> tuple[Chosen, Chosen]:
         """The choice in which all writes survive, and the one in which only durable writes survive."""
-        return tuple(page.latest for page in self.pages), tuple(page.least for page in self.pages)
+        return tuple(page.latest_version for page in self.pages), tuple(page.least for page in self.pages)
 
-    def every(self) -> Iterator[Chosen]:
+    def every_choice(self) -> Iterator[Chosen]:
         return product(*[range(len(page.contents)) for page in self.pages])
 
-    def single(self) -> Iterator[Chosen]:
+    def single_page_choices(self) -> Iterator[Chosen]:
         """Yield choices in which one page is torn, or has another version than all other pages."""
-        return self._one_page_at(lambda page: chain(page.versions, page.tears()))
+        return self._choices_for_each_page(lambda page: chain(page.versions, page.tears()))
 
     def with_sector_faults(self) -> Iterator[Chosen]:
         """Yield choices in which one page is torn inside a sector, or contains garbage."""
-        return self._one_page_at(PageOutcomes.with_sector_faults)
+        return self._choices_for_each_page(PageOutcomes.with_sector_faults)
 
-    def _one_page_at(self, numbers: Callable[[PageOutcomes], Iterable[int]]) -> Iterator[Chosen]:
+    def _choices_for_each_page(self, numbers: Callable[[PageOutcomes], Iterable[int]]) -> Iterator[Chosen]:
         """Yield choices in which one page has each of these numbers; all other pages are kept, or all are lost."""
-        everything, nothing = self.extremes
+        everything, nothing = self.extreme_choices
         for index, page in enumerate(self.pages):
             for number in numbers(page):
                 yield (*everything[:index], number, *everything[index + 1 :])
@@ -206,11 +206,11 @@ class MetadataVariant:
         key = (path, tuple([chosen[index] for index in indexes]))
         known = self._files.get(key)
         if known is None:
-            file = self._lay(path, indexes, chosen)
+            file = self._build_file(path, indexes, chosen)
             known = self._files[key] = (file, file.piece_at(path))
         return known
 
-    def _lay(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:
+    def _build_file(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:
         durable = self._durable[path]
         content = with_pages(
             durable.held, {self.pages[index].start: self.pages[index].contents[chosen[index]] for index in indexes}
@@ -245,7 +245,7 @@ class CrashStates:
         self._limit = limit
         self._stream = stream
         self._variants: dict[frozenset[tuple[int, int]], MetadataVariant] = {}
-        self._unsure = cut.unsure_changes() if whole is None else []
+        self._unsure = cut.losable_changes() if whole is None else []
         self._ordered = [one.number for one in self._unsure if profile.metadata.is_in_order(one)]
         self._single = [one.number for one in self._unsure if not profile.metadata.is_in_order(one)]
         self._product = self._find_all_variants() if whole is None else None
@@ -256,13 +256,13 @@ class CrashStates:
 
     def __iter__(self) -> Iterator[CrashState]:
         if self._made is None:
-            self._made = self._make()
+            self._made = self._find_states()
         return iter(self._made)
 
-    def _make(self) -> list[CrashState]:
+    def _find_states(self) -> list[CrashState]:
         if self._whole is not None:
             return [CrashState(SurvivingCache(self._whole), (), self._whole.digest())]
-        states = self._representatives() if self._product is None else self._everything(self._product)
+        states = self._representative_states() if self._product is None else self._all_states(self._product)
         made = list(islice(states, self._limit))
         self.was_cut = next(states, None) is not None
         # `_find_all_variants` counts only states without faults inside sectors.
@@ -288,7 +288,7 @@ class CrashStates:
         variant, chosen = self._draw_state(stream)
         return variant.state(chosen)
 
-    def taken(self, state: CrashState) -> CrashLosses:
+    def losses_of(self, state: CrashState) -> CrashLosses:
         lost = state.lost
         changes = tuple((change, lost[change.number]) for change in self._unsure if change.number in lost)
         return CrashLosses(changes, tuple(zip(state.dirty_pages, state.page_outcomes, strict=True)))
@@ -336,28 +336,28 @@ class CrashStates:
         for parts in product(*(sorted({0, 1, growth.grown_bytes - 1}) for growth in growths)):
             yield whole | {growth.number: part for growth, part in zip(growths, parts, strict=True)}
 
-    def _everything(self, variants: list[MetadataVariant]) -> Iterator[CrashState]:
+    def _all_states(self, variants: list[MetadataVariant]) -> Iterator[CrashState]:
         if self._tears_sectors:
             for variant in variants:
                 yield from variant.states(variant.with_sector_faults())
         for variant in variants:
-            yield from variant.states(list(variant.every()))
+            yield from variant.states(list(variant.every_choice()))
         if self._sector_faults.is_possible and not self._tears_sectors:
             for variant in variants:
                 yield from variant.states(variant.with_sector_faults())
 
     # -- some states ---------------------------------------------------------------------------------
 
-    def _representatives(self) -> Iterator[CrashState]:
+    def _representative_states(self) -> Iterator[CrashState]:
         kept = self._variant({})
-        yield from kept.states(kept.extremes)
+        yield from kept.states(kept.extreme_choices)
         if self._tears_sectors:  # the main fault of this kind of crash, first because the limit drops the last states
             yield from kept.states(kept.with_sector_faults())
         yield from self._states_before_operations(kept)
         for lost in self._few_losses():
             variant = self._variant(lost)
-            yield from variant.states(variant.extremes)
-        yield from kept.states(kept.single())
+            yield from variant.states(variant.extreme_choices)
+        yield from kept.states(kept.single_page_choices())
         for _ in range(DRAWN_STATES):
             variant, chosen = self._draw_state(self._stream)
             yield from variant.states([chosen])

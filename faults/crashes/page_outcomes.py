@@ -40,7 +40,7 @@ class PageOutcome(NamedTuple):
     garbage: int = 0
     """Bit s: sector s contains garbage if its two versions differ."""
     filling: int = 0
-    """Garbage number (see `garbage`). 0: none."""
+    """Garbage number (see `garbage_bytes`). 0: none."""
 
 
 class DirtyPage(NamedTuple):
@@ -114,7 +114,7 @@ class PageOutcomes:
         return number
 
     @property
-    def latest(self) -> int:
+    def latest_version(self) -> int:
         return self.number(PageOutcome(len(self.page.writes)))
 
     @property
@@ -271,13 +271,13 @@ def _apply_garbage(
     for sector, first in enumerate(range(0, len(one), sector_bytes)):
         last = min(first + sector_bytes, len(one))
         if page_outcome.garbage >> sector & 1 and one[first:last] != other[first:last]:
-            filled = garbage(page_outcome.filling, durable, start + first, start + last, sector_bytes)
+            filled = garbage_bytes(page_outcome.filling, durable, start + first, start + last, sector_bytes)
             page[first:last] = filled
             harmed += filled not in (one[first:last], other[first:last])
     return harmed
 
 
-def garbage(filling: int, file: Content, start: int, end: int, sector_bytes: int) -> bytes:
+def garbage_bytes(filling: int, file: Content, start: int, end: int, sector_bytes: int) -> bytes:
     """Return garbage for the sector [start, end) of a durable file."""
     assert 0 < filling < FILLINGS, filling
     size_bytes = end - start

@@ -92,7 +92,7 @@ class Metadata(Enum):
             return not (isinstance(change, Extend) and change.by_write and not change.is_allocated)
         return self is not Metadata.ANY
 
-    def split(self, changes: Sequence[Change]) -> tuple[Sequence[Change], Sequence[Change]]:
+    def split_by_order(self, changes: Sequence[Change]) -> tuple[Sequence[Change], Sequence[Change]]:
         if self is Metadata.ANY:
             return (), changes
         if self not in (Metadata.PREFIX_BUT_GROWTH, Metadata.PREFIX_BUT_DELAYED):
@@ -139,7 +139,7 @@ class CrashProfile:
 
     def with_consequences(self, unsure: Sequence[Change], lost: Lost) -> Lost:
         """Return the lost changes plus those that are lost because of them."""
-        ordered, others = self.metadata.split(unsure)
+        ordered, others = self.metadata.split_by_order(unsure)
         first_lost = next((change.number for change in ordered if change.number in lost), None)
         taken = [one.number for one in others if self.metadata.is_lost_with_ordered(one, first_lost)]
         return {**dict.fromkeys(taken, 0), **lost}
@@ -148,7 +148,7 @@ class CrashProfile:
         """Return lost growths that may survive in part. unsure: all changes that may be lost."""
         if not self.grows_in_steps:
             return []
-        ordered, others = self.metadata.split(unsure)
+        ordered, others = self.metadata.split_by_order(unsure)
         # Only the first lost growth, the end of the journal, can be partial.
         first = [change for change in ordered if change.number in lost][:1]
         gone = first + [change for change in others if change.number in lost]

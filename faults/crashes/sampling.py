@@ -26,7 +26,7 @@ def draw_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Ch
 
 def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change], proposed: Lost) -> Lost:
     """Record the count of lost ordered changes, the lost unordered ones and the partial growths."""
-    ordered, others = profile.metadata.split(unsure)
+    ordered, others = profile.metadata.split_by_order(unsure)
     from_end = sum(change.number in proposed for change in ordered)
     count = stream.record(len(ordered) + 1, "changes lost from the end", from_end)
     # A journal that commits in order can lose only its last changes.
@@ -88,7 +88,7 @@ def record_page_outcome(
 
 def _propose_lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
     """Propose lost changes, and for half of the lost growths a number of surviving bytes."""
-    ordered, others = profile.metadata.split(unsure)
+    ordered, others = profile.metadata.split_by_order(unsure)
     kept = _propose_version(chance, len(ordered))
     lost = {change.number: 0 for change in ordered[kept:]}
     if others:
@@ -119,7 +119,7 @@ def _propose_page_outcomes(
         return [_propose_tear(chance, page, torn_chance, page_sectors, sector_faults) for page in dirty]
     strategy = _PAGE_STRATEGIES[int(chance() * len(_PAGE_STRATEGIES))]
     if strategy == "any version":
-        return [_at_any_version(chance, page) for page in dirty]
+        return [_propose_any_version(chance, page) for page in dirty]
     if strategy == "torn":
         torn_chance = _TEAR_CHANCES[int(chance() * len(_TEAR_CHANCES))]
         return [_propose_tear(chance, page, torn_chance, page_sectors, sector_faults) for page in dirty]
@@ -131,7 +131,7 @@ def _propose_page_outcomes(
     return page_outcomes
 
 
-def _at_any_version(chance: Callable[[], float], page: DirtyPage) -> PageOutcome:
+def _propose_any_version(chance: Callable[[], float], page: DirtyPage) -> PageOutcome:
     return PageOutcome(page.least + _propose_version(chance, len(page.writes) - page.least))
 
 
@@ -143,7 +143,7 @@ def _propose_tear(
     sector_faults: SectorFaults | None,
 ) -> PageOutcome:
     """Propose a version, possibly a second one with its sectors, and other damage."""
-    whole = _at_any_version(chance, page)
+    whole = _propose_any_version(chance, page)
     versions = len(page.writes) - page.least + 1
     if versions == 1 or chance() >= torn_chance:
         return whole

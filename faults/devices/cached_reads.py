@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from .elevator import Elevator, IoRequest
-from .pages import FilePages, Memory
+from .pages import FilePages, PageCacheLimits
 from .storage import BLOCK_BYTES, Run, append_block
 
 Page = tuple[str, int]
@@ -70,7 +70,7 @@ class CachedReads:
     """The clean pages of one machine and the requests that read them, least recently used first."""
 
     def __init__(
-        self, elevator: Elevator, memory: Memory, read_ahead: Callable[[str], ReadAhead] | None = None
+        self, elevator: Elevator, memory: PageCacheLimits, read_ahead: Callable[[str], ReadAhead] | None = None
     ) -> None:
         """read_ahead: returns the read-ahead for a reader of the file at a path."""
         self._elevator = elevator

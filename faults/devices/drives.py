@@ -27,7 +27,7 @@ _MS, _US = 1_000_000, 1_000
 _STEPS = 1000  # fine enough for quantiles of 0.1 %
 
 
-class Spread:
+class DurationDistribution:
     """Equally likely durations in ns. Invariant: ascending, so that 0, the default draw, selects the shortest."""
 
     __slots__ = ("ns",)
@@ -38,7 +38,7 @@ class Spread:
             raise ValueError("a spread: expected durations of 0 ns or more, at least one")
 
     @classmethod
-    def from_points(cls, points: Sequence[tuple[float, int]]) -> "Spread":
+    def from_points(cls, points: Sequence[tuple[float, int]]) -> "DurationDistribution":
         """Interpolate between points (share of all durations, ns), with shares from 0 to 1."""
         shares = [share for share, _ in points]
         if shares[0] != 0 or shares[-1] != 1 or shares != sorted(set(shares)):
@@ -59,8 +59,8 @@ class Spread:
         """Return the duration that the given share of durations does not exceed."""
         return self.ns[min(len(self.ns) - 1, int(share * len(self.ns)))]
 
-    def scaled(self, factor: float) -> "Spread":
-        return Spread(round(one * factor) for one in self.ns)
+    def scaled(self, factor: float) -> "DurationDistribution":
+        return DurationDistribution(round(one * factor) for one in self.ns)
 
 
 _TURN_NS = 60_000_000_000 // 7_200
@@ -86,7 +86,7 @@ class HardDisk:
         """Return when a write that begins at now_ns is on the medium."""
         self._reads_on = False
         for run in runs:
-            now_ns = self._serve(now_ns, run)
+            now_ns = self._serve_run(now_ns, run)
         return now_ns
 
     def read(self, now_ns: int, run: Run) -> int:
@@ -94,7 +94,7 @@ class HardDisk:
         first, count = run
         if not self._reads_on or first != self._head:
             self._reads_on = True
-            return self._serve(now_ns, run)
+            return self._serve_run(now_ns, run)
         self._head += count
         self._idle_ns += count * _BLOCK_NS  # when the last block passes the head, possibly in the past
         return max(now_ns + _COMMAND_NS, self._idle_ns)
@@ -103,7 +103,7 @@ class HardDisk:
         """Return now_ns: finished writes are on the medium."""
         return max(now_ns, self._idle_ns)
 
-    def _serve(self, now_ns: int, run: Run) -> int:
+    def _serve_run(self, now_ns: int, run: Run) -> int:
         first, count = run
         assert 0 <= first <= self.blocks - count, (run, self.blocks)
         at_ns = max(now_ns + _COMMAND_NS, self._idle_ns) + self._seek_ns(first)
@@ -132,7 +132,7 @@ class FlashDrive:
         *,
         command_ns: int,
         bytes_per_second: int,
-        flush: Spread,
+        flush: DurationDistribution,
         blocks: int = 1 << 30,
         depth: int = 1,
     ) -> None:
@@ -176,14 +176,14 @@ class FlashDrive:
 def sata_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
     """A consumer SATA drive without capacitors."""
     points = [(0.0, 300 * _US), (0.5, 600 * _US), (0.9, 1_200 * _US), (0.99, 6 * _MS), (1.0, 25 * _MS)]
-    flush = Spread.from_points(points)
+    flush = DurationDistribution.from_points(points)
     return FlashDrive(stream, command_ns=60 * _US, bytes_per_second=500_000_000, flush=flush, depth=depth)
 
 
 def nvme_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
     """An NVMe server drive with capacitors."""
     points = [(0.0, 8 * _US), (0.5, 12 * _US), (0.9, 25 * _US), (0.99, 150 * _US), (1.0, 2 * _MS)]
-    flush = Spread.from_points(points)
+    flush = DurationDistribution.from_points(points)
     return FlashDrive(stream, command_ns=12 * _US, bytes_per_second=2_500_000_000, flush=flush, depth=depth)
 
 

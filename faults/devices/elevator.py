@@ -11,15 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from ...sim.machine import Gate, Machine, SimTask, Waiting
+from ...sim.machine import Gate, Machine, SimTask, WaitReason
 from .storage import BlockDevice, Run
 
 _RUNS_AT_ONCE = 16  # fifo_batch
 _BLOCKS_AT_ONCE = 1024  # 4 MiB
 _READS_IN_A_ROW = 2  # writes_starved
-_IDLE = Waiting("a request")
-_SERVING = Waiting("the device")
-_COMPLETION = Waiting("a request's end")
+_IDLE = WaitReason("a request")
+_SERVING = WaitReason("the device")
+_COMPLETION = WaitReason("a request's end")
 
 
 @dataclass(slots=True, eq=False)
@@ -53,13 +53,13 @@ class Elevator:
         self.commands = 0
         self.blocks_read = 0
         self.blocks_written = 0
-        machine.tasks.spawn("elevator", self._serve)
+        machine.tasks.spawn("elevator", self._serve_queue)
 
     def read(self, runs: Sequence[Run]) -> IoRequest:
-        return self._queue(self._reads, runs)
+        return self._enqueue(self._reads, runs)
 
     def write(self, runs: Sequence[Run]) -> IoRequest:
-        return self._queue(self._writes, runs)
+        return self._enqueue(self._writes, runs)
 
     def flush(self) -> IoRequest:
         """Queue a flush of the device's cache, for writes that are already finished."""
@@ -74,7 +74,7 @@ class Elevator:
         if request.done_ns > self._kernel.now_ns:
             self._kernel.park(_COMPLETION, request.done_ns)
 
-    def _queue(self, queue: list[Queued], runs: Sequence[Run]) -> IoRequest:
+    def _enqueue(self, queue: list[Queued], runs: Sequence[Run]) -> IoRequest:
         request = self._new_request(len(runs))
         for first, blocks in runs:
             insort(queue, (first, next(self._numbers), blocks, request))
@@ -92,7 +92,7 @@ class Elevator:
             task, self._idle = self._idle, None
             self._kernel.wake(task)
 
-    def _serve(self) -> None:
+    def _serve_queue(self) -> None:
         kernel = self._kernel
         while True:
             begun_ns = kernel.now_ns
@@ -134,7 +134,7 @@ class Elevator:
 
     def _issue_writes(self) -> int:
         taken = self._dequeue_batch(self._writes)
-        runs = merged([(first, blocks) for first, _, blocks, _ in taken])
+        runs = merge_runs([(first, blocks) for first, _, blocks, _ in taken])
         begun_ns = max(request.begun_ns for *_, request in taken)
         done_ns = self._device.write(begun_ns, runs)
         self.commands += len(runs)
@@ -166,7 +166,7 @@ class Elevator:
         return ordered[:taken]
 
 
-def merged(runs: Iterable[Run]) -> list[Run]:
+def merge_runs(runs: Iterable[Run]) -> list[Run]:
     """Merge adjacent and overlapping runs. The runs are sorted, but may wrap around once."""
     found: list[Run] = []
     for first, blocks in runs:

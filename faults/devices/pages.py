@@ -79,7 +79,7 @@ class FilePages:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class PageCacheLimits:
     """Limits of the page cache. Times, and the ratio of the two dirty limits, are Linux's defaults (sysctl/vm.rst).
 
     dirty_expire_centisecs 3000, dirty_writeback_centisecs 500, dirty_background_ratio 10, dirty_ratio 20.

@@ -79,7 +79,7 @@ class JournalRing:
         self._first = free.reserve(JOURNAL_BLOCKS)
         self._at = 0
 
-    def next(self, blocks: int) -> Run:
+    def next_blocks(self, blocks: int) -> Run:
         """Return the next blocks. A run never crosses the end of the ring; it starts at block 0 instead."""
         assert 0 < blocks <= JOURNAL_BLOCKS, blocks
         if self._at + blocks > JOURNAL_BLOCKS:
@@ -104,9 +104,9 @@ class JournalledStorage:
         done_ns = max(now_ns, self._idle_ns)
         if runs:
             done_ns = device.write(done_ns, runs)
-        done_ns = device.write(done_ns, [self._journal.next(DESCRIPTION_BLOCKS)])
+        done_ns = device.write(done_ns, [self._journal.next_blocks(DESCRIPTION_BLOCKS)])
         done_ns = device.flush(done_ns)  # the commit block must not be durable before the blocks that it commits
-        done_ns = device.write(done_ns, [self._journal.next(COMMIT_BLOCKS)])
+        done_ns = device.write(done_ns, [self._journal.next_blocks(COMMIT_BLOCKS)])
         self._idle_ns = device.flush(done_ns)
         assert self._idle_ns >= done_ns >= now_ns, (now_ns, done_ns, self._idle_ns)
         return self._idle_ns
@@ -158,7 +158,7 @@ class StorageTiming:
         runs: list[Run] = []
         if inode is not None:
             self.syncs += 1
-            runs = _runs(self._first_block(inode), inode, start, end)
+            runs = _dirty_runs(self._first_block(inode), inode, start, end)
         done_ns = self._storage.sync(now_ns, runs)
         assert done_ns >= now_ns, (label, now_ns, done_ns)
         return done_ns - now_ns + self._faults.draw(injector, label)
@@ -171,7 +171,7 @@ class StorageTiming:
         return first
 
 
-def _runs(first_block: int, inode: Inode, start: int, end: int) -> list[Run]:
+def _dirty_runs(first_block: int, inode: Inode, start: int, end: int) -> list[Run]:
     """Return the dirty blocks of [start, end) as ascending runs."""
     dirty: set[int] = set()
     for _, at, data in inode.pending:

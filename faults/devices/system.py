@@ -12,7 +12,7 @@ from ..disk.files import SimDescriptor, SimFiles
 from ..disk.mapped_file import Buffer, SimMappedFile
 from .cached_reads import CachedReads, ReadAhead
 from .elevator import Elevator
-from .pages import FilePages, Memory, Placement
+from .pages import FilePages, PageCacheLimits, Placement
 from .storage import BLOCK_BYTES, BlockDevice, JournalRing
 from .write_back import Journal, WriteBack
 
@@ -26,7 +26,7 @@ class StorageSystem:
         self,
         machine: Machine,
         device: BlockDevice,
-        memory: Memory,
+        memory: PageCacheLimits,
         *,
         room_blocks: int = 0,
         read_ahead: Callable[[str], ReadAhead] | None = None,
@@ -90,11 +90,11 @@ class TimedFiles:
 
     def write(self, path: str, data: bytes) -> None:
         self._files.write(path, data)
-        self.pages(path).dirtied(0, len(data))
+        self.pages(path).record_write(0, len(data))
 
     def sync(self, path: str) -> None:
         self._files.sync(path)
-        self.pages(path).synced(0, _WHOLE_FILE)
+        self.pages(path).wait_for_sync(0, _WHOLE_FILE)
 
     def sync_directory(self, path: str) -> None:
         self._files.sync_directory(path)
@@ -115,13 +115,13 @@ class TimedPages:
         self._write_back = system.write_back
         self._file = file
 
-    def dirtied(self, at: int, size_bytes: int) -> None:
+    def record_write(self, at: int, size_bytes: int) -> None:
         """Record a write. Wait if too much of the page cache is dirty."""
         if size_bytes:
-            note = self._write_back.dirtied if self._files.is_timed else self._write_back.prepare
+            note = self._write_back.record_write if self._files.is_timed else self._write_back.prepare
             note(self._file, at // BLOCK_BYTES, (at + size_bytes - 1) // BLOCK_BYTES)
 
-    def synced(self, start: int, end: int) -> None:
+    def wait_for_sync(self, start: int, end: int) -> None:
         """Wait as long as a sync of [start, end) takes."""
         if self._files.is_timed and end > start:
             self._write_back.sync(self._file, start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES)
@@ -141,20 +141,20 @@ class TimedMappedFile:
 
     def store(self, at: int, data: Buffer) -> None:
         self._mapped.store(at, data)
-        self._pages.dirtied(at, len(data))
+        self._pages.record_write(at, len(data))
 
     def pwrite(self, at: int, data: Buffer) -> int:
         written = self._mapped.pwrite(at, data)
-        self._pages.dirtied(at, written)
+        self._pages.record_write(at, written)
         return written
 
     def msync(self, start: int, end: int) -> None:
         self._mapped.msync(start, end)
-        self._pages.synced(start, end)
+        self._pages.wait_for_sync(start, end)
 
     def fdatasync(self) -> None:
         self._mapped.fdatasync()
-        self._pages.synced(0, _WHOLE_FILE)
+        self._pages.wait_for_sync(0, _WHOLE_FILE)
 
 
 class TimedDescriptor:
@@ -171,10 +171,10 @@ class TimedDescriptor:
     def write(self, at: int, data: bytes) -> int:
         """Write; the file may grow. Return the number of written bytes."""
         written = self._descriptor.write(at, data)
-        self._pages.dirtied(at, written)
+        self._pages.record_write(at, written)
         return written
 
     def sync(self) -> None:
         """Make earlier writes and the size durable."""
         self._descriptor.sync()
-        self._pages.synced(0, _WHOLE_FILE)
+        self._pages.wait_for_sync(0, _WHOLE_FILE)

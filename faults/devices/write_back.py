@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from ...sim.machine import Gate, Machine, Scheduler
 from .elevator import Elevator, IoRequest
-from .pages import FilePages, Memory, Placement
+from .pages import FilePages, PageCacheLimits, Placement
 from .storage import BLOCK_BYTES, COMMIT_BLOCKS, DESCRIPTION_BLOCKS, JournalRing
 
 _FILES_AT_ONCE = 256  # Linux's limit for queued requests (nr_requests)
@@ -76,7 +76,7 @@ class Journal:
 
     def _write(self, blocks: int) -> None:
         elevator = self._elevator
-        elevator.wait(elevator.write([self._ring.next(blocks)]))
+        elevator.wait(elevator.write([self._ring.next_blocks(blocks)]))
         elevator.wait(elevator.flush())
 
 
@@ -84,7 +84,7 @@ class WriteBack:
     """The dirty pages of a machine. Invariant: `_files` has the files with dirty pages, longest dirty first."""
 
     def __init__(
-        self, machine: Machine, elevator: Elevator, journal: Journal, placement: Placement, memory: Memory
+        self, machine: Machine, elevator: Elevator, journal: Journal, placement: Placement, memory: PageCacheLimits
     ) -> None:
         self._kernel = machine.kernel
         self._elevator = elevator
@@ -108,7 +108,7 @@ class WriteBack:
         """Bytes that are not on the device yet, including those in flight."""
         return (self._dirty + self._in_flight) * BLOCK_BYTES
 
-    def dirtied(self, file: FilePages, first: int, last: int) -> None:
+    def record_write(self, file: FilePages, first: int, last: int) -> None:
         """Record writes to pages [first, last]. If too many pages are dirty, wait for write-back."""
         dirty = file.dirty
         before = len(dirty)

@@ -11,7 +11,7 @@ from .image import Image
 from .namespace import Namespace
 
 
-class PageEnding(StrEnum):
+class PageFate(StrEnum):
     """The state of a dirty page after a power cut."""
 
     KEPT = "kept"
@@ -49,7 +49,7 @@ class CrashedPage(NamedTuple):
 
     path: str
     page: int
-    ending: PageEnding
+    ending: PageFate
 
 
 class Aftermath(NamedTuple):
@@ -93,9 +93,9 @@ def aftermath_of(
     """Return the effects of a power cut. entries: surviving names. lost: changes, and the bytes left of a growth."""
     return Aftermath(
         profile,
-        tuple(f"{change.lost_as(kept_bytes)}: {change.label}" for change, kept_bytes in lost),
+        tuple(f"{change.loss_kind(kept_bytes)}: {change.label}" for change, kept_bytes in lost),
         tuple(
-            CrashedPage(page.path, page.page, _ending(page, page_outcome, entries, image, page_bytes))
+            CrashedPage(page.path, page.page, _page_fate(page, page_outcome, entries, image, page_bytes))
             for page, page_outcome in outcomes
         ),
         image,
@@ -108,9 +108,9 @@ def _unsure_names(journal: Sequence[Change]) -> list[str]:
     return made + [change.target for change in changes if isinstance(change, Rename)]
 
 
-def _ending(
+def _page_fate(
     page: DirtyPage, page_outcome: PageOutcome, entries: MetadataState, image: Image, page_bytes: int
-) -> PageEnding:
+) -> PageFate:
     inode, content = entries.inode(page.path), image.files[page.path].content
     assert inode is not None, page.path
     start = page.page * page_bytes
@@ -120,6 +120,6 @@ def _ending(
         apply_version(laid, start, page.writes[:version])
         if laid == content[start:end]:
             if version == len(page.writes):
-                return PageEnding.KEPT
-            return PageEnding.MIDDLE if version else PageEnding.LOST
-    return PageEnding.TORN
+                return PageFate.KEPT
+            return PageFate.MIDDLE if version else PageFate.LOST
+    return PageFate.TORN

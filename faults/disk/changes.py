@@ -89,7 +89,7 @@ class MetadataState:
         files = self.names.values()
         return sum(self.files[file].allocated_bytes for file in dict.fromkeys(files))
 
-    def prune(self) -> None:
+    def remove_orphans(self) -> None:
         for directory in sorted(self.directories - {"/"}):
             if parent_of(directory) not in self.directories:
                 self.directories.discard(directory)
@@ -104,7 +104,7 @@ def parent_of(path: str) -> str:
     return head or (WORKING_DIRECTORY if not slash and path != WORKING_DIRECTORY else "/")
 
 
-def below(path: str, source: str, target: str) -> str:
+def replace_prefix(path: str, source: str, target: str) -> str:
     """Replace the prefix source of the path by target, if the path is at or below source."""
     return f"{target}{path[len(source) :]}" if f"{path}/".startswith(f"{source}/") else path
 
@@ -138,7 +138,7 @@ class Change(ABC):
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing
         """Apply the rest of a lost change. kept_bytes: surviving bytes of a growth."""
 
-    def lost_as(self, kept_bytes: int = 0) -> FaultKind:
+    def loss_kind(self, kept_bytes: int = 0) -> FaultKind:
         return self.lost
 
     def moved(self, where: Callable[[str], str]) -> Self:
@@ -202,7 +202,7 @@ class Extend(_FileChange):
     def grown_bytes(self) -> int:
         return self.size_bytes - self.before_bytes
 
-    def allocated(self) -> "Extend":
+    def as_allocated(self) -> "Extend":
         twin = copy(self)
         twin.is_allocated = True
         return twin
@@ -220,7 +220,7 @@ class Extend(_FileChange):
             grown = self.before_bytes + kept_bytes
             entries.sizes[self.identity] = max(grown, entries.sizes.get(self.identity, 0))
 
-    def lost_as(self, kept_bytes: int = 0) -> FaultKind:
+    def loss_kind(self, kept_bytes: int = 0) -> FaultKind:
         return FaultKind.PARTIAL_EXTEND if kept_bytes else self.lost
 
 
@@ -313,10 +313,10 @@ class RenameDirectory(_Renaming):
         entries.directories.add(self.target)
 
     def after(self, path: str) -> str:
-        return below(path, self.path, self.target)
+        return replace_prefix(path, self.path, self.target)
 
     def before(self, path: str) -> str:
-        return below(path, self.target, self.path)
+        return replace_prefix(path, self.target, self.path)
 
 
 @dataclass(slots=True, eq=False)
@@ -330,8 +330,8 @@ class RenameExchange(_Renaming):
         entries.replace_paths(self.after)
 
     def after(self, path: str) -> str:
-        moved = below(path, self.path, self.target)
-        return moved if moved != path else below(path, self.target, self.path)
+        moved = replace_prefix(path, self.path, self.target)
+        return moved if moved != path else replace_prefix(path, self.target, self.path)
 
     def before(self, path: str) -> str:
         """An exchange is its own inverse."""

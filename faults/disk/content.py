@@ -26,7 +26,7 @@ class SparseBytes:
         """Sum of the page digests; None until it is needed."""
 
     @classmethod
-    def of(cls, content: "Content") -> "SparseBytes":
+    def from_content(cls, content: "Content") -> "SparseBytes":
         if isinstance(content, SparseBytes):
             return content.copy()
         made = cls(len(content))
@@ -36,7 +36,7 @@ class SparseBytes:
     def copy(self) -> "SparseBytes":
         twin = SparseBytes(self._size_bytes, self._pages)
         if self._size_bytes > _FLAT_BYTES_MAX:
-            twin._sum = self._summed()  # before copying, so that the copies need not compute it
+            twin._sum = self._digest_sum()  # before copying, so that the copies need not compute it
         return twin
 
     def __len__(self) -> int:
@@ -109,9 +109,9 @@ class SparseBytes:
         """Return a digest of the content. For long content it is updated incrementally."""
         if self._size_bytes <= _FLAT_BYTES_MAX:
             return blake2b(self[0 : self._size_bytes], digest_size=16).digest()
-        return blake2b(f"{self._size_bytes} {self._summed() % (1 << _SUM_BITS)}".encode(), digest_size=16).digest()
+        return blake2b(f"{self._size_bytes} {self._digest_sum() % (1 << _SUM_BITS)}".encode(), digest_size=16).digest()
 
-    def _summed(self) -> int:
+    def _digest_sum(self) -> int:
         if self._sum is None:
             self._sum = sum(_page_digest(page, content) for page, content in self._pages.items())
         return self._sum

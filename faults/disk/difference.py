@@ -31,7 +31,7 @@ class ImageDifference:
             if (known := before.get(path)) is not file and not _is_equal(known, file)
         }
         symlinks = {path: text for path, text in other.symlinks.items() if one.symlinks.get(path) != text}
-        removed = _removed(before, other.files) + _removed(one.symlinks, other.symlinks)
+        removed = _remove_from_table(before, other.files) + _remove_from_table(one.symlinks, other.symlinks)
         directories = None if one.directories == other.directories else other.directories
         return cls(removed, files, symlinks, directories)
 
@@ -41,5 +41,5 @@ def _is_equal(one: FileImage | None, other: FileImage) -> bool:
     return one is not None and one.mtime_ms == other.mtime_ms and one.digest() == other.digest()
 
 
-def _removed(before: Collection[str], now: Collection[str]) -> tuple[str, ...]:
+def _remove_from_table(before: Collection[str], now: Collection[str]) -> tuple[str, ...]:
     return tuple(path for path in before if path not in now)

@@ -20,7 +20,7 @@ from ..crashes.page_outcomes import SectorFaults
 from ..crashes.profiles import PROFILES, CrashProfile
 from ..crashes.sampling import draw_lost_changes, draw_page_outcomes
 from ..kinds import FaultKind
-from ..plan import FaultPlan, healed
+from ..plan import FaultPlan, without_transient_faults
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
 from .fault_injector import MOMENTS, CrashSite, CrashTrigger, FaultInjector
 from .files import SimFiles
@@ -175,9 +175,9 @@ class Disk:
 
     def heal(self) -> None:
         """Stop transient faults. Earlier damage remains."""
-        self._injector.use(healed(self._injector.faults))
+        self._injector.use(without_transient_faults(self._injector.faults))
 
-    def disarm(self) -> None:
+    def cancel_crash_trigger(self) -> None:
         self._injector.crash_at = -1
         self._injector.crash_site = None
         self._injector.aim = None
@@ -217,7 +217,7 @@ class Disk:
         return self._crash_image(profile)
 
     def _crash_image(self, profile: CrashProfile) -> Image:
-        self._finish()
+        self._mark_finished()
         wall_start_ms, trace = self.kernel.wall_start_ms, self.kernel.trace
         if profile.page_cache_survives:
             image = cache_image(self._names.current, wall_start_ms)
@@ -226,7 +226,7 @@ class Disk:
             return image
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         # The pages that can be lost depend on the surviving names and lengths.
-        lost = draw_lost_changes(self._stream, profile, cut.unsure_changes())
+        lost = draw_lost_changes(self._stream, profile, cut.losable_changes())
         entries = cut.entries_without(lost, self.injected)
         dirty = cut.dirty_pages(entries)
         sector_faults = self._sector_faults(profile)
@@ -261,7 +261,7 @@ class Disk:
 
     def settle(self) -> Image:
         """Return the image after a clean power-off: the page cache without data that failed syncs dropped."""
-        self._finish()
+        self._mark_finished()
         return durable_image(self._names.current, self.operations, self.kernel.wall_start_ms)
 
     def _sector_faults(self, profile: CrashProfile) -> SectorFaults:
@@ -269,7 +269,7 @@ class Disk:
         torn_chance = max(faults.torn_bytes_chance, profile.torn_bytes_chance)
         return SectorFaults(self._sector_bytes, torn_chance, faults.garbage_chance, profile.torn_page_chance)
 
-    def _finish(self) -> None:
+    def _mark_finished(self) -> None:
         self._check_unfinished()
         self.is_finished = True
 

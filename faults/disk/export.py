@@ -11,7 +11,7 @@ from .image import FileImage, Image
 _READ_BYTES = 1 << 20
 
 
-def export(image: Image, root: str, directory: Path) -> None:
+def export_image(image: Image, root: str, directory: Path) -> None:
     """Write the image below root into an existing directory, with times and holes."""
     below = root.rstrip("/") + "/"
     for path in image.directories:
@@ -37,7 +37,7 @@ def write_file(path: str, file: FileImage) -> None:
         os.utime(target.fileno(), ns=(file.mtime_ms * 1_000_000, file.mtime_ms * 1_000_000))
 
 
-def load(directory: Path, root: str) -> Image:
+def load_image(directory: Path, root: str) -> Image:
     """Read a real directory as an image, with the directory at root."""
     base = root.rstrip("/")
     parts = base.split("/")

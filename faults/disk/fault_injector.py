@@ -22,7 +22,7 @@ from isal.isal_zlib import crc32
 from ...sim.choices import Stream
 from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
-from ...sim.machine import Machine, SimTask, Waiting
+from ...sim.machine import Machine, SimTask, WaitReason
 from ...sim.magnitudes import draw_duration_ns
 from ..kinds import FaultKind
 from ..plan import FaultPlan, chances_of
@@ -197,7 +197,7 @@ class FaultInjector:
             if self.inject_if(FaultKind.SLOW_IO, label):
                 delay_ns += self.draw_ns(_SLOW_NS_MIN, faults.slow_io_ms_max, f"slow {label}")
             if delay_ns:
-                self.kernel.park(Waiting(label), self.kernel.now_ns + delay_ns)
+                self.kernel.park(WaitReason(label), self.kernel.now_ns + delay_ns)
 
     @property
     def may_have_page_in_faults(self) -> bool:
@@ -206,7 +206,7 @@ class FaultInjector:
 
     def wait_for_page(self, path: str) -> None:
         delay_ns = self.draw_ns(_SLOW_NS_MIN, self.faults.slow_io_ms_max, f"slow page-in {path}")
-        self.kernel.park(Waiting(f"page-in {path}"), self.kernel.now_ns + delay_ns)
+        self.kernel.park(WaitReason(f"page-in {path}"), self.kernel.now_ns + delay_ns)
 
     def pause_for_device(self, machine: Machine, kind: str, path: str) -> None:
         self.pause(machine, kind)
@@ -274,7 +274,9 @@ class FaultInjector:
             self.crash_now(machine, kind)
         return number
 
-    def carry_out(self, machine: Machine, kind: str, path: str, change: Callable[..., T], *arguments: object) -> T:
+    def run_atomic_operation(
+        self, machine: Machine, kind: str, path: str, change: Callable[..., T], *arguments: object
+    ) -> T:
         """Execute an atomic operation. change: called with its number and the arguments."""
         number = self.begin_atomic(machine, kind, path)
         result = change(number, *arguments)

@@ -90,18 +90,18 @@ class SimDescriptor:
         more_bytes = size_bytes - self.size_bytes
         if more_bytes > 0:
             self._volume.check_growth(self.path, more_bytes)
-            grow(self._machine, self._volume, self.path, self._inode, size_bytes, in_steps=True)
+            grow_file(self._machine, self._volume, self.path, self._inode, size_bytes, in_steps=True)
 
     def truncate(self, size_bytes: int) -> None:
         """Truncate the file or extend it with zeros. A lying drive drops acknowledged data of the removed part."""
         injector = self._injector
         injector.pause(self._machine, "truncate")
         if size_bytes > self.size_bytes:
-            grow(self._machine, self._volume, self.path, self._inode, size_bytes, in_steps=False)
+            grow_file(self._machine, self._volume, self.path, self._inode, size_bytes, in_steps=False)
         elif size_bytes < self.size_bytes:
             change, wall_ns = self._names.truncate, injector.wall_ns(self._machine)
             path, machine = self.path, self._machine
-            injector.carry_out(machine, "truncate", path, change, path, self._file, size_bytes, wall_ns)
+            injector.run_atomic_operation(machine, "truncate", path, change, path, self._file, size_bytes, wall_ns)
 
     def store(self, at: int, data: bytes) -> None:
         """Write through a map, inside the file. Readers see the bytes at once; they become durable later."""
@@ -136,15 +136,15 @@ class SimDescriptor:
     def link(self, new: str) -> None:
         """Add a name. FileExistsError: the name exists."""
         self._injector.pause(self._machine, "link")
-        self._names.check_new(new)
-        self._injector.carry_out(self._machine, "link", new, self._names.link, new, self._file)
+        self._names.check_free(new)
+        self._injector.run_atomic_operation(self._machine, "link", new, self._names.link, new, self._file)
 
     def close(self) -> None:
         """Close the descriptor, also twice. Later uses raise EBADF. No scheduling point."""
         self._is_closed = True
 
 
-def grow(
+def grow_file(
     machine: Machine, volume: Volume, path: str, inode: Inode, size_bytes: int, *, in_steps: bool, sparse: bool = False
 ) -> None:
     """Extend a file. in_steps: by allocation, which a crash may leave incomplete. sparse: by holes."""
@@ -155,7 +155,7 @@ def grow(
         number = injector.begin_atomic(machine, "extend", path)
     if sparse:
         # After an earlier crash a hole would be after the end of the file.
-        inode.with_flaws(volume.sector_bytes).grow(inode.size_bytes, size_bytes)
+        inode.make_flaws(volume.sector_bytes).grow(inode.size_bytes, size_bytes)
     inode.writable_cache(size_bytes)
     volume.names.extend(number, path, inode, size_bytes, in_steps=in_steps)
     injector.end(machine, "extend", number)
@@ -225,7 +225,7 @@ class SimFiles:
                 continue
             self._names.check_parent(directory)
             change = self._names.make_directory
-            self._injector.carry_out(self._machine, "make directory", directory, change, directory)
+            self._injector.run_atomic_operation(self._machine, "make directory", directory, change, directory)
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
         """Map the first size_bytes. A missing file is created, and a shorter one is extended with zeros."""
@@ -238,7 +238,7 @@ class SimFiles:
         if inode.size_bytes < size_bytes:  # checked again, because another task may have extended the file
             self._volume.check_allocation(path, size_bytes - inode.size_bytes)
             sparse = injector.faults.sparse
-            grow(self._machine, self._volume, path, inode, size_bytes, in_steps=not sparse, sparse=sparse)
+            grow_file(self._machine, self._volume, path, inode, size_bytes, in_steps=not sparse, sparse=sparse)
         inode.writable_cache(0)
         kind: type[SimMappedFile] = SimMappedFile
         if inode.flaws is not None:
@@ -257,7 +257,7 @@ class SimFiles:
         self._injector.pause(self._machine, "space")
         current = self._names.current
         if path not in current.directories and path not in current.names:
-            raise self._names.nothing_at(path)
+            raise self._names.missing_path_error(path)
         return self._volume.space()
 
     def buffer(self, size_bytes: int) -> memoryview:
@@ -284,7 +284,7 @@ class SimFiles:
         self._injector.pause_for_device(self._machine, "write", path)
         if self._open(path).size_bytes:
             wall_ns = self._injector.wall_ns(self._machine)
-            self._injector.carry_out(self._machine, "empty", path, self._names.empty, path, wall_ns)
+            self._injector.run_atomic_operation(self._machine, "empty", path, self._names.empty, path, wall_ns)
         file = self._names.current.names[path]
         injector = self._injector
         at = 0
@@ -355,33 +355,33 @@ class SimFiles:
             names.check_parent(new)
         elif names.children(new):
             raise os_error(errno.ENOTEMPTY, new)
-        self._injector.carry_out(self._machine, "rename", old, names.rename_directory, old, new)
+        self._injector.run_atomic_operation(self._machine, "rename", old, names.rename_directory, old, new)
 
     def exchange(self, one: str, other: str) -> None:
         names = self._names
         self._injector.pause(self._machine, "exchange")
         for path, away in ((one, other), (other, one)):
             if path not in names.current.names and path not in names.current.directories:
-                raise names.nothing_at(path)
+                raise names.missing_path_error(path)
             if away.startswith(f"{path}/"):
                 raise os_error(errno.EINVAL, away)
-        self._injector.carry_out(self._machine, "exchange", one, names.exchange, one, other)
+        self._injector.run_atomic_operation(self._machine, "exchange", one, names.exchange, one, other)
 
     def link(self, path: str, new: str) -> None:
         """Add another name. FileExistsError: the name exists."""
         self._injector.pause(self._machine, "link")
         self._names.find(path)
-        self._names.check_new(new)
+        self._names.check_free(new)
         file = self._names.current.names[path]
-        self._injector.carry_out(self._machine, "link", new, self._names.link, new, file)
+        self._injector.run_atomic_operation(self._machine, "link", new, self._names.link, new, file)
 
     def symlink(self, path: str, text: str) -> None:
         """Create a symbolic link, which the simulated disk never follows."""
         injector = self._injector
         injector.pause(self._machine, "symlink")
-        self._names.check_new(path)
+        self._names.check_free(path)
         wall_ns = injector.wall_ns(self._machine)
-        injector.carry_out(self._machine, "symlink", path, self._names.symlink, path, text, wall_ns)
+        injector.run_atomic_operation(self._machine, "symlink", path, self._names.symlink, path, text, wall_ns)
 
     def unlink(self, path: str) -> None:
         """Remove a name. Maps of the file stay usable."""
@@ -389,7 +389,7 @@ class SimFiles:
         self._names.find(path)
         injector = self._injector
         injector.fail_by_chance(FaultKind.FAILED_REMOVAL, path)
-        injector.carry_out(self._machine, "unlink", path, self._names.unlink, path)
+        injector.run_atomic_operation(self._machine, "unlink", path, self._names.unlink, path)
 
     def remove_directory(self, path: str) -> None:
         self._injector.pause(self._machine, "remove directory")
@@ -397,7 +397,7 @@ class SimFiles:
             raise os_error(errno.ENOTEMPTY, path)
         if path == "/":
             raise os_error(errno.EBUSY, path)
-        self._injector.carry_out(self._machine, "remove directory", path, self._names.remove_directory, path)
+        self._injector.run_atomic_operation(self._machine, "remove directory", path, self._names.remove_directory, path)
 
     def lock(self, path: str) -> SimFileLock:
         """Lock the file (not the name), created if missing. BlockingIOError: a living machine holds it."""
@@ -412,5 +412,7 @@ class SimFiles:
             self._names.check_parent(path)
             self._volume.check_creation(path)
             wall_ns = self._injector.wall_ns(self._machine)
-            inode = self._injector.carry_out(self._machine, "create", path, self._names.create, path, wall_ns)
+            inode = self._injector.run_atomic_operation(
+                self._machine, "create", path, self._names.create, path, wall_ns
+            )
         return inode

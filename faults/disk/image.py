@@ -1,7 +1,7 @@
 """Disk image: the immutable tree of files that a machine mounts, and its decay.
 
-Images share the contents of unchanged files. Stored data may decay between two lives (`rot`). Each kind of decay
-happens at most once per file and call:
+Images share the contents of unchanged files. Stored data may decay between two lives (`decay_image`). Each kind of
+decay happens at most once per file and call:
 
     bit rot              a bit of a sector is flipped
     zeroed sector        a sector is filled with zeros
@@ -65,7 +65,7 @@ class FileImage:
             self.piece, self.piece_path = f"f {path}\0".encode() + self.digest(), path
         return self.piece
 
-    def touched(self, mtime_ms: int) -> "FileImage":
+    def with_mtime(self, mtime_ms: int) -> "FileImage":
         """Return the same file with another modification time."""
         if mtime_ms == self.mtime_ms:
             return self
@@ -102,9 +102,9 @@ class Image:
     def digest(self) -> str:
         """Return a digest of names and contents, without times. Images with equal digests recover equally."""
         if self._digest is None:
-            directories = map(directory_piece, self.directories)
+            directories = map(directory_digest_piece, self.directories)
             files = self._file_pieces()
-            symlinks = (symlink_piece(path, text) for path, text in self.symlinks.items())
+            symlinks = (symlink_digest_piece(path, text) for path, text in self.symlinks.items())
             self._digest = digest_of_pieces([*directories, *files, *symlinks])
         return self._digest
 
@@ -124,12 +124,12 @@ class Image:
         return f"Image({len(self.files)} files, {len(self.directories)} directories)"
 
 
-def directory_piece(path: str) -> bytes:
+def directory_digest_piece(path: str) -> bytes:
     """Return a directory's contribution to the digest of an image."""
     return f"d {path}\0".encode()
 
 
-def symlink_piece(path: str, text: str) -> bytes:
+def symlink_digest_piece(path: str, text: str) -> bytes:
     """Return a symbolic link's contribution to the digest of an image."""
     return f"l {path}\0{text}\0".encode()
 
@@ -162,7 +162,9 @@ class RotPlan:
         return self != RotPlan()
 
 
-def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> tuple[Image, list[DamagedRange]]:
+def decay_image(
+    image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]
+) -> tuple[Image, list[DamagedRange]]:
     """Return a decayed image and its damaged ranges; the same object if nothing decays.
 
     injected counts only changed bytes. Unreadable sectors (bad_sectors of `Disk`) are counted when a read fails.
@@ -174,7 +176,7 @@ def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> 
     for path, file in image.files.items():
         plain = file.content
         content = bytearray(plain)
-        rotting = _FileDecay(path, content, stream.within(path), injected)
+        rotting = _FileDecay(path, content, stream.with_subject(path), injected)
         rotting.decay(plan)
         if rotting.content != plain:
             files[path] = FileImage(bytes(rotting.content), file.mtime_ms)

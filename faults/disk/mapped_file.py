@@ -48,7 +48,7 @@ class SimMappedFile:
     def view(self, start: int, end: int) -> memoryview:
         """Return a read-only view without copying. No scheduling point."""
         if not 0 <= start <= end <= self._limit:
-            raise self._out_of_bounds(start, end)
+            raise self._out_of_bounds_error(start, end)
         return self._inode.readable[start:end]
 
     def store(self, at: int, data: Buffer) -> None:
@@ -60,7 +60,7 @@ class SimMappedFile:
             injector.pause_slowly(self._machine, "store")
         end = at + len(data)
         if at < 0 or end > self._limit:
-            raise self._out_of_bounds(at, end)
+            raise self._out_of_bounds_error(at, end)
         if type(data) is not bytes:
             data = bytes(data)  # the caller may change its buffer later
         number = injector.operations
@@ -74,7 +74,7 @@ class SimMappedFile:
         inode.mtime_ns = kernel.now_ns + self._machine.wall_offset_ms * 1_000_000
         kernel.note((self._store_word | at, crc32(data)))
         if inode.stale:
-            at, data = inode.redirtied(at, data)
+            at, data = inode.write_in_cache(at, data)
         inode.pending.append((number, at, data))
 
     def pwrite(self, at: int, data: Buffer) -> int:
@@ -86,7 +86,7 @@ class SimMappedFile:
         injector.wait_for_device("pwrite", self.path)
         end = at + len(data)
         if at < 0 or end > self._limit:
-            raise self._out_of_bounds(at, end)
+            raise self._out_of_bounds_error(at, end)
         if injector.stopped:
             raise os_error(injector.stopped, self.path)
         if type(data) is not bytes:
@@ -113,7 +113,7 @@ class SimMappedFile:
         if kernel.fuel < 0:
             self._injector.pause_slowly(self._machine, "msync")
         if not 0 <= start <= end <= self._limit:
-            raise self._out_of_bounds(start, end)
+            raise self._out_of_bounds_error(start, end)
         self._syncs.file(self._machine, self._msync, self._inode, start, end)
 
     def fdatasync(self) -> None:
@@ -139,7 +139,7 @@ class SimMappedFile:
     def advise_dont_need(self, start: int, end: int) -> None:
         self._injector.pause(self._machine, "madvise")
         if not 0 <= start <= end <= self._limit:
-            raise self._out_of_bounds(start, end)
+            raise self._out_of_bounds_error(start, end)
 
     def close(self) -> None:
         """Close map and descriptor, also twice. Earlier views stay readable."""
@@ -149,7 +149,7 @@ class SimMappedFile:
     def _pause_open(self, kind: str) -> None:
         self._injector.pause(self._machine, kind)
         if self._limit < 0:
-            raise self._out_of_bounds(0, self.size_bytes)
+            raise self._out_of_bounds_error(0, self.size_bytes)
 
     def _crash_in_write(self, kind: str, number: int, at: int, data: bytes) -> None:
         """A crash during the write loses a drawn number of its last bytes."""
@@ -163,7 +163,7 @@ class SimMappedFile:
             self._inode.write(number, at, data[:reached], injector.wall_ns(self._machine))
         injector.crash_now(self._machine, kind)
 
-    def _out_of_bounds(self, start: int, end: int) -> ValueError:
+    def _out_of_bounds_error(self, start: int, end: int) -> ValueError:
         if self._limit < 0:
             return ValueError(f"{self.path}: the map is closed")
         return ValueError(f"{self.path}: [{start}, {end}) is not within [0, {self.size_bytes})")

@@ -94,9 +94,9 @@ class Namespace:
             return inode
         if path in self.current.directories:
             raise os_error(errno.EISDIR, path)
-        raise self.nothing_at(path)
+        raise self.missing_path_error(path)
 
-    def nothing_at(self, path: str) -> OSError:
+    def missing_path_error(self, path: str) -> OSError:
         """Return the error for a missing path; ENOTDIR if a parent is a file."""
         above = parent_of(path)
         while above != "/" and above not in self.current.directories:
@@ -111,7 +111,7 @@ class Namespace:
 
     def check_directory(self, path: str) -> None:
         if path not in self.current.directories:
-            raise os_error(errno.ENOTDIR, path) if path in self.current.names else self.nothing_at(path)
+            raise os_error(errno.ENOTDIR, path) if path in self.current.names else self.missing_path_error(path)
 
     def check_parent(self, path: str) -> None:
         """Raise OSError if no file can be at path: its parent is missing, or it is a directory."""
@@ -119,9 +119,9 @@ class Namespace:
             raise os_error(errno.EISDIR, path)
         above = parent_of(path)
         if above not in self.current.directories:
-            raise self.nothing_at(path)
+            raise self.missing_path_error(path)
 
-    def check_new(self, path: str) -> None:
+    def check_free(self, path: str) -> None:
         """Raise OSError if path is not free for a new name."""
         if path in self.current.names or path in self.current.directories:
             raise os_error(errno.EEXIST, path)
@@ -131,7 +131,7 @@ class Namespace:
         assert path not in self.current.names, path
         inode = self._new_inode(mtime_ns)
         inode.changed_at = number
-        self._record(Create(number, path, inode.identity, inode))
+        self._record_change(Create(number, path, inode.identity, inode))
         self._add_child(path)
         return inode
 
@@ -148,11 +148,11 @@ class Namespace:
         """Empty a file. Its maps keep the old bytes."""
         inode = self._new_inode(mtime_ns)
         file = self.current.names[path]
-        # `logged` reads it from the current Inode.
+        # `logged_changes` reads it from the current Inode.
         inode.synced_upto = self.current.files[file].synced_upto
         inode.changed_at = number
         change = Empty(number, path, file, inode)
-        self._record(change)
+        self._record_change(change)
         self._unsynced.setdefault(inode.identity, []).append(change)
         self._emptied.add(inode.identity)
         return inode
@@ -163,7 +163,7 @@ class Namespace:
         assert before_bytes < size_bytes, (path, before_bytes, size_bytes)
         is_allocated = inode.identity in self._emptied
         change = Extend(number, path, inode.identity, before_bytes, size_bytes, is_allocated=is_allocated, **how)
-        self._record(change)
+        self._record_change(change)
         inode.changed_at = number
         self._unsynced.setdefault(inode.identity, []).append(change)
 
@@ -174,14 +174,14 @@ class Namespace:
         inode.changed_at = number
         self._inodes += 1
         change = Truncate(number, path, file, inode, size_bytes)
-        self._record(change)
+        self._record_change(change)
         # A sync covers all earlier changes of the file.
         self._unsynced[inode.identity] = [*self._unsynced.pop(before.identity, ()), change]
 
     def unlink(self, number: int, path: str) -> None:
         file = self.current.names[path]
         self.current.files[file].changed_at = number
-        self._record(Unlink(number, path, file))
+        self._record_change(Unlink(number, path, file))
         self._remove_child(path)
 
     def rename(self, number: int, path: str, target: str) -> None:
@@ -189,10 +189,10 @@ class Namespace:
         file = self.current.names[path]
         inode = self.current.files[file]
         if target in self.current.names:
-            self._allocate(inode.identity)
+            self._mark_growth_allocated(inode.identity)
         inode.changed_at = number
-        self._record(Rename(number, path, target, file))
-        self._changed_at[parent_of(path)] = number  # `_record` changes only the directory of the new name
+        self._record_change(Rename(number, path, target, file))
+        self._changed_at[parent_of(path)] = number  # `_record_change` changes only the directory of the new name
         self._remove_child(path)
         self._add_child(target)
 
@@ -200,7 +200,7 @@ class Namespace:
         """Move a directory. target must be free or an empty directory."""
         self._children.pop(target, None)
         self._in_directory.pop(target, None)
-        self._relocate(RenameDirectory(number, path, target))
+        self._apply_renaming(RenameDirectory(number, path, target))
         self._remove_child(path)
         self._add_child(target)
 
@@ -209,14 +209,14 @@ class Namespace:
             inode = self.current.inode(one)
             if inode is not None:
                 inode.changed_at = number
-        self._relocate(RenameExchange(number, path, target))
+        self._apply_renaming(RenameExchange(number, path, target))
 
-    def _relocate(self, change: RenameDirectory | RenameExchange) -> None:
+    def _apply_renaming(self, change: RenameDirectory | RenameExchange) -> None:
         where = change.after
         self._children = {where(path): names for path, names in self._children.items()}
         self._in_directory = {where(path): changes for path, changes in self._in_directory.items()}
         self._changed_at = {where(path): number for path, number in self._changed_at.items()}
-        self._record(change)
+        self._record_change(change)
         for one in (change.path, change.target):
             for directory in (one, parent_of(one)):
                 if directory in self.current.directories:
@@ -225,25 +225,25 @@ class Namespace:
     def link(self, number: int, target: str, file: int) -> None:
         assert target not in self.current.names, target
         self.current.files[file].changed_at = number
-        self._record(Link(number, target, file))
+        self._record_change(Link(number, target, file))
         self._add_child(target)
 
     def symlink(self, number: int, path: str, text: str, mtime_ns: int) -> None:
         assert path not in self.current.names, path
         inode = self._new_inode(mtime_ns)
-        self._record(Symlink(number, path, inode.identity, inode, text))
+        self._record_change(Symlink(number, path, inode.identity, inode, text))
         self._add_child(path)
 
     def make_directory(self, number: int, path: str) -> None:
         assert path not in self.current.directories, path
-        self._record(MakeDirectory(number, path))
+        self._record_change(MakeDirectory(number, path))
         self._changed_at[path] = number
         self._children[path] = set()
         self._add_child(path)
 
     def remove_directory(self, number: int, path: str) -> None:
         assert not self._children[path], (path, self._children[path])
-        self._record(RemoveDirectory(number, path))
+        self._record_change(RemoveDirectory(number, path))
         self._changed_at.pop(path, None)
         del self._children[path]
         self._remove_child(path)
@@ -256,16 +256,16 @@ class Namespace:
         """
         inode.synced_upto = max(inode.synced_upto, upto)
         if self.journal:
-            written_at = inode.allocating_at(upto, start, end) if data_only else inode.written_at
-            self._commit(max(inode.changed_at, written_at), upto)
+            written_at = inode.last_allocating_operation(upto, start, end) if data_only else inode.last_write_operation
+            self._mark_durable(max(inode.changed_at, written_at), upto)
         self._mark_synced(self._unsynced, inode.identity, upto)
 
     def sync_directory(self, path: str, upto: int) -> None:
         """Make changes of names in the directory durable, up to operation upto."""
-        self._commit(self._changed_at.get(path, -1), upto)
+        self._mark_durable(self._changed_at.get(path, -1), upto)
         self._mark_synced(self._in_directory, path, upto)
 
-    def _commit(self, changed_at: int, upto: int) -> None:
+    def _mark_durable(self, changed_at: int, upto: int) -> None:
         # A journal commits in order. If a directory changed again after upto, its earlier position is unknown, so the
         # journal counts as committed up to upto. A crash may lose later changes, but never has to.
         self.committed = max(self.committed, min(changed_at, upto))
@@ -301,7 +301,7 @@ class Namespace:
             end = min(damage.end, inode.size_bytes)
             sectors = range(damage.start // sector_bytes, -(-end // sector_bytes))
             if sectors:
-                inode.with_flaws(sector_bytes).bad_sectors.update(sectors)
+                inode.make_flaws(sector_bytes).bad_sectors.update(sectors)
 
     def mark_holes(self, sector_bytes: int) -> None:
         """Turn every page of zeros into a hole: an image does not record holes."""
@@ -312,13 +312,13 @@ class Namespace:
             starts = range(0, len(content), page_bytes)
             holes = {at // page_bytes for at in starts if nothing.startswith(content[at : at + page_bytes])}
             if holes:
-                inode.with_flaws(sector_bytes).holes = holes
+                inode.make_flaws(sector_bytes).holes = holes
 
     def bad_sectors(self) -> list[DamagedRange]:
         flawed = [(path, inode.flaws, inode) for path, inode in self.current.contents() if inode.flaws is not None]
         return [one for path, flaws, inode in flawed for one in flaws.ranges(path, inode.size_bytes)]
 
-    def logged(self) -> set[int]:
+    def logged_changes(self) -> set[int]:
         """Return the changes that file syncs logged: names of files, and new directories above them."""
         numbers: set[int] = set()
         above: set[str] = set()
@@ -350,7 +350,7 @@ class Namespace:
             assert self.durable.names == self.current.names, (self.durable.names, self.current.names)
             assert self.durable.directories == self.current.directories
 
-    def _record(self, change: Change) -> None:
+    def _record_change(self, change: Change) -> None:
         assert not self.journal or self.journal[-1].number < change.number, change.label
         directory = change.directory
         assert directory is None or directory in self.current.directories, change.path
@@ -360,10 +360,10 @@ class Namespace:
             self._changed_at[directory] = change.number
             self._in_directory.setdefault(directory, []).append(change)
 
-    def _allocate(self, identity: int) -> None:
+    def _mark_growth_allocated(self, identity: int) -> None:
         """Replace the growths of a file by allocated ones. Crash states still use the old objects."""
         grown = self._unsynced.get(identity, [])
-        others: dict[int, Change] = {one.number: one.allocated() for one in grown if isinstance(one, Extend)}
+        others: dict[int, Change] = {one.number: one.as_allocated() for one in grown if isinstance(one, Extend)}
         if others:
             self._unsynced[identity] = [others.get(one.number, one) for one in grown]
             self.journal = [others.get(one.number, one) for one in self.journal]

@@ -78,7 +78,7 @@ class Inode:
         holes_bytes = 0 if self.flaws is None else self.flaws.hole_bytes(self.size_bytes)
         return self.size_bytes - holes_bytes
 
-    def with_flaws(self, sector_bytes: int) -> "Flaws":
+    def make_flaws(self, sector_bytes: int) -> "Flaws":
         if self.flaws is None:
             self.flaws = Flaws(self.page_bytes, sector_bytes)
         return self.flaws
@@ -88,20 +88,20 @@ class Inode:
         return wall_start_ms + self.mtime_ns // 1_000_000
 
     @property
-    def written_at(self) -> int:
+    def last_write_operation(self) -> int:
         """Last operation that wrote to the file, or -1."""
         return self.pending[-1][0] if self.pending else self._wrote_at
 
-    def allocating_at(self, upto: int, start: int, end: int) -> int:
+    def last_allocating_operation(self, upto: int, start: int, end: int) -> int:
         """Last operation up to upto that wrote to a page of [start, end) without a block, or -1."""
         page_bytes = self.page_bytes
         durable = self._durable if self.loaded is None else self.loaded.held
-        covered = _pages(start, end - start, page_bytes)
+        covered = _page_numbers(start, end - start, page_bytes)
         with_block: set[int] = set()
         for number, at, data in reversed(self.pending):
             if number > upto:
                 continue
-            touched = _pages(at, len(data), page_bytes)
+            touched = _page_numbers(at, len(data), page_bytes)
             for page in range(max(touched.start, covered.start), min(touched.stop, covered.stop)):
                 if page in with_block:
                     continue
@@ -134,7 +134,7 @@ class Inode:
 
     def is_reclaimable(self, start: int, end: int) -> bool:
         """Whether the system may evict these pages: not dirty, not stale, not zeros."""
-        touched = _pages(start, end - start, self.page_bytes)
+        touched = _page_numbers(start, end - start, self.page_bytes)
         if not self.stale.isdisjoint(touched):
             return False
         first, last = touched.start * self.page_bytes, touched.stop * self.page_bytes
@@ -160,7 +160,7 @@ class Inode:
         """Return the file of an image with the given content. An unchanged file is shared with the loaded image."""
         mtime_ms = self.mtime_ms(wall_start_ms)
         if self.loaded is not None and content is self.loaded.held:
-            return self.loaded.touched(mtime_ms)
+            return self.loaded.with_mtime(mtime_ms)
         return FileImage(content, mtime_ms)
 
     def durable_bytes(self, size_bytes: int) -> Content:
@@ -199,7 +199,7 @@ class Inode:
         cache[at : at + len(data)] = data
         self.mtime_ns = mtime_ns
         if self.stale:
-            at, data = self.redirtied(at, data)
+            at, data = self.write_in_cache(at, data)
         self.pending.append((number, at, data))
 
     def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
@@ -214,7 +214,7 @@ class Inode:
         rest.stale = frozenset(page for page in self.stale if page * self.page_bytes < size_bytes)
         rest.synced_upto, rest.in_drive = self.synced_upto, self.in_drive
         rest.flaws = None if self.flaws is None else self.flaws.truncated(size_bytes)
-        rest._wrote_at = self.written_at
+        rest._wrote_at = self.last_write_operation
         return rest
 
     def _durable_beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
@@ -225,9 +225,9 @@ class Inode:
         rest._durable = bytearray(durable[:size_bytes])
         return rest
 
-    def redirtied(self, at: int, data: bytes) -> tuple[int, bytes]:
+    def write_in_cache(self, at: int, data: bytes) -> tuple[int, bytes]:
         """Return a write, extended to whole pages of the cache if it touches a stale page."""
-        touched = _pages(at, len(data), self.page_bytes)
+        touched = _page_numbers(at, len(data), self.page_bytes)
         if self.stale.isdisjoint(touched):
             return at, data
         self.stale = self.stale.difference(touched)
@@ -258,7 +258,7 @@ class Inode:
             else:
                 first, last = max(at, start), min(stop, end)
                 durable[first:last] = data[first - at : last - at]
-                rest += _outside(write, start, end)
+                rest += _parts_outside(write, start, end)
         self.pending = rest
 
     def acknowledged_writes(self, page: int, writes: Sequence[Write]) -> int:
@@ -273,10 +273,10 @@ class Inode:
         found: set[int] = set()
         for number, at, data in self.pending:
             if number <= upto:
-                found.update(_pages(at, len(data), self.page_bytes))
-        return sorted(found.intersection(_pages(start, end - start, self.page_bytes)))
+                found.update(_page_numbers(at, len(data), self.page_bytes))
+        return sorted(found.intersection(_page_numbers(start, end - start, self.page_bytes)))
 
-    def take_back(self, number: int, at: int, data: bytes) -> bool:
+    def restore_old_page(self, number: int, at: int, data: bytes) -> bool:
         """Restore the durable bytes before an operation, as dirty or stale. Return whether anything changed."""
         assert at % self.page_bytes == 0, (at, self.page_bytes)
         assert len(data) <= self.page_bytes, (at, len(data))
@@ -296,18 +296,18 @@ class Inode:
 
     def drop(self, upto: int, start: int, end: int) -> set[int]:
         """Fail a write-back. Return the lost pages, now clean and stale. Pages written after upto stay dirty."""
-        self._wrote_at = self.written_at
+        self._wrote_at = self.last_write_operation
         early: set[int] = set()
         late: set[int] = set()
         for number, at, data in self.pending:
-            (late if number > upto else early).update(_pages(at, len(data), self.page_bytes))
+            (late if number > upto else early).update(_page_numbers(at, len(data), self.page_bytes))
         lost = early - late
-        lost.intersection_update(_pages(start, end - start, self.page_bytes))
+        lost.intersection_update(_page_numbers(start, end - start, self.page_bytes))
         self.stale |= lost
         rest: list[Write] = []
         for write in self.pending:
             _, at, data = write
-            if lost.isdisjoint(_pages(at, len(data), self.page_bytes)):
+            if lost.isdisjoint(_page_numbers(at, len(data), self.page_bytes)):
                 rest.append(write)
             else:
                 rest += (piece for page, piece in _split_by_page(write, self.page_bytes) if page not in lost)
@@ -315,7 +315,7 @@ class Inode:
         assert not lost or lost.isdisjoint(self.covered_pages(upto, start, end)), lost
         return lost
 
-    def revert(self, page: int) -> tuple[int, int]:
+    def revert_stale_page(self, page: int) -> tuple[int, int]:
         """Replace a stale page by its durable bytes. Return its range."""
         assert page in self.stale, page
         durable_bytes = self.durable_bytes(self.size_bytes)
@@ -419,11 +419,11 @@ class Flaws:
         ]
 
 
-def _pages(at: int, size_bytes: int, page_bytes: int) -> range:
+def _page_numbers(at: int, size_bytes: int, page_bytes: int) -> range:
     return range(at // page_bytes, -(-(at + size_bytes) // page_bytes))
 
 
-def _outside(write: Write, start: int, end: int) -> Iterator[Write]:
+def _parts_outside(write: Write, start: int, end: int) -> Iterator[Write]:
     number, at, data = write
     if at < start:
         yield number, at, data[: start - at]
@@ -434,7 +434,7 @@ def _outside(write: Write, start: int, end: int) -> Iterator[Write]:
 def _split_by_page(write: Write, page_bytes: int) -> Iterator[tuple[int, Write]]:
     """Yield pieces of one page each, with the page numbers."""
     number, at, data = write
-    for page in _pages(at, len(data), page_bytes):
+    for page in _page_numbers(at, len(data), page_bytes):
         first = max(page * page_bytes, at)
         last = min((page + 1) * page_bytes, at + len(data))
         yield page, (number, first, data[first - at : last - at])

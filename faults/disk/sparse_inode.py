@@ -18,9 +18,9 @@ class SparseInode(Inode):
     def __init__(self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None) -> None:
         assert page_bytes == PAGE_BYTES, page_bytes
         super().__init__(identity, page_bytes, mtime_ns, loaded)
-        self._keep(SparseBytes(), SparseBytes())
+        self._set_contents(SparseBytes(), SparseBytes())
 
-    def _keep(self, cache: SparseBytes, durable: SparseBytes) -> None:
+    def _set_contents(self, cache: SparseBytes, durable: SparseBytes) -> None:
         # Inherited methods use only length and slices.
         self.cache = cast(bytearray, cache)
         self.readable = cast("memoryview[int]", cache)
@@ -41,21 +41,21 @@ class SparseInode(Inode):
         self.visible = super().visible_file(wall_start_ms)
         return self.visible
 
-    def revert(self, page: int) -> tuple[int, int]:
+    def revert_stale_page(self, page: int) -> tuple[int, int]:
         self.visible = None
-        return super().revert(page)
+        return super().revert_stale_page(page)
 
     def durable_bytes(self, size_bytes: int) -> Content:
         if self.loaded is not None and len(self.loaded.held) == size_bytes:
             return self.loaded.held
-        found = self._sparse_durable.copy() if self.loaded is None else SparseBytes.of(self.loaded.held)
+        found = self._sparse_durable.copy() if self.loaded is None else SparseBytes.from_content(self.loaded.held)
         found.resize(size_bytes)
         return found
 
     def writable_cache(self, size_bytes: int) -> bytearray:
         self.visible = None
         if self._frozen is not None:
-            self._keep(SparseBytes.of(self._frozen.held), self._sparse_durable)
+            self._set_contents(SparseBytes.from_content(self._frozen.held), self._sparse_durable)
             self._frozen = None
         if len(self.cache) < size_bytes:
             self._sparse_cache.resize(size_bytes)
@@ -64,7 +64,7 @@ class SparseInode(Inode):
     def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
         """Write zeros, except to pages that are zero in the cache and on the disk."""
         self.writable_cache(0)
-        held = {*self._sparse_cache.pages(), *SparseBytes.of(self.durable_bytes(self.size_bytes)).pages()}
+        held = {*self._sparse_cache.pages(), *SparseBytes.from_content(self.durable_bytes(self.size_bytes)).pages()}
         for _, at, data in self.pending:
             held.update(range(at // PAGE_BYTES, -(-(at + len(data)) // PAGE_BYTES)))
         for page in sorted(held):
@@ -77,15 +77,15 @@ class SparseInode(Inode):
     def _durable_beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> Inode:
         rest = SparseInode(identity, self.page_bytes, mtime_ns)
         self.writable_cache(0)
-        cache, durable = self._sparse_cache.copy(), SparseBytes.of(self.durable_bytes(self.size_bytes))
+        cache, durable = self._sparse_cache.copy(), SparseBytes.from_content(self.durable_bytes(self.size_bytes))
         for content in (cache, durable):
             content.resize(size_bytes)
-        rest._keep(cache, durable)
+        rest._set_contents(cache, durable)
         return rest
 
     def _grown_durable(self) -> bytearray:
         if self.loaded is not None:
-            self._keep(self._sparse_cache, SparseBytes.of(self.loaded.held))
+            self._set_contents(self._sparse_cache, SparseBytes.from_content(self.loaded.held))
             self.loaded = None
         if len(self._durable) < self.size_bytes:
             self._sparse_durable.resize(self.size_bytes)

@@ -35,7 +35,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
-from ...sim.machine import Machine, Waiting
+from ...sim.machine import Machine, WaitReason
 from ..kinds import FaultKind
 from ..plan import FAILING_SYNCS
 from .fault_injector import CrashPhase, FaultInjector, os_error
@@ -50,7 +50,7 @@ _STOPPED_WITH = {name: errno.EIO if name == "xfs" else errno.EROFS for name in F
 _Saved = tuple[int, int, bytes]  # durable bytes of a page before a sync: number of the sync, offset, data
 
 
-class SyncWait(Waiting):
+class SyncWait(WaitReason):
     """A wait for a sync of one path. data_only: without timestamps."""
 
     __slots__ = ("data_only", "kind", "path")
@@ -159,7 +159,7 @@ class Syncs:
             (faults.failed_sync_chance > 0.0 and self._write_back_fails(why, inode, number, start, end))
             or (faults.failed_write_back_chance > 0.0 and self._write_back_has_failed(why, inode))
         ):
-            self._fail(machine, why, number)
+            self._raise_sync_error(machine, why, number)
         lies = faults.lying_sync_chance > 0.0 and self._draw_lie(why)
         if lies and self._drive.add_file(inode, number, start, end, data_only=why.data_only):
             self._record_lie(number)
@@ -178,7 +178,7 @@ class Syncs:
         injector = self._injector
         number = self._pass_time(machine, why, None, 0, 0)
         if injector.inject_if(FaultKind.FAILED_DIRECTORY_SYNC, why.label):
-            self._fail(machine, why, number)
+            self._raise_sync_error(machine, why, number)
         lies = injector.faults.lying_sync_chance > 0.0 and self._draw_lie(why)
         if lies and self._drive.add_directory(why.path, number):
             self._record_lie(number)
@@ -203,7 +203,7 @@ class Syncs:
             injector.crash_now(machine, why.kind)
         return number
 
-    def _fail(self, machine: Machine, why: SyncWait, number: int) -> NoReturn:
+    def _raise_sync_error(self, machine: Machine, why: SyncWait, number: int) -> NoReturn:
         """Raise the error of a failed sync. A draw decides whether the file system stops as well."""
         injector = self._injector
         self._kernel.note((_NOTE_FAILED, number))
@@ -246,7 +246,7 @@ class Syncs:
         """Make dirty pages clean after their write-back failed."""
         lost = inode.drop(upto, start, end)
         if self._injector.faults.failing_sync == "btrfs":
-            self._injector.damage += [DamagedRange(path, *inode.revert(page), kind) for page in sorted(lost)]
+            self._injector.damage += [DamagedRange(path, *inode.revert_stale_page(page), kind) for page in sorted(lost)]
 
     def _save_journalled(self, inode: Inode, number: int, start: int, end: int) -> None:
         """Save the durable bytes of pages that a sync writes only to the journal."""
@@ -269,7 +269,7 @@ class Syncs:
         lost = [
             DamagedRange(path, at, at + len(data), FaultKind.LATE_SYNC_ERROR)
             for number, at, data in reversed(saved)
-            if inode.take_back(number, at, data)
+            if inode.restore_old_page(number, at, data)
         ]
         if not lost:
             return False
@@ -313,7 +313,7 @@ class Syncs:
             first, last = page * page_bytes, (page + 1) * page_bytes
             if kind is FaultKind.MISDIRECTED_WRITE:
                 self._misdirect(path, inode, page, before[first:last], after[first:last])
-            elif inode.take_back(_BEFORE_ALL, first, before[first:last]):
+            elif inode.restore_old_page(_BEFORE_ALL, first, before[first:last]):
                 self._record_damage(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
 
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
@@ -334,9 +334,9 @@ class Syncs:
         end = min(at + page_bytes, victim.size_bytes)
         victim.writable_cache(0)  # readers must no longer see the image
         damage = []
-        if inode.take_back(_BEFORE_ALL, first, before):
+        if inode.restore_old_page(_BEFORE_ALL, first, before):
             damage.append(DamagedRange(path, first, first + len(before), FaultKind.MISDIRECTED_WRITE))
-        if victim.take_back(_BEFORE_ALL, at, data[: end - at].ljust(end - at, b"\0")):
+        if victim.restore_old_page(_BEFORE_ALL, at, data[: end - at].ljust(end - at, b"\0")):
             damage.append(DamagedRange(target, at, end, FaultKind.MISDIRECTED_WRITE))
         if damage:
             self._record_damage(FaultKind.MISDIRECTED_WRITE, *damage)

@@ -29,10 +29,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...sim.choices import decisions_of, recorded
+from ...sim.choices import decisions_from_record, recorded
 from ..crashes.profiles import PROFILES
 from ..disk.content import SparseBytes
-from ..disk.export import export
+from ..disk.export import export_image
 from ..disk.image import FileImage, Image
 from ..simulation.artefact import PROBE, ArtefactError, read_artefact, write_artefact
 from .checks.check import Check, CheckOutcome
@@ -132,7 +132,7 @@ class ProbeFailure:
         if kind not in CHECK_KINDS:
             raise ArtefactError(f"failure.check_kind: expected one of {', '.join(CHECK_KINDS)}, found {kind}")
         verdict = CheckOutcome(found.outcome, tuple(found.violations))
-        decisions = tuple(decisions_of(found.decisions))
+        decisions = tuple(decisions_from_record(found.decisions))
         case = CrashCase(found.after, found.disk, decisions, found.digest, verdict, len(found.losses))
         start, recovery = _image(found.start), tuple(found.recovery)
         record = replace(ProgramRecord.from_json(found.record), before=tuple(start.files))
@@ -205,7 +205,7 @@ def write_cases(
     for one, name in zip(found, names, strict=True):
         place = places[one.kind, one.signature] = out / "failures" / name
         (place / "files").mkdir(parents=True, exist_ok=True)
-        export(one.shown.image, FILES, place / "files")
+        export_image(one.shown.image, FILES, place / "files")
         case = one.shown.case
         upto = one.record.upto(case.point.step + 1)
         failure = ProbeFailure(check.name, case, one.start, upto, check.kind, one.recovery, one.rerun)

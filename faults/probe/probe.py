@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from ...sim.choices import Choices, Decision
-from ...sim.interruption import EndedEarlyError, present
+from ...sim.interruption import EndedEarlyError, current_interruption
 from ..crashes.enumeration import CrashState, CrashStates
 from ..crashes.profiles import NOTHING_LOST, PROFILES, Metadata, crash_kinds
 from ..disk.image import Image
@@ -240,7 +240,7 @@ class Prober:
         try:
             for point in self.replayer.points():
                 if point.step >= first_step:
-                    present().check()
+                    current_interruption().check()
                     self.explore(point)
                     on_point(point)
             self.judge()
@@ -322,7 +322,7 @@ class Prober:
     def _note(self, states: CrashStates, state: CrashState) -> None:
         injected = self.found.injected
         if state.lost:
-            injected.update(change.lost_as(kept_bytes) for change, kept_bytes in states.taken(state).changes)
+            injected.update(change.loss_kind(kept_bytes) for change, kept_bytes in states.losses_of(state).changes)
         for page, page_outcome in zip(state.dirty_pages, state.page_outcomes, strict=True):
             if page_outcome.torn_at and page_outcome.version != page_outcome.other:
                 injected.add("torn sector")
@@ -333,7 +333,7 @@ class Prober:
                 injected.add("page lost")
 
     def _keep(self, point: Point, disk: str, states: CrashStates, state: CrashState, verdict: CheckOutcome) -> None:
-        case = CrashCase(point, disk, (), state.digest, verdict, state.losses)
+        case = CrashCase(point, disk, (), state.digest, verdict, state.loss_count)
         breach = self.found.breaches.get(verdict.signature)
         if breach is None or case.rank < breach.smallest.rank:
             case = _case(point, disk, states, state, verdict)
@@ -348,4 +348,4 @@ class Prober:
 
 def _case(point: Point, disk: str, states: CrashStates, state: CrashState, verdict: CheckOutcome) -> CrashCase:
     decisions = tuple(states.decisions(state, DISK_STREAM))
-    return CrashCase(point, disk, decisions, state.digest, verdict, state.losses)
+    return CrashCase(point, disk, decisions, state.digest, verdict, state.loss_count)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...sim.choices import Choices, Decision
 from ...sim.interruption import EndedEarlyError
-from ...sim.shrink import Decided, Search, shrink_decisions
+from ...sim.shrink import RunDecisions, Search, shrink_decisions
 from ..crashes.enumeration import CrashState
 from ..crashes.profiles import PROFILES
 from ..disk.aftermath import DiskState
@@ -56,7 +56,7 @@ class Scene:
     def torn(self, case: CrashCase) -> set[tuple[str, int]]:
         """Return the pages that are torn after the crash, by path and page number."""
         state, _ = self.state(case.decisions)
-        pages = self._states.taken(state).pages
+        pages = self._states.losses_of(state).pages
         return {(page.path, page.page) for page, page_outcome in pages if is_torn(page_outcome)}
 
     def shown(self, case: CrashCase) -> CrashCaseView:
@@ -64,7 +64,7 @@ class Scene:
         state, _ = self.state(case.decisions)
         if state.digest != case.digest:
             raise NotReproducedError(f"state: expected digest {case.digest}, found {state.digest}")
-        losses = losses_of(self._states.taken(state), self._replayer.steps_of)
+        losses = losses_of(self._states.losses_of(state), self._replayer.steps_of)
         return CrashCaseView(case, state.image, tuple(losses))
 
 
@@ -84,18 +84,18 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
     promised = record.acknowledged[: case.point.acknowledged]
     verdicts: dict[str, CheckOutcome] = {case.digest: case.verdict}
 
-    def still_fails(candidate: Decided) -> Decided | None:
+    def still_fails(candidate: RunDecisions) -> RunDecisions | None:
         state, followed = scene.state(candidate.decisions)
         if state.digest not in verdicts:
             (verdicts[state.digest],) = checkers.verdicts([(state.image, promised)])
         same = verdicts[state.digest].signature == case.verdict.signature
-        return Decided(followed, ()) if same and verdicts[state.digest].is_broken else None
+        return RunDecisions(followed, ()) if same and verdicts[state.digest].is_broken else None
 
-    search = Search(Decided(case.decisions, ()), still_fails, tries_max=TRIES_MAX)
+    search = Search(RunDecisions(case.decisions, ()), still_fails, tries_max=TRIES_MAX)
     with suppress(EndedEarlyError):
         shrink_decisions(search)
     state, decisions = scene.state(search.best.decisions)
     verdict = verdicts[state.digest]
     assert verdict.is_broken, "the smallest case breaks the same promise"
-    smallest = replace(case, decisions=decisions, digest=state.digest, verdict=verdict, losses=state.losses)
+    smallest = replace(case, decisions=decisions, digest=state.digest, verdict=verdict, losses=state.loss_count)
     return scene.shown(smallest)

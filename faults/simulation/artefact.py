@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ... import __version__
-from ...sim.choices import decisions_of, recorded
+from ...sim.choices import decisions_from_record, recorded
 from ...sim.schedule import ScheduleError, parse_switch
 from ..crashes.profiles import PROFILES
 from ..disk.fault_injector import MOMENTS, CrashPoint
@@ -74,15 +74,15 @@ def write_artefact(kind: str, failure: object, *, test: str = "") -> str:
 
 def read_artefact(text: str, kind: str, document: type[T]) -> T:
     """Return the document of an artefact. Raises ArtefactError if the text is none of this kind."""
-    envelope = envelope_of(text)
+    envelope = read_envelope(text)
     found = envelope.get("kind")
     if found != kind:
         help_text = f": replay it by {REPLAYED_BY[found]}" if isinstance(found, str) and found in REPLAYED_BY else ""
         raise ArtefactError(f"kind: expected {kind}, found {found}{help_text}")
-    return checked(envelope.get("failure"), document, "failure")
+    return parse_document(envelope.get("failure"), document, "failure")
 
 
-def envelope_of(text: str) -> dict[str, Any]:
+def read_envelope(text: str) -> dict[str, Any]:
     """Return the members of any artefact. Raises ArtefactError if the text is none."""
     try:
         envelope = json.loads(text)
@@ -96,7 +96,7 @@ def envelope_of(text: str) -> dict[str, Any]:
     return dict(envelope)
 
 
-def checked(values: object, document: type[T], place: str) -> T:
+def parse_document(values: object, document: type[T], place: str) -> T:
     """Convert values to a document. ArtefactError names the first value of a wrong type."""
     try:
         return msgspec.convert(values, document)
@@ -124,7 +124,7 @@ def record_from(document: RecordDocument, setup: Setup) -> Record[Setup]:
             raise ArtefactError(f"schedule.{number}: {error}") from error
     for number, crash in enumerate(document.crashes):
         _check_crash(f"crashes.{number}", crash)
-    return Record(tuple(decisions_of(document.decisions)), tuple(switches), tuple(document.crashes), setup)
+    return Record(tuple(decisions_from_record(document.decisions)), tuple(switches), tuple(document.crashes), setup)
 
 
 def _check_crash(place: str, crash: Crash) -> None:

@@ -21,7 +21,7 @@ Rot = Callable[[str, Image], tuple[Image, list[DamagedRange]]]
 """Decays an image before the mount by this name. Returns it with its unreadable sectors."""
 
 
-def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
+def without_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
     return image, []
 
 
@@ -41,7 +41,7 @@ class DiskLifecycle:
         *,
         faults: FaultPlan | None = None,
         timing: Timing | None = None,
-        rot: Rot = no_rot,
+        rot: Rot = without_rot,
     ) -> None:
         self.faults = faults or FaultPlan()
         self.timing = timing or SyncTiming()
@@ -74,9 +74,9 @@ class DiskLifecycle:
         if self._live_disk is not None and faulty:
             disk, self._live_disk = self._live_disk, None
             assert not disk.is_stopped, self.stream_name
-            disk.disarm()  # the previous life may have ended before its crash
+            disk.cancel_crash_trigger()  # the previous life may have ended before its crash
             return disk
-        image = self.settled()
+        image = self.next_image()
         bad_sectors: list[DamagedRange] = []
         if image is not None:
             self.on_image(image)
@@ -96,18 +96,18 @@ class DiskLifecycle:
         self._all.append(disk)
         return disk
 
-    def settled(self) -> Image | None:
+    def next_image(self) -> Image | None:
         """Return the image of the next life; None: an empty disk. Dirty pages of a killed process are written back
         first."""
         if self._live_disk is not None:
             self._image, self._live_disk = self._live_disk.crash(PROFILES[PROCESS_KILL]), None
         return self._image
 
-    def leave(self, image: Image | None) -> None:
+    def set_next_image(self, image: Image | None) -> None:
         """Set the image of the next life. None: a new disk."""
         self._image = image
 
-    def leave_after_crash(self, disk: Disk, profile: CrashProfile, change: Change = lambda image: image) -> None:
+    def set_image_after_crash(self, disk: Disk, profile: CrashProfile, change: Change = lambda image: image) -> None:
         """Keep the disk or its image for the next life. change: modifies a crash image.
 
         After a process kill the next life mounts the same disk, so a later power cut can still lose unsynced data.
@@ -120,7 +120,7 @@ class DiskLifecycle:
             self._image = change(disk.crash(profile))
         self._bad_sectors = disk.bad_sectors
 
-    def leave_after_stop(
+    def set_image_after_stop(
         self, disk: Disk, change: Change = lambda image: image, *, power_cut: CrashProfile | None = None
     ) -> None:
         """Keep the image of a clean stop for the next life. change: modifies the image.

@@ -17,7 +17,7 @@ from ...sim.choices import Choices, Decision
 from ...sim.errors import ReplayDivergedError
 from ...sim.guard import guard
 from ...sim.policies.replay import Replay
-from ...sim.process import garbage_kept
+from ...sim.process import garbage_collected_at_end
 from ..crashes.enumeration import CrashState, CrashStates
 from ..crashes.profiles import PROFILES
 from ..disk.disk import Disk
@@ -44,7 +44,7 @@ class Situation(Generic[Setup]):
     depth: int = 0
     """Number of crashes before this life."""
 
-    def crashed(self, moment: "CrashMoment", profile: str, decisions: Iterable[Decision]) -> Record[Setup]:
+    def record_with_crash(self, moment: "CrashMoment", profile: str, decisions: Iterable[Decision]) -> Record[Setup]:
         """Return the record of a crash of this life at a moment. The decisions select the crash state."""
         crash = Crash(self.life, profile, moment.when, str(moment.point))
         others = (one for one in self.record.crashes if one.life != self.life)
@@ -112,7 +112,7 @@ class ExplorationCounts(Generic[Setup]):
             self.breaches.setdefault(signature, record)
         for sample in other.samples:
             if self.would_sample(sample.digest, samples_max):
-                self.sample(sample, samples_max)
+                self.add_sample(sample, samples_max)
 
     def would_sample(self, digest: str, samples_max: int) -> bool:
         """Whether the image belongs to the samples, which have the smallest digests."""
@@ -120,7 +120,7 @@ class ExplorationCounts(Generic[Setup]):
             return False
         return len(self.samples) < samples_max or (bool(self.samples) and digest < self.samples[-1].digest)
 
-    def sample(self, sample: StateSample[Setup], samples_max: int) -> None:
+    def add_sample(self, sample: StateSample[Setup], samples_max: int) -> None:
         """Add a sample. Above samples_max, drop the sample with the largest digest."""
         assert all(other.digest != sample.digest for other in self.samples), sample.digest
         self.samples = sorted([*self.samples, sample])[:samples_max]
@@ -165,7 +165,7 @@ class CrashedRun(Protocol):
 
     def choices(self, profile: str) -> Iterator[CrashChoice]: ...
 
-    def extent(self, profile: str) -> tuple[bool, bool]:
+    def completeness(self, profile: str) -> tuple[bool, bool]:
         """Return two flags after the last state: all were yielded; the limit left some out."""
 
     def promises(self, profile: str) -> str:
@@ -227,13 +227,13 @@ class Explorer(Generic[Setup]):
         situation = self._situation
         count = self._found.counts.setdefault((situation.depth, moment.point.kind), OperationCount())
         count.moments += 1
-        decisions = (*situation.record.decisions, *self._missing(moment))
+        decisions = (*situation.record.decisions, *self._missing_byte_decisions(moment))
         left = self._explorable.die(situation, moment, decisions)
         if left is None:
             raise ReplayDivergedError("moment", 0, str(moment), "the run does not come to it")
         if left.signature:
             count.violations += 1
-            self._record_failure(left.signature, situation.crashed(moment, situation.profiles[0], decisions))
+            self._record_failure(left.signature, situation.record_with_crash(moment, situation.profiles[0], decisions))
             return None
         for profile in situation.profiles:
             self._explore_crash(moment, left, profile, count)
@@ -253,19 +253,19 @@ class Explorer(Generic[Setup]):
             signature = left.judge(profile, choice)
             if not signature and not found.would_sample(digest, self._samples_max):
                 continue
-            record = self._situation.crashed(moment, profile, (*left.decisions, *choice.decisions()))
+            record = self._situation.record_with_crash(moment, profile, (*left.decisions, *choice.decisions()))
             if signature:
                 count.violations += 1
                 self._record_failure(signature, record)
             else:
-                found.sample(StateSample(digest, record), self._samples_max)
-        is_exhaustive, was_cut = left.extent(profile)
+                found.add_sample(StateSample(digest, record), self._samples_max)
+        is_exhaustive, was_cut = left.completeness(profile)
         count.crashes += 1
         count.exhausted += is_exhaustive
         count.cut += was_cut
         assert max(count.exhausted, count.cut) <= count.crashes, count
 
-    def _missing(self, moment: CrashMoment) -> Iterator[Decision]:
+    def _missing_byte_decisions(self, moment: CrashMoment) -> Iterator[Decision]:
         if moment.missing:
             label, stream = _missing_label(moment.point), self._situation.stream
             drawn = [one for one in self._situation.record.decisions if one[:2] == (stream, label)]
@@ -286,7 +286,7 @@ class WholeRuns(Generic[Setup, Result]):
         self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]
     ) -> "WholeCrash[Setup, Result] | None":
         """Run to the end with a crash that loses no data, and enumerate the states at the crash."""
-        record = situation.crashed(moment, situation.profiles[0], decisions)
+        record = situation.record_with_crash(moment, situation.profiles[0], decisions)
         choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
         simulation = Simulation(choices, schedule, crashes=record.crashes)
         crashed = WholeCrash(self._program, situation, moment, record.decisions)
@@ -334,7 +334,7 @@ class WholeCrash(Generic[Setup, Result]):
     def choices(self, profile: str) -> Iterator[CrashChoice]:
         yield from self._states[profile]
 
-    def extent(self, profile: str) -> tuple[bool, bool]:
+    def completeness(self, profile: str) -> tuple[bool, bool]:
         return self._extents[profile]
 
     def promises(self, profile: str) -> str:
@@ -343,7 +343,7 @@ class WholeCrash(Generic[Setup, Result]):
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
         """Replay the whole program with a crash that leaves this state."""
-        record = self._situation.crashed(self._moment, profile, (*self.decisions, *choice.decisions()))
+        record = self._situation.record_with_crash(self._moment, profile, (*self.decisions, *choice.decisions()))
         return replay(self._program, record).result.signature
 
 
@@ -384,7 +384,7 @@ def explore_chunk(
     explorer = Explorer(explorable, situation, found, samples_max=samples_max)
     with guard():  # one guard around all runs makes the guard of each run cheap
         for number in numbers:
-            with garbage_kept():
+            with garbage_collected_at_end():
                 explorer.explore(number)
     return found
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.markup import escape
 
-from .prose import prose
+from .prose import print_line
 
 
 class LineKind(Enum):
@@ -73,7 +73,7 @@ def print_failure(console: Console, failure: FailureText) -> None:
     console.print(f"\n[red]{failure.heading}[/red]: {escape(title)}", soft_wrap=True)
     for kind, text in failure.lines:
         words, indent, style = _FORMATS[kind]
-        prose(console, indent, words.format(text), style=style)
+        print_line(console, indent, words.format(text), style=style)
     for words, text in (("what is left", failure.left), ("again", failure.again)):
         if text:
             console.print(f"  {words}: [bold]{escape(text)}[/bold]", soft_wrap=True)

@@ -51,7 +51,7 @@ def _count(name: str, times: int) -> None:
 
 
 @contextmanager
-def counted(reached: Counter[str]) -> Iterator[None]:
+def count_reached_promises(reached: Counter[str]) -> Iterator[None]:
     """Count promises and events in a block. An event with a false condition counts 0."""
     _reached.append(reached)
     try:

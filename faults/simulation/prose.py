@@ -10,7 +10,7 @@ from rich.text import Text
 _CHARACTERS_MAX = 3_000
 
 
-def prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
+def print_line(console: Console, indent: int, line: str, *, style: str = "") -> None:
     """Print one line. Very long lines are truncated."""
     if len(line) > _CHARACTERS_MAX:
         line = f"{line[:_CHARACTERS_MAX]}… ({len(line):,} characters)"

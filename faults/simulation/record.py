@@ -14,13 +14,13 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from ...sim.choices import Choices, Decision
-from ...sim.determinism import guarded
+from ...sim.determinism import run_guarded
 from ...sim.errors import ReplayDivergedError
 from ...sim.policies import Policy
-from ...sim.policies.replay import Labelling, Replay
-from ...sim.process import garbage_kept
+from ...sim.policies.replay import LabellingPolicy, Replay
+from ...sim.process import garbage_collected_at_end
 from ...sim.schedule import Switch
-from ...sim.shrink import Decided
+from ...sim.shrink import RunDecisions
 from ...sim.trace import Trace
 from .simulation import STEP_LIMIT, Crash, Simulation
 
@@ -47,7 +47,7 @@ Program = Callable[[Setup, Simulation], Result]
 
 
 @dataclass(frozen=True, slots=True)
-class Record(Decided, Generic[Setup]):
+class Record(RunDecisions, Generic[Setup]):
     """All decisions of a run, and the setup of its program."""
 
     crashes: tuple[Crash, ...]
@@ -66,7 +66,7 @@ class RecordReplay(Generic[Setup, Result]):
     """Decisions with another number of options, and that number. Their values may mean something else now."""
 
     @property
-    def gone_lines(self) -> list[str]:
+    def unmet_lines(self) -> list[str]:
         return [f"{_NOUN[type(one)]} {one}" for one in self.gone]
 
     @property
@@ -80,8 +80,8 @@ class RecordReplay(Generic[Setup, Result]):
 
 def execute(program: Program[Setup, Result], setup: Setup, simulation: Simulation) -> Result:
     """Run a program. LeakError: a task used a resource outside its world."""
-    with garbage_kept():
-        return guarded(partial(program, setup, simulation))
+    with garbage_collected_at_end():
+        return run_guarded(partial(program, setup, simulation))
 
 
 def replay(
@@ -113,18 +113,18 @@ def record_of(
     Raises ReplayDivergedError if the run cannot be repeated.
     """
     decisions = tuple(one for one in first.choices.decisions() if one.stream not in _SEED_STREAMS)
-    choices, schedule = Choices.replaying(decisions), Labelling(first.kernel.schedule)
+    choices, schedule = Choices.replaying(decisions), LabellingPolicy(first.kernel.schedule)
     again = Simulation(choices, schedule, crashes=first.crashes, trace=trace)
     result = execute(program, setup, again)
     before, after = _facts(found), _facts(result)
-    assert schedule.left >= 0, schedule.left
-    if before != after or schedule.left or choices.unmet():
+    assert schedule.switches_left >= 0, schedule.switches_left
+    if before != after or schedule.switches_left or choices.unmet():
         raise ReplayDivergedError("run", 0, before, after)
     record = Record(decisions, tuple(schedule.labelled), first.crashes, setup)
     return RecordReplay(record, result, again, (), ())
 
 
-def verify(
+def verify_record(
     program: Program[Setup, Result], record: Record[Setup], trace: Trace | None = None
 ) -> RecordReplay[Setup, Result]:
     """Replay a record twice, and return the second replay.

@@ -4,7 +4,7 @@ All programs share `RecordShrinker`, and each adds its axes: a user's scenario t
 its features and messages.
 
 Log files have numbers as names. Without a step of the workload, the crash may be in a file with another number, so the
-names in the record are adapted (`renumbered`).
+names in the record are adapted (`with_file_names_of`).
 """
 
 import re
@@ -17,7 +17,7 @@ from ...sim.errors import LeakError, ReplayDivergedError
 from ...sim.guard import guard
 from ...sim.policies import Policy
 from ...sim.policies.random_walk import draw_policy
-from ...sim.process import NoEndInSight, cpu_limit
+from ...sim.process import CpuLimitReached, cpu_limit
 from ...sim.shrink import Search, shrink_decisions, shrink_schedule
 from ..crashes.profiles import NOTHING_LOST
 from ..disk.fault_injector import CrashPhase, CrashPoint
@@ -115,17 +115,17 @@ class RecordShrinker(Generic[Setup, Result]):
             with cpu_limit(self._cpu_seconds_max):
                 replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)
                 if self._renumbers and policy is None and not self._is_same(replayed):
-                    moved = renumbered(record, replayed)
+                    moved = with_file_names_of(record, replayed)
                     if moved != record:
                         replayed = replay(self._program, moved, step_limit=self.step_limit)
         except LeakError:
             raise
         # an edited record may be invalid for the program, which is no failure
-        except (Exception, NoEndInSight):
+        except (Exception, CpuLimitReached):
             return None
         return replayed if self._is_same(replayed) else None
 
-    def fails_somehow(self, record: Record[Setup]) -> Record[Setup] | None:
+    def fails_under_any_schedule(self, record: Record[Setup]) -> Record[Setup] | None:
         """Replay a candidate; try other schedules if it does not fail under its own."""
         followed = self.still_fails(record)
         for number in range(SCHEDULES if followed is None else 0):
@@ -139,13 +139,13 @@ class RecordShrinker(Generic[Setup, Result]):
     def shrink_crashes(self, search: Search[Record[Setup]]) -> None:
         """Try crashes without losses, at the end of the life, with smaller losses, at earlier operations."""
         for life in [crash.life for crash in search.best.crashes]:
-            for kinder in (_crashes_at_the_end, _profiles, _moments, self._earlier_crashes):
+            for kinder in (_crashes_at_the_end, _milder_profiles, _other_moments, self._earlier_crashes):
                 crash = _crash_of(search.best, life)
                 if crash is not None:
                     any(search.attempt(with_crash(search.best, change)) for change in kinder(crash))
             crash = _crash_of(search.best, life)
             if crash is not None and crash.point:
-                search.lower(CrashPoint.parse(crash.point).nth, 1, _with_nth(life))
+                search.lower_value(CrashPoint.parse(crash.point).nth, 1, _with_nth(life))
 
     def _earlier_crashes(self, crash: Crash) -> Iterator[Crash]:
         """Yield crashes at earlier operations, earliest first."""
@@ -179,7 +179,9 @@ def shrink(
     shrinker = RecordShrinker(program_of(scenario), is_same, steps=finding.steps, renumbers=True)
 
     def drop_steps(search: Search[TrialRecord]) -> None:
-        search.try_otherwise(shrinker.fails_somehow, lambda others: others.drop_parts(steps_taken, _keep_steps))
+        search.continue_with_test(
+            shrinker.fails_under_any_schedule, lambda others: others.drop_parts(steps_taken, _keep_steps)
+        )
 
     axes = (shrinker.shrink_crashes, shrink_decisions, shrink_schedule, drop_steps)
     search = shrinker.shrink(finding.record, axes, tries_max=tries_max, on_try=on_try)
@@ -197,7 +199,7 @@ def _crashes_at_the_end(crash: Crash) -> Iterator[Crash]:
     yield crash._replace(point="", moment=CrashPhase.AFTER)
 
 
-def _profiles(crash: Crash) -> Iterator[Crash]:
+def _milder_profiles(crash: Crash) -> Iterator[Crash]:
     for profile in _PROFILES:
         if profile == crash.profile:
             return
@@ -206,7 +208,7 @@ def _profiles(crash: Crash) -> Iterator[Crash]:
         yield crash._replace(profile="strict-posix")
 
 
-def _moments(crash: Crash) -> Iterator[Crash]:
+def _other_moments(crash: Crash) -> Iterator[Crash]:
     for moment in (CrashPhase.BEFORE, CrashPhase.AFTER):
         if moment == crash.moment or not crash.point:
             return
@@ -233,7 +235,7 @@ def _with_nth(life: str) -> Callable[[Record[Setup], int], Record[Setup]]:
     return edit
 
 
-def renumbered(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> Record[Setup]:
+def with_file_names_of(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> Record[Setup]:
     """Replace the file names of the record by those of the replay.
 
     Example: the record names `log-00000005`, but the replay only reached `log-00000004`. A name is replaced by the last
@@ -256,9 +258,9 @@ def renumbered(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> 
 
 
 def _draw_with_matching_label(decision: Decision, plain: Iterable[Decision]) -> Decision:
-    shape, found = _shape(decision.label), decision
+    shape, found = _name_pattern(decision.label), decision
     for draw in plain:
-        if draw.stream == decision.stream and draw.options > decision.value and _shape(draw.label) == shape:
+        if draw.stream == decision.stream and draw.options > decision.value and _name_pattern(draw.label) == shape:
             found = draw._replace(value=decision.value)
     return found
 
@@ -266,12 +268,12 @@ def _draw_with_matching_label(decision: Decision, plain: Iterable[Decision]) -> 
 def _crash_at_matching_file(crash: Crash, operations: Iterable[tuple[str, str]]) -> Crash:
     """Move the crash to the last file with a matching name, at its first operation of the same kind."""
     kind, path, _ = CrashPoint.parse(crash.point)
-    shape, found = _shape(path), crash
+    shape, found = _name_pattern(path), crash
     for other_kind, other in operations:
-        if other_kind == kind and _shape(other) == shape:
+        if other_kind == kind and _name_pattern(other) == shape:
             found = crash._replace(point=str(CrashPoint(kind, other, 1)))
     return found
 
 
-def _shape(name: str) -> str:
+def _name_pattern(name: str) -> str:
     return _NUMBER.sub("0", name)

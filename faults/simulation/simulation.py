@@ -31,7 +31,7 @@ from ..disk.fault_injector import MOMENTS, CrashPhase, CrashPoint, CrashTrigger
 from ..disk.files import SimFiles
 from ..disk.syncs import SyncTiming, Timing
 from ..plan import FaultPlan, enabled_kinds
-from .disk_lifecycle import PROCESS_KILL, DiskLifecycle, Rot, no_rot
+from .disk_lifecycle import PROCESS_KILL, DiskLifecycle, Rot, without_rot
 
 T = TypeVar("T")
 STEP_LIMIT = 400_000
@@ -79,7 +79,7 @@ class Crash(NamedTuple):
 Scenario = Callable[["Simulation"], None]
 
 
-class _Armed(NamedTuple):
+class _PlannedCrash(NamedTuple):
     """A life with a planned crash at an operation of its disk."""
 
     disk: Disk
@@ -115,7 +115,7 @@ class Simulation:
         self.promises: Counter[str] = Counter()
         """How often each promise was checked and each event happened. 0: only its false condition was reached."""
         self._attributes: tuple[SharedAttribute, ...] = ()
-        self._armed: dict[str, _Armed] = {}
+        self._armed: dict[str, _PlannedCrash] = {}
         self._recorded = None if crashes is None else {crash.life: crash for crash in crashes}
         self._crashes: dict[str, Crash] = {}
         self._lifecycles: list[DiskLifecycle] = []
@@ -155,7 +155,7 @@ class Simulation:
     # -- lives on disks: what every run is made of -----------------------------------------------------
 
     def lifecycle(
-        self, *, faults: FaultPlan | None = None, timing: Timing | None = None, rot: Rot = no_rot
+        self, *, faults: FaultPlan | None = None, timing: Timing | None = None, rot: Rot = without_rot
     ) -> DiskLifecycle:
         lifecycle = DiskLifecycle(self.kernel, self.choices.stream, faults=faults, timing=timing, rot=rot)
         self._lifecycles.append(lifecycle)
@@ -177,7 +177,7 @@ class Simulation:
             number = None if operation is None or self._recorded is not None else disk.operations + operation
             trigger = self.triggers[crash.life] = CrashTrigger(operation=number, point=point)
         disk.arm(trigger, crash.moment)
-        self._armed[crash.life] = _Armed(disk, crash)
+        self._armed[crash.life] = _PlannedCrash(disk, crash)
 
     def disk_of(self, life: str) -> Disk:
         return self._armed[life].disk
@@ -229,7 +229,7 @@ class Simulation:
         """
         stream = self.choices.stream(name)
         for number in range(1, count + 1):
-            step = stream.within(f"step {number}")
+            step = stream.with_subject(f"step {number}")
             if step.record(2, TAKEN, 1):  # shrinking replaces 1 by 0, the default
                 yield number, step
 
@@ -261,11 +261,11 @@ class Simulation:
             died = True
         if crash is not None:
             self.note_crash(crash)
-            self._disks.leave_after_crash(disk, PROFILES[crash.profile])
+            self._disks.set_image_after_crash(disk, PROFILES[crash.profile])
         elif died:  # an injected fault killed the process, as SIGBUS does
-            self._disks.leave_after_crash(disk, PROFILES[PROCESS_KILL])
+            self._disks.set_image_after_crash(disk, PROFILES[PROCESS_KILL])
         else:
-            self._disks.leave_after_stop(disk)
+            self._disks.set_image_after_stop(disk)
         return value
 
     def _find_disk(self, life: str) -> Disk:

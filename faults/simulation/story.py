@@ -17,7 +17,7 @@ _BYTES, _FILE, _TASK, _OTHER = 3, 2, 1, 0
 
 
 @dataclass(slots=True)
-class Concern:
+class FailureSubjects:
     """The subjects of a failure: bytes of files, files, directories, tasks and machines."""
 
     ranges: list[tuple[str, int, int]] = field(default_factory=list)
@@ -28,11 +28,11 @@ class Concern:
     machines: set[str] = field(default_factory=set)
     names: list[str] = field(default_factory=list)
 
-    def weight(self, event: TraceEvent) -> int:
+    def relevance(self, event: TraceEvent) -> int:
         if event.kind == "kill":
             return _FILE
         path, start, stop = _path_and_range(event.text)
-        if stop > start and any(self._covers(span, path, start, stop) for span in self.ranges):
+        if stop > start and any(self._concerns_bytes(span, path, start, stop) for span in self.ranges):
             return _BYTES
         if any(path == known or path.startswith(f"{known}/") for known in self.paths):
             return _FILE
@@ -48,7 +48,7 @@ class Concern:
             if len(path) > 1 and re.search(rf"{re.escape(path)}(?!\w|[./-]\w)", text):
                 self.paths.add(path)
 
-    def _covers(self, span: tuple[str, int, int], path: str, start: int, stop: int) -> bool:
+    def _concerns_bytes(self, span: tuple[str, int, int], path: str, start: int, stop: int) -> bool:
         known, first, end = span
         directory, _, base = path.rpartition("/")
         if directory == known and base.isdecimal():
@@ -59,7 +59,7 @@ class Concern:
 
 
 def story_of(
-    events: Iterable[TraceEvent], concern: Concern, lines_max: int, *, verdict: str = "", root: str = ""
+    events: Iterable[TraceEvent], concern: FailureSubjects, lines_max: int, *, verdict: str = "", root: str = ""
 ) -> list[str]:
     """Return at most lines_max lines, oldest first: the most relevant events, and a count of the others.
 
@@ -68,14 +68,14 @@ def story_of(
     assert lines_max > 0, lines_max
     shown = [event for event in events if not _is_left_out(event, verdict)]
     if len(shown) <= lines_max:
-        return [_line(event, root) for event in shown]
+        return [_event_line(event, root) for event in shown]
     _add_files(concern, shown)
-    weighed = sorted(((concern.weight(event), number) for number, event in enumerate(shown)), reverse=True)
+    weighed = sorted(((concern.relevance(event), number) for number, event in enumerate(shown)), reverse=True)
     chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line has the count of the others
     assert len(chosen) < lines_max < len(shown), (len(chosen), lines_max)
     about = f", these concern {', '.join(concern.names[:4])}" if concern.names else ""
     left_out = f"{len(shown) - len(chosen):,} of {len(shown):,} events are left out{about}"
-    return [left_out, *(_line(shown[number], root) for number in chosen)]
+    return [left_out, *(_event_line(shown[number], root) for number in chosen)]
 
 
 def _is_left_out(event: TraceEvent, verdict: str) -> bool:
@@ -85,12 +85,12 @@ def _is_left_out(event: TraceEvent, verdict: str) -> bool:
     return event.kind in _LEFT_OUT
 
 
-def _line(event: TraceEvent, root: str) -> str:
+def _event_line(event: TraceEvent, root: str) -> str:
     what = event.text.replace(f"{root}/", "") if root else event.text
     return f"{event.now_ns / 1e6:9.3f} ms  {event.task}: {event.kind} {what}"
 
 
-def _add_files(concern: Concern, events: Iterable[TraceEvent]) -> None:
+def _add_files(concern: FailureSubjects, events: Iterable[TraceEvent]) -> None:
     """For each range of a directory, add the last file that begins at or before the range."""
     begins: dict[str, set[int]] = {}
     for event in events:

@@ -23,10 +23,10 @@ from ...sim.trace import Trace
 from . import record as records
 from .explore import ExplorationCounts, WholeRuns, explore_chunk, situation_of
 from .finding import Finding, TrialRecord
-from .promises import PromiseBroken, counted, declared_promises, is_promise
-from .record import Program, RecordReplay, execute, record_of, verify
+from .promises import PromiseBroken, count_reached_promises, declared_promises, is_promise
+from .record import Program, RecordReplay, execute, record_of, verify_record
 from .simulation import DISK_STREAM, STEP_LIMIT, Crash, Scenario, Simulation
-from .story import Concern, story_of
+from .story import FailureSubjects, story_of
 
 EXPLORE_LIMIT = 64
 """Default limit of states per crash, low because each state takes a whole run."""
@@ -39,7 +39,7 @@ class NeverInjected(UserWarning):
     """No run failed, and a possible fault or event never happened."""
 
 
-class Ran(Protocol):
+class RunInjections(Protocol):
     """The part of a run that `Coverage` needs."""
 
     @property
@@ -59,7 +59,7 @@ class Coverage:
         """How often each fault was injected. `crash` counts the lives that crashed."""
         self._enabled: dict[str, None] = {}
 
-    def add(self, seed: int, outcome: Ran) -> None:
+    def add(self, seed: int, outcome: RunInjections) -> None:
         """Add a run. Can be passed to `find` as `on_run`."""
         self.seeds += 1
         self.injected.update(outcome.injected)
@@ -139,7 +139,7 @@ def program_of(scenario: Scenario) -> Program[None, TrialOutcome]:
 
 def _run_scenario(scenario: Scenario, setup: None, run: Simulation) -> TrialOutcome:
     failure: Exception | None = None
-    with run.kernel as kernel, counted(run.promises):
+    with run.kernel as kernel, count_reached_promises(run.promises):
         try:
             scenario(run)
         except TaskFailedError as error:
@@ -171,11 +171,11 @@ def find(
     """
     coverage = Coverage()
 
-    def noted(seed: int, outcome: TrialOutcome) -> None:
+    def add_run(seed: int, outcome: TrialOutcome) -> None:
         coverage.add(seed, outcome)
         on_run(seed, outcome)
 
-    finding = first_failure(scenario, seeds, noted)
+    finding = first_failure(scenario, seeds, add_run)
     never = coverage.never_injected
     if finding is None and never:
         text = f"nothing found in {coverage.seeds:,} seeds, in which there never was: {', '.join(never)}"
@@ -210,22 +210,22 @@ def replay(
 def finding_of(scenario: Scenario, seed: int, record: TrialRecord) -> Finding:
     """Return the finding of a record. Raises ReplayDivergedError if its replay diverges or does not fail."""
     trace = Trace()
-    return _make_finding(seed, record, verify(program_of(scenario), record, trace).result, trace)
+    return _make_finding(seed, record, verify_record(program_of(scenario), record, trace).result, trace)
 
 
 def _make_finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Finding:
     assert outcome.failure is not None, seed
     verdict = type(outcome.failure).__name__
-    story = tuple(story_of(trace, _subjects_of(record, outcome, trace), _STORY_LINES, verdict=verdict))
+    story = tuple(story_of(trace, _failure_subjects_of(record, outcome, trace), _STORY_LINES, verdict=verdict))
     return Finding(seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised)
 
 
-def _subjects_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Concern:
+def _failure_subjects_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> FailureSubjects:
     """Return files named by the error, crashes or disk draws; switched tasks; crashed lives.
 
     Without the crashed lives, the story would have only events of the last machine, which often only judges.
     """
-    concern = Concern(machines={crash.life for crash in record.crashes})
+    concern = FailureSubjects(machines={crash.life for crash in record.crashes})
     concern.tasks = {task for switch in record.schedule for task in (switch.task, switch.chosen)}
     draws = [decision.label for decision in record.decisions if decision.stream.startswith(DISK_STREAM)]
     concern.add_paths(trace, [outcome.error, *draws, *(crash.point for crash in record.crashes)])

@@ -12,7 +12,7 @@ import typer
 
 from ...faults.simulation.artefact import ArtefactError
 from ...scenarios.campaigns.amounts import seconds_in, seeds_in
-from ...scenarios.campaigns.blame import ViolationKind, broken_promises, explained
+from ...scenarios.campaigns.blame import ViolationKind, broken_promises, violation_kinds_with_causes
 from ...scenarios.campaigns.coverage import never_hit, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.replay import replay, verified_run
@@ -24,24 +24,32 @@ from ...scenarios.mutants.known import applied_mutant
 from ...scenarios.mutants.versions import VERSIONS, Version
 from ...sim.interruption import Interruption, interruptible
 from ...sim.policies.replay import Replay
-from ...sim.process import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
+from ...sim.process import CPU_SECONDS_MAX, CpuLimitReached, cpu_limit
 from ...sim.schedule import parse_schedule
-from ..results.leaving import leave
+from ..results.leaving import write_result_and_exit
 from ..timeline.recording.recorder import record_seed
-from .console import print_error, print_note, progress_shown
+from .console import print_error, print_note, show_progress
 from .determinism import check_processes
 from .named import require_mutant, scenarios_named
-from .options import ResultFiles, command_line, options_text, require_writable, results_written, unknown, was_given
+from .options import (
+    ResultFiles,
+    command_line,
+    options_text,
+    require_writable,
+    results_written,
+    unknown_name_error,
+    was_given,
+)
 from .pages import draw_run
-from .reporting import FailureLinks, leave_timelines, replay_command, write_failures
+from .reporting import FailureLinks, replay_command, write_failures, write_timelines
 from .run import RunOptions
-from .run_result import RunResults, failures_in_turn, run_result
+from .run_result import RunResults, failures_by_kind_in_turn, run_result
 
 _SECONDS = 30.0
 """Default time budget, if the command line has neither a time nor seeds."""
 
 
-def campaign(asked: RunOptions) -> NoReturn:
+def run_campaign(asked: RunOptions) -> NoReturn:
     if asked.processes is not None or asked.python:
         _require_fit_for_processes(asked)
         check_processes(asked)
@@ -52,7 +60,7 @@ def campaign(asked: RunOptions) -> NoReturn:
     wanted, seconds = seeds_in(asked.seeds, asked.seed), None
     if asked.time is not None or wanted is None:
         seconds = _SECONDS if asked.time is None else seconds_in(asked.time)
-    _check(asked, scenarios)
+    _check_determinism(asked, scenarios)
     out = asked.out
     if not any(was_given(asked.context, name) for name in asked.context.params if name != "verbose"):
         out = Path("out")
@@ -80,16 +88,16 @@ def campaign(asked: RunOptions) -> NoReturn:
         reached = {tally.scenario.name for tally in tallies}
         not_run = tuple(one.name for one in scenarios if one.name not in reached)
         broken = broken_promises(tallies)
-        if version is not None and not interruption.is_wanted:
+        if version is not None and not interruption.is_requested:
             broken = _explain(broken, version, asked.jobs, interruption)
         never: dict[str, list[str]] = {}
         if asked.require_coverage:
             never = {"faults": never_injected(tallies), "marks": never_hit(tallies), "scenarios": list(not_run)}
-        reach = Reach.of(len(scenarios), not_run, interruption)
+        reach = Reach.of_campaign(len(scenarios), not_run, interruption)
         results = RunResults(line, tallies, took, broken, mutant, version, never, reach=reach, first_seed=first)
-        results, page, files = _with_files(results, asked, scenarios[0], out)
-        interrupted = interruption.exit_code if interruption.is_wanted else None
-        leave(
+        results, page, files = _write_failure_files(results, asked, scenarios[0], out)
+        interrupted = interruption.exit_code if interruption.is_requested else None
+        write_result_and_exit(
             run_result(results, interrupted),
             json_file=asked.json_file,
             page=page,
@@ -111,7 +119,7 @@ def _require_fit_for_processes(asked: RunOptions) -> None:
             raise typer.BadParameter("expected none with --processes", param_hint=option)
 
 
-def _with_files(
+def _write_failure_files(
     results: RunResults, asked: RunOptions, scenario: Scenario, out: Path | None
 ) -> tuple[RunResults, Path | None, ResultFiles]:
     """Write failures and timelines; return the results with their paths, the page's directory, and write errors."""
@@ -123,17 +131,17 @@ def _with_files(
         path = paths.get(failure.signature)
         return _rerun_command(asked, failure) if path is None else replay_command(path)
 
-    failures = failures_in_turn(results.broken)
-    with files.attempt(), results_written("--out"):
+    failures = failures_by_kind_in_turn(results.broken)
+    with files.writing(), results_written("--out"):
         paths = write_failures((failure for tally in results.tallies for failure in tally.failures), out)
         # After an interrupt the user does not wait for timelines. `tornlog replay` can draw them later.
-        left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
+        left = write_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
         place = out
-    left = left or leave_timelines(failures, paths, None, again)
+    left = left or write_timelines(failures, paths, None, again)
     if (asked.timeline is not None or asked.trace is not None) and not results.reach.interrupted:
         assert asked.seed is not None, "checked"
-        policy = None if asked.schedule is None else _policy_in(asked.schedule)
-        with files.attempt(), results_written("--timeline"):
+        policy = None if asked.schedule is None else _policy_in_file(asked.schedule)
+        with files.writing(), results_written("--timeline"):
             run_recording = record_seed(scenario, asked.seed, mutant=results.mutant, policy=policy)
             drawn = draw_run(run_recording, asked.timeline, asked.trace)
     return replace(results, failures=left, paths=list(paths.values()), drawn=drawn), place, files
@@ -152,13 +160,13 @@ def _version_and_mutant(asked: RunOptions) -> tuple[Version | None, str | None]:
     if name is None:
         return None, mutant
     if name not in VERSIONS:
-        raise unknown("version", name, VERSIONS, "--as")
+        raise unknown_name_error("version", name, VERSIONS, "--as")
     if mutant is not None:
         raise typer.BadParameter("expected --as or --mutant, found both", param_hint="--as")
     return VERSIONS[name], VERSIONS[name].id
 
 
-def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
+def _check_determinism(asked: RunOptions, scenarios: list[Scenario]) -> None:
     if asked.require_coverage and (asked.names or asked.disk or asked.policy):
         raise typer.BadParameter("only all scenarios together can inject every fault", param_hint="--require-coverage")
     if asked.first_seed is not None and (asked.seeds is not None or asked.seed is not None):
@@ -173,14 +181,14 @@ def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
 
 def _explain(rows: list[ViolationKind], version: Version, jobs: int, interruption: Interruption) -> list[ViolationKind]:
     found = []
-    with progress_shown("looking for causes", len(rows)) as update:
-        for row in explained(rows, version.id, jobs=jobs, interruption=interruption):
+    with show_progress("looking for causes", len(rows)) as update:
+        for row in violation_kinds_with_causes(rows, version.id, jobs=jobs, interruption=interruption):
             found.append(row)
             update(advance=1)
     return found
 
 
-def _policy_in(file: Path) -> Replay:
+def _policy_in_file(file: Path) -> Replay:
     try:
         return Replay(parse_schedule(file.read_text()))
     except (OSError, ValueError) as error:
@@ -188,7 +196,7 @@ def _policy_in(file: Path) -> Replay:
 
 
 def _run_schedule(scenario: Scenario, seed: int, mutant: str | None, file: Path) -> Tally:
-    policy = _policy_in(file)
+    policy = _policy_in_file(file)
     tally = Tally(scenario)
     tally.add(run_seed(scenario, seed, mutant=mutant, policy=policy))
     for switch in policy.unmet:
@@ -207,7 +215,7 @@ def _run_all(
     interruption: Interruption,
 ) -> list[Tally]:
     began, seeds, violations = perf_counter(), 0, Counter[str]()
-    with progress_shown("pulling the plug", seconds if total is None else total) as update:
+    with show_progress("pulling the plug", seconds if total is None else total) as update:
 
         def on_progress(tally: Tally, more: int) -> None:
             nonlocal seeds
@@ -232,20 +240,20 @@ def _tallies_of_kept(
     """Print a note about each stored failure; return tallies of those that still fail."""
     tallies: dict[str, Tally] = {}
     named = {scenario.name: scenario for scenario in scenarios}
-    for path, failure in _kept(out):
-        if failure.scenario not in named or failure.mutant != mutant or interruption.is_wanted:
+    for path, failure in _kept_failures(out):
+        if failure.scenario not in named or failure.mutant != mutant or interruption.is_requested:
             continue
-        again = interruption.unless_wanted(partial(_kept_again, failure))
+        again = interruption.result_unless_requested(partial(_replay_kept, failure))
         if isinstance(again, Failure):
             tally = tallies.setdefault(failure.scenario, Tally(named[failure.scenario]))
-            tally.add_kept(again)
+            tally.add_kept_failure(again)
             print_note(f"{path}: still breaks")
         elif again is not None:
             print_note(f"{path}: {again}")
     return tallies
 
 
-def _kept(out: Path | None) -> Iterator[tuple[Path, Failure]]:
+def _kept_failures(out: Path | None) -> Iterator[tuple[Path, Failure]]:
     for path in sorted((out / "failures").glob("*.json")) if out is not None else ():
         try:
             yield path, Failure.from_json(path.read_text())
@@ -253,7 +261,7 @@ def _kept(out: Path | None) -> Iterator[tuple[Path, Failure]]:
             print_note(f"{path}: not tried again: {error}")
 
 
-def _kept_again(failure: Failure) -> Failure | str:
+def _replay_kept(failure: Failure) -> Failure | str:
     """Return a stored failure as it occurs with the current code, or the reason why it does not occur."""
     try:
         with applied_mutant(failure.mutant), cpu_limit(CPU_SECONDS_MAX):
@@ -261,6 +269,6 @@ def _kept_again(failure: Failure) -> Failure | str:
             if not replayed.result.violations:
                 return "no longer breaks"
             run = verified_run(replayed.record)
-    except NoEndInSight:
+    except CpuLimitReached:
         return f"not tried again: it takes more than {CPU_SECONDS_MAX:g} s"
     return Failure(failure.scenario, failure.claim, failure.seed, failure.mutant, run)

@@ -46,7 +46,7 @@ def print_note(text: str) -> None:
 
 
 @contextmanager
-def progress_shown(what: str = "", total: float | None = None, *, ticks: bool = True) -> Iterator[Callable[..., None]]:
+def show_progress(what: str = "", total: float | None = None, *, ticks: bool = True) -> Iterator[Callable[..., None]]:
     """Show a progress bar on standard error during the block; in a pipe, print one line a minute.
 
     Yield the update function. It has the arguments of rich's `Progress.update`, and `facts`, a text after the bar.
@@ -77,7 +77,7 @@ def _display(what: str, total: float | None, *, ticks: bool) -> Iterator[Callabl
         yield partial(display.update, display.add_task(what, total=total, facts=""))
 
 
-def followed(
+def with_progress(
     what: str, found: Iterable[T], total: int | None, about: Callable[[T], str] = lambda one: ""
 ) -> Iterator[T]:
     """Yield items, and show the progress on standard error: a bar, or lines in a pipe.

@@ -9,11 +9,11 @@ from typing import NoReturn
 import typer
 
 from ...scenarios.campaigns.amounts import seeds_in
-from ...scenarios.campaigns.determinism import WitnessError, WitnessProcess, compare
-from ...scenarios.campaigns.interpreters import InterpreterError, installed, witnesses_on
-from ..results.leaving import leave
+from ...scenarios.campaigns.determinism import WitnessError, WitnessProcess, compare_digests
+from ...scenarios.campaigns.interpreters import InterpreterError, installed_pythons, witnesses_on
+from ..results.leaving import write_result_and_exit
 from ..results.model import Lines, On, Result, Tone, Verdict
-from .console import print_error, progress_shown
+from .console import print_error, show_progress
 from .named import scenarios_named
 from .options import EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC
 from .run import RunOptions
@@ -25,12 +25,12 @@ _DIFFERENCES_SHOWN_MAX = 10
 def check_processes(asked: RunOptions) -> NoReturn:
     scenarios, wanted = scenarios_named(asked.names, None, None), seeds_in(asked.seeds or SEEDS, None)
     assert wanted is not None, asked.seeds
-    pythons = [path for one in asked.python or () for path in (installed() if one == "all" else [one])]
-    with progress_shown("running everything again", len(scenarios) * len(wanted)) as update:
+    pythons = [path for one in asked.python or () for path in (installed_pythons() if one == "all" else [one])]
+    with show_progress("running everything again", len(scenarios) * len(wanted)) as update:
         try:
             with witnesses_on(pythons) as others:
                 witnesses = [WitnessProcess("another process"), *others]
-                found = compare(
+                found = compare_digests(
                     [scenario.name for scenario in scenarios],
                     wanted,
                     witnesses,
@@ -62,4 +62,4 @@ def check_processes(asked: RunOptions) -> NoReturn:
         document,
         blocks=[Lines("", On.ALARM, lines=lines, is_text=True, style="red")] if lines else (),
     )
-    leave(result, json_file=asked.json_file)
+    write_result_and_exit(result, json_file=asked.json_file)

@@ -1,4 +1,4 @@
-"""Commands for store directories: `inspect`, `verify`, `dump`, `rebuild`, and `config`.
+"""Commands for store directories: `inspect_store`, `verify_store`, `dump_messages`, `rebuild_store`, and `config`.
 
 They change nothing in the directory. Exit codes: 0 no damage and no broken promise, 1 damage or a broken promise, 2
 usage, or a directory without any part of a store, 3 an unreadable file, or a new directory or output that cannot be
@@ -27,15 +27,15 @@ from ...store.errors import CorruptFileError
 from ...store.real.overlay import OverlayFiles
 from ...store.real.world import overlay_world, real_world
 from ...store.settings.broker_conf import read_broker_conf
-from ...store.settings.describe_config import config_fields, describe
+from ...store.settings.describe_config import config_fields, describe_settings
 from ...store.tools.dump import BodyText, Selection, dump_log
 from ...store.tools.geometry import Geometry, config_of_directory, log_paths, log_statuses
 from ...store.tools.inspect import as_finding, inspect_directory
-from ...store.tools.rebuild import Rebuilt, rebuild_directory
+from ...store.tools.rebuild import RebuildResult, rebuild_directory
 from ...store.tools.spread import Item, Judgement, PartSpread, Result
 from ...store.tools.verify import verify_directory
 from ...store.tools.violation import is_refusal, relative_to
-from .options import IN_PROCESS, Conf, Jobs, JsonFile, ResultFiles, Ship, absolute, open_lines, write_json
+from .options import IN_PROCESS, Conf, Jobs, JsonFile, ResultFiles, Ship, absolute_place, open_lines, write_json
 from .present_directories import show_inspection, show_rebuilt, show_settings, show_verification
 
 _LINES_MAX = 50
@@ -93,11 +93,13 @@ class InspectOptions(_GeometryOptions):
     json_file: JsonFile = None
 
 
-def inspect(asked: InspectOptions) -> NoReturn:
-    root, geometry = _store_at(asked.directory, asked.geometry, asked.json_file)
+def inspect_store(asked: InspectOptions) -> NoReturn:
+    root, geometry = _root_and_geometry(asked.directory, asked.geometry, asked.json_file)
     with _exit_if_unreadable():
         found = inspect_directory(overlay_world(), root, geometry, OverlayFiles)
-    _finish(found, found.everything, show_inspection, [_line(one, root) for one in found.findings], asked.json_file)
+    _finish_command(
+        found, found.all_fields, show_inspection, [_damage_line(one, root) for one in found.findings], asked.json_file
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +109,13 @@ class VerifyOptions(InspectOptions):
     jobs: Jobs = 1
 
 
-def verify(asked: VerifyOptions) -> NoReturn:
-    root, geometry = _store_at(asked.directory, asked.geometry, asked.json_file)
+def verify_store(asked: VerifyOptions) -> NoReturn:
+    root, geometry = _root_and_geometry(asked.directory, asked.geometry, asked.json_file)
     split_bytes = 0 if asked.jobs == 1 else _SPLIT_BYTES
     with _exit_if_unreadable(), _progress(_log_bytes(root, geometry)) as advance, spread_over(asked.jobs) as spread:
         files = overlay_world().files
         found = verify_directory(files, root, geometry, advance, spread=spread, split_bytes=split_bytes)
-    _finish(found, found.fields, show_verification, [*map(str, found.findings.violations)], asked.json_file)
+    _finish_command(found, found.fields, show_verification, [*map(str, found.findings.violations)], asked.json_file)
 
 
 @contextmanager
@@ -131,12 +133,12 @@ def spread_over(jobs: int) -> Iterator[PartSpread]:
 
 def _spread_by(mapped: Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]) -> PartSpread:
     def judged(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
-        return mapped(partial(_judged_here, judgement), items)
+        return mapped(partial(_judge_here, judgement), items)
 
     return judged
 
 
-def _judged_here(judgement: Judgement[Item, Result], item: Item) -> Result:
+def _judge_here(judgement: Judgement[Item, Result], item: Item) -> Result:
     """Each process opens the files itself, and closes its mappings afterwards."""
     world = overlay_world()
     return judgement(world.files, world.core, item)
@@ -161,21 +163,21 @@ class DumpOptions:
     commit_log_size: LogBytes = None
 
 
-def dump(asked: DumpOptions) -> NoReturn:
+def dump_messages(asked: DumpOptions) -> NoReturn:
     if asked.queue is not None and asked.topic is None:
         raise typer.BadParameter("needs --topic", param_hint="--queue")
     geometry = _geometry_options(asked.config, asked.commit_log_size)
-    root, geometry = _store_at(asked.directory, geometry, asked.json_file)
+    root, geometry = _root_and_geometry(asked.directory, geometry, asked.json_file)
     selection = Selection(asked.topic, asked.queue, asked.begin, asked.end, asked.keys)
     is_damaged, left = False, asked.limit
     with _exit_if_not_readable_as_store(root):
         settings = config_of_directory(OverlayFiles(), root, geometry)
     try:
         with open_lines(asked.json_file) as out:
-            for one in _dumped(settings, selection, asked.body):
+            for one in _dumped_items(settings, selection, asked.body):
                 if isinstance(one, CorruptFileError):
                     is_damaged = True
-                    typer.echo(_line(one, root), err=True)
+                    typer.echo(_damage_line(one, root), err=True)
                     continue
                 out.write(json.dumps(one) + "\n")
                 if left is not None and (left := left - 1) == 0:
@@ -191,7 +193,9 @@ def dump(asked: DumpOptions) -> NoReturn:
     raise typer.Exit(1 if is_damaged else 0)
 
 
-def _dumped(settings: StoreConfig, selection: Selection, body: BodyText) -> Iterator[dict[str, Any] | CorruptFileError]:
+def _dumped_items(
+    settings: StoreConfig, selection: Selection, body: BodyText
+) -> Iterator[dict[str, Any] | CorruptFileError]:
     """Yield the items of `dump_log`. Errors of the store are handled here, so that others are errors of the output."""
     with _exit_if_not_readable_as_store(settings.store_path_root_dir):
         yield from dump_log(OverlayFiles, settings, selection, body)
@@ -209,7 +213,7 @@ def _exit_if_not_readable_as_store(root: str) -> Iterator[None]:
                     raise
                 raise as_finding(error, root) from error
     except CorruptFileError as error:
-        typer.echo(_line(error, root), err=True)
+        typer.echo(_damage_line(error, root), err=True)
         raise typer.Exit(1) from None
 
 
@@ -235,9 +239,9 @@ class RebuildOptions(_GeometryOptions):
     conf: Conf = None
 
 
-def rebuild(asked: RebuildOptions) -> NoReturn:
+def rebuild_store(asked: RebuildOptions) -> NoReturn:
     directory, json_file, master, ship, conf = asked.directory, asked.json_file, asked.master, asked.ship, asked.conf
-    root, new = absolute(directory), absolute(asked.to)
+    root, new = absolute_place(directory), absolute_place(asked.to)
     geometry = asked.geometry
     is_here = "://" not in root
     old_path, new_path = (place.removeprefix("file://") for place in (root, new))
@@ -246,13 +250,15 @@ def rebuild(asked: RebuildOptions) -> NoReturn:
     if is_here:
         _require_store(root, geometry)
     is_local = "://" not in old_path and "://" not in new_path
-    places = [] if "://" in old_path else _places(old_path, geometry)
+    places = [] if "://" in old_path else _store_directories(old_path, geometry)
     if root == new or new.startswith(root.rstrip("/") + "/") or (is_local and _is_inside(places, new_path)):
         raise typer.BadParameter("must not be the store itself, or in it", param_hint="--to")
     _refuse_output_in([*places, new_path], json_file)
     if master is not None:
         rebuilt = _rebuilt_by(master, ship, conf, root, new, geometry)
-        _finish(rebuilt, rebuilt.fields, show_rebuilt, [_line(one, new) for one in rebuilt.findings], json_file)
+        _finish_command(
+            rebuilt, rebuilt.fields, show_rebuilt, [_damage_line(one, new) for one in rebuilt.findings], json_file
+        )
     if ship or conf or not is_here or "://" in new:
         raise typer.BadParameter("needed for a URI, --ship and --conf", param_hint="--master")
     if os.path.isdir(new) and os.listdir(new):
@@ -262,26 +268,28 @@ def rebuild(asked: RebuildOptions) -> NoReturn:
     files = overlay_world().files
     try:
         settings = config_of_directory(files, root, geometry)
-        with _kept_if_whole(new), _progress(_log_bytes(root, geometry)) as advance:
+        with _removed_unless_complete(new), _progress(_log_bytes(root, geometry)) as advance:
             rebuilt = rebuild_directory(files, settings, real_world(), new, advance)
     except CorruptFileError as error:
-        typer.echo(_line(error, root if error.file.startswith(root) else new), err=True)
+        typer.echo(_damage_line(error, root if error.file.startswith(root) else new), err=True)
         raise typer.Exit(1) from None
     except OSError as error:
         typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)
         raise typer.Exit(3) from None
-    _finish(rebuilt, rebuilt.fields, show_rebuilt, [_line(one, new) for one in rebuilt.findings], json_file)
+    _finish_command(
+        rebuilt, rebuilt.fields, show_rebuilt, [_damage_line(one, new) for one in rebuilt.findings], json_file
+    )
 
 
-def _store_at(directory: Path, geometry: Geometry, json_file: str | None) -> tuple[str, Geometry]:
+def _root_and_geometry(directory: Path, geometry: Geometry, json_file: str | None) -> tuple[str, Geometry]:
     """Return a store's absolute path and geometry. Raises BadParameter without a store, or for output inside it."""
     root = os.path.abspath(directory)
     _require_store(root, geometry)
-    _refuse_output_in(_places(root, geometry), json_file)
+    _refuse_output_in(_store_directories(root, geometry), json_file)
     return root, geometry
 
 
-def _places(root: str, geometry: Geometry) -> list[str]:
+def _store_directories(root: str, geometry: Geometry) -> list[str]:
     """Return all directories of a store. A part such as the log may be a link or in another directory."""
     try:
         paths = log_paths(OverlayFiles(), root, geometry)
@@ -294,7 +302,7 @@ def _places(root: str, geometry: Geometry) -> list[str]:
 
 def _require_store(root: str, geometry: Geometry) -> None:
     """Raise BadParameter if a directory has no part of a store. A store with a missing part counts as damaged."""
-    parts = [*_places(root, geometry)[1:], os.path.join(root, "abort")]
+    parts = [*_store_directories(root, geometry)[1:], os.path.join(root, "abort")]
     if len(parts) > 1 and not any(map(_may_exist, parts)):
         raise typer.BadParameter(f"{root}: no store: it has no log, no queues and no checkpoint", param_hint="DIR")
 
@@ -322,7 +330,7 @@ def _refuse_output_in(places: Iterable[str], json_file: str | None) -> None:
 
 def _rebuilt_by(
     master: str, ship: list[str] | None, conf: list[str] | None, root: str, new: str, geometry: Geometry
-) -> Rebuilt:
+) -> RebuildResult:
     """Rebuild on an engine. Exit with 1 if only a local rebuild is possible, with 3 if a file operation fails."""
     from ..pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
     from ..pipeline.spark.options import engine_for, place_of
@@ -341,16 +349,16 @@ def _rebuilt_by(
             raise typer.Exit(3) from None
 
 
-def _line(error: CorruptFileError, root: str) -> str:
+def _damage_line(error: CorruptFileError, root: str) -> str:
     return str(error).replace(error.file, relative_to(root, error.file), 1)
 
 
-def _finish(
+def _finish_command(
     found: T, fields: Callable[[], Any], show: Callable[[T], None], damage: list[str], json_file: str | None
 ) -> NoReturn:
     files = ResultFiles()
     if json_file is not None:
-        with files.attempt():
+        with files.writing():
             write_json(json_file, fields())
     else:
         show(found)
@@ -362,7 +370,7 @@ def _finish(
 
 
 @contextmanager
-def _kept_if_whole(new: str) -> Iterator[None]:
+def _removed_unless_complete(new: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -383,7 +391,7 @@ def show_config(asked: ConfigOptions) -> None:
     root = os.path.expanduser("~/store")
     with _usage_errors(config):
         conf = read_broker_conf("" if config is None else config.read_text(encoding="utf-8-sig"), root)
-    settings = describe(conf.store, root)
+    settings = describe_settings(conf.store, root)
     if json_file is not None:
         write_json(json_file, config_fields(settings, conf.others))
     else:

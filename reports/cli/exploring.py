@@ -16,9 +16,9 @@ from ...scenarios.claims.plan import Plan
 from ...scenarios.claims.scenario import Scenario
 from ...sim.errors import ReplayDivergedError
 from ...sim.interruption import Interruption, interruptible
-from ..results.leaving import leave
+from ..results.leaving import write_result_and_exit
 from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
-from .console import print_error, progress_shown
+from .console import print_error, show_progress
 from .explore import ExploreOptions
 from .named import require_mutant, scenarios_named
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, ResultFiles, results_written, was_given
@@ -26,7 +26,7 @@ from .reporting import replay_command, write_failures
 
 
 def explore_run(asked: ExploreOptions) -> NoReturn:
-    _check(asked)
+    _check_options(asked)
     (scenario,) = scenarios_named([asked.name], asked.disk, None, attribute_points=asked.attribute_points)
     require_mutant(asked.mutant)
     with interruptible() as interruption:
@@ -37,10 +37,10 @@ def explore_run(asked: ExploreOptions) -> NoReturn:
         except ReplayDivergedError as error:
             print_error(f"not reproduced: {error}")
             raise typer.Exit(EXIT_HARNESS) from error
-        leave(result, json_file=asked.json_file, files=files)
+        write_result_and_exit(result, json_file=asked.json_file, files=files)
 
 
-def _check(asked: ExploreOptions) -> None:
+def _check_options(asked: ExploreOptions) -> None:
     foreign, reason = ["delays", "preemptions", "attribute_points", "after", "stop_at_first"], "goes with --schedules"
     if asked.schedules:
         foreign = ["disk", "messages", "nest", "heal", "jobs"]
@@ -52,8 +52,8 @@ def _check(asked: ExploreOptions) -> None:
         raise typer.BadParameter("expected --delays or --preemptions, found both", param_hint="--delays")
 
 
-def _write(failures: list[Failure], out: Path | None, files: ResultFiles) -> dict[str, Path]:
-    with files.attempt(), results_written("--out"):
+def _write_failures(failures: list[Failure], out: Path | None, files: ResultFiles) -> dict[str, Path]:
+    with files.writing(), results_written("--out"):
         return write_failures(failures, out)
     return {}
 
@@ -65,9 +65,9 @@ def _failures_block(failures: list[Failure], paths: dict[str, Path], again: str)
     return Failures("Failures", On.ALARM, groups=[FailureGroup(texts)])
 
 
-def _outcome(failures: list[Failure], interruption: Interruption) -> tuple[Tone, int]:
+def _tone_and_exit_code(failures: list[Failure], interruption: Interruption) -> tuple[Tone, int]:
     tone, exit_code = (Tone.BROKEN, EXIT_BROKEN) if failures else (Tone.HELD, EXIT_HELD)
-    return tone, interruption.exit_code if interruption.is_wanted else exit_code
+    return tone, interruption.exit_code if interruption.is_requested else exit_code
 
 
 # -- schedules -------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def _schedules_result(
     if asked.preemptions is not None:
         kind, bound = "preemptions", asked.preemptions
     began = perf_counter()
-    with progress_shown() as update:
+    with show_progress() as update:
 
         def on_progress(result: SearchResult) -> None:
             update(description=f"{result.schedules:,} schedules, {result.violated:,} broken")
@@ -101,7 +101,7 @@ def _schedules_result(
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--after") from error
     failures = [] if found.failure is None else [found.failure]
-    paths = _write(failures, asked.out, files)
+    paths = _write_failures(failures, asked.out, files)
     document = {
         "format": "tornlog-schedules/1",
         "kind": kind,
@@ -109,9 +109,9 @@ def _schedules_result(
         **{field.name: getattr(found, field.name) for field in fields(found) if field.name != "failure"},
         "failures": [str(path) for path in paths.values()],
         "seconds": round(perf_counter() - began, 3),
-        "interrupted": interruption.is_wanted,
+        "interrupted": interruption.is_requested,
     }
-    verdict = "interrupted, no promise broken" if interruption.is_wanted else "every promise held"
+    verdict = "interrupted, no promise broken" if interruption.is_requested else "every promise held"
     if found.violated:
         first = f"the first after {found.first_violated:,} ({found.first_schedule})"
         verdict = f"{found.violated:,} broken, {first}"
@@ -119,7 +119,7 @@ def _schedules_result(
     if not found.is_complete and found.last_schedule is not None:
         blocks.append(Lines("", On.TERMINAL, lines=[f"  continue with --after '{found.last_schedule}'"], is_text=True))
     blocks.append(_failures_block(failures, paths, ""))
-    tone, exit_code = _outcome(failures, interruption)
+    tone, exit_code = _tone_and_exit_code(failures, interruption)
     return Result("explore", f"{found.summary}: {verdict}", Verdict(tone, verdict), exit_code, document, blocks=blocks)
 
 
@@ -133,7 +133,7 @@ def _crashes_result(
     if limit is None:
         limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT
     settings = ExploreSettings(limit=limit, nest=asked.nest, heal=asked.heal, messages_each=asked.messages)
-    with progress_shown("pulling the plug") as update:
+    with show_progress("pulling the plug") as update:
 
         def on_progress(found: ExplorationCounts[Plan], done: int, total: int) -> None:
             sums = found.total
@@ -149,7 +149,7 @@ def _crashes_result(
             on_progress=on_progress,
             interruption=interruption,
         )
-    paths = _write(explored.failures, asked.out, files)
+    paths = _write_failures(explored.failures, asked.out, files)
     found, total, sums = explored.found, explored.found.total, asdict(explored.found.total)
     document = {
         "format": "tornlog-explore/1",
@@ -184,10 +184,10 @@ def _crashes_result(
     headline = f"{run}: {total.moments:,} crash points in {explored.seconds:.1f} s: {verdict}"
     blocks = [
         _kinds_table(explored),
-        Lines("", On.TERMINAL, lines=_lines(explored)),
+        Lines("", On.TERMINAL, lines=_summary_lines(explored)),
         _failures_block(explored.failures, paths, "repeat with --out DIR"),
     ]
-    tone, exit_code = _outcome(explored.failures, interruption)
+    tone, exit_code = _tone_and_exit_code(explored.failures, interruption)
     return Result("explore", headline, Verdict(tone, verdict), exit_code, document, blocks=blocks)
 
 
@@ -200,7 +200,7 @@ def _kinds_table(explored: Exploration) -> ResultTable:
     return ResultTable("Crashes", On.TERMINAL, texts=("crash at",), figures=figures, rows=rows)
 
 
-def _lines(explored: Exploration) -> list[str]:
+def _summary_lines(explored: Exploration) -> list[str]:
     total, found = explored.found.total, explored.found
     of_all = total.exhausted == total.crashes
     crashes = "every crash" if of_all else f"{total.exhausted:,} of {total.crashes:,} crashes"

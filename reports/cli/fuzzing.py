@@ -13,8 +13,8 @@ from ...faults.simulation.artefact import ArtefactError
 from ...faults.simulation.failure_text import FailureText, LineKind, TextLine
 from ...scenarios.campaigns.amounts import seconds_in
 from ...scenarios.campaigns.first_seed import draw_first_seed
-from ...scenarios.campaigns.runner import Reach, reach_words
-from ...scenarios.campaigns.worker_pool import in_processes
+from ...scenarios.campaigns.runner import Reach, incomplete_verdict_words
+from ...scenarios.campaigns.worker_pool import run_in_processes
 from ...scenarios.fuzz.campaign import FuzzReport, FuzzSettings, applied_fuzzed, fuzz_format, write_findings
 from ...scenarios.fuzz.coverage import fuzz_covered, is_installed
 from ...scenarios.fuzz.engine import FuzzTally
@@ -24,11 +24,11 @@ from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS
 from ...scenarios.mutants import MUTANTS
 from ...sim.interruption import Interruption, interruptible
-from ...store.errors import brings
-from ..quantities import counted
-from ..results.leaving import leave
+from ...store.errors import install_command
+from ..quantities import count_text
+from ..results.leaving import write_result_and_exit
 from ..results.model import FailureGroup, Failures, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
-from .console import print_error, print_note, progress_shown
+from .console import print_error, print_note, show_progress
 from .fuzz import ENGINES, FuzzOptions
 from .named import is_mutant
 from .options import (
@@ -39,7 +39,7 @@ from .options import (
     command_line,
     require_one_of,
     results_written,
-    unknown,
+    unknown_name_error,
 )
 
 _SECONDS = 10.0
@@ -50,13 +50,13 @@ _COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpu
 
 def fuzz_formats(asked: FuzzOptions) -> NoReturn:
     require_one_of(ENGINES, asked.engine, "--engine")
-    names, mutant, seed = _names(asked.formats), asked.mutant, asked.seed
+    names, mutant, seed = _format_names(asked.formats), asked.mutant, asked.seed
     if mutant is not None and not is_mutant(mutant, "--mutant", find_fuzzed):
-        raise unknown("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
+        raise unknown_name_error("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
     if asked.replay is not None:
-        _replay(asked.replay, asked)
+        _replay_file(asked.replay, asked)
     if asked.engine == "atheris" and not is_installed():
-        raise typer.BadParameter(f"needs atheris, which {brings('fuzz')} has", param_hint="--engine")
+        raise typer.BadParameter(f"needs atheris, which {install_command('fuzz')} has", param_hint="--engine")
     seconds = None if asked.time is None else seconds_in(asked.time)
     if seconds is None and asked.inputs is None:
         seconds = _SECONDS
@@ -69,15 +69,15 @@ def fuzz_formats(asked: FuzzOptions) -> NoReturn:
     every = [FuzzSettings(name, seed, seconds, asked.inputs, mutant, asked.out) for name in names]
     with interruptible() as interruption:
         try:
-            results = list(_results(every, asked.engine, asked.jobs, interruption))
+            results = list(_reports_with_progress(every, asked.engine, asked.jobs, interruption))
         except (RuntimeError, BrokenProcessPool) as error:
             print_error(error)
             raise typer.Exit(EXIT_HARNESS) from error
         fuzzed = {result.name for result in results}
-        reach = Reach(len(names), tuple(name for name in names if name not in fuzzed), interruption.is_wanted)
+        reach = Reach(len(names), tuple(name for name in names if name not in fuzzed), interruption.is_requested)
         findings = [finding for result in results for finding in result.findings]
         files, paths = ResultFiles(), dict[str, Path]()
-        with files.attempt(), results_written("--out"):
+        with files.writing(), results_written("--out"):
             paths = {} if asked.out is None else write_findings(findings, asked.out)
         document = {
             "format": "tornlog-fuzz/1",
@@ -91,22 +91,22 @@ def fuzz_formats(asked: FuzzOptions) -> NoReturn:
         exit_code = EXIT_BROKEN if findings else EXIT_HELD
         verdict = "no promise broken" if reach.interrupted else "every promise held"
         if findings:
-            verdict = counted(len(findings), "finding")
-        verdict = ", ".join([*reach_words(reach, "format"), verdict])
+            verdict = count_text(len(findings), "finding")
+        verdict = ", ".join([*incomplete_verdict_words(reach, "format"), verdict])
         inputs, took = sum(one.inputs for one in results), sum(one.seconds for one in results)
-        texts = [_text(finding, paths.get(finding.name)) for finding in findings]
+        texts = [_finding_text(finding, paths.get(finding.name)) for finding in findings]
         result = Result(
             "fuzz",
             f"{inputs:,} inputs in {took:.1f} s: {verdict}",
             Verdict(Tone.BROKEN if findings else Tone.HELD, verdict),
-            interruption.exit_code if interruption.is_wanted else exit_code,
+            interruption.exit_code if interruption.is_requested else exit_code,
             document,
             blocks=[_formats_table(results, reach), Failures("Findings", On.ALARM, groups=[FailureGroup(texts)])],
         )
-        leave(result, json_file=asked.json_file, files=files)
+        write_result_and_exit(result, json_file=asked.json_file, files=files)
 
 
-def _names(formats: list[str] | None) -> list[str]:
+def _format_names(formats: list[str] | None) -> list[str]:
     strange = [name for name in formats or () if name not in TARGETS]
     if strange:
         raise typer.BadParameter(f"no format {', '.join(strange)}; expected some of {', '.join(TARGETS)}")
@@ -116,13 +116,15 @@ def _names(formats: list[str] | None) -> list[str]:
 # -- fuzzing ---------------------------------------------------------------------------------------
 
 
-def _results(every: list[FuzzSettings], engine: str, jobs: int, interruption: Interruption) -> Iterator[FuzzReport]:
+def _reports_with_progress(
+    every: list[FuzzSettings], engine: str, jobs: int, interruption: Interruption
+) -> Iterator[FuzzReport]:
     """Yield the report of each format, in order, and show the progress.
 
     After an interruption the built-in engine returns a partial report; atheris returns none.
     """
     is_ours = engine != "atheris"
-    with progress_shown(total=len(every), ticks=jobs == 1) as update:
+    with show_progress(total=len(every), ticks=jobs == 1) as update:
 
         def on_progress(tally: FuzzTally) -> None:
             facts = f"{tally.inputs:,} inputs, {tally.corpus.outcomes:,} outcomes, {tally.broken:,} broken"
@@ -130,19 +132,19 @@ def _results(every: list[FuzzSettings], engine: str, jobs: int, interruption: In
 
         if jobs > 1:
             fuzz_one: Callable[[FuzzSettings], FuzzReport] = fuzz_format if is_ours else fuzz_covered
-            for _, result in in_processes(fuzz_one, every, jobs, interruption):
+            for _, result in run_in_processes(fuzz_one, every, jobs, interruption):
                 if isinstance(result, BrokenProcessPool):
                     raise result
                 update(description=result.name, advance=1)
                 yield result
             return
         for settings in every:
-            if interruption.is_wanted:
+            if interruption.is_requested:
                 return
             update(description=settings.name)
             if is_ours:
-                yield fuzz_format(settings, on_progress, lambda: interruption.is_wanted)
-            elif (covered := interruption.unless_wanted(partial(fuzz_covered, settings))) is not None:
+                yield fuzz_format(settings, on_progress, lambda: interruption.is_requested)
+            elif (covered := interruption.result_unless_requested(partial(fuzz_covered, settings))) is not None:
                 yield covered
             update(advance=1)
 
@@ -171,18 +173,18 @@ def _formats_table(results: list[FuzzReport], reach: Reach) -> ResultTable:
     for one in results:
         counts = (one.inputs, round(one.per_second), one.accepted, one.refused)
         kept = (one.outcomes, one.corpus, len(one.findings))
-        rows.append(Row((one.name, *map(_short, counts), *kept), bool(one.findings)))
+        rows.append(Row((one.name, *map(_short_number, counts), *kept), bool(one.findings)))
     rows += [Row((name, "not run"), is_open=True) for name in reach.not_run]
     figures = ("inputs", "per s", "accepted", "refused", "outcomes", "corpus", "findings")
     return ResultTable("Formats", On.TERMINAL, texts=("format",), figures=figures, rows=rows)
 
 
-def _short(count: int) -> str:
+def _short_number(count: int) -> str:
     """Return a text with at most seven characters."""
     return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:.2f} M"
 
 
-def _text(finding: FuzzFailure, path: Path | None) -> FailureText:
+def _finding_text(finding: FuzzFailure, path: Path | None) -> FailureText:
     again = "repeat with --out DIR" if path is None else f"tornlog fuzz {finding.target} --replay {path}"
     size = f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}"
     lines = [*_violation_lines(finding.breach), TextLine(LineKind.TEXT, size)]
@@ -200,7 +202,7 @@ def _violation_lines(breach: FuzzViolation) -> list[TextLine]:
 # -- replaying -------------------------------------------------------------------------------------
 
 
-def _replay(file: Path, asked: FuzzOptions) -> NoReturn:
+def _replay_file(file: Path, asked: FuzzOptions) -> NoReturn:
     finding, formats, mutant = _finding_in(file), asked.formats, asked.mutant
     name = finding.target if finding is not None else formats[0] if formats and len(formats) == 1 else None
     if name is None or name not in TARGETS:
@@ -235,7 +237,7 @@ def _replay(file: Path, asked: FuzzOptions) -> NoReturn:
         {**document, "outcome": outcome, **breach},
         blocks=blocks,
     )
-    leave(result, json_file=asked.json_file)
+    write_result_and_exit(result, json_file=asked.json_file)
 
 
 def _finding_in(file: Path) -> FuzzFailure | None:

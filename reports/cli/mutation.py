@@ -7,34 +7,34 @@ import typer
 
 from ...scenarios.campaigns.amounts import seconds_in
 from ...scenarios.campaigns.failures.failure import Failure
-from ...scenarios.campaigns.mutation_run import Limits, MutantResult, MutationSettings, run_mutants
+from ...scenarios.campaigns.mutation_run import MutantResult, MutationLimits, MutationSettings, run_mutants
 from ...scenarios.campaigns.runner import Reach
 from ...scenarios.mutants.files import MutantFileError
 from ...scenarios.mutants.known import mutant_names, mutants_in, survivors_in
 from ...sim.interruption import interruptible
-from ..results.leaving import leave
-from .console import progress_shown
+from ..results.leaving import write_result_and_exit
+from .console import show_progress
 from .mutants import MutantsOptions
 from .mutation_result import MutationResults, mutation_result
 from .named import require_mutant, scenarios_named
 from .options import ResultFiles, command_line, results_written
-from .reporting import FailureLinks, leave_timelines, mutant_name_of, replay_command, write_failures
+from .reporting import FailureLinks, mutant_name_of, replay_command, write_failures, write_timelines
 
 _CORE_SECONDS = 60.0
 """Default limit per mutant, if the command line has neither a time nor seeds."""
 _SHRINK_SECONDS = 15.0
 
 
-def mutate(asked: MutantsOptions) -> NoReturn:
+def run_mutants_command(asked: MutantsOptions) -> NoReturn:
     if asked.narrowed and (asked.scenarios or asked.all_scenarios):
         option = "--scenario" if asked.scenarios else "--all-scenarios"
         raise typer.BadParameter("expected none with --narrowed, which has a scenario of its own", param_hint=option)
     named = [*(asked.ids or ()), *(asked.brought or ())]
-    wanted = _mutants_wanted(named, asked.module)
+    wanted = _wanted_mutant_names(named, asked.module)
     survivors = survivors_in(asked.module)
     core_seconds = _CORE_SECONDS if asked.seeds is None else None
     settings = MutationSettings(
-        Limits(asked.seeds, core_seconds if asked.time is None else seconds_in(asked.time)),
+        MutationLimits(asked.seeds, core_seconds if asked.time is None else seconds_in(asked.time)),
         None if asked.narrowed else tuple(scenarios_named(asked.scenarios, None, None)),
         asked.all_scenarios,
         _SHRINK_SECONDS if asked.shrink else None,
@@ -42,23 +42,25 @@ def mutate(asked: MutantsOptions) -> NoReturn:
     found: list[MutantResult] = []
     began = perf_counter()
     with interruptible() as interruption:
-        with progress_shown(total=len(wanted)) as update:
+        with show_progress(total=len(wanted)) as update:
             for one in run_mutants(wanted, settings, jobs=asked.jobs, interruption=interruption):
                 found.append(one)
                 update(description=one.id, advance=1)
         took = perf_counter() - began
         run_to_an_end = {one.id for one in found}
-        reach = Reach.of(len(wanted), tuple(name for name in wanted if name not in run_to_an_end), interruption)
+        reach = Reach.of_campaign(
+            len(wanted), tuple(name for name in wanted if name not in run_to_an_end), interruption
+        )
         files, left, page = ResultFiles(), dict[str, FailureLinks](), None
         if asked.out is not None:
             failures = [one.failure for one in found if one.failure is not None]
-            with files.attempt(), results_written("--out"):
+            with files.writing(), results_written("--out"):
                 paths = write_failures(failures, asked.out, mutant_name_of)
 
                 def again(failure: Failure) -> str:
                     return replay_command(paths[mutant_name_of(failure)])
 
-                left = leave_timelines(failures, paths, asked.out, again, mutant_name_of, draws=not reach.interrupted)
+                left = write_timelines(failures, paths, asked.out, again, mutant_name_of, draws=not reach.interrupted)
                 page = asked.out
         results = MutationResults(
             command_line(asked.context),
@@ -70,8 +72,8 @@ def mutate(asked: MutantsOptions) -> NoReturn:
             is_named=bool(named),
             all_scenarios=asked.all_scenarios,
         )
-        leave(
-            mutation_result(results, interruption.exit_code if interruption.is_wanted else None),
+        write_result_and_exit(
+            mutation_result(results, interruption.exit_code if interruption.is_requested else None),
             json_file=asked.json_file,
             page=page,
             junit=asked.junit,
@@ -80,7 +82,7 @@ def mutate(asked: MutantsOptions) -> NoReturn:
         )
 
 
-def _mutants_wanted(names: list[str], module: str | None) -> list[str]:
+def _wanted_mutant_names(names: list[str], module: str | None) -> list[str]:
     """Return the mutants to run, each once. Raises BadParameter for an unknown mutant or set."""
     try:
         named = [name for one in names for name in mutant_names(one)]

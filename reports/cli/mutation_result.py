@@ -7,9 +7,9 @@ from functools import partial
 from statistics import median
 
 from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult, core_seconds_texts
-from ...scenarios.campaigns.runner import ALL, Reach, reach_words
+from ...scenarios.campaigns.runner import ALL, Reach, incomplete_verdict_words
 from ...scenarios.mutants.known import find_mutant
-from ..quantities import counted, some_of
+from ..quantities import count_text, first_names_text
 from ..results.model import (
     Case,
     FailureGroup,
@@ -27,7 +27,7 @@ from ..results.model import (
     Verdict,
 )
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD
-from .reporting import FailureLinks, not_run_cases
+from .reporting import FailureLinks, skipped_cases
 
 _NAMES_SHOWN = 4
 _POINTS_MIN = 3
@@ -69,7 +69,7 @@ def mutation_result(results: MutationResults, interrupted: int | None = None) ->
         ("seeds run", f"{sum(one.seeds for one in every):,}"),
         ("seconds", f"{results.seconds:,.1f}"),
     ]
-    headline = [*reach_words(results.reach, "mutant"), f"{len(found)} of {len(every)} mutants found"]
+    headline = [*incomplete_verdict_words(results.reach, "mutant"), f"{len(found)} of {len(every)} mutants found"]
     left_out = [{"id": name, "not_run": True} for name in results.reach.not_run]
     return Result(
         "mutants",
@@ -80,34 +80,34 @@ def mutation_result(results: MutationResults, interrupted: int | None = None) ->
         results.command,
         facts,
         list(_blocks(results, core_seconds)),
-        [*(_case(one, results.survivors) for one in every), *not_run_cases(results.reach)],
+        [*(_test_case(one, results.survivors) for one in every), *skipped_cases(results.reach)],
     )
 
 
 def _exit_code(results: MutationResults) -> int:
     if any(one.error for one in results.mutant_results):
         return EXIT_HARNESS
-    return EXIT_BROKEN if any(_is_alarming(one, results) for one in results.mutant_results) else EXIT_HELD
+    return EXIT_BROKEN if any(_is_unexpected(one, results) for one in results.mutant_results) else EXIT_HELD
 
 
-def _is_alarming(one: MutantResult, results: MutationResults) -> bool:
+def _is_unexpected(one: MutantResult, results: MutationResults) -> bool:
     return bool(one.error or one.clean_violation) or not (one.found or one.id in results.survivors)
 
 
 def _verdict(results: MutationResults) -> Verdict:
     every, found = results.mutant_results, results.found
     noisy = [one.id for one in every if one.clean_violation]
-    missed = [one.id for one in every if _is_alarming(one, results) and not one.clean_violation]
+    missed = [one.id for one in every if _is_unexpected(one, results) and not one.clean_violation]
     known = len(every) - len(found) - len(missed)
     more = []
     if noisy:
-        more.append(f"The store without the bug also broke: {some_of(noisy, _NAMES_SHOWN)}")
+        more.append(f"The store without the bug also broke: {first_names_text(noisy, _NAMES_SHOWN)}")
     if missed:
-        more.append(f"Not found: {some_of(missed, _NAMES_SHOWN)}")
+        more.append(f"Not found: {first_names_text(missed, _NAMES_SHOWN)}")
     if known:
-        more.append(f"{counted(known, 'mutant')} not found for known reasons")
-    more += reach_words(results.reach, "mutant")
-    text = f"{len(found)} of {counted(len(every), 'mutant')} found"
+        more.append(f"{count_text(known, 'mutant')} not found for known reasons")
+    more += incomplete_verdict_words(results.reach, "mutant")
+    text = f"{len(found)} of {count_text(len(every), 'mutant')} found"
     if noisy or missed:
         return Verdict(Tone.BROKEN, text, tuple(more))
     tone = Tone.UNSURE if results.reach.not_run else Tone.HELD
@@ -122,7 +122,7 @@ def _blocks(results: MutationResults, core_seconds: Mapping[str, str]) -> Iterat
     why = {one.id: _why_unexpected(one, results.survivors) for one in every}
     texts = {name: left.text(left.failure.mutant or "") for name, left in results.failures.items()}
     missing = [
-        Row((TableCell(one.id, _summary(one.id)), why[one.id], one.seeds), _is_alarming(one, results))
+        Row((TableCell(one.id, _mutant_summary(one.id)), why[one.id], one.seeds), _is_unexpected(one, results))
         for one in every
         if why[one.id]
     ]
@@ -135,7 +135,7 @@ def _blocks(results: MutationResults, core_seconds: Mapping[str, str]) -> Iterat
     if found:
         lines.append(f"core-seconds until found: {', '.join(f'{name} {text}' for name, text in core_seconds.items())}")
     for one in every if results.all_scenarios else ():
-        lines.append(f"{one.id}: {counted(len(one.finds), 'scenario')}")
+        lines.append(f"{one.id}: {count_text(len(one.finds), 'scenario')}")
         lines += [f"  {find.scenario} --seed {find.seed}: {find.invariant}" for find in one.finds]
     lines += [f"{one.id}: {why[one.id].removeprefix(_NOT_FOUND)}" for one in every if why[one.id] and one not in failed]
     yield Lines("", _SHOWN, lines=lines)
@@ -161,10 +161,10 @@ def _mutants_table(results: MutationResults) -> ResultTable:
     for one in results.mutant_results:
         left = None if one.failure is None else results.failures.get(one.failure.name_of_mutant)
         links = [("timeline", left.timeline)] if left is not None and left.timeline else []
-        name = TableCell(one.id, _summary(one.id), "" if left is None else left.name, links)
-        size = [_size(one)] if sized else []
-        figures = (one.seeds, f"{one.core_seconds:.1f}", _or_dash(one.reached), _or_dash(one.bit))
-        rows.append(Row((name, _found_by(one, results), *size, *figures), _is_alarming(one, results)))
+        name = TableCell(one.id, _mutant_summary(one.id), "" if left is None else left.name, links)
+        size = [_shrunk_size_text(one)] if sized else []
+        figures = (one.seeds, f"{one.core_seconds:.1f}", _count_or_dash(one.reached), _count_or_dash(one.bit))
+        rows.append(Row((name, _found_by_cell(one, results), *size, *figures), _is_unexpected(one, results)))
     note = (
         "Seeds and core-seconds (CPU time of runs with the bug) until it was found. Reached: seeds in which the mutated"
         " code ran. Bit: seeds in which it reported a changed behaviour; - if it does not report. A find counts only if"
@@ -184,28 +184,28 @@ def _mutants_table(results: MutationResults) -> ResultTable:
     )
 
 
-def _summary(name: str) -> str:
+def _mutant_summary(name: str) -> str:
     mutant = find_mutant(name)
     return "" if mutant is None else mutant.summary
 
 
-def _found_by(one: MutantResult, results: MutationResults) -> TableCell:
+def _found_by_cell(one: MutantResult, results: MutationResults) -> TableCell:
     if one.error:
         return TableCell("harness failed", is_bad=True)
     if one.clean_violation:
         return TableCell("clean store broke", is_bad=True)
     if not one.found:
-        return TableCell("not found", is_bad=_is_alarming(one, results))
+        return TableCell("not found", is_bad=_is_unexpected(one, results))
     others = [find.scenario for find in one.finds[1:]]
     more = f"also {', '.join(others)}" if others else ""
     return TableCell(f"{one.invariant}{'' if one.is_expected else ' (not expected)'} in {one.scenario}", more)
 
 
-def _size(one: MutantResult) -> str:
+def _shrunk_size_text(one: MutantResult) -> str:
     return f"shrunk to {', '.join(f'{one.shrunk[name]} {name}' for name in SIZES_SHOWN)}" if one.shrunk else ""
 
 
-def _or_dash(count: int | None) -> str:
+def _count_or_dash(count: int | None) -> str:
     return "-" if count is None else f"{count:,}"
 
 
@@ -221,7 +221,7 @@ def _why_unexpected(one: MutantResult, survivors: Mapping[str, str]) -> str:
     return f"found, although it was expected to survive: {survives}" if survives else ""
 
 
-def _case(one: MutantResult, survivors: Mapping[str, str]) -> Case:
+def _test_case(one: MutantResult, survivors: Mapping[str, str]) -> Case:
     names = ("scenario", "invariant", "seeds", "reached", "bit")
     properties = {name: "" if (value := getattr(one, name)) is None else value for name in names}
     properties |= {"expected": one.is_expected, "core-seconds": f"{one.core_seconds:.3f}"}

@@ -11,13 +11,13 @@ from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.files import MutantFileError
 from ...scenarios.mutants.known import find_mutant
 from .console import ERR
-from .options import unknown
+from .options import unknown_name_error
 
 
 def require_mutant(name: str | None, option: str | None = "--mutant") -> None:
     """Raise BadParameter for an unknown mutant; None is the unmodified store."""
     if name is not None and not is_mutant(name, option):
-        raise unknown("mutant", name, MUTANTS, option)
+        raise unknown_name_error("mutant", name, MUTANTS, option)
 
 
 def is_mutant(name: str, option: str | None = None, find: Callable[[str], object] = find_mutant) -> bool:
@@ -38,14 +38,14 @@ def scenarios_named(
     """
     for name in names or ():
         if name not in SCENARIOS:
-            raise unknown("scenario", name, SCENARIOS)
+            raise unknown_name_error("scenario", name, SCENARIOS)
     for what, chosen, known in (("disk", disk, DISK_MODELS), ("policy", policy, POLICIES)):
         if chosen is not None and chosen not in known:
-            raise unknown(what, chosen, known, f"--{what}")
+            raise unknown_name_error(what, chosen, known, f"--{what}")
     able = [name for name, scenario in SCENARIOS.items() if scenario.can_run]
     wanted = list(dict.fromkeys(names or able))
     if not names and disk in DISK_MODELS:
-        wanted = [name for name in wanted if SCENARIOS[name].admits(disk)]
+        wanted = [name for name in wanted if SCENARIOS[name].can_run_on(disk)]
         if left_out := len(able) - len(wanted):
             text = f"{left_out} scenarios of several machines are left out: they do not support the disk {disk}"
             ERR.print(text, soft_wrap=True)

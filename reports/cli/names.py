@@ -13,7 +13,7 @@ from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import POLICIES
 from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.versions import VERSIONS
-from ...scenarios.oracle.guarantees import promised_text
+from ...scenarios.oracle.guarantees import describe_promises
 from ...scenarios.oracle.invariants import INVARIANTS
 from ...scenarios.runs.marks import MARKS
 from .console import OUT
@@ -26,7 +26,7 @@ def print_names(sections: Sequence[str], word: str, json_file: str | None) -> No
         "invariants": INVARIANTS,
         "faults": FAULTS,
         "disks": {disk_model.name: disk_model.meaning for disk_model in DISK_MODELS.values()},
-        "promises": {disk: promised_text(disk) for disk in DISK_MODELS},
+        "promises": {disk: describe_promises(disk) for disk in DISK_MODELS},
         "crashes": {name: profile.summary for name, profile in PROFILES.items()},
         "marks": MARKS,
         "policies": POLICIES,

@@ -64,7 +64,7 @@ _DIRECTORIES = ("out",)
 _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 
 
-def unknown(what: str, name: str, known: Collection[str], hint: str | None = None) -> typer.BadParameter:
+def unknown_name_error(what: str, name: str, known: Collection[str], hint: str | None = None) -> typer.BadParameter:
     """Return the error for an unknown name, with similar names."""
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     near += [one for one in known if name and name in one and one not in near][: 3 - len(near)]
@@ -174,7 +174,7 @@ class ResultFiles:
         self._problem: typer.BadParameter | None = None
 
     @contextmanager
-    def attempt(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
         """Suppress the BadParameter of a block that could not write its file. `exit` reports the first one."""
         try:
             yield
@@ -211,9 +211,9 @@ def pictures_of(package: str) -> ModuleType:
     try:
         return import_module(f"{package}.pictures")
     except ImportError as error:
-        from ...store.errors import brings  # `probe` imports these options, and needs no store
+        from ...store.errors import install_command  # `probe` imports these options, and needs no store
 
-        raise typer.BadParameter(f"{error}, which {brings('plot')} has") from error
+        raise typer.BadParameter(f"{error}, which {install_command('plot')} has") from error
 
 
 def command_line(context: typer.Context, behind: str = "") -> str:
@@ -240,7 +240,7 @@ def options_text(**chosen: str | None) -> str:
     return "".join(f" --{name} {value}" for name, value in chosen.items() if value is not None)
 
 
-def absolute(place: str) -> str:
+def absolute_place(place: str) -> str:
     """Return an absolute path, or a URI unchanged. Spark's processes may have another working directory."""
     return place if "://" in place else os.path.abspath(place)
 

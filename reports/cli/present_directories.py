@@ -6,9 +6,9 @@ from typing import Any
 from rich.table import Column, Table
 from rich.text import Text
 
-from ...store.settings.describe_config import Setting, spelled
+from ...store.settings.describe_config import Setting, setting_text
 from ...store.tools.inspect import Inspection
-from ...store.tools.rebuild import Rebuilt
+from ...store.tools.rebuild import RebuildResult
 from ...store.tools.verify import Verification
 from .console import PipedConsole
 
@@ -23,7 +23,7 @@ def show_inspection(found: Inspection) -> None:
     console = PipedConsole()
     recovery = fields["recovery"]
     console.print(
-        _pairs(
+        _two_column_table(
             "store",
             {
                 "directory": found.root,
@@ -42,7 +42,7 @@ def show_inspection(found: Inspection) -> None:
     for queue in fields["queues"][:_ROWS_MAX]:
         names = ("topic", "queueId", "minOffset", "maxOffset", "messageTotal")
         row = [queue[name] for name in names] + [len(queue["files"]), queue["earliestMessageTime"]]
-        table.add_row(*map(_text, row))
+        table.add_row(*map(_escaped_text, row))
     if len(fields["queues"]) > _ROWS_MAX:
         table.add_row(f"... and {len(fields['queues']) - _ROWS_MAX} more")
     console.print(table)
@@ -64,9 +64,9 @@ def _index_line(files: list[dict[str, Any]]) -> str:
 def show_verification(found: Verification) -> None:
     console = PipedConsole()
     counts: dict[str, Any] = {"directory": found.findings.root}
-    counts |= {_spaced(name): count for name, count in found.counts.items()}
+    counts |= {_spaced_name(name): count for name, count in found.counts.items()}
     counts["violations"] = len(found.findings.violations)
-    console.print(_pairs("checked", counts))
+    console.print(_two_column_table("checked", counts))
     _show_notes(console, found.findings.notes)
 
 
@@ -82,18 +82,22 @@ def show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:
     console = PipedConsole()
     table = Table(Column("setting", overflow="fold"), "meaning", title="settings (bold: not the default)")
     for one in settings:
-        value = f"{one.key}={spelled(one.value)}"
-        default = f" (default {spelled(one.default) or 'none'})" if one.differs else ""
+        value = f"{one.key}={setting_text(one.value)}"
+        default = f" (default {setting_text(one.default) or 'none'})" if one.differs_from_default else ""
         unit = f" {one.unit}" if one.unit else ""
-        table.add_row(_text(value + unit + default), _text(one.meaning), style="bold" if one.differs else None)
+        table.add_row(
+            _escaped_text(value + unit + default),
+            _escaped_text(one.meaning),
+            style="bold" if one.differs_from_default else None,
+        )
     console.print(table)
     if others:
-        console.print(_pairs("broker settings without effect here", dict(others)))
+        console.print(_two_column_table("broker settings without effect here", dict(others)))
 
 
-def show_rebuilt(rebuilt: Rebuilt) -> None:
+def show_rebuilt(rebuilt: RebuildResult) -> None:
     PipedConsole().print(
-        _pairs(
+        _two_column_table(
             "rebuilt",
             {
                 "directory": rebuilt.root,
@@ -105,17 +109,17 @@ def show_rebuilt(rebuilt: Rebuilt) -> None:
     )
 
 
-def _pairs(title: str, values: dict[str, Any]) -> Table:
+def _two_column_table(title: str, values: dict[str, Any]) -> Table:
     table = Table(title=title, show_header=False)
     for name, value in values.items():
-        table.add_row(name, _text(value))
+        table.add_row(name, _escaped_text(value))
     return table
 
 
-def _text(value: object) -> Text:
+def _escaped_text(value: object) -> Text:
     """Return a value as text without markup; bytes that are not UTF-8 are escaped."""
     return Text(str(value).encode(errors="backslashreplace").decode())
 
 
-def _spaced(name: str) -> str:
+def _spaced_name(name: str) -> str:
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)

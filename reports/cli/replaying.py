@@ -19,11 +19,11 @@ from ...scenarios.mutants.known import applied_mutant
 from ...sim.errors import ReplayDivergedError
 from ...sim.interruption import interruptible
 from ...sim.process import CPU_SECONDS_MAX
-from ..results.leaving import leave
+from ..results.leaving import write_result_and_exit
 from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultTable, Row, Tone, Verdict
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
-from .console import print_error, progress_shown
+from .console import print_error, show_progress
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC, ResultFiles, results_written
 from .pages import draw_run
 from .probe.replay import is_of_probe, replay_probe
@@ -51,7 +51,7 @@ def replay_file(asked: ReplayOptions) -> NoReturn:
             subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
             replayed, run_recording = replay_recorded(subject, breach.record)
             for option, page, events in (("--timeline", timeline, None), ("--trace", None, trace)):
-                with files.attempt(), results_written(option):
+                with files.writing(), results_written(option):
                     drawn += draw_run(run_recording, page, events)
         again = replay(breach.record)
     outcome = replayed.result
@@ -62,7 +62,7 @@ def replay_file(asked: ReplayOptions) -> NoReturn:
         "same": is_same_run(replayed, breach),
         "digest": outcome.digest,
         "violations": [violation.to_json() for violation in outcome.violations],
-        "gone": replayed.gone_lines,
+        "gone": replayed.unmet_lines,
         "changed": replayed.changed_lines,
     }
     if drawn:
@@ -77,23 +77,23 @@ def replay_file(asked: ReplayOptions) -> NoReturn:
         document,
         blocks=[
             Failures("Failure", On.TERMINAL, groups=[FailureGroup([failure_text(failure, original=original)])]),
-            _lines("gone", replayed.gone_lines),
-            _lines("changed", replayed.changed_lines),
+            _lines_block("gone", replayed.unmet_lines),
+            _lines_block("changed", replayed.changed_lines),
         ],
     )
-    leave(result, json_file=asked.json_file, drawn=drawn, files=files)
+    write_result_and_exit(result, json_file=asked.json_file, drawn=drawn, files=files)
 
 
 def shrink_file(asked: ShrinkOptions) -> NoReturn:
     failure = read_failure(asked.file)
     seconds = seconds_in(asked.time)
     began = perf_counter()
-    with interruptible() as interruption, progress_shown("shrinking") as update:
+    with interruptible() as interruption, show_progress("shrinking") as update:
         try:
             found = shrink_failure(
                 failure,
                 tries_max=TRIES_MAX if asked.tries is None else asked.tries,
-                stop=lambda: interruption.is_wanted or perf_counter() - began > seconds,
+                stop=lambda: interruption.is_requested or perf_counter() - began > seconds,
                 same="invariant" if asked.any_breach else "signature",
                 cpu_seconds_max=CPU_SECONDS_MAX,
                 on_try=lambda record, accepted: update(advance=1),
@@ -102,9 +102,9 @@ def shrink_file(asked: ShrinkOptions) -> NoReturn:
             print_error(f"not reproduced: {error}")
             raise typer.Exit(EXIT_HARNESS) from error
     took, small, files = perf_counter() - began, asked.small or asked.file, ResultFiles()
-    with files.attempt(), results_written("--out"):
+    with files.writing(), results_written("--out"):
         keep_file(small, found.failure.to_json())
-    interrupted = interruption.is_wanted
+    interrupted = interruption.is_requested
     headline = f"{'interrupted: ' if interrupted else ''}{found.tries:,} runs, {took:.1f} s"
     record = found.failure.smallest.record
     again = shlex.join(["tornlog", "replay", str(small)])
@@ -116,12 +116,12 @@ def shrink_file(asked: ShrinkOptions) -> NoReturn:
         {"format": "tornlog-shrink/1", **shrunk_json(found, took), "interrupted": interrupted},
         blocks=[
             _sizes_table(found.failure),
-            _lines("schedule", [str(switch) for switch in record.schedule]),
-            _lines("draws", [str(decision) for decision in record.decisions]),
+            _lines_block("schedule", [str(switch) for switch in record.schedule]),
+            _lines_block("draws", [str(decision) for decision in record.decisions]),
             Failures("Failure", On.TERMINAL, groups=[FailureGroup([failure_text(found.failure, again)])]),
         ],
     )
-    leave(result, json_file=asked.json_file, files=files)
+    write_result_and_exit(result, json_file=asked.json_file, files=files)
 
 
 def _replay_verdict(replayed: RunReplay, breach: FailingRun) -> str:
@@ -141,7 +141,7 @@ def _sizes_table(failure: Failure) -> ResultTable:
     return ResultTable("Size", On.TERMINAL, texts=("",), figures=("before", "after"), rows=rows)
 
 
-def _lines(title: str, lines: Sequence[str]) -> Lines:
+def _lines_block(title: str, lines: Sequence[str]) -> Lines:
     shown = list(lines[:_LINES_SHOWN_MAX])
     if len(lines) > len(shown):
         shown.append(f"and {len(lines) - len(shown):,} more")

@@ -87,12 +87,12 @@ def replay_command(path: Path) -> str:
     return shlex.join(["tornlog", "replay", str(path)])
 
 
-def not_run_cases(reach: Reach) -> Iterator[Case]:
+def skipped_cases(reach: Reach) -> Iterator[Case]:
     message = "not run: interrupted" if reach.interrupted else "not run: time limit reached"
     yield from (Case(name, outcomes=[Outcome("skipped", "not run", message)]) for name in reach.not_run)
 
 
-def leave_timelines(
+def write_timelines(
     failures: Iterable[Failure],
     paths: Mapping[str, Path],
     out: Path | None,

@@ -11,14 +11,14 @@ from ...faults.simulation.failure_text import FailureText, LineKind, TextLine, p
 from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_names
 from ...scenarios.campaigns.coverage import faults_of, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
-from ...scenarios.campaigns.pairs import pairs_met
-from ...scenarios.campaigns.runner import ALL, Reach, Tally, reach_words, verdict_of
+from ...scenarios.campaigns.pairs import met_pairs
+from ...scenarios.campaigns.runner import ALL, Reach, Tally, incomplete_verdict_words, verdict_of
 from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.mutants.versions import BugPresence, Version
 from ...scenarios.oracle.invariants import INVARIANTS
 from ...scenarios.runs.marks import MARKS
 from ...scenarios.runs.outcome import COUNTED
-from ..quantities import counted, some_of
+from ..quantities import count_text, first_names_text
 from ..results.coverage import coverage_blocks, promises_matrix
 from ..results.model import (
     Case,
@@ -36,7 +36,7 @@ from ..results.model import (
     Verdict,
 )
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC
-from .reporting import FailureLinks, not_run_cases
+from .reporting import FailureLinks, skipped_cases
 
 _CAUSES_SHOWN_MAX = 3
 _NAMES_SHOWN = 4
@@ -77,7 +77,7 @@ def run_result(results: RunResults, interrupted: int | None = None) -> Result:
     tallies, seconds = results.tallies, results.seconds
     times = {failure.signature: row for row in results.broken for failure in row.failures}
     found = {
-        signature: left.text(about=_about(left.failure, times.get(signature)))
+        signature: left.text(about=_failure_details(left.failure, times.get(signature)))
         for signature, left in results.failures.items()
     }
     seeds = sum(tally.seeds for tally in tallies)
@@ -93,27 +93,27 @@ def run_result(results: RunResults, interrupted: int | None = None) -> Result:
     subject = f"with the bug {results.mutant}" if results.mutant else ""
     return Result(
         "run",
-        f"{counted(seeds, 'seed')} in {seconds:.1f} s: {verdict_of(tallies, results.reach)}",
+        f"{count_text(seeds, 'seed')} in {seconds:.1f} s: {verdict_of(tallies, results.reach)}",
         _verdict(results, seeds),
         _exit_code(results) if interrupted is None else interrupted,
-        _document(results),
+        _json_document(results),
         results.command,
         facts,
         list(_blocks(results, found)),
-        [*(_case(tally, found) for tally in tallies), *not_run_cases(results.reach)],
+        [*(_test_case(tally, found) for tally in tallies), *skipped_cases(results.reach)],
         subject=subject if results.version is None else f"as {results.version.id}",
     )
 
 
-def failures_in_turn(rows: Sequence[ViolationKind]) -> list[Failure]:
+def failures_by_kind_in_turn(rows: Sequence[ViolationKind]) -> list[Failure]:
     """Return all failures, the first of each kind before the others, because only a few timelines are drawn."""
     in_turn = zip_longest(*(row.failures for row in rows))
     return [failure for failure in chain.from_iterable(in_turn) if failure is not None]
 
 
-def _about(failure: Failure, row: ViolationKind | None) -> str:
+def _failure_details(failure: Failure, row: ViolationKind | None) -> str:
     seed = f"{'' if failure.shrunk is None else 'shrunk from '}seed {failure.seed}"
-    return seed if row is None else f"{seed}, {counted(row.scenarios[failure.scenario], 'time')} in all"
+    return seed if row is None else f"{seed}, {count_text(row.scenarios[failure.scenario], 'time')} in all"
 
 
 def _exit_code(results: RunResults) -> int:
@@ -130,14 +130,14 @@ def _verdict(results: RunResults, seeds: int) -> Verdict:
     tallies, reach = results.tallies, results.reach
     violated = sum(tally.violations for tally in tallies)
     lost = sum(len(tally.errors) + len(tally.nondeterministic) for tally in tallies)
-    more = (*reach_words(reach, "scenario"), *_never_lines(results))
+    more = (*incomplete_verdict_words(reach, "scenario"), *_never_happened_lines(results))
     if violated:
         names = list(dict.fromkeys(row.promise for row in results.broken))
-        text = ", ".join(names) if len(names) <= _NAMES_SHOWN else counted(len(names), "promise")
+        text = ", ".join(names) if len(names) <= _NAMES_SHOWN else count_text(len(names), "promise")
         broken = f"{text} broken" if results.version is None else f"{results.version.id} breaks {text}"
-        return Verdict(Tone.BROKEN, f"{broken} in {violated:,} of {counted(seeds, 'seed')}", more)
+        return Verdict(Tone.BROKEN, f"{broken} in {violated:,} of {count_text(seeds, 'seed')}", more)
     if lost:
-        return Verdict(Tone.BROKEN, f"{counted(lost, 'seed')} without a verdict", (verdict_of(tallies), *more))
+        return Verdict(Tone.BROKEN, f"{count_text(lost, 'seed')} without a verdict", (verdict_of(tallies), *more))
     if any(results.never.values()):
         return Verdict(Tone.BROKEN, "No promise broken, but required coverage is missing", more)
     if not seeds:
@@ -148,7 +148,7 @@ def _verdict(results: RunResults, seeds: int) -> Verdict:
     return Verdict(Tone.HELD, "Every promise held")
 
 
-def _never_lines(results: RunResults) -> list[str]:
+def _never_happened_lines(results: RunResults) -> list[str]:
     return [f"{what} that never occurred: {', '.join(names)}" for what, names in results.never.items() if names]
 
 
@@ -157,14 +157,14 @@ def _never_lines(results: RunResults) -> list[str]:
 
 def _blocks(results: RunResults, found: Mapping[str, FailureText]) -> Iterator[ResultBlock]:
     tallies, version = results.tallies, results.version
-    yield Lines("", On.TERMINAL, lines=[f"  {name:<8} {text}" for name, text in _tried(results)])
+    yield Lines("", On.TERMINAL, lines=[f"  {name:<8} {text}" for name, text in _tried_counts(results)])
     if version is not None:
         promises, ways = len({row.promise for row in results.broken}), len(results.broken)
-        broken = f"{version.id} breaks {counted(promises, 'promise')} in {counted(ways, 'way')}"
-        yield Lines("", On.TERMINAL | On.VERBOSE, lines=[*_bugs(version), *([broken] if ways else [])])
+        broken = f"{version.id} breaks {count_text(promises, 'promise')} in {count_text(ways, 'way')}"
+        yield Lines("", On.TERMINAL | On.VERBOSE, lines=[*_bug_lines(version), *([broken] if ways else [])])
     yield _broken_table(results)
     note = "The first run of each scenario, for each kind of violation."
-    yield Failures("Failures", On.PAGE, "failures", note, [_group(row, found) for row in results.broken])
+    yield Failures("Failures", On.PAGE, "failures", note, [_failure_group(row, found) for row in results.broken])
     errors = [text for tally in tallies for text in (*tally.errors[:1], *tally.nondeterministic[:1])]
     yield Lines("No verdict", On.STDERR | On.SUMMARY | On.PAGE, "errors", "", errors, is_text=True, style="red")
     yield _scenarios_table(results)
@@ -176,33 +176,33 @@ def _blocks(results: RunResults, found: Mapping[str, FailureText]) -> Iterator[R
     if version is None:
         yield Failures("Failures", On.ALARM | On.SUMMARY, groups=[FailureGroup(first)])
     else:
-        caused = [_caused(row, results.failures) for row in results.broken]
+        caused = [_failure_with_causes(row, results.failures) for row in results.broken]
         yield Failures("Causes", On.TERMINAL | On.VERBOSE, groups=[FailureGroup(caused)])
         yield Failures("Failures", On.SUMMARY, groups=[FailureGroup(first)])
-    yield Lines("", On.ALARM, lines=_never_lines(results), is_text=True, style="red")
+    yield Lines("", On.ALARM, lines=_never_happened_lines(results), is_text=True, style="red")
     if version is not None:
         yield _version_table(version)
 
 
-def _tried(results: RunResults) -> Iterator[tuple[str, str]]:
+def _tried_counts(results: RunResults) -> Iterator[tuple[str, str]]:
     tallies, marks = results.tallies, results.total("marks")
     faults, never = faults_of(results.total("injected")), never_injected(tallies)
     points = sum(tally.crash_points for tally in tallies)
-    yield "ran", f"{counted(len(tallies), 'scenario')}, {counted(points, 'crash point')}"
-    yield "faults", f"{faults.total():,} of {counted(len(faults), 'kind')}{_most(faults)}"
+    yield "ran", f"{count_text(len(tallies), 'scenario')}, {count_text(points, 'crash point')}"
+    yield "faults", f"{faults.total():,} of {count_text(len(faults), 'kind')}{_most_frequent_text(faults)}"
     if never:
-        yield "never", f"{counted(len(never), 'kind')} that can occur here{_listed(never)}"
-    yield "marks", f"{len(marks)} of {len(MARKS)} rare states{_most(marks)}"
+        yield "never", f"{count_text(len(never), 'kind')} that can occur here{_listed_names(never)}"
+    yield "marks", f"{len(marks)} of {len(MARKS)} rare states{_most_frequent_text(marks)}"
     yield "more", "--verbose shows every scenario, fault and mark"
     if results.reach.not_run:
         yield "not run", ", ".join(results.reach.not_run)
 
 
-def _most(counts: Counter[str]) -> str:
-    return _listed([f"{name} {times:,}" for name, times in counts.most_common()])
+def _most_frequent_text(counts: Counter[str]) -> str:
+    return _listed_names([f"{name} {times:,}" for name, times in counts.most_common()])
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed_names(names: Sequence[str]) -> str:
     more = ", ..." if len(names) > _MOST_SHOWN else ""
     return f": {', '.join(names[:_MOST_SHOWN])}{more}" if names else ""
 
@@ -232,16 +232,24 @@ def _broken_table(results: RunResults) -> ResultTable:
         promise = TableCell(row.promise, link=row.first.violations[0].signature)
         causes = [",\n".join(likeliest_names(row))] if is_version else []
         rows.append(
-            Row((promise, TableCell(row.kind, some_of(most, _PLACES_SHOWN)), *causes, row.times, str(row.first.seed)))
+            Row(
+                (
+                    promise,
+                    TableCell(row.kind, first_names_text(most, _PLACES_SHOWN)),
+                    *causes,
+                    row.times,
+                    str(row.first.seed),
+                )
+            )
         )
     texts = ("promise", "field and scenarios", *(["likeliest cause"] if is_version else []))
     on = On.PAGE | (On.TERMINAL | On.VERBOSE if is_version else On.PAGE)
     return ResultTable("What broke", on, "broke", "", texts, ("times", "seed"), rows)
 
 
-def _group(row: ViolationKind, found: Mapping[str, FailureText]) -> FailureGroup:
+def _failure_group(row: ViolationKind, found: Mapping[str, FailureText]) -> FailureGroup:
     first = dict.fromkeys(failure.signature for failure in row.failures)
-    times = f"{counted(row.times, 'time')} in {counted(len(row.scenarios), 'scenario')}"
+    times = f"{count_text(row.times, 'time')} in {count_text(len(row.scenarios), 'scenario')}"
     return FailureGroup(
         [found[signature] for signature in first],
         row.first.violations[0].signature,
@@ -254,8 +262,8 @@ def _group(row: ViolationKind, found: Mapping[str, FailureText]) -> FailureGroup
 # -- versions --------------------------------------------------------------------------------------
 
 
-def _bugs(version: Version) -> Iterator[str]:
-    on = sum(fact.is_on for fact in version.facts)
+def _bug_lines(version: Version) -> Iterator[str]:
+    on = sum(fact.is_present for fact in version.facts)
     catalogue = f"{on} of the {len(version.facts)} bugs of the catalogue"
     yield f"{version.id}: {catalogue} and {len(version.deviations)} other deviations are applied"
     yield from (f"  left out, {fact.id}: {fact.left_out}" for fact in version.facts if fact.left_out)
@@ -264,7 +272,7 @@ def _bugs(version: Version) -> Iterator[str]:
         yield f"  uncertain and not applied, for reasons in --json: {', '.join(uncertain)}"
 
 
-def _caused(row: ViolationKind, failures: Mapping[str, FailureLinks]) -> FailureText:
+def _failure_with_causes(row: ViolationKind, failures: Mapping[str, FailureLinks]) -> FailureText:
     lines = [str(row.first.violations[0])]
     lines.append(f"in: {', '.join(f'{name} ({times})' for name, times in row.scenarios.items())}")
     lines += [f"cause: {cause_text(cause)}" for cause in row.causes[:_CAUSES_SHOWN_MAX]]
@@ -277,12 +285,12 @@ def _caused(row: ViolationKind, failures: Mapping[str, FailureLinks]) -> Failure
 def _version_table(version: Version) -> ResultTable:
     rows = [
         *(
-            Row((fact.id, fact.verdict.value, "yes" if fact.is_on else "no", fact.left_out or fact.reason))
+            Row((fact.id, fact.verdict.value, "yes" if fact.is_present else "no", fact.left_out or fact.reason))
             for fact in version.facts
         ),
         *(Row((mutant.id, "deviates", "yes", mutant.summary)) for mutant in version.deviations),
     ]
-    note = f"{version.summary}. {next(_bugs(version)).partition(': ')[2]}."
+    note = f"{version.summary}. {next(_bug_lines(version)).partition(': ')[2]}."
     return ResultTable(
         "The version",
         On.PAGE,
@@ -298,7 +306,7 @@ def _version_table(version: Version) -> ResultTable:
 # -- test cases and JSON ---------------------------------------------------------------------------
 
 
-def _case(tally: Tally, found: Mapping[str, FailureText]) -> Case:
+def _test_case(tally: Tally, found: Mapping[str, FailureText]) -> Case:
     counts = {"seeds": tally.seeds, **tally.counts(), "digest": tally.digest}
     injected = {f"injected: {kind}": times for kind, times in sorted(tally.injected.items())}
     outcomes = []
@@ -315,8 +323,8 @@ def _case(tally: Tally, found: Mapping[str, FailureText]) -> Case:
     return Case(tally.scenario.name, tally.wall_seconds, {**counts, **injected}, outcomes, said)
 
 
-def _document(results: RunResults) -> dict[str, Any]:
-    pairs = pairs_met(results.total("pairs"))
+def _json_document(results: RunResults) -> dict[str, Any]:
+    pairs = met_pairs(results.total("pairs"))
     document: dict[str, Any] = {
         "format": "tornlog-run/1",
         "scenarios": [_tally_json(tally) for tally in results.tallies],
@@ -324,7 +332,7 @@ def _document(results: RunResults) -> dict[str, Any]:
         "interrupted": results.reach.interrupted,
         "first_seed": results.first_seed,
         "failures": [str(path) for path in results.paths],
-        "pairs": {"met": pairs.met, "can": pairs.can, "never": [list(pair) for pair in pairs.never]},
+        "pairs": {"met": pairs.met, "can": pairs.possible_count, "never": [list(pair) for pair in pairs.never]},
         "seconds": round(results.seconds, 3),
     }
     if results.drawn:
@@ -365,7 +373,7 @@ def _version_json(
     return {
         "id": version.id,
         "bugs": [
-            {"id": fact.id, "verdict": fact.verdict.value, "on": fact.is_on}
+            {"id": fact.id, "verdict": fact.verdict.value, "on": fact.is_present}
             | {"reason": fact.reason, "left_out": fact.left_out}
             for fact in version.facts
         ],

@@ -24,8 +24,8 @@ from ...store.broker.serve import (
     Role,
     ServedBroker,
     addresses_of,
+    broker_conf_of,
     broker_config_of,
-    conf_of,
     is_loopback,
     limits_of_process,
     network_of,
@@ -35,7 +35,7 @@ from ...store.broker.serve import (
 )
 from ...store.broker.serve_names import ServedNameServer
 from ...store.real.stop_signals import StopSignals
-from ...store.real.world import pinned, real_world
+from ...store.real.world import pinned_to_processor, real_world
 from ...store.settings.broker_conf import BrokerConf
 from ...store.world import World
 from .options import JsonFile, open_lines
@@ -132,7 +132,7 @@ class ServeOptions:
 
 def serve_directory(asked: ServeOptions) -> NoReturn:
     root, host = os.path.abspath(asked.directory), asked.host
-    conf, conf_path = _read_conf(asked.config, root), _text(asked.config)
+    conf, conf_path = _read_conf(asked.config, root), _file_text(asked.config)
     is_guarded = is_loopback(host) or asked.acl is not None or asked.open_to_all
     if not is_guarded and asked.tls_cert is None:
         raise typer.BadParameter(
@@ -141,7 +141,9 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
     with usage_errors(conf_path, conf.others):
         options = listen_options_of(conf.others)
     is_required = asked.tls_only or not is_guarded
-    network = network_of(_text(asked.tls_cert), _text(asked.tls_key), is_required=is_required, options=options)
+    network = network_of(
+        _file_text(asked.tls_cert), _file_text(asked.tls_key), is_required=is_required, options=options
+    )
     metrics_at = None if asked.metrics is None else metrics_address(asked.metrics)
     world = real_world(network)
     log = OperatorLog(world, line_writer(as_json=asked.log_json), asked.log_level.level)
@@ -152,7 +154,7 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
                 raise typer.BadParameter("applies only to a broker; --name-server runs none", param_hint=f"--{name}")
         with usage_errors(conf_path, conf.others):
             limits = limits_of_process(conf.others)
-            served = ServedNameServer(world, root, limits, acl_path=_text(asked.acl), emit=log.emit)
+            served = ServedNameServer(world, root, limits, acl_path=_file_text(asked.acl), emit=log.emit)
         port = NAME_SERVER_PORT if asked.port is None else asked.port
         addresses, optional = addresses_of(host, port, None, vip_port=False)
     else:
@@ -162,12 +164,12 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
         served = _broker_of(asked, conf, world, log.emit, listen_port)
     with open_lines(asked.json_file or "-") as out, StopSignals() as signals, ExitStack() as beside:
 
-        def say(line: str, fields: Mapping[str, Any]) -> None:
+        def log_line(line: str, fields: Mapping[str, Any]) -> None:
             out.write((line if asked.json_file is None else json.dumps({"format": FORMAT, **fields})) + "\n")
             out.flush()
 
-        _prefer_short_waits()
-        processor = beside.enter_context(pinned()) if asked.pin else None
+        _reduce_latency()
+        processor = beside.enter_context(pinned_to_processor()) if asked.pin else None
         log.start()
         served.server.on_failure = signals.stop
         with usage_errors():
@@ -177,9 +179,9 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
             facts["processor"] = processor
         said = f"serving {asked.directory} at {', '.join(served.addresses)}"
         if metrics_at is not None and isinstance(served, ServedBroker):
-            facts["metrics"] = _enter_metrics(beside, served, *metrics_at)
+            facts["metrics"] = _start_metrics(beside, served, *metrics_at)
             said += f", metrics at {facts['metrics']}"
-        say(said, {"event": "serving", **facts})
+        log_line(said, {"event": "serving", **facts})
         log.emit(said)
         signals.wait()
         beside.close()
@@ -190,12 +192,12 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
         line = f"stopped after {counts['requests']} requests: {how}" + (f": {failed}" if failed else "")
         log.emit(line)
         log.close()
-        say(line, {"event": "stopped", "clean": clean, "counts": counts})
+        log_line(line, {"event": "stopped", "clean": clean, "counts": counts})
     raise typer.Exit(0 if clean and failed is None else 1)
 
 
 def _broker_of(asked: ServeOptions, conf: BrokerConf, world: World, emit: Emit, listen_port: int) -> ServedBroker:
-    with usage_errors(_text(asked.config), conf.others):
+    with usage_errors(_file_text(asked.config), conf.others):
         config = broker_config_of(conf.others, asked.name, asked.role, asked.master, asked.advertise, asked.host)
         if not is_loopback(config.ha_host) and not asked.open_to_all:
             raise typer.BadParameter(
@@ -206,14 +208,14 @@ def _broker_of(asked: ServeOptions, conf: BrokerConf, world: World, emit: Emit, 
             store_config_of(conf, asked.role, asked.master, listen_port),
             config,
             limits_of_process(conf.others),
-            acl_path=_text(asked.acl),
-            conf_path=_text(asked.config),
+            acl_path=_file_text(asked.acl),
+            conf_path=_file_text(asked.config),
             others=conf.others,
             emit=emit,
         )
 
 
-def _enter_metrics(beside: ExitStack, served: ServedBroker, host: str, port: int) -> str:
+def _start_metrics(beside: ExitStack, served: ServedBroker, host: str, port: int) -> str:
     """If the metrics endpoint cannot start, stop the broker."""
     try:
         return beside.enter_context(metrics_endpoint(host, port, served.metrics))
@@ -222,14 +224,14 @@ def _enter_metrics(beside: ExitStack, served: ServedBroker, host: str, port: int
         raise
 
 
-def _text(path: Path | None) -> str | None:
+def _file_text(path: Path | None) -> str | None:
     return None if path is None else os.path.abspath(path)
 
 
 def _read_conf(config: Path | None, root: str) -> BrokerConf:
-    with usage_errors(_text(config)):
+    with usage_errors(_file_text(config)):
         try:
-            return conf_of("" if config is None else config.read_text(encoding="utf-8-sig"), root)
+            return broker_conf_of("" if config is None else config.read_text(encoding="utf-8-sig"), root)
         except UnicodeDecodeError as error:
             raise ValueError(f"{config}: {error}") from error
 
@@ -249,7 +251,7 @@ def line_writer(now: Callable[[], datetime] = lambda: datetime.now(UTC), *, as_j
     return write
 
 
-def _prefer_short_waits() -> None:
+def _reduce_latency() -> None:
     """Make Python switch threads more often than by default, and collect garbage rarely.
 
     With the default switch interval of 5 ms, a request waits 50 ms for ten busy tasks. Connections create no cyclic

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import typer
 
-from ...store.broker.metrics import Kind, Metric
-from ...store.errors import brings
+from ...store.broker.metrics import Metric, MetricType
+from ...store.errors import install_command
 from ...store.real.sockets import split_address
 
 PREFIX = "tornlog_"
@@ -39,15 +39,15 @@ def metrics_endpoint(host: str, port: int, read: Callable[[], Iterable[Metric]])
         from prometheus_client.core import Metric as Family
         from prometheus_client.registry import Collector
     except ModuleNotFoundError as error:
-        missing = f"needs prometheus_client, which is not installed: {brings('metrics')} has it"
+        missing = f"needs prometheus_client, which is not installed: {install_command('metrics')} has it"
         raise typer.BadParameter(missing, param_hint="--metrics") from error
 
     def family_of(metric: Metric) -> Family:
         name = f"{PREFIX}{metric.name}"
-        if metric.kind is Kind.HISTOGRAM:
+        if metric.kind is MetricType.HISTOGRAM:
             buckets = [(bound, value) for (bound,), value in metric.values.items()]
             return HistogramMetricFamily(name, metric.meaning, buckets=buckets, sum_value=None)
-        kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+        kind = CounterMetricFamily if metric.kind is MetricType.COUNTER else GaugeMetricFamily
         family = kind(name, metric.meaning, labels=metric.labels)
         for labels, value in metric.values.items():
             family.add_metric(labels, value)

@@ -14,28 +14,28 @@ from markupsafe import Markup
 from ... import __version__
 from ...faults.simulation.failure_text import LineKind, TextLine, step_lines
 from ...faults.simulation.prose import printable
-from ...store.errors import brings
-from ..quantities import counted
+from ...store.errors import install_command
+from ..quantities import count_text
 from ..results.model import On, Picture, Result, ResultBlock, Tone
 
 _MARKS = {Tone.HELD: "✓", Tone.BROKEN: "✗", Tone.UNSURE: "!"}
 """A sign for each tone, because some readers cannot see the colours."""
-_HINT = f"Pictures need matplotlib, which {brings('plot')} has."
+_HINT = f"Pictures need matplotlib, which {install_command('plot')} has."
 _STORY = "story"
 _AS_THEY_ARE = (LineKind.DETAIL, LineKind.SOURCE, LineKind.STEP)
 
 
-def render(result: Result) -> str:
+def render_page(result: Result) -> str:
     here = files(__package__)
     style = "\n".join(here.joinpath(file).read_text("utf-8") for file in ("palette.css", "report.css"))
-    environment = environment_of(__package__, finalize=_readable)
+    environment = environment_of(__package__, finalize=_printable)
     link = partial(quote, errors="replace")
     environment.filters |= {
         "figure": "{:,}".format,
         "address": link,
-        "counted": counted,
+        "counted": count_text,
         "groups_of_lines": _groups_of_lines,
-        "svg": _svg,
+        "svg": _svg_markup,
     }
     return environment.get_template("report.html").render(
         result=result,
@@ -79,14 +79,14 @@ def environment_of(package: str, **more: Any) -> Environment:
     )
 
 
-def _readable(value: Any) -> Any:
+def _printable(value: Any) -> Any:
     """Replace invisible characters and characters that UTF-8 cannot encode."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return "\n".join(printable(line) for line in value.split("\n"))
     return value
 
 
-def _svg(picture: Picture) -> Markup:
+def _svg_markup(picture: Picture) -> Markup:
     try:
         return Markup(picture.draw())
     except ImportError:

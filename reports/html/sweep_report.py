@@ -9,7 +9,7 @@ from ...scenarios.campaigns.coverage import faults_of
 from ...scenarios.campaigns.pairs import Pair
 from ...scenarios.claims.catalogue import SCENARIOS
 from ..cli.reporting import FailureLinks
-from ..quantities import PER_MILLE, counted, duration, rate
+from ..quantities import PER_MILLE, count_text, duration_text, rate_text
 from ..results.coverage import coverage_blocks, promises_matrix
 from ..results.model import (
     FailureGroup,
@@ -83,7 +83,7 @@ def sweep_result(results: SweepResults, headline: str = "", exit_code: int = 0, 
         exit_code,
         document,
         results.command,
-        _facts(results),
+        _facts_of_sweeps(results),
         list(_blocks(results)),
         subject="" if mutant is None else f"with the bug {mutant}",
     )
@@ -95,7 +95,7 @@ def _blocks(results: SweepResults) -> Iterator[ResultBlock]:
     groups = []
     for signature, left in results.failures.items():
         failure, violation = left.failure, left.failure.violations[0]
-        times = counted(results.signatures[signature], "time")
+        times = count_text(results.signatures[signature], "time")
         about = f"{failure.scenario}, seed {failure.seed}, {times} in all"
         groups.append(FailureGroup([left.text(f"{violation.invariant} {violation.field}", about)]))
     yield Failures("Failures", On.PAGE, "failures", "The smallest run of each kind of failure, by scenario.", groups)
@@ -107,37 +107,37 @@ def _blocks(results: SweepResults) -> Iterator[ResultBlock]:
         yield Lines("Pass rates", anchor="rates", lines=[note])
     for whose, rows in (("Unmodified store", clean), ("Mutants", mutated)):
         if rows:
-            yield from _rates(whose, rows, results.on)
-    yield _mutants(results.mutants, results.on)
-    yield _detections(results.detections)
+            yield from _rate_tables(whose, rows, results.on)
+    yield _mutants_table(results.mutants, results.on)
+    yield _detections_table(results.detections)
     if results.broken is not None:
         yield promises_matrix(results.judged, results.tried, results.broken)
     if results.put_latency:
-        yield from _latencies(results.put_latency, results.on)
+        yield from _latency_blocks(results.put_latency, results.on)
     known = [SCENARIOS[row["scenario"]] for row in results.pass_rates if row["scenario"] in SCENARIOS]
     yield from coverage_blocks(results.injected, results.marks, results.pairs, known or SCENARIOS.values())
     if len({row["code"] for row in results.trends}) > 1:
-        yield _trends(results.trends, results.on)
+        yield _trends_table(results.trends, results.on)
 
 
-def _totals(rows: Iterable[Fields]) -> Counter[str]:
+def _outcome_totals(rows: Iterable[Fields]) -> Counter[str]:
     return sum((Counter({name: row[name] for name in _OUTCOMES}) for row in rows), Counter())
 
 
 def _verdict(results: SweepResults) -> Verdict:
     """Return the verdict on the unmodified store, if it has seeds, because mutants are expected to break promises."""
     clean = [row for row in results.pass_rates if row["mutant"] is None]
-    totals = _totals(clean or results.pass_rates)
-    more = [f"{counted(results.left, 'seed')} left: repeat the call to continue"] if results.left else []
+    totals = _outcome_totals(clean or results.pass_rates)
+    more = [f"{count_text(results.left, 'seed')} left: repeat the call to continue"] if results.left else []
     if results.damaged:
-        more.append(f"{counted(results.damaged, 'damaged file')} of rows not counted")
+        more.append(f"{count_text(results.damaged, 'damaged file')} of rows not counted")
     if clean and len(clean) < len(results.pass_rates):
-        mutated = _totals(row for row in results.pass_rates if row["mutant"] is not None)
-        seeds = counted(mutated["seeds"], "seed")
+        mutated = _outcome_totals(row for row in results.pass_rates if row["mutant"] is not None)
+        seeds = count_text(mutated["seeds"], "seed")
         more.append(f"in addition, {mutated['violated']:,} of {seeds} of mutants broke a promise")
     if totals["other"]:
-        more.insert(0, f"{counted(totals['other'], 'seed')} without a verdict")
-    seeds = counted(totals["seeds"], "seed")
+        more.insert(0, f"{count_text(totals['other'], 'seed')} without a verdict")
+    seeds = count_text(totals["seeds"], "seed")
     if totals["violated"]:
         return Verdict(Tone.BROKEN, f"{totals['violated']:,} of {seeds} broke a promise", tuple(more))
     if totals["other"]:
@@ -150,9 +150,9 @@ def _verdict(results: SweepResults) -> Verdict:
     return Verdict(Tone.HELD, text, tuple(more))
 
 
-def _facts(results: SweepResults) -> list[tuple[str, str]]:
+def _facts_of_sweeps(results: SweepResults) -> list[tuple[str, str]]:
     clean = [row for row in results.pass_rates if row["mutant"] is None]
-    totals = _totals(clean or results.pass_rates)
+    totals = _outcome_totals(clean or results.pass_rates)
     names = {"seeds": "seeds", "held": "held", "violated": "broke a promise", "other": "no verdict"}
     return [
         *((text, f"{totals[name]:,}") for name, text in names.items()),
@@ -162,7 +162,7 @@ def _facts(results: SweepResults) -> list[tuple[str, str]]:
     ]
 
 
-def _rates(whose: str, rows: Sequence[Fields], on: On) -> Iterator[ResultTable]:
+def _rate_tables(whose: str, rows: Sequence[Fields], on: On) -> Iterator[ResultTable]:
     of_cells: defaultdict[tuple[str, str], list[Fields]] = defaultdict(list)
     by_scenario: defaultdict[str, list[Fields]] = defaultdict(list)
     by_run: defaultdict[tuple[str, str, str], list[Fields]] = defaultdict(list)
@@ -184,34 +184,34 @@ def _rates(whose: str, rows: Sequence[Fields], on: On) -> Iterator[ResultTable]:
     grid = [Row((disk, *(_rate_cell(of_cells.get((disk, policy))) for policy in policies))) for disk in disks]
     columns = [f"{policy}, %" for policy in policies]
     yield ResultTable(f"{whose} by disk and policy", texts=("disk",), figures=columns, rows=grid)
-    worst = sorted(by_run, key=lambda run: (_share(by_run[run]), run))
-    title = f"Broken: {len(worst[:_WORST_SHOWN])} of {counted(len(worst), 'combination')}, worst first"
+    worst = sorted(by_run, key=lambda run: (_pass_share(by_run[run]), run))
+    title = f"Broken: {len(worst[:_WORST_SHOWN])} of {count_text(len(worst), 'combination')}, worst first"
     broken = [_rate_row(run[0], "", by_run[run], run[1:]) for run in worst[:_WORST_SHOWN]]
     texts = ("scenario", "disk", "policy")
     yield ResultTable(title, on, texts=texts, figures=_RATE_COLUMNS, rows=broken, is_titled=True, is_stacked=True)
 
 
-def _share(rows: Iterable[Fields]) -> float:
-    totals = _totals(rows)
+def _pass_share(rows: Iterable[Fields]) -> float:
+    totals = _outcome_totals(rows)
     return totals["held"] / totals["seeds"]
 
 
 def _rate_row(name: str, about: str, rows: Iterable[Fields], more: Sequence[str] = ()) -> Row:
-    totals = _totals(rows)
+    totals = _outcome_totals(rows)
     broken, other = totals["violated"], totals["other"]
-    cells = (totals["seeds"], TableCell(broken, is_bad=broken > 0), other, rate(totals["held"], totals["seeds"]))
+    cells = (totals["seeds"], TableCell(broken, is_bad=broken > 0), other, rate_text(totals["held"], totals["seeds"]))
     return Row((TableCell(name, about), *more, *cells), bool(broken or other))
 
 
 def _rate_cell(rows: Sequence[Fields] | None) -> TableCell:
     if not rows:
         return TableCell(_WITHOUT)
-    totals = _totals(rows)
-    share, seeds = rate(totals["held"], totals["seeds"]), counted(totals["seeds"], "seed")
+    totals = _outcome_totals(rows)
+    share, seeds = rate_text(totals["held"], totals["seeds"]), count_text(totals["seeds"], "seed")
     return TableCell(share, seeds, is_bad=totals["held"] < totals["seeds"])
 
 
-def _detections(detections: Sequence[Fields]) -> ResultTable:
+def _detections_table(detections: Sequence[Fields]) -> ResultTable:
     rows = [
         Row((row["mutant"], row["scenario"], row["invariant"] or "not found", row["seeds"], f"{row['seconds']:.1f}"))
         for row in detections
@@ -221,7 +221,7 @@ def _detections(detections: Sequence[Fields]) -> ResultTable:
     return ResultTable("Detections", On.PAGE, "detections", note, texts, ("seeds", "seconds"), rows)
 
 
-def _mutants(mutants: Sequence[Fields], on: On) -> ResultTable:
+def _mutants_table(mutants: Sequence[Fields], on: On) -> ResultTable:
     rows = []
     for row in mutants:
         median = "-" if row["median_seeds"] is None else f"{row['median_seeds']:,.0f}"
@@ -233,14 +233,14 @@ def _mutants(mutants: Sequence[Fields], on: On) -> ResultTable:
     return ResultTable(title, on, "mutants", note, ("mutant", "found by"), figures, rows, is_titled=True)
 
 
-def _trends(trends: Sequence[Fields], on: On) -> ResultTable:
+def _trends_table(trends: Sequence[Fields], on: On) -> ResultTable:
     groups: dict[tuple[str, str], list[Fields]] = {}
     for row in trends:
         groups.setdefault((row["code"], row["mutant"] or _WITHOUT), []).append(row)
     rows = []
     for cell, some in groups.items():
         figures = (sum(row[name] for row in some) for name in ("seeds", "violated", "again", "broke", "mended"))
-        seconds = sum(row["seconds_a_seed"] * row["seeds"] for row in some)
+        seconds = sum(row["seconds_per_seed"] * row["seeds"] for row in some)
         mean_ms = 1000 * seconds / sum(row["seeds"] for row in some)
         rows.append(Row((*cell, *figures, f"{mean_ms:,.1f}")))
     note = "Oldest first; of the seeds that an earlier version ran too (again), how many broke or were mended."
@@ -249,7 +249,7 @@ def _trends(trends: Sequence[Fields], on: On) -> ResultTable:
     return ResultTable(title, on, "trends", note, ("code", "mutant"), columns, rows, is_titled=True)
 
 
-def _latencies(rows: Sequence[Fields], on: On) -> Iterator[ResultBlock]:
+def _latency_blocks(rows: Sequence[Fields], on: On) -> Iterator[ResultBlock]:
     note = (
         "Acknowledged puts of the unmodified store, in virtual time with disk faults. The picture shows the median as"
         " a dot, and a line to the 99th percentile; puts that took no virtual time are drawn at 1 µs."
@@ -263,7 +263,7 @@ def _latencies(rows: Sequence[Fields], on: On) -> Iterator[ResultBlock]:
     yield Picture("Put latency", anchor="latency", note=note, draw=draw)
     cells = []
     for row in rows:
-        times = (duration(row[name]) for name in (*PER_MILLE, "max_us"))
+        times = (duration_text(row[name]) for name in (*PER_MILLE, "max_us"))
         cells.append((row["disk"], "sync" if row["sync_flush"] else "async", row["producers"], row["puts"], *times))
     figures = ("producers", "puts", "p50", "p90", "p99", "p99.9", "max")
     title, rows_shown = "Latency of acknowledged puts, virtual time", list(map(Row, cells))

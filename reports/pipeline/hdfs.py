@@ -20,14 +20,14 @@ def open_hdfs(uri: str) -> tuple[fs.FileSystem, str]:
     if parts.query:
         raise ValueError(f"{uri}: HDFS is set up in HADOOP_CONF_DIR, not by ?{parts.query}")
     try:
-        system = _connected(parts.scheme, parts.netloc, os.getpid())
+        system = _connect(parts.scheme, parts.netloc, os.getpid())
     except RuntimeError as error:
         raise ValueError(f"{uri}: needs a port, or HADOOP_CONF_DIR with that name: {error}") from error
     return fs.PyFileSystem(fs.FSSpecHandler(system)), parts.path or "/"
 
 
 @cache
-def _connected(scheme: str, name: str, process: int) -> "_Hdfs":
+def _connect(scheme: str, name: str, process: int) -> "_Hdfs":
     """Return this process's client for a name node, a name service or a mount table.
 
     Freeing a client waits for its threads, which a fork does not copy. With `process` in the cache key each child makes
@@ -35,7 +35,7 @@ def _connected(scheme: str, name: str, process: int) -> "_Hdfs":
     """
     # The default, 15 attempts, takes 3 minutes. It is for a second name node, which only a settings file can define.
     settings = {} if "HADOOP_CONF_DIR" in os.environ else {"dfs.client.failover.max.attempts": "3"}
-    return (_Hdfs if scheme == "hdfs" else _ViewOfHdfs)(name, **settings)
+    return (_Hdfs if scheme == "hdfs" else _ViewFs)(name, **settings)
 
 
 class _Hdfs(HdfsFileSystem):
@@ -51,19 +51,19 @@ class _Hdfs(HdfsFileSystem):
         super().mv(path1, path2, overwrite=True)
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
-        return _timed(super().info(path, **options))
+        return _with_mtime(super().info(path, **options))
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
-        return [one if isinstance(one, str) else _timed(one) for one in super().ls(path, detail, **options)]
+        return [one if isinstance(one, str) else _with_mtime(one) for one in super().ls(path, detail, **options)]
 
 
-class _ViewOfHdfs(_Hdfs):
+class _ViewFs(_Hdfs):
     """ViewFS: directories of several name nodes under the names of a mount table."""
 
     protocol = "viewfs"
 
 
-def _timed(info: dict[str, Any]) -> dict[str, Any]:
+def _with_mtime(info: dict[str, Any]) -> dict[str, Any]:
     return {**info, "mtime": info["modification_time"] / 1000}  # Hadoop's times are in milliseconds
 
 

@@ -107,6 +107,6 @@ def streamed_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
         yield stream
 
 
-def is_aside(name: str) -> bool:
+def is_temporary_name(name: str) -> bool:
     """Return whether `whole_file` uses this name for a temporary file."""
     return _ASIDE.fullmatch(name) is not None

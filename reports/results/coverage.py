@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from ...scenarios.campaigns.coverage import MARKS, crashes_of, faults_in, faults_of
-from ...scenarios.campaigns.pairs import Pair, PairsMet, pairs_met
+from ...scenarios.campaigns.pairs import Pair, PairsMet, met_pairs
 from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import Scenario
 from ...scenarios.oracle.guarantees import PROMISED, Promise
@@ -25,9 +25,9 @@ def coverage_blocks(
         bar_group("rare paths taken", marks, MARKS, "marks"),
     ]
     note = "Counts; bars are logarithmic. A campaign shows nothing about faults and paths that never occurred."
-    met = pairs_met(pairs)
-    lines = [f"{name}: {', '.join(others)}" for name, others in met.partners().items()]
-    title = f"{met.met:,} of {met.can:,} possible pairs of features and faults met in a run"
+    met = met_pairs(pairs)
+    lines = [f"{name}: {', '.join(others)}" for name, others in met.missing_partners().items()]
+    title = f"{met.met:,} of {met.possible_count:,} possible pairs of features and faults met in a run"
     lacking = "A feature takes part if the seed draws it, a fault if it is injected. Pairs that never met:"
     return [
         Bars("Coverage", _EVERYWHERE, "coverage", note, groups),
@@ -40,9 +40,9 @@ def pairs_lines(pairs: PairsMet) -> list[str]:
     """Describe how many pairs of features and faults never occurred together, and their most frequent names."""
     if not pairs.never:
         return []
-    lacking = [f"{name} ({len(others)})" for name, others in pairs.partners().items()]
+    lacking = [f"{name} ({len(others)})" for name, others in pairs.missing_partners().items()]
     more = ", ..." if len(lacking) > _LACKING_SHOWN_MAX else ""
-    counts = f"{len(pairs.never):,} of {pairs.can:,}"
+    counts = f"{len(pairs.never):,} of {pairs.possible_count:,}"
     names = ", ".join(lacking[:_LACKING_SHOWN_MAX])
     return [f"pairs of features and faults that never met: {counts}, most with {names}{more}"]
 
@@ -57,7 +57,9 @@ def promises_matrix(
             invariant,
             meaning,
             [
-                _cell(invariant, disk, tried.get((invariant, disk.name), 0), broken.get((invariant, disk.name), 0))
+                _matrix_cell(
+                    invariant, disk, tried.get((invariant, disk.name), 0), broken.get((invariant, disk.name), 0)
+                )
                 for disk in columns
             ],
         )
@@ -70,7 +72,7 @@ def promises_matrix(
     return Matrix("Promises by disk", On.PAGE, "promises", note, columns, rows)
 
 
-def _cell(invariant: str, disk: MatrixColumn, tried: int, broken: int) -> MatrixCell:
+def _matrix_cell(invariant: str, disk: MatrixColumn, tried: int, broken: int) -> MatrixCell:
     state = _STATES[PROMISED[disk.name][invariant]]
     if broken:
         state = "broken"

@@ -27,7 +27,7 @@ _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 def write_junit(file: Path, result: Result) -> None:
     root = Element("testsuites", name=f"tornlog {result.command}")
-    root.extend(map(_suite, result.cases))
+    root.extend(map(_suite_element, result.cases))
     for sum_of in ("tests", "failures", "errors"):
         root.set(sum_of, str(sum(int(suite.get(sum_of, "0")) for suite in root)))
     seconds = sum(one.seconds for one in result.cases) if result.seconds is None else result.seconds
@@ -37,7 +37,7 @@ def write_junit(file: Path, result: Result) -> None:
     ElementTree.ElementTree(root).write(file, encoding="utf-8", xml_declaration=True)
 
 
-def _suite(case: Case) -> Element:
+def _suite_element(case: Case) -> Element:
     time = f"{case.seconds:.3f}"
     suite = Element("testsuite", name=_printable(case.name), tests="1", time=time)
     for tag, attribute in _COUNTED.items():

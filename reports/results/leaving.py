@@ -10,7 +10,7 @@ from .model import Result
 from .terminal import print_result
 
 
-def leave(
+def write_result_and_exit(
     result: Result,
     *,
     json_file: str | None,
@@ -27,24 +27,24 @@ def leave(
     """
     files, paths, document = files or ResultFiles(), list(drawn), result.document
     if page is not None:
-        from ..html.render import render  # imported here, because only pages need templates
+        from ..html.render import render_page  # imported here, because only pages need templates
 
-        with files.attempt(), results_written("--out"):
-            report = write_page(render(result), page)
+        with files.writing(), results_written("--out"):
+            report = write_page(render_page(result), page)
             paths.append(report)
             if isinstance(document, dict):
                 document = {**document, "report": str(report)}
-    with files.attempt():
+    with files.writing():
         write_json(json_file, document)
     if junit is not None:
         from .junit import write_junit
 
-        with files.attempt(), results_written("--junit"):
+        with files.writing(), results_written("--junit"):
             write_junit(junit, result)
     if summary is not None:
         from .markdown import append_summary
 
-        with files.attempt(), results_written("--summary"):
+        with files.writing(), results_written("--summary"):
             append_summary(summary, result)
     print_result(result, json_file, paths, verbose=verbose)
     files.exit(result.exit_code)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...faults.simulation.failure_text import FailureText, LineKind, plain_text
-from ..quantities import counted
+from ..quantities import count_text
 from .model import Bars, Failures, Lines, On, Result, ResultTable, Row
 
 _FENCE = "~~~~"
@@ -20,7 +20,7 @@ def append_summary(file: Path, result: Result) -> None:
 def _lines(result: Result) -> Iterator[str]:
     yield f"### tornlog {result.command}: {result.headline}"
     if result.line:
-        yield from _fenced(result.line)
+        yield from _code_block(result.line)
     yield from (", ".join(f"{name} {value}" for name, value in result.facts), "")
     for block in result.blocks:
         if block.is_empty or not block.on & On.SUMMARY:
@@ -31,7 +31,7 @@ def _lines(result: Result) -> Iterator[str]:
             case Bars():
                 yield from _bars_lines(block)
             case Lines():
-                yield from (f"#### {block.title}", *_fenced("\n".join(block.lines[-_LINES_MAX:])))
+                yield from (f"#### {block.title}", *_code_block("\n".join(block.lines[-_LINES_MAX:])))
             case Failures():
                 for group in block.groups:
                     for failure in group.failures:
@@ -55,7 +55,7 @@ def _row_line(row: Row) -> str:
 def _bars_lines(block: Bars) -> Iterator[str]:
     for group in block.groups:
         total = sum(bar.times for bar in group.bars)
-        yield from (f"<details><summary>{group.title}: {total:,}, {counted(len(group.bars), 'kind')}</summary>", "")
+        yield from (f"<details><summary>{group.title}: {total:,}, {count_text(len(group.bars), 'kind')}</summary>", "")
         if group.bars:
             yield from ("| kind | times |", "| --- | ---: |")
             yield from (f"| {bar.name} | {bar.times:,} |" for bar in group.bars)
@@ -69,9 +69,9 @@ def _failure_lines(failure: FailureText) -> Iterator[str]:
     first = next((line.text for line in failure.lines if line.kind is LineKind.TEXT), "")
     yield f"#### {failure.title}{f': {first}' if failure.about else ''}"
     if failure.again:
-        yield from _fenced(failure.again)
-    yield from ("<details><summary>What happened</summary>", *_fenced(plain_text(failure)), "</details>", "")
+        yield from _code_block(failure.again)
+    yield from ("<details><summary>What happened</summary>", *_code_block(plain_text(failure)), "</details>", "")
 
 
-def _fenced(text: str) -> Iterator[str]:
+def _code_block(text: str) -> Iterator[str]:
     yield from ("", _FENCE, text, _FENCE, "")

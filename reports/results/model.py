@@ -140,7 +140,7 @@ class Bar(NamedTuple):
     percent: int
 
 
-class Never(NamedTuple):
+class NeverOccurred(NamedTuple):
     """A fault or mark that never occurred."""
 
     name: str
@@ -152,7 +152,7 @@ class Group(NamedTuple):
 
     title: str
     bars: Sequence[Bar]
-    never: Sequence[Never]
+    never: Sequence[NeverOccurred]
     noun: str = "others"
 
 
@@ -178,7 +178,7 @@ def bar_group(
         if times
     ]
     assert all(0 < bar.percent <= 100 for bar in bars), bars
-    never = [Never(name, meaning) for name, meaning in known.items() if not counts.get(name)]
+    never = [NeverOccurred(name, meaning) for name, meaning in known.items() if not counts.get(name)]
     return Group(title, bars, never, noun)
 
 

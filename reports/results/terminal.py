@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from ...faults.simulation.failure_text import print_failure
-from ...faults.simulation.prose import prose
+from ...faults.simulation.prose import print_line
 from ..cli.console import ERR, OUT, plain_table, print_paths
 from .model import Bars, Failures, Lines, On, Result, ResultBlock, ResultTable, Row, TableCell
 
@@ -23,7 +23,7 @@ def print_result(result: Result, json_file: str | None, paths: Sequence[Path] = 
         wanted |= On.VERBOSE if verbose else On.TERMINAL
         OUT.print(result.headline, markup=False, soft_wrap=True)
     if is_shown and verbose and result.facts:
-        prose(OUT, 2, ", ".join(f"{name} {value}" for name, value in result.facts))
+        print_line(OUT, 2, ", ".join(f"{name} {value}" for name, value in result.facts))
     blocks = [block for block in result.blocks if not block.is_empty]
     for block in blocks:
         if block.on & wanted:
@@ -55,7 +55,7 @@ def _print_table(console: Console, block: ResultTable, *, verbose: bool) -> None
     rows = [row for row in block.rows if verbose or row.is_bad or not block.only_bad]
     if rows:
         if block.note and not block.on & On.PAGE:
-            prose(console, 0, block.note)
+            print_line(console, 0, block.note)
         console.print(_table_of(block, rows))
     if block.is_stacked and len(rows) < len(block.rows):
         left_out = len(block.rows) - len(rows)
@@ -89,7 +89,7 @@ def _print_bars(console: Console, block: Bars) -> None:
             console.print(f"\n{group.title}", markup=False)
             console.print(table)
         if group.never:
-            prose(console, 2, f"{group.noun} that never occurred: {', '.join(one.name for one in group.never)}")
+            print_line(console, 2, f"{group.noun} that never occurred: {', '.join(one.name for one in group.never)}")
 
 
 def _print_lines(console: Console, block: Lines) -> None:
@@ -100,4 +100,4 @@ def _print_lines(console: Console, block: Lines) -> None:
             console.print(line, style=block.style, markup=False, soft_wrap=True)
         else:
             text = line.lstrip(" ")
-            prose(console, len(line) - len(text) + (2 if block.title else 0), text)
+            print_line(console, len(line) - len(text) + (2 if block.title else 0), text)

@@ -21,7 +21,7 @@ class Latency(NamedTuple):
     max_us: float
 
     @classmethod
-    def of(cls, series_ns: Iterable[Iterable[int]]) -> "Latency":
+    def from_series(cls, series_ns: Iterable[Iterable[int]]) -> "Latency":
         """Each series has the latencies of one worker."""
         ordered = sorted(chain.from_iterable(series_ns))
         last = len(ordered) - 1
@@ -46,7 +46,7 @@ class ClosedLoop:
         self._series = [array("q") for _ in calls]
         self._failures: list[BaseException] = []
         self._threads = [
-            Thread(target=self._work, args=(call, series), daemon=True)
+            Thread(target=self._run_worker, args=(call, series), daemon=True)
             for call, series in zip(calls, self._series, strict=True)
         ]
 
@@ -69,9 +69,9 @@ class ClosedLoop:
         took_ns = perf_counter_ns() - began_ns
         if self._failures:
             raise self._failures[0]
-        return Sample(sum(map(len, self._series)) * per_call / took_ns * 1e9, Latency.of(self._series))
+        return Sample(sum(map(len, self._series)) * per_call / took_ns * 1e9, Latency.from_series(self._series))
 
-    def _work(self, call: Callable[[], object], series: "array[int]") -> None:
+    def _run_worker(self, call: Callable[[], object], series: "array[int]") -> None:
         now_ns, note = perf_counter_ns, series.append
         try:
             self._together.wait()

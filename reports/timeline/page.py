@@ -33,7 +33,18 @@ from typing import Any
 from .. import html
 from ..html.render import environment_of
 from .recording.record import READY, RUNNING, WAITING, Cut, FileMap, OperationRecord, Put, RunRecording, ViolationRecord
-from .story import BAD, GOOD, PLAIN, Line, Storyteller, cut_words, last_changes, path_words, printed_words, task_words
+from .story import (
+    BAD,
+    GOOD,
+    PLAIN,
+    Line,
+    Storyteller,
+    cut_text,
+    last_changes,
+    printable_text,
+    shorten_paths,
+    task_name_text,
+)
 
 SCRIPTS = (
     "record",
@@ -64,7 +75,7 @@ def timeline_page(run: RunRecording) -> str:
             subject=run.subject,
             is_timed=_is_timed(run),
             facts=_facts(run),
-            broken=[_words(run)(str(broken.violation)) for broken in run.broken],
+            broken=[_text_shortener(run)(str(broken.violation)) for broken in run.broken],
             style=_PALETTE.read_text("utf-8") + here.joinpath("page.css").read_text("utf-8"),
             script="\n".join(here.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS),
             record=_embedded_json(run),
@@ -98,22 +109,22 @@ def _is_timed(run: RunRecording) -> bool:
     return run.subject.seed is not None
 
 
-def _words(run: RunRecording) -> Callable[[str], str]:
+def _text_shortener(run: RunRecording) -> Callable[[str], str]:
     """Return the function that shortens texts. It makes paths of a store relative, but not paths of a program."""
-    return printed_words if run.subject.seed is None else path_words
+    return printable_text if run.subject.seed is None else shorten_paths
 
 
 def _embedded_json(run: RunRecording) -> str:
-    document = _Embedding(run).document()
+    document = _EmbeddedRun(run).document()
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
-class _Embedding:
+class _EmbeddedRun:
     def __init__(self, run: RunRecording) -> None:
         self._run = run
         self._texts: dict[str, int] = {}
         self._storyteller = Storyteller(run)
-        self._words = _words(run)
+        self._words = _text_shortener(run)
 
     def document(self) -> dict[str, Any]:
         run, text = self._run, self._text
@@ -124,8 +135,8 @@ class _Embedding:
             "pageBytes": run.page_bytes,
             "sectorBytes": run.sector_bytes,
             "moments": {
-                "ns": _differences([moment.now_ns for moment in run.moments]),
-                "steps": _differences([moment.step for moment in run.moments]),
+                "ns": _successive_differences([moment.now_ns for moment in run.moments]),
+                "steps": _successive_differences([moment.step for moment in run.moments]),
             },
             "machines": [[text(one.name), one.begin, one.end, text(one.ending)] for one in run.machines],
             "tasks": [[text(one.name), one.begin, one.end, text(one.ending)] for one in run.tasks],
@@ -160,7 +171,7 @@ class _Embedding:
     def _cut(self, cut: Cut) -> dict[str, Any]:
         return {
             "at": cut.at,
-            "what": cut_words(cut),
+            "what": cut_text(cut),
             "machine": cut.machine,
             "following": cut.following,
             "lost": [self._words(text) for text in cut.lost],
@@ -177,7 +188,7 @@ class _Embedding:
             [at, self._text(machine), found + 2 * promised + 4 * returned]
             for at, machine, found, promised, returned in put.outcomes
         ]
-        path = path_words(put.path)
+        path = shorten_paths(put.path)
         return [
             *map(self._text, (put.name, f"{put.topic}/{put.queue_id}")),
             *(put.task, put.asked, put.answered),
@@ -195,12 +206,12 @@ class _Embedding:
         if not violation.file:
             lines += [Line(one.at, f"{one.kind}: {one.about}", BAD) for one in self._run.faults]
             lines += [Line(one.end, f"promises {one.text!r}", GOOD) for one in self._run.promises]
-            lines += [Line(cut.at, cut_words(cut), BAD) for cut in self._run.cuts]
+            lines += [Line(cut.at, cut_text(cut), BAD) for cut in self._run.cuts]
             lines = sorted(lines, key=lambda line: line.at)[-_CHANGES_SHOWN_MAX:]
         return [broken.at, broken.task, text, path, list(broken.puts), self._lines(lines)]
 
     def _change(self, one: OperationRecord, *, is_named: bool) -> Line:
-        who = task_words(self._run.tasks[one.task].name)
+        who = task_name_text(self._run.tasks[one.task].name)
         what = ", ".join(one.parts) or one.kind
         where = f" [{one.start}, {one.stop})" if one.start >= 0 else ""
         if is_named:
@@ -214,6 +225,6 @@ class _Embedding:
         return [[line.at, self._text(line.text), self._text(line.tone)] for line in lines]
 
 
-def _differences(values: list[int]) -> list[int]:
+def _successive_differences(values: list[int]) -> list[int]:
     assert values == sorted(values), "moments are in order"
     return [after - before for before, after in pairwise([0, *values])]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .recording.record import WAITING, RunRecording
-from .story import cut_words, path_words, task_words
+from .story import cut_text, shorten_paths, task_name_text
 
 Event = dict[str, Any]
 _RUN, _LOG = 1, 2
@@ -49,29 +49,29 @@ class _Events:
         self._processes = [numbers.get(task.machine, _RUN) for task in run.tasks]
 
     def all(self) -> list[Event]:
-        events = [*self._states(), *self._calls(), *self._counters(), *self._mishaps()]
+        events = [*self._states(), *self._calls(), *self._counters(), *self._fault_events()]
         events.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
         return [*self._names(), *events]
 
     def _names(self) -> Iterator[Event]:
-        yield _name("process_name", _RUN, 0, "run")
-        yield _name("thread_name", _RUN, _MACHINES, "machines")
-        yield _name("thread_name", _RUN, _MISHAPS, "cuts, faults, violations")
-        yield _name("process_name", _LOG, 0, "log")
+        yield _name_event("process_name", _RUN, 0, "run")
+        yield _name_event("thread_name", _RUN, _MACHINES, "machines")
+        yield _name_event("thread_name", _RUN, _MISHAPS, "cuts, faults, violations")
+        yield _name_event("process_name", _LOG, 0, "log")
         for at, machine in enumerate(self._run.machines):
-            yield _name("process_name", _FIRST_MACHINE + 2 * at, 0, machine.name)
-            yield _name("process_name", _FIRST_MACHINE + 2 * at + 1, 0, f"{machine.name}: calls")
+            yield _name_event("process_name", _FIRST_MACHINE + 2 * at, 0, machine.name)
+            yield _name_event("process_name", _FIRST_MACHINE + 2 * at + 1, 0, f"{machine.name}: calls")
         for number, task in enumerate(self._run.tasks):
             process = self._processes[number]
             if process != _RUN:
-                yield _name("thread_name", process, number + 1, task_words(task.name))
-                yield _name("thread_name", process + 1, number + 1, task_words(task.name))
+                yield _name_event("thread_name", process, number + 1, task_name_text(task.name))
+                yield _name_event("thread_name", process + 1, number + 1, task_name_text(task.name))
 
     def _states(self) -> Iterator[Event]:
         for span in self._run.spans:
-            name = f"waits: {path_words(span.why)}" if span.state == WAITING else span.state
+            name = f"waits: {shorten_paths(span.why)}" if span.state == WAITING else span.state
             process = self._processes[span.task]
-            yield self._slice(name, span.state, process, span.task + 1, span.begin, span.end, {})
+            yield self._slice_event(name, span.state, process, span.task + 1, span.begin, span.end, {})
 
     def _calls(self) -> Iterator[Event]:
         for put in self._run.puts:
@@ -87,7 +87,7 @@ class _Events:
             about = {"path": one.path, "ending": one.ending}
             if one.start >= 0:
                 about |= {"start": one.start, "stop": one.stop}
-            name = f"{', '.join(one.parts) or one.kind} {path_words(one.path)}"
+            name = f"{', '.join(one.parts) or one.kind} {shorten_paths(one.path)}"
             yield self._call(one.task, name, "file", one.begin, one.end, about)
 
     def _counters(self) -> Iterator[Event]:
@@ -95,20 +95,22 @@ class _Events:
             what, at = {"ph": "C", "name": position.name, "pid": _LOG, "tid": 0}, self._us(position.at)
             yield {**what, "ts": at, "args": {"bytes": position.value}}
 
-    def _mishaps(self) -> Iterator[Event]:
+    def _fault_events(self) -> Iterator[Event]:
         for machine in self._run.machines:
-            yield self._slice(machine.name, "machine", _RUN, _MACHINES, machine.begin, machine.end, {})
+            yield self._slice_event(machine.name, "machine", _RUN, _MACHINES, machine.begin, machine.end, {})
         for cut in self._run.cuts:
-            yield self._instant(f"{cut.machine}: {cut_words(cut)}", "cut", cut.at, {"lost": list(cut.lost)})
+            yield self._instant_event(f"{cut.machine}: {cut_text(cut)}", "cut", cut.at, {"lost": list(cut.lost)})
         for fault in self._run.faults:
-            yield self._instant(fault.kind, "fault", fault.at, {"about": fault.about})
+            yield self._instant_event(fault.kind, "fault", fault.at, {"about": fault.about})
         for broken in self._run.broken:
-            yield self._instant(str(broken.violation), "violation", broken.at, broken.violation.to_json())
+            yield self._instant_event(str(broken.violation), "violation", broken.at, broken.violation.to_json())
 
     def _call(self, task: int, name: str, kind: str, begin: int, end: int, about: Event) -> Event:
-        return self._slice(name, kind, self._processes[task] + 1, task + 1, begin, end, about)
+        return self._slice_event(name, kind, self._processes[task] + 1, task + 1, begin, end, about)
 
-    def _slice(self, name: str, kind: str, process: int, thread: int, begin: int, end: int, about: Event) -> Event:
+    def _slice_event(
+        self, name: str, kind: str, process: int, thread: int, begin: int, end: int, about: Event
+    ) -> Event:
         return {
             "ph": "X",
             "name": name,
@@ -117,14 +119,14 @@ class _Events:
             "tid": thread,
             "ts": self._us(begin),
             "dur": round(self._us(end) - self._us(begin), 3),
-            "args": {**self._when(begin), **about},
+            "args": {**self._time_fields(begin), **about},
         }
 
-    def _instant(self, name: str, kind: str, at: int, about: Event) -> Event:
+    def _instant_event(self, name: str, kind: str, at: int, about: Event) -> Event:
         what = {"ph": "i", "s": "g", "name": name, "cat": kind, "pid": _RUN, "tid": _MISHAPS}
-        return {**what, "ts": self._us(at), "args": {**self._when(at), **about}}
+        return {**what, "ts": self._us(at), "args": {**self._time_fields(at), **about}}
 
-    def _when(self, at: int) -> Event:
+    def _time_fields(self, at: int) -> Event:
         moment = self._run.moments[at]
         return {"now_ns": moment.now_ns, "step": moment.step}
 
@@ -132,5 +134,5 @@ class _Events:
         return self._times_ns[at] / 1000
 
 
-def _name(kind: str, process: int, thread: int, name: str) -> Event:
+def _name_event(kind: str, process: int, thread: int, name: str) -> Event:
     return {"ph": "M", "name": kind, "pid": process, "tid": thread, "ts": 0, "args": {"name": name}}

@@ -44,15 +44,15 @@ class Storyteller:
         written = self._written(put)
         syncs: list[OperationRecord] = []
         if written is not None:
-            place = f"{path_words(put.path)} [{put.start}, {put.stop})"
+            place = f"{shorten_paths(put.path)} [{put.start}, {put.stop})"
             what = "the machine dies while its record is written" if written.ending else "its record is written"
             lines.append(Line(written.begin, f"{what}: {place}", PLAIN))
             syncs = list(self._syncs(put, written))
-            lines += [*self._named(put, written), *map(_sync_line, syncs), *self._visible(put)]
+            lines += [*self._name_durability_line(put, written), *map(_sync_line, syncs), *self._visible(put)]
             lines += [
                 self._cut_line(number, put, cut)
                 for cut in self._run.cuts
-                if cut.at > written.begin and _was_there(put, cut.at)
+                if cut.at > written.begin and _was_found_last(put, cut.at)
             ]
         lines += self._answered(put, durable=any(not one.ending and one.end <= put.answered for one in syncs))
         lines += self._recoveries(put)
@@ -65,7 +65,7 @@ class Storyteller:
         return sorted(lines, key=lambda line: line.at)
 
     def _asked(self, put: Put) -> Line:
-        who = task_words(self._run.tasks[put.task].name)
+        who = task_name_text(self._run.tasks[put.task].name)
         wait = "" if put.wait else ", without waiting for the disk"
         return Line(put.asked, f"{who} puts it into {put.topic}/{put.queue_id}{wait}", PLAIN)
 
@@ -84,20 +84,20 @@ class Storyteller:
                 return one
         return None
 
-    def _named(self, put: Put, written: OperationRecord) -> Iterator[Line]:
+    def _name_durability_line(self, put: Put, written: OperationRecord) -> Iterator[Line]:
         """If the run created the file, yield a line that tells whether the file's name became durable."""
         made = [one for one in self._by_path[put.path] if "create" in one.parts and one.begin < written.begin]
         if not made:
             return
         directory = put.path.rpartition("/")[0]
-        yield Line(made[-1].begin, f"its file is created: {path_words(put.path)}", PLAIN)
+        yield Line(made[-1].begin, f"its file is created: {shorten_paths(put.path)}", PLAIN)
         until = self._first_loss(made[-1].begin)
         for one in self._by_path.get(directory, ()):
             if one.kind == "sync directory" and made[-1].begin < one.begin < until and not one.ending:
-                yield Line(one.end, f"the file's name is durable: {path_words(directory)} is synced", GOOD)
+                yield Line(one.end, f"the file's name is durable: {shorten_paths(directory)} is synced", GOOD)
                 return
         if until < len(self._run.moments):
-            text = f"{path_words(directory)} is not synced from here on: the file's name is not durable"
+            text = f"{shorten_paths(directory)} is not synced from here on: the file's name is not durable"
             yield Line(made[-1].end, text, BAD)
 
     def _first_loss(self, since: int) -> int:
@@ -140,7 +140,7 @@ class Storyteller:
             yield Line(put.answered, "answered PUT_OK, before any sync covered it", BAD)
 
     def _cut_line(self, number: int, put: Put, cut: Cut) -> Line:
-        what = cut_words(cut)
+        what = cut_text(cut)
         found = next((file for file in cut.files if file.path == put.path), None)
         if found is None or not found.after:
             return Line(cut.at, what, PLAIN)
@@ -169,14 +169,14 @@ class Storyteller:
                 yield Line(outcome.at, f"{recovery} does not find it; it was not promised", PLAIN)
 
 
-def _was_there(put: Put, at: int) -> bool:
+def _was_found_last(put: Put, at: int) -> bool:
     """Return whether the last recovery before a moment found the put; True if there was no recovery before."""
     found = [outcome.found for outcome in put.outcomes if outcome.at < at]
     return not found or found[-1]
 
 
 def _sync_line(sync: OperationRecord) -> Line:
-    name = f"{sync.kind} of {path_words(sync.path)}"
+    name = f"{sync.kind} of {shorten_paths(sync.path)}"
     if not sync.ending:
         return Line(sync.end, f"its bytes are durable: {name}", GOOD)
     if sync.ending == CUT_OFF:
@@ -191,20 +191,20 @@ def last_changes(operations: Iterable[OperationRecord], path: str, count: int) -
     return found[-count:]
 
 
-def path_words(text: str) -> str:
+def shorten_paths(text: str) -> str:
     """Make paths relative to the store, and replace leading zeros of file names and unprintable characters."""
-    return printed_words(_ZEROS.sub("…", text.replace(f"{ROOT}/", "")))
+    return printable_text(_ZEROS.sub("…", text.replace(f"{ROOT}/", "")))
 
 
-def printed_words(text: str) -> str:
+def printable_text(text: str) -> str:
     return _UNPRINTABLE.sub("·", text)
 
 
-def task_words(name: str) -> str:
+def task_name_text(name: str) -> str:
     return name.partition("/")[2] or name
 
 
-def cut_words(cut: Cut) -> str:
+def cut_text(cut: Cut) -> str:
     kind = _KINDS.get(cut.how) or (f"power cut ({cut.how})" if cut.how and " " not in cut.how else cut.how)
-    place = f", {cut.when} {cut.operation} {path_words(cut.path)}" if cut.operation else ""
+    place = f", {cut.when} {cut.operation} {shorten_paths(cut.path)}" if cut.operation else ""
     return f"{kind or 'the machine dies'}{place}"

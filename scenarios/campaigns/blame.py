@@ -15,13 +15,13 @@ from typing import Any
 
 from ...sim.errors import LeakError
 from ...sim.interruption import Interruption
-from ...sim.process import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
-from ..mutants.mutant import Mutant, composed
+from ...sim.process import CPU_SECONDS_MAX, CpuLimitReached, cpu_limit
+from ..mutants.mutant import Mutant, compose_mutants
 from ..mutants.versions import VERSIONS
 from .failures.failure import Failure, RunRecord
 from .failures.replay import replay
 from .runner import Tally
-from .worker_pool import in_processes
+from .worker_pool import run_in_processes
 
 FAILURES_TRIED = 5
 """The number of failures of each broken promise that are replayed."""
@@ -72,7 +72,7 @@ class ViolationKind:
         return self.failures[0]
 
     @property
-    def likeliest(self) -> tuple[Cause, ...]:
+    def likeliest_causes(self) -> tuple[Cause, ...]:
         """Return the likeliest cause, or several that are equally likely."""
         return tuple(cause for cause in self.causes if cause.weight == self.causes[0].weight)
 
@@ -120,20 +120,20 @@ def _alternating_by_scenario(failures: Iterable[Failure]) -> tuple[Failure, ...]
     return tuple(failure for _, failure in sorted(keyed, key=lambda pair: pair[0]))
 
 
-def explained(
+def violation_kinds_with_causes(
     rows: Sequence[ViolationKind], version: str, *, jobs: int = 1, interruption: Interruption | None = None
 ) -> Iterator[ViolationKind]:
     """Yield each broken promise of a version's runs with the bugs that caused it.
 
     After an interruption, the remaining promises are yielded without causes.
     """
-    explain, interruption = partial(_explained, version=version), interruption or Interruption()
+    explain, interruption = partial(_with_likeliest_causes, version=version), interruption or Interruption()
     if jobs == 1:
         for row in rows:
-            yield interruption.unless_wanted(partial(explain, row)) or row
+            yield interruption.result_unless_requested(partial(explain, row)) or row
         return
     left = {(row.promise, row.kind): row for row in rows}
-    for row, found in in_processes(explain, rows, jobs, interruption):
+    for row, found in run_in_processes(explain, rows, jobs, interruption):
         if isinstance(found, BrokenProcessPool):
             raise found
         del left[row.promise, row.kind]
@@ -141,14 +141,14 @@ def explained(
     yield from left.values()
 
 
-def _explained(row: ViolationKind, version: str) -> ViolationKind:
+def _with_likeliest_causes(row: ViolationKind, version: str) -> ViolationKind:
     return with_causes(row, tuple(VERSIONS[version].members.values()))
 
 
 def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
     signature = row.first.violations[0].signature
     records = [failure.original.record for failure in row.failures[:FAILURES_TRIED]]
-    clean = _indexes_of_violating(composed("none", "", ()), records, signature)
+    clean = _indexes_of_violating(compose_mutants("none", "", ()), records, signature)
     records = [record for number, record in enumerate(records) if number not in clean]
     alone = {member.id: _indexes_of_violating(member, records, signature) for member in members}
     if set().union(*alone.values()) == set(range(len(records))):
@@ -157,7 +157,7 @@ def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
         suspects = list(members)  # at least one failure needs several bugs together
     causes = []
     for member in suspects:
-        rest = composed(f"all but {member.id}", "", [other for other in members if other is not member])
+        rest = compose_mutants(f"all but {member.id}", "", [other for other in members if other is not member])
         mended = len(records) - len(_indexes_of_violating(rest, records, signature))
         if mended or alone[member.id]:
             causes.append(Cause(member.id, len(records), mended, len(alone[member.id])))
@@ -167,16 +167,16 @@ def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
 
 def _indexes_of_violating(mutant: Mutant, records: Sequence[RunRecord], signature: str) -> set[int]:
     """Return the indexes of runs that have this violation with a mutant, or do not end properly."""
-    return {number for number, record in enumerate(records) if _breaks(record, mutant, signature)}
+    return {number for number, record in enumerate(records) if _has_violation(record, mutant, signature)}
 
 
-def _breaks(record: RunRecord, mutant: Mutant, signature: str) -> bool:
+def _has_violation(record: RunRecord, mutant: Mutant, signature: str) -> bool:
     try:
         with mutant.applied(), cpu_limit(CPU_SECONDS_MAX):
             outcome = replay(record).result
     except LeakError:
         raise
-    except (Exception, NoEndInSight):
+    except (Exception, CpuLimitReached):
         return True  # the run did not end properly, so it is no evidence against the bug
     return any(violation.signature == signature for violation in outcome.violations)
 
@@ -184,7 +184,7 @@ def _breaks(record: RunRecord, mutant: Mutant, signature: str) -> bool:
 def likeliest_names(row: ViolationKind) -> list[str]:
     """Return the likeliest causes, or one line which states that no single bug is the cause."""
     unknown = "none: it breaks without them, too" if row.clean else "only several together"
-    return [cause.id for cause in row.likeliest] or [unknown]
+    return [cause.id for cause in row.likeliest_causes] or [unknown]
 
 
 def cause_text(cause: Cause) -> str:

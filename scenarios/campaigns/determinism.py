@@ -20,7 +20,7 @@ from typing import Any
 from ...sim.choices import Choices
 from ...sim.determinism import first_difference
 from ...sim.trace import TraceRecording
-from .determinism_witness import Job, OneRun, Runs, Statement, main, record_run, results_of_job
+from .determinism_witness import Job, OneRun, SeedStatement, WitnessRuns, main, record_run, results_of_job
 from .runner import BATCH_SEEDS
 
 _BATCH_OF_A_WITNESS = 7
@@ -59,8 +59,8 @@ class DigestDifference:
     """A seed whose run in this process differs from the witness's run."""
 
     witness: str
-    here: Statement
-    there: Statement
+    here: SeedStatement
+    there: SeedStatement
     where: str = ""
     """The first different event. Empty if the seed was not traced."""
 
@@ -84,7 +84,7 @@ class DeterminismReport:
     seconds: float = 0.0
 
 
-def compare(
+def compare_digests(
     scenarios: Sequence[str],
     seeds: range,
     witnesses: Sequence[WitnessProcess],
@@ -99,16 +99,18 @@ def compare(
     """
     began = perf_counter()
     in_order = [(name, seed) for name in scenarios for seed in seeds]
-    slices = [(one, Runs(part, _BATCH_OF_A_WITNESS)) for one in witnesses for part in shuffled_shares(in_order, jobs)]
+    slices = [
+        (one, WitnessRuns(part, _BATCH_OF_A_WITNESS)) for one in witnesses for part in shuffled_shares(in_order, jobs)
+    ]
     with ThreadPoolExecutor(jobs) as pool:
         answers = [pool.submit(witness.answer, job) for witness, job in slices]
         here = {}
-        for statement in results_of_job(Runs(in_order, BATCH_SEEDS)):
+        for statement in results_of_job(WitnessRuns(in_order, BATCH_SEEDS)):
             here[statement[:2]] = statement
             on_progress(1)
         witnessed = [(witness, answer.result()) for (witness, _), answer in zip(slices, answers, strict=True)]
     assert len(here) == len(in_order), "a seed is compared with its own run"
-    found = DeterminismReport(len(in_order), _folded(here.values()))
+    found = DeterminismReport(len(in_order), _fold_statements(here.values()))
     found.errors = [f"{one.scenario} --seed {one.seed}: {one.error}" for one in here.values() if one.error]
     differences = chain.from_iterable(_differences(witness, here, there) for witness, there in witnessed)
     order = {run: number for number, run in enumerate(in_order)}
@@ -131,7 +133,7 @@ def shuffled_shares(runs: Sequence[tuple[str, int]], hands: int) -> list[list[tu
     return hands_dealt
 
 
-def _folded(statements: Iterable[Statement]) -> dict[str, str]:
+def _fold_statements(statements: Iterable[SeedStatement]) -> dict[str, str]:
     digests: dict[str, Any] = {}
     for one in statements:
         digests.setdefault(one.scenario, blake2b(digest_size=16)).update(one.digest.encode())
@@ -139,7 +141,7 @@ def _folded(statements: Iterable[Statement]) -> dict[str, str]:
 
 
 def _differences(
-    witness: WitnessProcess, here: dict[tuple[str, int], Statement], there: list[Statement]
+    witness: WitnessProcess, here: dict[tuple[str, int], SeedStatement], there: list[SeedStatement]
 ) -> Iterator[DigestDifference]:
     for one in there:
         own = here[one.scenario, one.seed]

@@ -1,7 +1,7 @@
 """Determinism witness: a process that runs given seeds and returns the results.
 
-`main` reads a pickled `Job` from standard input and writes a pickled answer to standard output: a list of `Statement`
-for `Runs`, a `TraceRecording` for `OneRun`.
+`main` reads a pickled `Job` from standard input and writes a pickled answer to standard output: a list of
+`SeedStatement` for `WitnessRuns`, a `TraceRecording` for `OneRun`.
 """
 
 import pickle
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from ...sim.determinism import record
+from ...sim.determinism import record_trace
 from ...sim.guard import guard
 from ...sim.trace import TraceRecording
 from ..claims.catalogue import SCENARIOS
@@ -19,7 +19,7 @@ from .seeds import digest_of, run_seed
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class WitnessRuns:
     """Scenarios and seeds to run in this order. One guard and one garbage collection serve `batch` seeds."""
 
     seeds: list[tuple[str, int]]
@@ -34,10 +34,10 @@ class OneRun:
     seed: int
 
 
-Job = Runs | OneRun
+Job = WitnessRuns | OneRun
 
 
-class Statement(NamedTuple):
+class SeedStatement(NamedTuple):
     """The outcome and the digest of one seed."""
 
     scenario: str
@@ -47,16 +47,16 @@ class Statement(NamedTuple):
     error: str
 
 
-def results_of_job(job: Runs) -> Iterator[Statement]:
+def results_of_job(job: WitnessRuns) -> Iterator[SeedStatement]:
     for first in range(0, len(job.seeds), job.batch):
         with guard():
             for name, seed in job.seeds[first : first + job.batch]:
                 result = run_seed(SCENARIOS[name], seed)
-                yield Statement(name, seed, result.outcome, result.digest, result.error)
+                yield SeedStatement(name, seed, result.outcome, result.digest, result.error)
 
 
 def record_run(job: OneRun) -> TraceRecording:
-    return record(partial(digest_of, SCENARIOS[job.scenario], job.seed))
+    return record_trace(partial(digest_of, SCENARIOS[job.scenario], job.seed))
 
 
 def main() -> None:

@@ -37,11 +37,11 @@ from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant
 from ..runs.execution import life_name
 from ..runs.run_of import policy_of
-from .explore_store import StoreRuns, nested, run_lives
+from .explore_store import StoreRuns, run_lives, situation_of_load
 from .failures.failure import FailingRun, Failure, RunRecord
 from .failures.replay import failing_run_of, replay, run_plan, verified_run
-from .seeds import draw
-from .worker_pool import in_processes
+from .seeds import draw_plan_of_seed
+from .worker_pool import run_in_processes
 
 NEST_SAMPLES = 4
 """The number of images at each depth whose recovery is crashed too."""
@@ -92,7 +92,7 @@ class Exploration:
 
 def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) -> Plan:
     """Return a seed's plan reduced to its first life, which ends in a clean stop."""
-    plan = draw(scenario, seed)[1]
+    plan = draw_plan_of_seed(scenario, seed)[1]
     first = plan.lives[0]
     assert first.node == 0 or not plan.is_alone, first
     each = first.messages_each if messages_each is None else messages_each
@@ -101,7 +101,7 @@ def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) 
 
 def first_situation(scenario: Scenario, seed: int, plan: Plan) -> tuple[Situation[Plan] | None, FailingRun | None]:
     """Return the start of the exploration, or the failing run if the plan breaks a promise without a crash."""
-    choices = draw(scenario, seed)[0]
+    choices = draw_plan_of_seed(scenario, seed)[0]
     simulation = Simulation(choices, policy_of(plan, choices), crashes=())
     profiles = DISK_MODELS[plan.disk].crashes
     program = run_lives if plan.is_alone else run_plan
@@ -143,25 +143,25 @@ def explore_seed(
         done.found.samples = []
         chunks = [chunk for one in situations for chunk in _chunks(one)]
         operations = 0
-        for chunk, found in _explored(chunks, done, jobs, interruption):
+        for chunk, found in _explored_chunks(chunks, done, jobs, interruption):
             operations += len(chunk[1])
             if found is not done.found:
                 done.found.add(found, NEST_SAMPLES)
             on_progress(done.found, operations, done.depths[-1].operations)
-        assert interruption.is_wanted or operations == done.depths[-1].operations, (operations, done.depths[-1])
-        if interruption.is_wanted:
+        assert interruption.is_requested or operations == done.depths[-1].operations, (operations, done.depths[-1])
+        if interruption.is_requested:
             break
         if depth < settings.nest:
             with applied_mutant(mutant), guard():
-                situations = [nested(sample, situations[0]) for sample in done.found.samples]
+                situations = [situation_of_load(sample, situations[0]) for sample in done.found.samples]
     with applied_mutant(mutant), guard():
-        failing += [_reproduced(signature, record) for signature, record in done.found.breaches.items()]
+        failing += [_reproduced_run(signature, record) for signature, record in done.found.breaches.items()]
     done.failures += [Failure(scenario.name, scenario.claim, seed, mutant, one) for one in failing]
-    done.seconds, done.is_interrupted = perf_counter() - began, interruption.is_wanted
+    done.seconds, done.is_interrupted = perf_counter() - began, interruption.is_requested
     return done
 
 
-def _reproduced(signature: str, record: RunRecord) -> FailingRun:
+def _reproduced_run(signature: str, record: RunRecord) -> FailingRun:
     replayed = replay(record)
     if replayed.result.signature != signature:
         raise ReplayDivergedError("violation", 0, signature, replayed.result.signature or "none")
@@ -175,18 +175,18 @@ def _chunks(situation: Situation[Plan]) -> list[_Chunk]:
     ]
 
 
-def _explored(
+def _explored_chunks(
     chunks: list[_Chunk], done: Exploration, jobs: int, interruption: Interruption
 ) -> Iterator[tuple[_Chunk, ExplorationCounts[Plan]]]:
     """Yield each chunk with its counts, in order. With one process, the counts are cumulative."""
     explore = partial(explore_operations, settings=done.settings, mutant=done.mutant)
     if jobs == 1:
         for chunk in chunks:
-            if interruption.unless_wanted(partial(explore, chunk, found=done.found)) is None:
+            if interruption.result_unless_requested(partial(explore, chunk, found=done.found)) is None:
                 return
             yield chunk, done.found
         return
-    for chunk, found in in_processes(explore, chunks, jobs, interruption):
+    for chunk, found in run_in_processes(explore, chunks, jobs, interruption):
         if isinstance(found, BrokenProcessPool):
             raise found
         yield chunk, found

@@ -18,7 +18,7 @@ from ...faults.simulation.explore import CrashChoice, CrashMoment, OperationLog,
 from ...faults.simulation.simulation import Simulation
 from ...sim.choices import Choices, Decision
 from ...sim.policies.replay import Replay
-from ...sim.process import garbage_kept
+from ...sim.process import garbage_collected_at_end
 from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle.evidence import Violation
 from ..oracle.judge import StopOnViolation
@@ -35,20 +35,20 @@ def state_digest_of(ledger: Ledger, damage: Sequence[DamagedRange]) -> str:
     Unanswered puts without a known log offset are left out: such a put allows a record but does not require it. A crash
     image can contain that record only if the image was made after the put began.
     """
-    return blake2b(repr((_comparable(ledger), list(damage))).encode(), digest_size=16).hexdigest()
+    return blake2b(repr((_comparable_value(ledger), list(damage))).encode(), digest_size=16).hexdigest()
 
 
-def _comparable(value: object) -> object:
+def _comparable_value(value: object) -> object:
     """Convert a ledger's state to nested lists of text, with sets and mappings sorted."""
     if is_dataclass(value) and not isinstance(value, type):
-        return [_comparable(getattr(value, one.name)) for one in fields(value) if one.compare]
+        return [_comparable_value(getattr(value, one.name)) for one in fields(value) if one.compare]
     if isinstance(value, Mapping):
-        return sorted(([_comparable(key), _comparable(one)] for key, one in value.items()), key=repr)
+        return sorted(([_comparable_value(key), _comparable_value(one)] for key, one in value.items()), key=repr)
     if isinstance(value, set):
         return sorted(value)
     if isinstance(value, list | tuple):
         return [
-            _comparable(one)
+            _comparable_value(one)
             for one in value
             if not (isinstance(one, PutEntry) and one.status is None and one.physical_offset is None)
         ]
@@ -85,18 +85,18 @@ class CrashingRun(Run):
     def violations(self) -> list[Violation]:
         return self._judge.violations
 
-    def _play(self) -> None:
+    def _run_all_lives(self) -> None:
         for number, life in enumerate(self._lives):
-            self._live(number, life)
+            self._run_numbered_life(number, life)
 
     def die(self) -> None:
         self.execute()
         if self.violations:
             self.disk = None
 
-    def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
+    def _end_life(self, disk: Disk, life: Life, *, crashed: bool) -> None:
         if life is not self._lives[-1]:
-            super()._end(disk, life, crashed=crashed)
+            super()._end_life(disk, life, crashed=crashed)
         elif crashed:
             self._progress.note_crash(None)
             before = self._ledger.savepoint()
@@ -106,7 +106,7 @@ class CrashingRun(Run):
     def _guarantees_after(self, disk: Disk, profile: str, before: bytes) -> CrashGuarantees:
         """before: the ledger's savepoint at the crash."""
         self._ledger.restore(before)
-        self._judge.crash(self._store, disk, PROFILES[profile])
+        self._judge.judge_crash(self._store, disk, PROFILES[profile])
         self._judge.note_damage(self._config, disk.damage)
         damage = tuple(self.lasting.damage)
         state = state_digest_of(self._ledger, damage)
@@ -124,7 +124,7 @@ class RecoveringRun(Run):
         super().__init__(plan, Simulation(Choices.replaying(()), Replay(), crashes=()))
         self._ledger.restore(promised.known)
         self._judge.note_damage(self._config, promised.damage)
-        self.lasting.leave(image)
+        self.lasting.set_next_image(image)
         self._kernel.now_ns = promised.now_ns
 
     def signature(self, *, heal: bool) -> str:
@@ -134,7 +134,7 @@ class RecoveringRun(Run):
                 if heal:
                     self._heal()
                 else:
-                    self._recover("heal", self._judge.recovery)
+                    self._recover_and_judge("heal", self._judge.judge_recovery)
             except StopOnViolation:
                 pass
         return self._judge.violations[0].signature if self._judge.violations else ""
@@ -168,7 +168,7 @@ class StoreCrash:
         for state in states:
             yield CrashChoice(state, states, self._situation.stream)
 
-    def extent(self, profile: str) -> tuple[bool, bool]:
+    def completeness(self, profile: str) -> tuple[bool, bool]:
         """Return whether `choices` yields all states, and whether the limit excluded some."""
         assert not (self._states[profile].is_exhaustive and self._states[profile].was_cut), profile
         return self._states[profile].is_exhaustive, self._states[profile].was_cut
@@ -177,7 +177,7 @@ class StoreCrash:
         return self._guarantees[profile].state
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        with garbage_kept():
+        with garbage_collected_at_end():
             plan = self._situation.record.setup
             return RecoveringRun(plan, self._guarantees[profile], choice.state.image).signature(heal=self._heal)
 
@@ -194,7 +194,7 @@ class StoreRuns:
 
     def die(self, situation: Situation[Plan], moment: CrashMoment, decisions: Sequence[Decision]) -> StoreCrash | None:
         """Run up to a moment. Returns None if the run does not reach it."""
-        record = situation.crashed(moment, situation.profiles[0], decisions)
+        record = situation.record_with_crash(moment, situation.profiles[0], decisions)
         choices = Choices.replaying(record.decisions)
         simulation = Simulation(choices, Replay(record.schedule), crashes=record.crashes)
         run = CrashingRun(record.setup, simulation, situation.profiles)
@@ -218,7 +218,7 @@ class StoreRuns:
         }
 
 
-class _LoadLog(OperationLog):
+class _LoadOperations(OperationLog):
     """Operations of a life that ends when its store has loaded."""
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ class _LoadLog(OperationLog):
         return self.run.is_loaded or super().is_due(number, kind, path, nth)
 
 
-def nested(sample: StateSample[Plan], situation: Situation[Plan]) -> Situation[Plan]:
+def situation_of_load(sample: StateSample[Plan], situation: Situation[Plan]) -> Situation[Plan]:
     """Return the situation in which a machine recovers a crash state. Its operations are those of the load."""
     record = sample.record
     plan = record.setup
@@ -239,7 +239,7 @@ def nested(sample: StateSample[Plan], situation: Situation[Plan]) -> Situation[P
     record, life = replace(record, setup=plan), life_name(len(plan.lives) - 1)
     choices = Choices.replaying(record.decisions)
     simulation = Simulation(choices, Replay(record.schedule), crashes=record.crashes)
-    log = simulation.triggers[life] = _LoadLog()
+    log = simulation.triggers[life] = _LoadOperations()
     run = log.run = CrashingRun(plan, simulation)
     run.die()
     return replace(

@@ -22,19 +22,19 @@ class InterpreterError(Exception):
     """A Python interpreter cannot run this package."""
 
 
-def installed() -> list[str]:
+def installed_pythons() -> list[str]:
     """Return one executable in PATH or pyenv for each Python version from 3.11 on."""
     found: dict[str, str] = {}
-    for candidate in _candidates():
+    for candidate in _candidate_executables():
         try:
-            version, executable = ask(str(candidate))
+            version, executable = python_version_of(str(candidate))
         except InterpreterError:
             continue  # too old, or a shim of a version that is not installed
         found.setdefault(version, executable)
     return [found[version] for version in sorted(found, key=lambda text: [int(n) for n in text.split(".")])]
 
 
-def _candidates() -> Iterator[Path]:
+def _candidate_executables() -> Iterator[Path]:
     folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
     for folder in folders:
         yield from sorted(folder.glob("python3.[0-9][0-9]"))
@@ -42,7 +42,7 @@ def _candidates() -> Iterator[Path]:
     yield from sorted((root / "versions").glob("*/bin/python3"))
 
 
-def ask(python: str) -> tuple[str, str]:
+def python_version_of(python: str) -> tuple[str, str]:
     """Return version and executable. Raises InterpreterError if the interpreter cannot be used."""
     try:
         done = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=True, timeout=60)
@@ -62,16 +62,16 @@ def ask(python: str) -> tuple[str, str]:
 def witnesses_on(pythons: Sequence[str]) -> Iterator[list[WitnessProcess]]:
     """Yield a witness for each Python in a temporary virtual environment. Raises InterpreterError."""
     with TemporaryDirectory(prefix="tornlog-pythons-") as scratch:
-        path = _link(Path(scratch)) if pythons else None
+        path = _link_package(Path(scratch)) if pythons else None
         witnesses = []
         for number, python in enumerate(pythons):
-            version, executable = ask(python)
-            inside = _environment(executable, Path(scratch) / str(number))
+            version, executable = python_version_of(python)
+            inside = _create_environment(executable, Path(scratch) / str(number))
             witnesses.append(WitnessProcess(f"Python {version}", inside, hash_seed=1 + number, path=path))
         yield witnesses
 
 
-def _environment(python: str, directory: Path) -> str:
+def _create_environment(python: str, directory: Path) -> str:
     executable = directory / "bin" / "python"
     install = [str(executable), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     for command in ([python, "-m", "venv", str(directory)], [*install, *requirements()]):
@@ -86,7 +86,7 @@ def requirements() -> list[str]:
     return [line for line in requires("tornlog") or () if "extra ==" not in line]
 
 
-def _link(directory: Path) -> str:
+def _link_package(directory: Path) -> str:
     place = directory / "path"
     place.mkdir()
     place.joinpath("tornlog").symlink_to(Path(__file__).parents[2], target_is_directory=True)

@@ -27,7 +27,7 @@ from ..mutants.mutant import Mutant
 from .failures.failure import Failure
 from .failures.shrink import shrink_failure
 from .seeds import SeedResult, run_seed
-from .worker_pool import in_processes
+from .worker_pool import run_in_processes
 
 SIZES_SHOWN = ("messages", "preemptions", "sectors")
 _SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
@@ -42,7 +42,7 @@ The differing runs are counted.
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MutationLimits:
     """When a mutation run ends without a find."""
 
     seeds: int | None = None
@@ -58,7 +58,7 @@ class Limits:
 class MutationSettings:
     """The scenarios and limits of a mutation run."""
 
-    limits: Limits
+    limits: MutationLimits
     scenarios: tuple[Scenario, ...] | None = tuple(one for one in SCENARIOS.values() if one.can_run)
     """None: one scenario with ranges narrowed to the mutant's needs."""
     all_scenarios: bool = False
@@ -68,7 +68,7 @@ class MutationSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Find:
+class MutantFind:
     """How one scenario found a mutant."""
 
     scenario: str
@@ -85,7 +85,7 @@ class MutantResult:
     """The result of one mutant."""
 
     id: str
-    finds: tuple[Find, ...]
+    finds: tuple[MutantFind, ...]
     """The first find of each scenario, in the order of the runs."""
     seeds: int
     """Seeds run until the first find, or all seeds without a find."""
@@ -124,13 +124,15 @@ class MutantResult:
         """Explain why the mutant may not have been found. If it changed no run, no check is to blame."""
         if self.reached == 0:
             return "never reached"
-        ran = "" if self.reached is None else f"reached in {_seeds(self.reached)}, "
+        ran = "" if self.reached is None else f"reached in {_seeds_text(self.reached)}, "
         if self.bit is not None:
-            return f"{ran}bit in {_seeds(self.bit)}, not seen" if self.bit else f"{ran}never bit"
+            return f"{ran}bit in {_seeds_text(self.bit)}, not seen" if self.bit else f"{ran}never bit"
         if self.differing is None:
             return f"{ran}not seen"
         differing, compared = self.differing
-        return f"{ran}ran otherwise in {differing} of {_seeds(compared)} compared{', not seen' if differing else ''}"
+        return (
+            f"{ran}ran otherwise in {differing} of {_seeds_text(compared)} compared{', not seen' if differing else ''}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -152,7 +154,7 @@ class MutantResult:
         }
 
 
-def _seeds(number: int) -> str:
+def _seeds_text(number: int) -> str:
     return f"{number:,} seed{'' if number == 1 else 's'}"
 
 
@@ -185,23 +187,23 @@ def run_mutant(mutant: Mutant, settings: MutationSettings) -> MutantResult:
     A seed that breaks a promise is run again without the mutant. It is a find if the second run breaks no promise.
     Other seeds need no such check, because a run depends on its scenario and seed only.
     """
-    search = _Search(mutant, settings)
+    search = _MutantSearch(mutant, settings)
     with guard():
         search.run()
         result = search.result()
     if settings.shrink_seconds is None or result.failure is None:
         return result
-    return _shrunk(result, result.failure, settings.shrink_seconds)
+    return _with_shrunk_find(result, result.failure, settings.shrink_seconds)
 
 
-class _Search:
+class _MutantSearch:
     def __init__(self, mutant: Mutant, settings: MutationSettings) -> None:
         self._mutant = mutant
         self._limits = settings.limits
         self._all_scenarios = settings.all_scenarios
         scenarios = settings.scenarios or (narrowed_scenario(mutant),)
         self._scenarios = sorted(scenarios, key=lambda scenario: scenario.name not in SWARM)
-        self._finds: list[Find] = []
+        self._finds: list[MutantFind] = []
         self._first: Failure | None = None
         self._clean_violation = self._error = ""
         self._seeds, self._core_seconds = 0, 0.0
@@ -259,7 +261,7 @@ class _Search:
         assert scenario.name not in {find.scenario for find in self._finds}, scenario.name
         self._first = self._first or failure
         invariant = failure.violations[0].invariant
-        self._finds.append(Find(scenario.name, seed, invariant, self._seeds, self._core_seconds))
+        self._finds.append(MutantFind(scenario.name, seed, invariant, self._seeds, self._core_seconds))
 
     def result(self) -> MutantResult:
         mutant, first = self._mutant, self._finds[0] if self._finds else None
@@ -285,7 +287,7 @@ class _Search:
         return sum(result.digest != digest for result, (_, _, digest) in pairs), len(clean)
 
 
-def _shrunk(mutant_result: MutantResult, failure: Failure, seconds_max: float) -> MutantResult:
+def _with_shrunk_find(mutant_result: MutantResult, failure: Failure, seconds_max: float) -> MutantResult:
     began = perf_counter()
     small = shrink_failure(failure, stop=lambda: perf_counter() - began > seconds_max, cpu_seconds_max=CPU_SECONDS_MAX)
     size, seconds = small.failure.smallest.size, round(perf_counter() - began, 3)
@@ -304,13 +306,13 @@ def run_mutants(
     run_one = partial(_run_named, settings=settings)
     interruption = interruption or Interruption()
     if jobs > 1:
-        for _, found in in_processes(run_one, names, jobs, interruption):
+        for _, found in run_in_processes(run_one, names, jobs, interruption):
             if isinstance(found, BrokenProcessPool):
                 raise found
             yield found
         return
     for name in names:
-        mutant_result = interruption.unless_wanted(partial(run_one, name))
+        mutant_result = interruption.result_unless_requested(partial(run_one, name))
         if mutant_result is None:
             return
         yield mutant_result

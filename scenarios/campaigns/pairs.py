@@ -158,7 +158,7 @@ Two of them that share no kind of run and disk never form a pair.
 """
 
 
-class Apart(NamedTuple):
+class NeverTogether(NamedTuple):
     """Features or faults that never occur together although they can occur in the same kind of run and disk."""
 
     these: Collection[str]
@@ -166,17 +166,17 @@ class Apart(NamedTuple):
     why: str
 
 
-APART: tuple[Apart, ...] = (
-    Apart(("flipped number",), ("transactions",), "a decision names its half message by the number"),
-    Apart(
+APART: tuple[NeverTogether, ...] = (
+    NeverTogether(("flipped number",), ("transactions",), "a decision names its half message by the number"),
+    NeverTogether(
         ("flipped number",), ("light queues",), "a record then has several numbers, and no model says which is wrong"
     ),
-    Apart(
+    NeverTogether(
         ("lost sector", "flipped number"),
         ("retention", "removal undone"),
         "the correct queues of a damaged log without its front are not modelled",
     ),
-    Apart(
+    NeverTogether(
         ("lying sync", "lie exposed"),
         ("power cut after a stop",),
         "a stop promises durability, which a lying disk breaks, so no power cut follows it",
@@ -194,7 +194,7 @@ def _possible_places(name: str) -> frozenset[_Place]:
     return frozenset(places)
 
 
-def _can_meet(first: str, second: str) -> bool:
+def _can_occur_together(first: str, second: str) -> bool:
     if _possible_places(first).isdisjoint(_possible_places(second)):
         return False
     return not any(
@@ -204,8 +204,8 @@ def _can_meet(first: str, second: str) -> bool:
 
 
 @cache
-def pairs_that_can_meet() -> frozenset[Pair]:
-    return frozenset(pair for pair in combinations(NAMES, 2) if _can_meet(*pair))
+def possible_pairs() -> frozenset[Pair]:
+    return frozenset(pair for pair in combinations(NAMES, 2) if _can_occur_together(*pair))
 
 
 def features_of(plan: Plan) -> tuple[str, ...]:
@@ -224,10 +224,10 @@ class PairsMet(NamedTuple):
     never: list[Pair]
 
     @property
-    def can(self) -> int:
+    def possible_count(self) -> int:
         return self.met + len(self.never)
 
-    def partners(self) -> dict[str, list[str]]:
+    def missing_partners(self) -> dict[str, list[str]]:
         """Return the pairs that never occurred together, grouped under the name with more missing partners."""
         lacking = Counter(name for pair in self.never for name in pair)
         partners: dict[str, list[str]] = {}
@@ -237,8 +237,8 @@ class PairsMet(NamedTuple):
         return dict(sorted(partners.items(), key=lambda item: (-len(item[1]), item[0])))
 
 
-def pairs_met(pairs: Mapping[Pair, int]) -> PairsMet:
+def met_pairs(pairs: Mapping[Pair, int]) -> PairsMet:
     """pairs: the number of runs with each pair."""
-    can = pairs_that_can_meet()
+    can = possible_pairs()
     never = sorted(pair for pair in can if not pairs.get(pair))
     return PairsMet(len(can) - len(never), never)

@@ -22,7 +22,7 @@ from ..runs.outcome import RunCounts
 from .failures.failure import Failure
 from .pairs import Pair, pairs_in
 from .seeds import SeedResult, run_seed
-from .worker_pool import in_processes, is_stop_wanted
+from .worker_pool import is_stop_wanted, run_in_processes
 
 BATCH_SEEDS = 25
 FAILURES_KEPT_MAX = 20
@@ -43,8 +43,8 @@ class Reach:
     interrupted: bool = False
 
     @classmethod
-    def of(cls, asked: int, not_run: tuple[str, ...], interruption: Interruption) -> "Reach":
-        return cls(asked, not_run, interruption.is_wanted) if not_run or interruption.is_wanted else ALL
+    def of_campaign(cls, asked: int, not_run: tuple[str, ...], interruption: Interruption) -> "Reach":
+        return cls(asked, not_run, interruption.is_requested) if not_run or interruption.is_requested else ALL
 
 
 ALL = Reach()
@@ -122,7 +122,7 @@ class Tally(RunCounts):
             self.errors.append(f"{place}: {result.error}")
         assert self.violations <= self.seeds, (self.violations, self.seeds)
 
-    def add_kept(self, failure: Failure) -> None:
+    def add_kept_failure(self, failure: Failure) -> None:
         """Add a failure of an earlier run that still reproduces. The digest covers the seeds only."""
         disk = failure.smallest.record.setup.disk
         self.seeds += 1
@@ -235,22 +235,22 @@ def _results_before_deadline(
 ) -> Iterator[tuple[Batch, list[SeedResult]]]:
     source = _started_before(iter(batches), deadline)
     if jobs > 1:
-        for batch, found in in_processes(run_batch, source, jobs, interruption):
+        for batch, found in run_in_processes(run_batch, source, jobs, interruption):
             if isinstance(found, BrokenProcessPool):
-                found = [_lost(batch, seed, found) for seed in batch.seeds]
+                found = [_lost_result(batch, seed, found) for seed in batch.seeds]
             yield batch, found
         return
     for batch in source:
         left, results = results_of(batch), []
-        while (result := interruption.unless_wanted(partial(next, left, None))) is not None:
+        while (result := interruption.result_unless_requested(partial(next, left, None))) is not None:
             results.append(result)
         if results:
             yield batch, results
-        if interruption.is_wanted:
+        if interruption.is_requested:
             return
 
 
-def _lost(batch: Batch, seed: int, error: Exception) -> SeedResult:
+def _lost_result(batch: Batch, seed: int, error: Exception) -> SeedResult:
     return SeedResult(batch.scenario.name, seed, "harness-error", error=f"worker process died: {error}")
 
 
@@ -270,10 +270,10 @@ def verdict_of(tallies: Sequence[Tally], reach: Reach = ALL) -> str:
     words = [f"{count:,} {what}" for count, what in counts if count]
     if not words:
         words.append("every promise held" if reach == ALL else "no promise broken")
-    return ", ".join([*reach_words(reach, "scenario"), *words])
+    return ", ".join([*incomplete_verdict_words(reach, "scenario"), *words])
 
 
-def reach_words(reach: Reach, what: str) -> list[str]:
+def incomplete_verdict_words(reach: Reach, what: str) -> list[str]:
     """Return the start of the verdict on an incomplete campaign."""
     words = ["interrupted"] if reach.interrupted else []
     return [*words, f"{len(reach.not_run)} of {reach.asked} {what}s not run"] if reach.not_run else words

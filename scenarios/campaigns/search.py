@@ -19,7 +19,7 @@ from ..runs.outcome import RunOutcome
 from ..runs.run_of import simulation_of
 from .failures.failure import Failure
 from .failures.replay import failing_run_of, run_plan
-from .seeds import draw
+from .seeds import draw_plan_of_seed
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ def search_schedules(
     """
 
     def run(policy: Policy) -> tuple[Simulation, RunOutcome]:
-        choices, plan = draw(scenario, seed)
+        choices, plan = draw_plan_of_seed(scenario, seed)
         simulation = simulation_of(plan, choices, policy)
         return simulation, execute(run_plan, plan, simulation)
 
@@ -72,7 +72,7 @@ def search_schedules(
     result = SearchResult(scenario.name, seed)
     with applied_mutant(mutant):
         schedules, interruption = iter(search), interruption or Interruption()
-        while (explored := interruption.unless_wanted(partial(next, schedules, None))) is not None:
+        while (explored := interruption.result_unless_requested(partial(next, schedules, None))) is not None:
             simulation, outcome = explored.result
             result.schedules += 1
             result.last_schedule = explored.schedule

@@ -12,7 +12,7 @@ from ...sim.choices import Choices
 from ...sim.determinism import require_same_digest
 from ...sim.errors import NondeterminismError, ReplayDivergedError
 from ...sim.policies import Policy
-from ...sim.process import NoEndInSight, cpu_limit, garbage_kept
+from ...sim.process import CpuLimitReached, cpu_limit, garbage_collected_at_end
 from ...sim.trace import Trace
 from ..claims.plan import Plan
 from ..claims.ranges import draw_plan
@@ -75,13 +75,13 @@ def run_seed(
     began = perf_counter()
     result = SeedResult(scenario.name, seed, "held")
     try:
-        with garbage_kept(), applied_mutant(mutant) as activity, cpu_limit(cpu_seconds_max):
-            simulation, outcome = _execute(scenario, seed, policy=policy)
+        with garbage_collected_at_end(), applied_mutant(mutant) as activity, cpu_limit(cpu_seconds_max):
+            simulation, outcome = _execute_seed(scenario, seed, policy=policy)
             result.reached, result.bit = activity.reached, activity.bit  # of this run, before any repetition
-            _judge(scenario, seed, mutant, result, simulation, outcome, check_determinism=check_determinism)
+            _record_outcome(scenario, seed, mutant, result, simulation, outcome, check_determinism=check_determinism)
             if in_detail:
                 result.plan, result.put_us = outcome.plan, outcome.put_us
-    except (Exception, NoEndInSight):
+    except (Exception, CpuLimitReached):
         result.outcome = "harness-error"
         result.error = traceback.format_exc()
     assert result.failure is None or result.outcome == "violated", result.outcome
@@ -89,7 +89,7 @@ def run_seed(
     return result
 
 
-def _judge(
+def _record_outcome(
     scenario: Scenario,
     seed: int,
     mutant: str | None,
@@ -124,18 +124,18 @@ def _judge(
         result.failure = Failure(scenario.name, scenario.claim, seed, mutant, original)
 
 
-def _execute(
+def _execute_seed(
     scenario: Scenario, seed: int, trace: Trace | None = None, policy: Policy | None = None
 ) -> tuple[Simulation, RunOutcome]:
-    choices, plan = draw(scenario, seed)
+    choices, plan = draw_plan_of_seed(scenario, seed)
     simulation = simulation_of(plan, choices, policy, trace)
     return simulation, execute(run_plan, plan, simulation)
 
 
 def digest_of(scenario: Scenario, seed: int, trace: Trace | None = None) -> str:
-    return _execute(scenario, seed, trace)[1].digest
+    return _execute_seed(scenario, seed, trace)[1].digest
 
 
-def draw(scenario: Scenario, seed: int) -> tuple[Choices, Plan]:
+def draw_plan_of_seed(scenario: Scenario, seed: int) -> tuple[Choices, Plan]:
     choices = Choices(f"{scenario.seed_stream}/{seed}")
     return choices, draw_plan(choices.stream("plan"), scenario.ranges)

@@ -36,7 +36,7 @@ def is_stop_wanted() -> bool:
     return _Worker.stop is not None and _Worker.stop.is_set()
 
 
-def in_processes(
+def run_in_processes(
     work: Callable[[_Job], _Result], jobs: Iterable[_Job], processes: int, interruption: Interruption
 ) -> Iterator[tuple[_Job, _Result | BrokenProcessPool]]:
     """Run jobs in several processes and yield each job with its result, in order.
@@ -48,14 +48,14 @@ def in_processes(
     numbered = enumerate(jobs)
     next_out = 0
     with worker_pool(processes) as pool:
-        while not interruption.is_wanted:
+        while not interruption.is_requested:
             for number, job in islice(numbered, 2 * processes + 2 - len(pending)):
                 pending[number] = (job, _submit(pool, partial(work, job)))
             assert len(pending) <= 2 * processes + 2, "the pool holds a few jobs for each process"
             if not pending:
                 return
             first = pending[next_out][1]  # results are yielded in order, so only this one lets a new job start
-            while not interruption.is_wanted and not wait([first], _LOOK_SECONDS).done:
+            while not interruption.is_requested and not wait([first], _LOOK_SECONDS).done:
                 pass  # an exception within wait() would leave the futures locked
             while next_out in pending and pending[next_out][1].done():
                 job, future = pending.pop(next_out)
@@ -81,7 +81,7 @@ class WorkerPool(ProcessPoolExecutor):
         self.stop = context.Event()  # also starts the resource tracker, which changes the signal mask
         self._others = set(active_children())
         self._is_killed = False
-        super().__init__(processes, mp_context=context, initializer=_begin, initargs=(self.stop,))
+        super().__init__(processes, mp_context=context, initializer=_begin_worker, initargs=(self.stop,))
 
     def submit(self, work: Callable[..., _Result], /, *arguments: Any, **options: Any) -> Future[_Result]:
         """Submit work with stop signals blocked, so that no signal ends a new process before `become_worker`."""
@@ -124,7 +124,7 @@ def become_worker() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
-def _begin(stop: Event) -> None:
+def _begin_worker(stop: Event) -> None:
     _Worker.stop = stop
     become_worker()
 

@@ -30,7 +30,9 @@ class Knob:
     """Whether a session, which runs one step at a time, supports the knob."""
 
 
-def knob(*options: Any, plain: Any = None, least: int | None = None, weight: int = 0, in_sessions: bool = True) -> Any:
+def knob_field(
+    *options: Any, plain: Any = None, least: int | None = None, weight: int = 0, in_sessions: bool = True
+) -> Any:
     assert options, "a knob needs a default"
     assert plain is None or least is None, "shrinking either takes the plain value or lowers step by step"
     return field(default=options[0], metadata={_KEY: Knob(options, plain, least, weight, in_sessions)})
@@ -49,45 +51,45 @@ def knobs_of(kind: type) -> Iterator[tuple[str, Knob]]:
 class MessagePlan:
     """Sizes and kinds of the messages that producers put."""
 
-    body_bytes_max: int = knob(0, 40, 300, 900, least=0)
-    property_bytes_max: int = knob(0, 0, 700, least=0)
-    equal_sizes: bool = knob(False, False, True)
-    limit_bytes: int = knob(0, plain=0)
+    body_bytes_max: int = knob_field(0, 40, 300, 900, least=0)
+    property_bytes_max: int = knob_field(0, 0, 700, least=0)
+    equal_sizes: bool = knob_field(False, False, True)
+    limit_bytes: int = knob_field(0, plain=0)
     """The longest body or batch that the store accepts; 0: longer than any segment."""
-    batch_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
-    illegal_chance: float = knob(0.0, 0.0, 0.1, plain=0.0)
-    longest_chance: float = knob(0.0, plain=0.0)
+    batch_chance: float = knob_field(0.0, 0.0, 0.2, plain=0.0)
+    illegal_chance: float = knob_field(0.0, 0.0, 0.1, plain=0.0)
+    longest_chance: float = knob_field(0.0, plain=0.0)
     """A plain put, neither delayed nor transactional, has properties near the maximum length."""
-    no_wait_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
+    no_wait_chance: float = knob_field(0.0, 0.0, 0.2, plain=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class PausePlan:
     """How long producers wait between two messages."""
 
-    chance: float = knob(0.0, 0.2, 0.5, plain=0.0)
-    ms_max: int = knob(1, 30, 3000, least=1)
+    chance: float = knob_field(0.0, 0.2, 0.5, plain=0.0)
+    ms_max: int = knob_field(1, 30, 3000, least=1)
 
 
 @dataclass(frozen=True, slots=True)
 class FlushPlan:
     """Timeouts and intervals of flushes."""
 
-    sync_timeout_ms: int = knob(5000)
+    sync_timeout_ms: int = knob_field(5000)
     """How long a put waits for its flush under SYNC_FLUSH."""
-    thorough_interval_ms: int = knob(2000, 10_000)
+    thorough_interval_ms: int = knob_field(2000, 10_000)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
     """The key index, the keys of messages, and the users of the index."""
 
-    slots: int = knob(0, 5, 40, plain=0)
+    slots: int = knob_field(0, 5, 40, plain=0)
     """Hash slots in an index file. 0 turns the index off."""
-    entries: int = knob(5, 12, 200)
-    keys_chance: float = knob(0.0, plain=0.0)
+    entries: int = knob_field(5, 12, 200)
+    keys_chance: float = knob_field(0.0, plain=0.0)
     """A message has keys that other messages have too, including a UNIQ_KEY."""
-    seekers: int = knob(0, plain=0, weight=1)
+    seekers: int = knob_field(0, plain=0, weight=1)
     """Users that look messages up by key."""
 
 
@@ -95,10 +97,10 @@ class IndexPlan:
 class MemoryPlan:
     """The store's use of memory, and errors when memory runs out."""
 
-    transient_pool: bool = knob(False, plain=False)
+    transient_pool: bool = knob_field(False, plain=False)
     """Puts go to a buffer of the process first. Takes effect under ASYNC_FLUSH only."""
-    warm_files: bool = knob(False, False, True, plain=False)
-    error_chance: float = knob(0.0)
+    warm_files: bool = knob_field(False, False, True, plain=False)
+    error_chance: float = knob_field(0.0)
     """Per life: an unexpected error ends one service."""
 
 
@@ -106,37 +108,37 @@ class MemoryPlan:
 class DelayPlan:
     """Messages that are delivered later."""
 
-    chance: float = knob(0.0, plain=0.0, weight=3, in_sessions=False)
+    chance: float = knob_field(0.0, plain=0.0, weight=3, in_sessions=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionPlan:
     """Half messages, which producers commit or roll back later or never."""
 
-    chance: float = knob(0.0, plain=0.0, weight=4, in_sessions=False)
+    chance: float = knob_field(0.0, plain=0.0, weight=4, in_sessions=False)
 
 
 @dataclass(frozen=True, slots=True)
 class LightQueuePlan:
     """Messages that also go to light queues."""
 
-    chance: float = knob(0.0, plain=0.0, weight=2, in_sessions=False)
+    chance: float = knob_field(0.0, plain=0.0, weight=2, in_sessions=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumingPlan:
     """Subscriptions and committed offsets of consumers."""
 
-    filtered: bool = knob(False, plain=False)
-    commits_offsets: bool = knob(False, plain=False, in_sessions=False)
+    filtered: bool = knob_field(False, plain=False)
+    commits_offsets: bool = knob_field(False, plain=False, in_sessions=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionPlan:
     """Deletions during traffic."""
 
-    deletes_segments: bool = knob(False, plain=False, weight=2, in_sessions=False)
-    deletes_queues: bool = knob(False)
+    deletes_segments: bool = knob_field(False, plain=False, weight=2, in_sessions=False)
+    deletes_queues: bool = knob_field(False)
     """Empty queues are deleted too, concurrently with puts and pulls. Needs deletes_segments."""
 
 
@@ -144,9 +146,9 @@ class RetentionPlan:
 class StartPlan:
     """Unusual starts of the store."""
 
-    second: bool = knob(False, plain=False, weight=1)
+    second: bool = knob_field(False, plain=False, weight=1)
     """A second store is started on the directory during traffic."""
-    skipped_numbers_max: int = knob(0, plain=0, weight=1, in_sessions=False)
+    skipped_numbers_max: int = knob_field(0, plain=0, weight=1, in_sessions=False)
     """The most queue offsets that a queue skips at a restart, as after a restart of 4.9.8."""
 
 
@@ -154,11 +156,11 @@ class StartPlan:
 class DirectoryPlan:
     """The directories of a single store. They do not exist on the disk at first."""
 
-    root: str = knob("/store", plain="/store")
+    root: str = knob_field("/store", plain="/store")
     """A relative path starts at the working directory."""
-    log_directories: int = knob(1, plain=1)
+    log_directories: int = knob_field(1, plain=1)
     """If there are several, each is outside the root in a new parent directory."""
-    killed_in_creation: bool = knob(False, plain=False)
+    killed_in_creation: bool = knob_field(False, plain=False)
     """An earlier process was killed while it created the root."""
 
 
@@ -166,18 +168,18 @@ class DirectoryPlan:
 class ClusterPlan:
     """The machines of a cluster. By default there is a single store."""
 
-    slaves: int = knob(0, plain=1, weight=4)
+    slaves: int = knob_field(0, plain=1, weight=4)
     """0: no slave and no network."""
-    sync_master: bool = knob(False, plain=False)
+    sync_master: bool = knob_field(False, plain=False)
     """Puts wait for a slave."""
-    slave_sync_flush: bool = knob(False, plain=False, weight=1)
+    slave_sync_flush: bool = knob_field(False, plain=False, weight=1)
     """Slaves use sync flush, so that a slave reports only offsets that are durable on its disk."""
-    slave_timeout_ms: int = knob(3000)
-    transfer_batch_bytes: int = knob(32_768, plain=32_768, weight=2)
+    slave_timeout_ms: int = knob_field(3000)
+    transfer_batch_bytes: int = knob_field(32_768, plain=32_768, weight=2)
     """The most log bytes in a replication frame."""
-    flipped_bit_chance: float = knob(0.0)
+    flipped_bit_chance: float = knob_field(0.0)
     """Per life of a slave: its dispatch receives a record with one flipped bit in queueOffset."""
-    gathers: bool = knob(False, plain=False, weight=3)
+    gathers: bool = knob_field(False, plain=False, weight=3)
     """Users wait, up to a timeout, until slaves follow the master."""
 
 
@@ -185,48 +187,48 @@ class ClusterPlan:
 class BrokerPlan:
     """The broker and its clients. By default users call the store directly."""
 
-    serves: bool = knob(False)
+    serves: bool = knob_field(False)
     """The run has a broker. Producers and consumers are then clients on other machines."""
-    send_timeout_ms: int = knob(3_000)
+    send_timeout_ms: int = knob_field(3_000)
     """How long a producer waits for an answer before it repeats the send."""
-    sends_max: int = knob(3, plain=1, weight=2)
+    sends_max: int = knob_field(3, plain=1, weight=2)
     """How many times a producer sends a message before it gives up."""
-    suspend_ms: int = knob(5_000)
+    suspend_ms: int = knob_field(5_000)
     """How long the broker delays the answer to a pull that finds no message."""
-    pull_messages_max: int = knob(8, plain=32)
-    commits_with_pulls: bool = knob(True, plain=True, weight=1)
+    pull_messages_max: int = knob_field(8, plain=32)
+    commits_with_pulls: bool = knob_field(True, plain=True, weight=1)
     """Consumers commit an offset with the next pull instead of in a separate request."""
-    consumer_restart_chance: float = knob(0.0, plain=0.0, weight=4)
+    consumer_restart_chance: float = knob_field(0.0, plain=0.0, weight=4)
     """Per consumer and life of the broker: the consumer restarts from its committed offsets."""
-    send_back_chance: float = knob(0.0, plain=0.0, weight=3)
+    send_back_chance: float = knob_field(0.0, plain=0.0, weight=3)
     """A consumer sends a delivered message back for a later retry."""
-    client_death_chance: float = knob(0.0, plain=0.0, weight=4)
+    client_death_chance: float = knob_field(0.0, plain=0.0, weight=4)
     """A client's machine dies.
 
     Producers die during a send, consumers with unprocessed messages, tailing consumers after a pull.
     """
-    tailing_consumers: int = knob(0, plain=0, weight=2)
+    tailing_consumers: int = knob_field(0, plain=0, weight=2)
     """Consumers that each follow one queue from its end. Each has its own group."""
-    tasks_each: int = knob(1, plain=1, weight=3)
+    tasks_each: int = knob_field(1, plain=1, weight=3)
     """Broker tasks for each kind of request."""
-    buffer_bytes: int = knob(65_536, plain=65_536)
+    buffer_bytes: int = knob_field(65_536, plain=65_536)
     """How many bytes of a stream may be in flight or unread before the sender waits."""
-    rest_ms_max: int = knob(0, plain=0, weight=1)
+    rest_ms_max: int = knob_field(0, plain=0, weight=1)
     """How long a life of the broker continues after the producers are done."""
-    work_ms: int = knob(1, plain=1)
+    work_ms: int = knob_field(1, plain=1)
     """How long a consumer processes the messages of one pull. 0: it pulls again immediately, while messages arrive."""
-    off_ms_max: int = knob(1_000, plain=1)
+    off_ms_max: int = knob_field(1_000, plain=1)
     """How long the broker's machine is off between two lives."""
-    masters: int = knob(1, plain=1, weight=4)
+    masters: int = knob_field(1, plain=1, weight=4)
     """Each has queues of every topic and a name server. Only the first has slaves."""
-    slaves_are_read: bool = knob(False, plain=False, weight=1)
+    slaves_are_read: bool = knob_field(False, plain=False, weight=1)
     """The broker redirects a consumer that lags far behind to a slave.
 
     The consumer may also pull from a slave while routes do not list the master.
     """
-    resumes_checks: bool = knob(False, plain=False, weight=2)
+    resumes_checks: bool = knob_field(False, plain=False, weight=2)
     """Operators resume the checks of given-up half messages: some during the run, all others at its end."""
-    cpp_clients: bool = knob(False, plain=False, weight=1)
+    cpp_clients: bool = knob_field(False, plain=False, weight=1)
     """Clients write headers like RocketMQ's C++ client, with numbers and booleans instead of strings."""
-    slave_takes_over: bool = knob(False, plain=False, weight=3)
+    slave_takes_over: bool = knob_field(False, plain=False, weight=3)
     """The first master is lost at the end of the run and a slave restarts as master."""

@@ -31,7 +31,7 @@ def _settings(prefixes: tuple[str, ...]) -> tuple[str, ...]:
 _FLUSHING, _REPLICATION, _RETENTION = map(_settings, (_OF_FLUSHING, _OF_REPLICATION, _OF_RETENTION))
 
 
-def landmarks_ms(plan: Plan) -> tuple[int, ...]:
+def plan_landmarks_ms(plan: Plan) -> tuple[int, ...]:
     """Return the enabled landmarks of a plan, ascending."""
     found, settings = {*_ALWAYS}, [*_FLUSHING]
     if plan.memory.warm_files:

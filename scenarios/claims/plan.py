@@ -12,7 +12,7 @@ from ...faults.plan import FaultPlan, NetworkPlan
 from ...sim.disturbances import DisturbancePlan
 from . import features
 from .disk_models import DISK_MODELS
-from .features import Knob, knob, knobs_of
+from .features import Knob, knob_field, knobs_of
 
 
 class LifeEnding(StrEnum):
@@ -83,19 +83,19 @@ class Plan:
     Knobs are drawn in the order of the fields. A new knob needs a default with which stored plans keep their meaning.
     """
 
-    sync_flush: bool = knob(True, False)
-    commit_log_bytes: int = knob(2048, 4096, 8192, 16384)
-    consume_queue_bytes: int = knob(100, 200, 1000)
-    recover_whole_log: bool = knob(True, False, plain=True)
-    producers: int = knob(1, 2, 3, least=1)
-    consumers: int = knob(0, 0, 1, plain=0, weight=1)
-    topics: int = knob(1, 2, plain=1)
-    queues_per_topic: int = knob(1, 2, plain=1)
+    sync_flush: bool = knob_field(True, False)
+    commit_log_bytes: int = knob_field(2048, 4096, 8192, 16384)
+    consume_queue_bytes: int = knob_field(100, 200, 1000)
+    recover_whole_log: bool = knob_field(True, False, plain=True)
+    producers: int = knob_field(1, 2, 3, least=1)
+    consumers: int = knob_field(0, 0, 1, plain=0, weight=1)
+    topics: int = knob_field(1, 2, plain=1)
+    queues_per_topic: int = knob_field(1, 2, plain=1)
     messages: features.MessagePlan = features.MessagePlan()
     pauses: features.PausePlan = features.PausePlan()
     flush: features.FlushPlan = features.FlushPlan()
-    sync_ms_max: int = knob(1, 10, least=1)
-    disk: str = knob(
+    sync_ms_max: int = knob_field(1, 10, least=1)
+    disk: str = knob_field(
         *("strict-posix",) * 2, "ext4-ordered", "ext4-data", "xfs", "btrfs", "process-kill", "nothing-lost"
     )
     """A name in `DISK_MODELS`."""
@@ -106,21 +106,21 @@ class Plan:
     light_queues: features.LightQueuePlan = features.LightQueuePlan()
     consuming: features.ConsumingPlan = features.ConsumingPlan()
     retention: features.RetentionPlan = features.RetentionPlan()
-    capacity_bytes: int = knob(0, plain=0, weight=2, in_sessions=False)
+    capacity_bytes: int = knob_field(0, plain=0, weight=2, in_sessions=False)
     """During traffic. 0: unlimited."""
-    policy: str = knob(*("random-walk",) * 6, *("pct",) * 3, *("pos",) * 3, "round-robin")
+    policy: str = knob_field(*("random-walk",) * 6, *("pct",) * 3, *("pos",) * 3, "round-robin")
     """A name in `scenario.POLICIES`."""
-    heals: bool = knob(True, False, plain=False, weight=5)
+    heals: bool = knob_field(True, False, plain=False, weight=5)
     """Whether the run checks liveness: all faults end, and the store must work again."""
-    starved_steps_max: int = knob(0)
+    starved_steps_max: int = knob_field(0)
     """For how many steps one runnable task may be starved while the others run."""
-    attribute_points: bool = knob(False, plain=False, in_sessions=False)
+    attribute_points: bool = knob_field(False, plain=False, in_sessions=False)
     """Tasks also switch at accesses to plain attributes of the store, as threads can."""
-    forced_branch_chance: float = knob(0.0, plain=0.0, in_sessions=False)
+    forced_branch_chance: float = knob_field(0.0, plain=0.0, in_sessions=False)
     """A rare branch in `FORCIBLE` is taken although its condition is false."""
     starts: features.StartPlan = features.StartPlan()
     directories: features.DirectoryPlan = features.DirectoryPlan()
-    errors_stop: bool = knob(True)
+    errors_stop: bool = knob_field(True)
     """Disk errors of a liveness run stop when a life's users are done, so the store must recover then."""
     faults: FaultPlan = FaultPlan()
     """The creation of files fails only during traffic."""

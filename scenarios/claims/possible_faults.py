@@ -34,8 +34,8 @@ _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
 
 
 def possible_faults(ranges: Ranges) -> frozenset[str]:
-    disks = [DISK_MODELS[name] for name in _options(ranges, "disk")]
-    endings = set(_options(ranges, "endings"))
+    disks = [DISK_MODELS[name] for name in _options_at(ranges, "disk")]
+    endings = set(_options_at(ranges, "endings"))
     loses_pages = any(not PROFILES[crash].page_cache_survives for disk in disks for crash in disk.crashes)
     of_disks = [{**options_of_disk(disk), "capacity_bytes": disk.capacity_bytes} for disk in disks]
     possible = set()
@@ -43,7 +43,7 @@ def possible_faults(ranges: Ranges) -> frozenset[str]:
         row, paths = kind.row, paths_of(kind)
         if (
             any(ending in endings for ending in _ENDINGS.get(kind, ()))
-            or any(any(_options(ranges, path, of_disks)) for path in paths)
+            or any(any(_options_at(ranges, path, of_disks)) for path in paths)
             or (not paths and row.group == "crash" and not row.by_scenarios and loses_pages)
             or (
                 kind is FaultKind.SILENT_DEATH and not ranges.is_alone
@@ -60,7 +60,7 @@ def paths_of(kind: FaultKind) -> tuple[str, ...]:
     return tuple(path for path in KNOBS if knob and f".{path}".endswith(f".{knob}"))
 
 
-def _options(ranges: Ranges, path: str, of_disks: Iterable[Mapping[str, Options]] = ()) -> list[Any]:
+def _options_at(ranges: Ranges, path: str, of_disks: Iterable[Mapping[str, Options]] = ()) -> list[Any]:
     values = [*ranges[path]]
     for options in (*ranges.optional.values(), *of_disks):
         values += options.get(path, ())

@@ -53,7 +53,7 @@ class Ranges:
 
         Raises ValueError for an unknown name.
         """
-        self._chosen = _checked(chosen)
+        self._chosen = _checked_options(chosen)
         self._optional: dict[str, dict[str, Options]] = {}
         self._chances: dict[str, float] = {}
 
@@ -83,11 +83,11 @@ class Ranges:
         """
         assert 0.0 < chance < 1.0, chance
         ranges = self.replace()
-        ranges._optional |= {name: _checked(chosen) for name, chosen in optional.items()}
+        ranges._optional |= {name: _checked_options(chosen) for name, chosen in optional.items()}
         ranges._chances |= dict.fromkeys(optional, chance)
         return ranges
 
-    def taking_part(self, stream: Stream) -> "Ranges":
+    def draw_optional(self, stream: Stream) -> "Ranges":
         """Draw which optional groups are enabled, before any other choice. Returns ranges without optional groups."""
         if not self._optional:
             return self
@@ -137,7 +137,7 @@ class Ranges:
         return f"Ranges({self._chosen})" + (f".with_optional({self._optional})" if self._optional else "")
 
 
-def _checked(chosen: Mapping[str, Options | Mapping[str, Options]]) -> dict[str, Options]:
+def _checked_options(chosen: Mapping[str, Options | Mapping[str, Options]]) -> dict[str, Options]:
     options = dict(_paths(chosen))
     for path in options:
         if path not in KNOBS and path not in _OF_LIVES:
@@ -167,7 +167,7 @@ def _paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iterator[tu
 
 def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
     """The store is checked after each life."""
-    ranges = ranges.taking_part(stream)
+    ranges = ranges.draw_optional(stream)
     drawn = {path: stream.pick(ranges[path], path) for path in _DRAWN_FIRST}
     disk_model = DISK_MODELS[drawn["disk"]]
     drawn["recover_whole_log"] |= disk_model.needs_whole_log
@@ -188,14 +188,14 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
         lives = (Life(LifeEnding.CRASH_IN_LOAD, "process-kill", operation, moment, 0), *lives)
     # Before the first load there was no traffic, so a crash in the first load would only test an empty directory.
     assert lives[0].ending != LifeEnding.CRASH_IN_LOAD or drawn["directories.killed_in_creation"], lives[0]
-    return _planned(drawn, policy_parameter=parameter, lives=lives)
+    return _plan_from_values(drawn, policy_parameter=parameter, lives=lives)
 
 
 def options_of_disk(model: DiskModel) -> dict[str, Options]:
     return dict(_paths({"faults": model.faults, "rot": model.rot}))
 
 
-def _planned(drawn: Mapping[str, Any], **beside: Any) -> Plan:
+def _plan_from_values(drawn: Mapping[str, Any], **beside: Any) -> Plan:
     parts: dict[str, Any] = {name: {} for name in FEATURES}
     for path, value in drawn.items():
         feature, _, name = path.rpartition(".")

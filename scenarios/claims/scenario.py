@@ -36,7 +36,9 @@ class Scenario:
         return self.stream or self.name
 
     @classmethod
-    def of(cls, name: str, claim: str, *, stream: str = "", **chosen: Options | Mapping[str, Options]) -> "Scenario":
+    def define(
+        cls, name: str, claim: str, *, stream: str = "", **chosen: Options | Mapping[str, Options]
+    ) -> "Scenario":
         return cls(name, claim, Ranges(**chosen), stream)
 
     @property
@@ -44,7 +46,7 @@ class Scenario:
         """Whether all packages that its runs need are installed."""
         return HAS_BROKER or not self.ranges.has_brokers
 
-    def admits(self, disk: str) -> bool:
+    def can_run_on(self, disk: str) -> bool:
         """Clusters and brokers run on sound disks only."""
         return DISK_MODELS[disk].is_sound or self.ranges.is_alone
 
@@ -59,7 +61,7 @@ class Scenario:
         if disk is not None:
             if disk not in DISK_MODELS:
                 raise ValueError(f"disk: expected one of {', '.join(DISK_MODELS)}, found {disk}")
-            if not self.admits(disk):
+            if not self.can_run_on(disk):
                 raise ValueError(f"disk: {self.name} runs several machines, which a {disk} does not support")
             ranges = ranges.replace(disk=(disk,))
         if policy is not None:

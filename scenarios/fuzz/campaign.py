@@ -9,7 +9,7 @@ from time import perf_counter, process_time
 from ...faults.simulation.artefact import ArtefactError
 from ..campaigns.kept_files import keep_file
 from ..campaigns.worker_pool import is_stop_wanted
-from .engine import FirstFailure, Fuzzer, FuzzTally, minimised, read_inputs, write_inputs
+from .engine import FirstFailure, Fuzzer, FuzzTally, minimised_input, read_inputs, write_inputs
 from .judging import FuzzFailure, FuzzViolation, address_space_limited, judge_within_limits
 from .mutants import find_fuzzed
 from .targets import TARGETS
@@ -88,8 +88,10 @@ def fuzz_format(
 
     with applied_fuzzed(settings.mutant), address_space_limited():
         if directory is not None and settings.out is not None:
-            fuzzer.take(finding.raw for finding in kept_findings(settings.out) if finding.target == settings.name)
-            fuzzer.take(read_inputs(directory))
+            fuzzer.judge_inputs(
+                finding.raw for finding in kept_findings(settings.out) if finding.target == settings.name
+            )
+            fuzzer.judge_inputs(read_inputs(directory))
         fuzzer.run(settings.inputs, stop)
         seconds, cpu_seconds = perf_counter() - began, process_time() - cpu_began
         findings = tuple(finding_of(settings, found, is_stop_wanted) for found in tally.found.values())
@@ -107,7 +109,7 @@ def finding_of(
     def stop() -> bool:
         return is_stop_wanted() or perf_counter() - began > MINIMISING_SECONDS_MAX
 
-    small = minimised(target, first.raw, breach, stop=stop)
+    small = minimised_input(target, first.raw, breach, stop=stop)
     assert len(small) <= len(first.raw), (len(small), len(first.raw))
     judged = judge_within_limits(target, small)
     if isinstance(judged, FuzzViolation) and judged.signature == breach.signature:

@@ -53,7 +53,7 @@ def directory_of_image(image: Image, root: str, settings: int) -> DirectoryConte
     return DirectoryContent(settings, {path.removeprefix(below): entries[path] for path in here})
 
 
-def pack(directory: DirectoryContent) -> bytes:
+def pack_directory(directory: DirectoryContent) -> bytes:
     parts = [MAGIC, bytes([directory.settings])]
     for path, content in directory.entries.items():
         name = path.encode()
@@ -63,7 +63,7 @@ def pack(directory: DirectoryContent) -> bytes:
     return b"".join(parts)
 
 
-def unpack(raw: bytes) -> DirectoryContent | None:
+def unpack_directory(raw: bytes) -> DirectoryContent | None:
     """Return None if no file system could contain the directory."""
     if len(raw) < _HEAD_BYTES or not raw.startswith(MAGIC):
         return None

@@ -15,14 +15,14 @@ from typing import Any
 import atheris
 import msgspec
 
-from ...sim.process import NoEndInSight, cpu_limit
+from ...sim.process import CpuLimitReached, cpu_limit
 from ..campaigns.worker_pool import become_worker
 
 with atheris.instrument_imports(include=["tornlog.store"]):
     from .campaign import applied_fuzzed
     from .coverage import CoveredRun
     from .engine import FuzzTally
-    from .judging import FuzzViolation, address_space_limited, hang_violation, judge, memory_violation
+    from .judging import FuzzViolation, address_space_limited, hang_violation, judge_input, memory_violation
     from .mutation import Draw
     from .targets import TARGETS
 
@@ -47,13 +47,13 @@ class CoveredFuzzer:
         directory.mkdir()
         draw = Draw(f"fuzz/{self._target.name}/{self._task['seed']}")
         for number in range(_SEEDS):
-            (directory / f"{number}.bin").write_bytes(self._target.valid(draw))
+            (directory / f"{number}.bin").write_bytes(self._target.valid_input(draw))
 
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
         target, draw = self._target, Draw(f"{self._task['seed']}/{seed}")
         raw = bytes(data)
         if not raw or draw.chance(_FRESH_CHANCE):
-            raw = target.valid(draw)
+            raw = target.valid_input(draw)
         return target.mutate(raw, target.shape(raw), draw, self._tally.corpus.inputs)[:max_size]
 
     def test(self, data: bytes) -> None:
@@ -62,8 +62,8 @@ class CoveredFuzzer:
         tally.inputs += 1
         try:
             with cpu_limit(target.cpu_seconds_max):
-                judged = judge(target, data)
-        except NoEndInSight:
+                judged = judge_input(target, data)
+        except CpuLimitReached:
             judged = hang_violation(target)
         if not isinstance(judged, FuzzViolation):
             tally.accepted += judged.accepted

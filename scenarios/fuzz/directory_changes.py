@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, unpack
-from .mutation import Draw, mutated
+from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, unpack_directory
+from .mutation import Draw, mutate_bytes
 from .shape import correct_records, shape_of_file
 from .stores import LOG_FILE_BYTES, QUEUE_FILE_BYTES
 
@@ -31,7 +31,7 @@ _BASES = (
 Entries = dict[str, bytes | None]
 
 
-def changed(directory: DirectoryContent, draw: Draw, others: Sequence[bytes]) -> DirectoryContent:
+def mutated_directory(directory: DirectoryContent, draw: Draw, others: Sequence[bytes]) -> DirectoryContent:
     """Return a mutated copy. Mutations may copy files from other packed directories."""
     entries, settings = dict(directory.entries), directory.settings
     changes = 1
@@ -58,15 +58,15 @@ def _change_content(entries: Entries, draw: Draw) -> None:
     kind = "commitlog" if "commitlog" in kinds and draw.chance(0.4) else draw.pick(list(kinds))
     path = draw.pick(kinds[kind])
     before = entries[path] or b""
-    data = mutated(before, shape_of_file(path, before), draw, (), _FILE_BYTES_MAX)
+    data = mutate_bytes(before, shape_of_file(path, before), draw, (), _FILE_BYTES_MAX)
     if kind != "config" and draw.chance(0.9):  # keep the length, because few faults change it
         data = data[: len(before)].ljust(len(before), b"\0")
     if kind == "commitlog" and draw.chance(0.5):
-        correct_records(data, base_of(path))
+        correct_records(data, base_offset_of(path))
     entries[path] = bytes(data)
 
 
-def base_of(path: str) -> int:
+def base_offset_of(path: str) -> int:
     """Return the offset in a segment's name, 0 for other files."""
     name = path.rpartition("/")[2]
     is_base = len(name) == 20 and name.isascii() and name.isdecimal() and int(name) < 1 << 63
@@ -81,13 +81,13 @@ def _pick_file(entries: Entries, draw: Draw) -> str | None:
     return draw.pick(files) if files else None
 
 
-def _remove(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+def _remove_file(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
     path = _pick_file(entries, draw)
     if path is not None:
         del entries[path]
 
 
-def _resize(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+def _resize_file(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
     path = _pick_file(entries, draw)
     if path is not None:
         content = entries[path] or b""
@@ -96,13 +96,13 @@ def _resize(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
         entries[path] = content[: max(size_bytes, 0)].ljust(size_bytes, b"\0")
 
 
-def _zero(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+def _zero_range(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
     path = _pick_file(entries, draw)
     if path is not None:
         entries[path] = bytes(len(entries[path] or b""))
 
 
-def _move(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+def _move_file(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
     path = _pick_file(entries, draw)
     if path is not None and "/" in path:
         target = f"{path.rpartition('/')[0]}/{draw.pick(_BASES):020d}"
@@ -112,7 +112,7 @@ def _move(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
         entries[target] = content
 
 
-def _exchange(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+def _exchange_files(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
     one, other = _pick_file(entries, draw), _pick_file(entries, draw)
     if one is not None and other is not None:
         entries[one], entries[other] = entries[other], entries[one]
@@ -124,16 +124,25 @@ def _make_directory(entries: Entries, draw: Draw, others: Sequence[bytes]) -> No
         entries[path] = None
 
 
-def _add_foreign(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
+def _add_foreign_file(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
     path, content = draw.pick(_FOREIGN)
     entries[path] = content
 
 
 def _copy_from_other(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
-    other = unpack(draw.pick(others)) if others else None
+    other = unpack_directory(draw.pick(others)) if others else None
     path = None if other is None else _pick_file(dict(other.entries), draw)
     if other is not None and path is not None:
         entries[path] = other.entries[path]
 
 
-_NAME_CHANGES = (_remove, _resize, _zero, _move, _exchange, _make_directory, _add_foreign, _copy_from_other)
+_NAME_CHANGES = (
+    _remove_file,
+    _resize_file,
+    _zero_range,
+    _move_file,
+    _exchange_files,
+    _make_directory,
+    _add_foreign_file,
+    _copy_from_other,
+)

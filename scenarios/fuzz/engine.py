@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
-from ...sim.process import NoEndInSight, cpu_limit
+from ...sim.process import CpuLimitReached, cpu_limit
 from ...sim.shrink import Search
-from .judging import FuzzViolation, breach_of, judge_within_limits, memory_violation
+from .judging import FuzzViolation, judge_within_limits, memory_violation, violation_of_error
 from .mutation import Draw
 from .shape import ShapePart
 from .target import InputOutcome, Target
@@ -99,7 +99,7 @@ class Fuzzer:
         """The number of the last input that was selected for a memory measurement."""
         self._to_measure: list[tuple[int, bytes]] = []
 
-    def take(self, inputs: Iterable[bytes]) -> None:
+    def judge_inputs(self, inputs: Iterable[bytes]) -> None:
         """Judge inputs without mutation, such as those of an earlier run."""
         self._judge_all(inputs)
 
@@ -111,14 +111,14 @@ class Fuzzer:
             before = tally.inputs
             if left <= 0:
                 return
-            self._judge_all(self._round(left))
+            self._judge_all(self._mutated_inputs(left))
             assert tally.inputs > before, "a round that judges nothing would never end"
 
-    def _round(self, count: int) -> Iterator[bytes]:
+    def _mutated_inputs(self, count: int) -> Iterator[bytes]:
         """Yield `count` mutated copies of one input. If that input is new, it comes first."""
         target, draw, others = self._target, self._draw, self.tally.corpus.inputs
         if not others or draw.chance(FRESH_CHANCE):
-            parent = target.valid(draw)
+            parent = target.valid_input(draw)
             yield parent
             count -= 1
         else:
@@ -135,7 +135,7 @@ class Fuzzer:
             try:
                 self._judge_each(left)
                 has_left = False
-            except NoEndInSight:
+            except CpuLimitReached:
                 self._hangs += 1
                 assert self._hangs <= HANGS_MAX, self._hangs
                 alone = judge_within_limits(self._target, self._current)
@@ -159,7 +159,7 @@ class Fuzzer:
                 try:
                     outcome = check(raw)
                 except Exception as error:
-                    tally.note(breach_of(error), raw, tally.inputs)
+                    tally.note(violation_of_error(error), raw, tally.inputs)
                     continue
                 tally.accepted += outcome.accepted
                 apart = inputs_between_measurements if is_new(outcome, raw) else MEASURED_EVERY
@@ -182,7 +182,7 @@ def write_inputs(corpus: Corpus, directory: Path) -> None:
             path.write_bytes(raw)
 
 
-def minimised(
+def minimised_input(
     target: Target,
     raw: bytes,
     breach: FuzzViolation,
@@ -203,8 +203,8 @@ def minimised(
         before = search.best
         search.drop_parts(lambda candidate: target.shape(candidate).parts, _part_remover(target))
         if not target.keeps_length:
-            search.lower(len(search.best), 0, lambda candidate, length: candidate[:length])
-            search.drop_parts(_pieces, _join_pieces)
+            search.lower_value(len(search.best), 0, lambda candidate, length: candidate[:length])
+            search.drop_parts(_equal_pieces, _join_pieces)
         search.drop_parts(_nonzero_pieces, _zeroing_others)
     assert len(search.best) <= len(raw), (len(search.best), len(raw))
     return search.best
@@ -224,7 +224,7 @@ def _part_remover(target: Target) -> Callable[[bytes, Sequence[ShapePart]], byte
     return keep
 
 
-def _pieces(candidate: bytes) -> list[ShapePart]:
+def _equal_pieces(candidate: bytes) -> list[ShapePart]:
     length = len(candidate)
     step = 1 if length <= _BYTEWISE_MAX else -(-length // _PIECES)
     return [ShapePart(at, min(at + step, length)) for at in range(0, length, step)]
@@ -235,7 +235,7 @@ def _join_pieces(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
 
 
 def _nonzero_pieces(candidate: bytes) -> list[ShapePart]:
-    return [part for part in _pieces(candidate) if any(candidate[part.start : part.end])]
+    return [part for part in _equal_pieces(candidate) if any(candidate[part.start : part.end])]
 
 
 def _zeroing_others(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from traceback import walk_tb
 
 from ...faults.simulation.artefact import FUZZ, read_artefact, write_artefact
-from ...sim.process import NoEndInSight, cpu_limit
+from ...sim.process import CpuLimitReached, cpu_limit
 from .target import InputOutcome, Target, TargetViolation
 
 _TEXT_CHARACTERS_MAX = 2000
@@ -66,32 +66,32 @@ class FuzzFailure:
         return read_artefact(text, FUZZ, cls)
 
 
-def judge(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
-    """Judge an input without limits. Raises NoEndInSight if it exceeds the caller's CPU limit."""
+def judge_input(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
+    """Judge an input without limits. Raises CpuLimitReached if it exceeds the caller's CPU limit."""
     try:
         return target.check(raw)
     except Exception as error:
-        return breach_of(error)
+        return violation_of_error(error)
 
 
 def judge_within_limits(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
     try:
         with cpu_limit(target.cpu_seconds_max):
-            judged = judge(target, raw)
+            judged = judge_input(target, raw)
         if isinstance(judged, FuzzViolation):
             return judged
         return memory_violation(target, raw) or judged
-    except NoEndInSight:
+    except CpuLimitReached:
         return hang_violation(target)
 
 
 def memory_violation(target: Target, raw: bytes) -> FuzzViolation | None:
     with cpu_limit(4 * target.cpu_seconds_max):  # tracing of allocations is slow
-        peak = peak_bytes(lambda: judge(target, raw))
+        peak = peak_bytes(lambda: judge_input(target, raw))
     if peak <= target.memory_bytes_max:
         return None
     # The first run may have filled caches, so it may have allocated more.
-    again = peak_bytes(lambda: judge(target, raw))
+    again = peak_bytes(lambda: judge_input(target, raw))
     if again <= target.memory_bytes_max:
         return None
     return FuzzViolation("allocation", f"{target.memory_bytes_max} bytes at most, at once", f"{again} bytes")
@@ -101,18 +101,18 @@ def hang_violation(target: Target) -> FuzzViolation:
     return FuzzViolation("hang", f"an end within {target.cpu_seconds_max:g} s of CPU time", "none")
 
 
-def breach_of(error: Exception) -> FuzzViolation:
+def violation_of_error(error: Exception) -> FuzzViolation:
     most = _TEXT_CHARACTERS_MAX
     if isinstance(error, TargetViolation):
         return FuzzViolation(error.kind, error.expected[:most], error.found[:most])
     if isinstance(error, MemoryError):
         return FuzzViolation("allocation", f"{ADDRESS_SPACE_BYTES} bytes at most, at once", "more than there are")
     name = type(error).__name__
-    kind = f"crash-{name.lower()}-{_place_of(error)}"
+    kind = f"crash-{name.lower()}-{_innermost_function(error)}"
     return FuzzViolation(kind, "an outcome, or an error that is documented", f"{name}: {error}"[:most])
 
 
-def _place_of(error: Exception) -> str:
+def _innermost_function(error: Exception) -> str:
     place = "unknown"
     for frame, _ in walk_tb(error.__traceback__):
         module = frame.f_globals.get("__name__", "")

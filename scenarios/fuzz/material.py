@@ -33,11 +33,11 @@ _BODY_BYTES = (0, 1, 5, 5, 16, 64, 300)
 
 
 @cache
-def body_of(size_bytes: int) -> bytes:
+def random_body(size_bytes: int) -> bytes:
     return bytes((31 * number + size_bytes) & 0xFF for number in range(size_bytes))
 
 
-def properties(draw: Draw) -> bytes:
+def random_properties(draw: Draw) -> bytes:
     """The string may have a separator at its end."""
     entries = []
     if draw.chance(0.6):
@@ -53,15 +53,15 @@ def properties(draw: Draw) -> bytes:
     return "\x02".join(entries).encode() + (b"\x02" if entries and draw.chance(0.2) else b"")
 
 
-def record(draw: Draw, physical_offset: int, queue_offset: int) -> bytes:
+def random_record(draw: Draw, physical_offset: int, queue_offset: int) -> bytes:
     """Make a valid record for a log offset: usually version 1, sometimes version 2."""
     born, stored = draw.pick(HOSTS), draw.pick(HOSTS)
     sys_flag = draw.pick(_SYS_FLAGS)
     sys_flag |= (BORN_HOST_V6 if born.is_ipv6 else 0) | (STORE_HOST_V6 if stored.is_ipv6 else 0)
     made = encode_record(
         topic=draw.pick(TOPICS).encode(),
-        properties=properties(draw),
-        body=body_of(draw.pick(_BODY_BYTES)),
+        properties=random_properties(draw),
+        body=random_body(draw.pick(_BODY_BYTES)),
         queue_id=draw.below(3),
         flag=draw.below(4),
         sys_flag=sys_flag,
@@ -79,10 +79,10 @@ def record(draw: Draw, physical_offset: int, queue_offset: int) -> bytes:
         store_timestamp_ms=BORN_MS + physical_offset,
         born_host_v6=born.is_ipv6,
     )
-    return _second_version(made) if draw.chance(0.1) else bytes(made)
+    return _as_version_2(made) if draw.chance(0.1) else bytes(made)
 
 
-def _second_version(made: bytes | bytearray) -> bytes:
+def _as_version_2(made: bytes | bytearray) -> bytes:
     """Convert a record to version 2, which RocketMQ 5 writes."""
     fields = decode_record(made, 0, file="")
     values = {name: getattr(fields, name) for name in fields.__slots__}

@@ -29,7 +29,7 @@ def check_record_without_crc(
     return check_record_without_crc.original(view, at, end, file=file, file_offset=file_offset, check_crc=False)
 
 
-@bug("index-chain-unbounded", IndexFile, "select", found_by=("chain", "hang"))
+@bug("index-chain-unbounded", IndexFile, "select_offsets", found_by=("chain", "hang"))
 def select_without_end(
     self: IndexFile,
     key_hash: int,

@@ -38,7 +38,7 @@ class Draw:
     def chance(self, probability: float) -> bool:
         return self.unit() < probability
 
-    def raw(self, size_bytes: int) -> bytes:
+    def random_bytes(self, size_bytes: int) -> bytes:
         count = -(-size_bytes // 6)
         pieces = [int(self.unit() * (1 << _POOL_BITS)).to_bytes(7, "big")[1:] for _ in range(count)]
         return b"".join(pieces)[:size_bytes]
@@ -58,7 +58,7 @@ _GROWTH_BYTES_MAX = 64
 _NUDGE_MAX = 32
 
 
-def mutated(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], size_bytes_max: int) -> bytearray:
+def mutate_bytes(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], size_bytes_max: int) -> bytearray:
     """Return a mutated copy of an input. Mutations may copy parts of other inputs."""
     data = bytearray(raw)
     unit, fields = draw.unit, shape.fields
@@ -70,7 +70,7 @@ def mutated(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], size_
         if fields and roll < 0.6:
             _change_field(data, fields[int(unit() * len(fields))], fields, draw)
         elif roll < 0.75:
-            _flip(data, draw)
+            _flip_bit(data, draw)
         elif roll < 0.88 and shape.parts:
             _PART_CHANGES[int(unit() * len(_PART_CHANGES))](data, shape, draw, others)
         else:
@@ -88,11 +88,11 @@ def _change_field(data: bytearray, field: Field, fields: Sequence[Field], draw: 
     if kind == TEXT:
         _change_text(data, at, end, draw)
         return
-    value = _number_for(int.from_bytes(data[at:end], "big"), kind, data, fields, draw)
+    value = _new_number(int.from_bytes(data[at:end], "big"), kind, data, fields, draw)
     data[at:end] = (value & (1 << 8 * size_bytes) - 1).to_bytes(size_bytes, "big")
 
 
-def _number_for(value: int, kind: str, data: bytearray, fields: Sequence[Field], draw: Draw) -> int:
+def _new_number(value: int, kind: str, data: bytearray, fields: Sequence[Field], draw: Draw) -> int:
     """Draw a new value: a neighbour, a limit, another field's value, or a random value."""
     roll = draw.unit()
     if kind == CONSTANT and roll < 0.5:
@@ -114,7 +114,7 @@ def _number_for(value: int, kind: str, data: bytearray, fields: Sequence[Field],
 def _change_text(data: bytearray, at: int, end: int, draw: Draw) -> None:
     roll = draw.unit()
     if at == end or roll < 0.3:
-        data[at:at] = draw.raw(draw.between(1, 4))
+        data[at:at] = draw.random_bytes(draw.between(1, 4))
     elif roll < 0.6:
         data[draw.between(at, end - 1)] = draw.pick((0, 1, 2, 0x20, 0x22, 0x7F, 0x80, 0xC0, 0xED, 0xFF))
     elif roll < 0.8:
@@ -125,25 +125,25 @@ def _change_text(data: bytearray, at: int, end: int, draw: Draw) -> None:
         data[start:end] = bytes(end - start)
 
 
-def _leave_out(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+def _remove_part(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
     start, end = draw.pick(shape.parts)
     del data[start:end]
 
 
-def _repeat(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+def _repeat_part(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
     start, end = draw.pick(shape.parts)
     where = draw.pick(shape.parts).end
     data[where:where] = data[start:end]
 
 
-def _swap(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+def _swap_parts(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
     one, other = sorted((draw.pick(shape.parts), draw.pick(shape.parts)))
     if one.end <= other.start:
         between = data[one.end : other.start]
         data[one.start : other.end] = data[other.start : other.end] + between + data[one.start : one.end]
 
 
-def _overwrite(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+def _overwrite_part(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
     """Copy one part over the beginning of another part, like a lost or misdirected write."""
     start, end = draw.pick(shape.parts)
     at = draw.pick(shape.parts).start
@@ -154,36 +154,36 @@ def _truncate_at_part(data: bytearray, shape: Shape, draw: Draw, others: Sequenc
     del data[draw.pick(draw.pick(shape.parts)) :]
 
 
-def _zero(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
+def _zero_part(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
     start, end = draw.pick(shape.parts)
     data[start:end] = bytes(max(0, min(end, len(data)) - start))
 
 
-_PART_CHANGES = (_leave_out, _repeat, _swap, _overwrite, _truncate_at_part, _zero)
+_PART_CHANGES = (_remove_part, _repeat_part, _swap_parts, _overwrite_part, _truncate_at_part, _zero_part)
 
 
-def _flip(data: bytearray, draw: Draw) -> None:
+def _flip_bit(data: bytearray, draw: Draw) -> None:
     if data:
         data[draw.below(len(data))] ^= 1 << draw.below(8)
 
 
 def _flip_of_others(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
     for _ in range(draw.between(1, 8)):
-        _flip(data, draw)
+        _flip_bit(data, draw)
 
 
-def _truncate(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+def _truncate_bytes(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
     del data[draw.below(len(data) + 1) :]
 
 
-def _remove(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+def _remove_range(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
     start = draw.below(len(data) + 1)
     del data[start : start + draw.between(1, _GROWTH_BYTES_MAX)]
 
 
-def _insert(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+def _insert_bytes(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
     at = draw.below(len(data) + 1)
-    data[at:at] = draw.raw(draw.between(1, _GROWTH_BYTES_MAX))
+    data[at:at] = draw.random_bytes(draw.between(1, _GROWTH_BYTES_MAX))
 
 
 def _append_zeros(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
@@ -197,17 +197,26 @@ def _copy_range(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
     data[at : at + len(piece) if draw.chance(0.5) else at] = piece
 
 
-def _double(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+def _repeat_range_many_times(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
     """Repeat a short range many times. Long inputs reveal code that takes more than linear time."""
     start = draw.below(len(data) + 1)
     piece = data[start : start + draw.between(1, 8)]
     data[start:start] = piece * draw.between(2, 1 << draw.between(1, 12))
 
 
-def _splice(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
+def _splice_inputs(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
     if others:
         other = draw.pick(others)
         data[draw.below(len(data) + 1) :] = other[draw.below(len(other) + 1) :]
 
 
-_BYTE_CHANGES = (_flip_of_others, _truncate, _remove, _insert, _append_zeros, _copy_range, _double, _splice)
+_BYTE_CHANGES = (
+    _flip_of_others,
+    _truncate_bytes,
+    _remove_range,
+    _insert_bytes,
+    _append_zeros,
+    _copy_range,
+    _repeat_range_many_times,
+    _splice_inputs,
+)

@@ -17,7 +17,7 @@ from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ...store.world import World
 from ..claims.machine import CONFIG, ROOT, world_of
 from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, directory_of_image
-from .material import KEYS, TAGS, TOPICS, body_of
+from .material import KEYS, TAGS, TOPICS, random_body
 from .mutation import Draw
 from .shape import INDEX_SLOTS
 from .target import TargetViolation
@@ -47,7 +47,7 @@ def settings_of(settings: int) -> StoreConfig:
     )
 
 
-def made_store(draw: Draw) -> DirectoryContent:
+def draw_store(draw: Draw) -> DirectoryContent:
     return _make_directory(draw.below(STORES))
 
 
@@ -56,7 +56,7 @@ def _make_directory(number: int) -> DirectoryContent:
     assert 0 <= number < STORES, number
     draw = Draw(f"store {number}")
     settings = number % 4
-    _, image = run_on(None, lambda world: _use_store(world, settings, draw))
+    _, image = run_on_image(None, lambda world: _use_store(world, settings, draw))
     return directory_of_image(image, ROOT, settings)
 
 
@@ -80,9 +80,9 @@ def _use_store(world: World, settings: int, draw: Draw) -> None:
 
 
 def _message(draw: Draw, number: int) -> Message:
-    return Message.of(
+    return Message.create(
         draw.pick(TOPICS[:2] + TOPICS[4:]),
-        body_of(draw.pick(_BODY_BYTES)),
+        random_body(draw.pick(_BODY_BYTES)),
         queue_id=draw.below(2),
         tags=draw.pick(("", *TAGS)),
         keys=draw.pick(("", *KEYS)),
@@ -97,7 +97,7 @@ _TIME_LIMIT_NS = 600 * 10**9
 _NEVER_INTERRUPTED = 1 << 60
 
 
-def run_on(image: Image | None, body: Callable[[World], T]) -> tuple[T, Image]:
+def run_on_image(image: Image | None, body: Callable[[World], T]) -> tuple[T, Image]:
     """Run `body` on a machine with an image on its disk; return its result and the final image.
 
     Raises the errors of `body` and of the tasks that it started. Raises TargetViolation if `body` does not end.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from ...store.errors import CorruptFileError
-from .mutation import Draw, mutated
+from .mutation import Draw, mutate_bytes
 from .shape import Shape, shape_of_file
 
 CORRECTED_CHANCE = 0.5
@@ -55,7 +55,7 @@ class Target(ABC):
     """Whether minimisation may remove only whole parts from an input."""
 
     @abstractmethod
-    def valid(self, draw: Draw) -> bytes:
+    def valid_input(self, draw: Draw) -> bytes:
         """Make a valid input with the store's own encoders."""
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Target(ABC):
         """Correct checksums and similar fields in place, so that fuzzing reaches the code after a check."""
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
-        data = mutated(raw, shape, draw, others, self.size_bytes_max)
+        data = mutate_bytes(raw, shape, draw, others, self.size_bytes_max)
         if draw.chance(CORRECTED_CHANCE):
             self.correct_checksums(data)
         return bytes(data)

@@ -11,7 +11,7 @@ _OF_BROKERS = ("answers", "brokers", "registration")
 """Bugs of the broker, imported only if the broker extra is installed."""
 
 
-def _collect() -> dict[str, Mutant]:
+def _collect_mutants() -> dict[str, Mutant]:
     mutants = [
         mutant
         for module in iter_modules(bugs.__path__)
@@ -24,4 +24,4 @@ def _collect() -> dict[str, Mutant]:
     return by_id
 
 
-MUTANTS: dict[str, Mutant] = _collect()
+MUTANTS: dict[str, Mutant] = _collect_mutants()

@@ -26,7 +26,7 @@ _applied: list[Activity] = []
 
 
 @contextmanager
-def counting() -> Iterator[Activity]:
+def activity_counted() -> Iterator[Activity]:
     activity = Activity()
     _applied.append(activity)
     try:
@@ -54,20 +54,20 @@ def functions_in(replacement: object) -> list[FunctionType]:
     return [replacement] if isinstance(replacement, FunctionType) else []
 
 
-def counted(replacement: Any, activity: Activity) -> Any:
+def counting_replacement(replacement: Any, activity: Activity) -> Any:
     """Return a replacement that counts its calls. A constant or a class is returned unchanged."""
     if isinstance(replacement, property):
         getter, setter, deleter = (
-            None if part is None else _counted(part, activity)
+            None if part is None else _counting_function(part, activity)
             for part in (replacement.fget, replacement.fset, replacement.fdel)
         )
         return property(getter, setter, deleter, replacement.__doc__)
     if isinstance(replacement, staticmethod | classmethod):
-        return type(replacement)(_counted(replacement.__func__, activity))
-    return _counted(replacement, activity) if isinstance(replacement, FunctionType) else replacement
+        return type(replacement)(_counting_function(replacement.__func__, activity))
+    return _counting_function(replacement, activity) if isinstance(replacement, FunctionType) else replacement
 
 
-def _counted(function: Callable[..., Any], activity: Activity) -> Callable[..., Any]:
+def _counting_function(function: Callable[..., Any], activity: Activity) -> Callable[..., Any]:
     @wraps(function)
     def counting_call(*given: Any, **named: Any) -> Any:
         activity.reached += 1

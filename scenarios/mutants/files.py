@@ -30,13 +30,13 @@ def is_in_file(name: str) -> bool:
 
 def names_in_file(name: str) -> list[str]:
     """Return the full names of the named mutant or of all mutants of the named file. Raises MutantFileError."""
-    file, id_ = _parts(name)
+    file, id_ = _file_and_mutant(name)
     return [mutant_in_file(name).id] if id_ else list(_mutants_of(file))
 
 
 def mutant_in_file(name: str) -> Mutant:
     """Return the named mutant, with its full name as the id. Raises MutantFileError."""
-    file, id_ = _parts(name)
+    file, id_ = _file_and_mutant(name)
     mutants = _mutants_of(file)
     if not id_ and len(mutants) == 1:
         return next(iter(mutants.values()))
@@ -45,7 +45,7 @@ def mutant_in_file(name: str) -> Mutant:
     return mutants[name]
 
 
-def _parts(name: str) -> tuple[str, str | None]:
+def _file_and_mutant(name: str) -> tuple[str, str | None]:
     found = _NAME.fullmatch(name)
     assert found is not None, name
     return found["file"], found["id"]
@@ -53,14 +53,14 @@ def _parts(name: str) -> tuple[str, str | None]:
 
 def _mutants_of(file: str) -> dict[str, Mutant]:
     """Raises MutantFileError."""
-    named = {f"{file}:{mutant.id}": mutant for mutant in _read(file, Path(file).resolve())}
+    named = {f"{file}:{mutant.id}": mutant for mutant in _load_mutants(file, Path(file).resolve())}
     return {name: replace(mutant, id=name) for name, mutant in named.items()}
 
 
 @cache
-def _read(file: str, place: Path) -> tuple[Mutant, ...]:
+def _load_mutants(file: str, place: Path) -> tuple[Mutant, ...]:
     """Run a file and return its mutants, cached by the spelling of the path."""
-    module = _run(file, place)
+    module = _import_file(file, place)
     found = getattr(module, "MUTANTS", None)
     if found is None:
         found = [value for value in vars(module).values() if isinstance(value, Mutant)]
@@ -72,7 +72,7 @@ def _read(file: str, place: Path) -> tuple[Mutant, ...]:
     return mutants
 
 
-def _run(file: str, place: Path) -> ModuleType:
+def _import_file(file: str, place: Path) -> ModuleType:
     """Import a file. Raises MutantFileError, which names the line of an error."""
     if not place.is_file():
         raise MutantFileError(f"{file}: no such file")

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 from ..claims.ranges import Ranges
-from .activity import Activity, counted, counting, functions_in, reports_bites
+from .activity import Activity, activity_counted, counting_replacement, functions_in, reports_bites
 from .activity import bit as bit  # mutants import all that they need from this module
 
 P = ParamSpec("P")
@@ -46,12 +46,12 @@ class Patch:
         if not any(self.name in vars(base) for base in bases):
             raise PatchError(f"{self.owner.__name__} has no {self.name}")
 
-    def put_in(self, activity: Activity) -> Callable[[], None]:
+    def install(self, activity: Activity) -> Callable[[], None]:
         """Replace the attribute and count calls of the replacement. Returns a function that restores the attribute."""
         restore = partial(delattr, self.owner, self.name)
         if self.name in vars(self.owner):
             restore = partial(setattr, self.owner, self.name, vars(self.owner)[self.name])
-        setattr(self.owner, self.name, counted(self.replacement, activity))
+        setattr(self.owner, self.name, counting_replacement(self.replacement, activity))
         return restore
 
 
@@ -86,12 +86,12 @@ class Mutant:
         """Apply the mutant inside a `with` block, and count its activity. RuntimeError if another one is applied."""
         if _applied:
             raise RuntimeError(f"mutant {self.id}: {_applied[0]} is applied already")
-        with ExitStack() as restored, counting() as activity:
+        with ExitStack() as restored, activity_counted() as activity:
             _applied.append(self.id)
             assert len(_applied) == 1, _applied
             restored.callback(_applied.remove, self.id)
             for patch in self.patches:
-                restored.callback(patch.put_in(activity))
+                restored.callback(patch.install(activity))
             yield activity
 
 
@@ -114,7 +114,7 @@ class Bug(Mutant, Generic[P, R]):
         """Return a decorator for a function with which the bug also replaces this attribute."""
 
         def add(function: Callable[OtherP, OtherR]) -> Replacement[OtherP, OtherR]:
-            original, patch = _replaced(owner, name, function)
+            original, patch = _original_and_patch(owner, name, function)
             self.patches += (patch,)
             return Replacement(original)
 
@@ -132,7 +132,7 @@ def bug(
     owners = owner if isinstance(owner, tuple) else (owner,)
 
     def make(function: Callable[P, R]) -> Bug[P, R]:
-        replaced = [_replaced(each, name, function) for each in owners]
+        replaced = [_original_and_patch(each, name, function) for each in owners]
         patches = tuple(patch for _, patch in replaced)
         made = Bug[P, R](id_, _summary(function), patches, found_by, vars(function).get("needs", Ranges()))
         made.original = replaced[0][0]
@@ -152,7 +152,7 @@ def needs(ranges: Ranges | None = None, **knobs: Any) -> Callable[[Callable[P, R
     return note
 
 
-def _replaced(owner: Owner, name: str, function: Callable[P, R]) -> tuple[Callable[P, R], Patch]:
+def _original_and_patch(owner: Owner, name: str, function: Callable[P, R]) -> tuple[Callable[P, R], Patch]:
     """Return an attribute's present function, and the patch that replaces it."""
     original: Any = getattr_static(owner, name, None)
     replacement: Any = function
@@ -174,7 +174,7 @@ class PatchesCollideError(ValueError):
     """Two mutants to be combined replace the same attribute."""
 
 
-def composed(name: str, summary: str, members: Iterable[Mutant], needs: Ranges | None = None) -> Mutant:
+def compose_mutants(name: str, summary: str, members: Iterable[Mutant], needs: Ranges | None = None) -> Mutant:
     """Return a mutant with all patches of its members. Raises PatchesCollideError, which names two members."""
     mutants = tuple(members)
     replaced_by: dict[tuple[str, str, str], str] = {}

@@ -2,7 +2,7 @@
 
 `faults.kinds` lists what each fault excuses. A fault excuses the store only after it was injected. Pauses are the
 exception: they leave no record at the operation that they delay. An error excuses the operation that returned it, and
-refusals until that operation succeeds. Only a permanent error excuses the rest of a life (see `cannot_pass`). Once
+refusals until that operation succeeds. Only a permanent error excuses the rest of a life (see `needs_restart`). Once
 errors stop, the store must reach the same final state as without them.
 """
 
@@ -12,57 +12,57 @@ from ..claims.plan import Plan
 from .invariants.live import may_disturb
 
 
-def _excusing(excuse: Excuse) -> tuple[FaultKind, ...]:
+def _kinds_with_excuse(excuse: Excuse) -> tuple[FaultKind, ...]:
     return tuple(kind for kind in FaultKind if excuse in kind.row.excuses)
 
 
-SYNC_ERRORS, OTHER_ERRORS = _excusing(Excuse.SYNC_ERROR), _excusing(Excuse.ERROR)
-WANTS_OF_SPACE, DELAYS = _excusing(Excuse.NO_SPACE), _excusing(Excuse.DELAY)
-_LASTING, _REVERTING = _excusing(Excuse.LASTING), _excusing(Excuse.REVERTED)
+SYNC_ERRORS, OTHER_ERRORS = _kinds_with_excuse(Excuse.SYNC_ERROR), _kinds_with_excuse(Excuse.ERROR)
+WANTS_OF_SPACE, DELAYS = _kinds_with_excuse(Excuse.NO_SPACE), _kinds_with_excuse(Excuse.DELAY)
+_LASTING, _REVERTING = _kinds_with_excuse(Excuse.LASTING), _kinds_with_excuse(Excuse.REVERTED)
 
 
-def sync_errors(disk: Disk) -> int:
+def count_sync_errors(disk: Disk) -> int:
     """Data written before a failed sync may not be durable."""
-    return _sum(disk, SYNC_ERRORS)
+    return _count_kinds(disk, SYNC_ERRORS)
 
 
 def errors(disk: Disk) -> int:
     """Count failed operations, except for lack of space."""
-    return _sum(disk, SYNC_ERRORS) + _sum(disk, OTHER_ERRORS)
+    return _count_kinds(disk, SYNC_ERRORS) + _count_kinds(disk, OTHER_ERRORS)
 
 
-def wants_of_space(disk: Disk) -> int:
+def count_out_of_space(disk: Disk) -> int:
     """Count failed attempts to create or extend a file on a full disk."""
-    return _sum(disk, WANTS_OF_SPACE)
+    return _count_kinds(disk, WANTS_OF_SPACE)
 
 
-def delays(disk: Disk, plan: Plan) -> int:
+def count_delays(disk: Disk, plan: Plan) -> int:
     """Count slow operations, plus one if tasks may have been paused."""
-    return _sum(disk, DELAYS) + may_disturb(plan)
+    return _count_kinds(disk, DELAYS) + may_disturb(plan)
 
 
 def must_recover(plan: Plan, disk: Disk) -> bool:
     """Return whether the store must recover from disk errors without a restart, once users are done."""
-    return plan.heals and plan.errors_stop and not cannot_pass(disk)
+    return plan.heals and plan.errors_stop and not needs_restart(disk)
 
 
-def has_met_any(disk: Disk) -> bool:
+def has_any_fault(disk: Disk) -> bool:
 
-    return errors(disk) + wants_of_space(disk) > 0
+    return errors(disk) + count_out_of_space(disk) > 0
 
 
 def is_only_full(disk: Disk) -> bool:
     """A store must open on a disk if a full disk caused all errors."""
-    return disk.injected["disk full"] == wants_of_space(disk) + errors(disk) > 0
+    return disk.injected["disk full"] == count_out_of_space(disk) + errors(disk) > 0
 
 
-def cannot_pass(disk: Disk) -> bool:
+def needs_restart(disk: Disk) -> bool:
     """Return whether a disk had an error that no store survives without a restart.
 
     A file system that shut down and a service that ended do not restart. Bytes that a failed sync dropped, or that are
     unreadable, are lost for this life.
     """
-    return disk.is_stopped or has_reverted(disk) or _sum(disk, _LASTING) > 0
+    return disk.is_stopped or has_reverted(disk) or _count_kinds(disk, _LASTING) > 0
 
 
 def has_reverted(disk: Disk, path: str | None = None) -> bool:
@@ -70,6 +70,6 @@ def has_reverted(disk: Disk, path: str | None = None) -> bool:
     return any(damage.kind in _REVERTING and path in (None, damage.path) for damage in disk.damage)
 
 
-def _sum(disk: Disk, kinds: tuple[FaultKind, ...]) -> int:
+def _count_kinds(disk: Disk, kinds: tuple[FaultKind, ...]) -> int:
     injected = disk.injected
     return sum(injected[kind] for kind in kinds)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 from ...faults.disk.disk import Disk
 from ...sim.kernel import Kernel
 from ...store.directories import directory_of
-from ...store.log.segment_queue import name_of
+from ...store.log.segment_queue import file_name_of
 from ...store.message_store import MessageStore
 from ...store.retention.cleaning import SEGMENTS_PER_PASS
 from .evidence import Violation
@@ -18,7 +18,7 @@ _PASS_NS_MAX = 5_000_000_000
 """Without pauses. A pass measures the disk only once."""
 
 
-class Filling(NamedTuple):
+class DiskFilling(NamedTuple):
     """How full a disk was since the last measurement."""
 
     too_full: bool
@@ -27,7 +27,7 @@ class Filling(NamedTuple):
     """A store must accept puts: never more than RocketMQ's 85 % was used, and a few segments fit."""
 
 
-class Room:
+class DiskRoom:
     """The capacity of the disk in one life, at first unlimited."""
 
     def __init__(self, kernel: Kernel, disk: Disk, paused_ns: Callable[[int], int]) -> None:
@@ -37,26 +37,26 @@ class Room:
         self._returned_ns: int | None = None
 
     @property
-    def is_short(self) -> bool:
+    def is_limited(self) -> bool:
         return self._disk.capacity_bytes is not None
 
-    def look(self, segment_bytes: int) -> Filling:
+    def take_filling(self, segment_bytes: int) -> DiskFilling:
         """A store acts on its own last measurement, after which it may have removed one segment and created another."""
         least_bytes, most_bytes = self._disk.take_used_extremes()
         assert least_bytes <= most_bytes, (least_bytes, most_bytes)
         capacity_bytes = self._disk.capacity_bytes
         if capacity_bytes is None:
-            return Filling(too_full=False, enough=True)
+            return DiskFilling(too_full=False, enough=True)
         fits = capacity_bytes - most_bytes >= _SEGMENTS_FREE * segment_bytes
-        return Filling(
+        return DiskFilling(
             too_full=least_bytes * 10 > capacity_bytes * 9,
             enough=fits and most_bytes * 100 <= capacity_bytes * _TAKEN_BACK_PERCENT,
         )
 
-    def ease(self, used_percent: int) -> None:
+    def raise_capacity(self, used_percent: int) -> None:
         """Raise the capacity until the data on the disk uses this share of it."""
         assert 0 < used_percent <= 100, used_percent
-        if self.is_short:
+        if self.is_limited:
             self._disk.capacity_bytes = self._disk.used_bytes * 100 // used_percent + 1
 
     def limit(self, capacity_bytes: int) -> None:
@@ -64,17 +64,17 @@ class Room:
         self._disk.capacity_bytes = capacity_bytes
 
     def give_back(self) -> None:
-        if self.is_short:
+        if self.is_limited:
             self._disk.capacity_bytes = None
             self._returned_ns = self._kernel.now_ns
 
-    def was_short(self, before_ns: int, within_ns: int = 0) -> bool:
+    def was_limited(self, before_ns: int, within_ns: int = 0) -> bool:
         """Return whether the capacity was limited at a moment, or at most `within_ns` before it without pauses."""
-        if self.is_short or self._returned_ns is None:
-            return self.is_short
-        return self.awake_ns(self._returned_ns, before_ns) <= within_ns
+        if self.is_limited or self._returned_ns is None:
+            return self.is_limited
+        return self.unpaused_ns(self._returned_ns, before_ns) <= within_ns
 
-    def awake_ns(self, since_ns: int, until_ns: int) -> int:
+    def unpaused_ns(self, since_ns: int, until_ns: int) -> int:
         """Return the time between two moments without pauses."""
         return until_ns - since_ns - (self._paused_ns(since_ns) - self._paused_ns(until_ns))
 
@@ -83,7 +83,7 @@ def _is_of_a_queue(directory: str, path: str) -> bool:
     return path.startswith(f"{directory}/") and directory_of(path).rpartition("/")[2].isdecimal()
 
 
-class Expiring(Protocol):
+class RemovalObserver(Protocol):
     """Receives each removal by retention before it happens."""
 
     def expire(self, log_offset: int) -> None: ...
@@ -98,7 +98,12 @@ class WatchedRemovals:
     """
 
     def __init__(
-        self, files: Any, disk: Disk, room: Room, ledger: Expiring, report: Callable[[Iterable[Violation]], None]
+        self,
+        files: Any,
+        disk: Disk,
+        room: DiskRoom,
+        ledger: RemovalObserver,
+        report: Callable[[Iterable[Violation]], None],
     ) -> None:
         self.store: MessageStore | None = None
         self._files = files
@@ -119,7 +124,7 @@ class WatchedRemovals:
             if directory_of(path) in config.commit_log_directories:
                 self._judge_segment_removal(store, path)
             elif _is_of_a_queue(config.consume_queue_directory, path):
-                left = sorted(set(self._files.list_directory(directory_of(path))) - {name_of(path)})
+                left = sorted(set(self._files.list_directory(directory_of(path))) - {file_name_of(path)})
                 following = f"{directory_of(path)}/{left[0]}" if left else None
                 self._report(clean.check_queue_removal(store, self._disk, path, following))
                 if not left:
@@ -128,7 +133,7 @@ class WatchedRemovals:
         self._files.unlink(path)
 
     def _judge_segment_removal(self, store: MessageStore, path: str) -> None:
-        base_offset = int(name_of(path))
+        base_offset = int(file_name_of(path))
         if base_offset not in [segment.base_offset for segment in store.log.segments]:
             return  # the file was never used
         self._report(clean.check_removal(store, self._disk, base_offset, asked=self._is_permitted(store, path)))
@@ -138,7 +143,7 @@ class WatchedRemovals:
         config, clock = store.config, store.world.clock
         space = self._files.space(path)
         full = space.used_bytes > config.disk_space_clean_forcibly_ratio * (space.used_bytes + space.usable_bytes)
-        if full or (not self._room.is_short and self._room.was_short(clock.monotonic_ns(), _PASS_NS_MAX)):
+        if full or (not self._room.is_limited and self._room.was_limited(clock.monotonic_ns(), _PASS_NS_MAX)):
             self._forced = SEGMENTS_PER_PASS
         if self._forced:
             self._forced -= 1

@@ -67,7 +67,7 @@ class Evidence:
 _collecting: list[set[str]] = []
 
 
-def tried(invariant: str) -> None:
+def record_tried(invariant: str) -> None:
     """Record that an invariant was checked on data that could break it.
 
     A promise counts as kept only in runs with such a call.
@@ -78,7 +78,7 @@ def tried(invariant: str) -> None:
 
 @contextmanager
 def tries_collected() -> Iterator[set[str]]:
-    """Collect the invariants recorded by `tried`. With nested blocks, only the innermost collects."""
+    """Collect the invariants recorded by `record_tried`. With nested blocks, only the innermost collects."""
     names: set[str] = set()
     _collecting.append(names)
     try:

@@ -33,12 +33,12 @@ class GivenMessages:
     may_skip: bool = True
     """Whether an answer may omit messages: those with other tags, or all if the whole walk is judged later."""
 
-    def take_all(
+    def judge_answer(
         self,
         queue: Queue,
         position: int,
         answered: Iterable[tuple[int | None, Reading]],
-        bounds: consumers.Bounds,
+        bounds: consumers.PullBounds,
         asked_in: int,
     ) -> dict[MessagePlace, PutEntry | None]:
         """Judge the answer to a pull from an offset on, and return its messages by place.
@@ -47,7 +47,7 @@ class GivenMessages:
         """
         ledger, following, taken = self.ledger, position, dict[MessagePlace, PutEntry | None]()
         for queue_offset, reading in answered:
-            place = self.seen_place(queue, following, reading.record)
+            place = self.place_of_received(queue, following, reading.record)
             if queue_offset is not None:
                 place = MessagePlace(*queue, queue_offset)
             is_after = place[:2] == queue and place.queue_offset > following
@@ -60,33 +60,33 @@ class GivenMessages:
                 expected = str(MessagePlace(*queue, following))
                 skips = "a pull skips or repeats"
                 self.report([Violation("READ", skips, field="next message", expected=expected, found=str(place))])
-            taken[place] = self.take(place, reading, asked_in)
+            taken[place] = self.judge_message(place, reading, asked_in)
             following = place.queue_offset + 1
         begin = min((place.queue_offset for place in taken), default=position)
         self.report(consumers.check_bounds(ledger, bounds, (position, begin, following), passes_over=self.may_skip))
         return taken
 
-    def seen_place(self, queue: Queue, following: int, record: LogRecord) -> MessagePlace:
+    def place_of_received(self, queue: Queue, following: int, record: LogRecord) -> MessagePlace:
         """A torn record may contain a wrong queue offset."""
         tears = self.ledger.tears
         place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
         expected = MessagePlace(*queue, following)
         return expected if place < expected and may_be_misfiled(record.physical_offset, tears=tears) else place
 
-    def take(self, place: MessagePlace, reading: Reading, asked_in: int) -> PutEntry | None:
+    def judge_message(self, place: MessagePlace, reading: Reading, asked_in: int) -> PutEntry | None:
         """Judge a received message, record it as seen, and return its put.
 
         asked_in: the life of the store that got the request. An answer from an earlier life may contain a message lost
         in a power cut since, except under SYNC_FLUSH.
         """
         (record, body), ledger = reading, self.ledger
-        put = ledger.seen_in(record)
+        put = ledger.put_seen_in(record)
         if put is None or put.body != body:
-            self.report([consumers.unknown(record.properties[:60].decode(errors="replace"))])
+            self.report([consumers.unknown_record_violation(record.properties[:60].decode(errors="replace"))])
             return None
         is_known_damage = record.physical_offset in ledger.known_damage.offsets
         if not is_known_damage:
-            self.report(consumers.check_given(ledger, put, record))
+            self.report(consumers.check_received(ledger, put, record))
         if not self.wants(put):
             summary, found = f"{put.name} was given to a consumer that does not want it", str(put.properties)
             self.report([Violation("READ", summary, field="filter", expected=self.wanted, found=found)])

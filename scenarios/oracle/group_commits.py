@@ -79,14 +79,14 @@ class GroupCommits:
         """Drop given-up commits of ended lives, which the broker cannot execute any more."""
         self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
 
-    def least(self, group: Group) -> int:
+    def least_offset(self, group: Group) -> int:
         answered = self.answered.get(group)
         return self._least_with_pending(group, answered[-1][1] if answered else self.kept.get(group, 0))
 
     def _least_with_pending(self, group: Group, offset: int) -> int:
-        return min([offset, *self._pending(group)])
+        return min([offset, *self._pending_offsets(group)])
 
-    def _pending(self, group: Group) -> list[int]:
+    def _pending_offsets(self, group: Group) -> list[int]:
         return [each.offset for each in self._unanswered if each.group == group]
 
     # -- lives -------------------------------------------------------------------------------------
@@ -96,10 +96,10 @@ class GroupCommits:
         if not is_kept:
             self.final.clear()
             return
-        self.kept |= {group: self.least(group) for group in self.answered}
+        self.kept |= {group: self.least_offset(group) for group in self.answered}
         self.kept_by_crash.clear()
         self.final |= {group: answered[-1][1] for group, answered in self.answered.items()}
-        self.final = {group: offset for group, offset in self.final.items() if not self._pending(group)}
+        self.final = {group: offset for group, offset in self.final.items() if not self._pending_offsets(group)}
         assert all(offset <= self.furthest[group] for group, offset in self.final.items()), (self.final, self.furthest)
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
@@ -133,22 +133,22 @@ class GroupCommits:
         """Record the durable offsets after a start. Negative: the group is unknown."""
         self.at = {group: offset for group, offset in offsets.items() if offset >= 0}
         self.final = dict(self.at)
-        self._lower({group: max(offset, 0) for group, offset in offsets.items()})
+        self._lower_offsets({group: max(offset, 0) for group, offset in offsets.items()})
 
-    def take_back(self, ends: Mapping[Queue, int]) -> None:
+    def lower_to_ends(self, ends: Mapping[Queue, int]) -> None:
         """Record that a start lowered offsets to the ends of queues. The broker may still execute pending commits."""
         limits = {group: ends.get(group[1:], 0) for group in self.furthest}
-        self._lower(limits)
+        self._lower_offsets(limits)
         self.final = {group: min(offset, limits[group]) for group, offset in self.final.items()}
 
-    def _lower(self, limits: Mapping[Group, int]) -> None:
+    def _lower_offsets(self, limits: Mapping[Group, int]) -> None:
         for group, limit in limits.items():
             assert limit >= 0, (group, limit)
-            self.furthest[group] = min(self.furthest[group], max([limit, *self._pending(group)]))
+            self.furthest[group] = min(self.furthest[group], max([limit, *self._pending_offsets(group)]))
             if group in self.kept:
                 self.kept[group] = min(self.kept[group], limit)
 
-    def lose(self) -> None:
+    def lose_newest_file(self) -> None:
         """Record that the newest version of the file is unreadable, so that the next start reads the backup."""
         self.final.clear()
         self.kept.clear()

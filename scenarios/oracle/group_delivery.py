@@ -54,14 +54,14 @@ class GroupDelivery:
     def is_owed(self, place: MessagePlace) -> bool:
         return place not in self.dealt_with and place.queue_offset >= self._excused_until.get(place[:2], 0)
 
-    def deal_with(self, places: Iterable[MessagePlace]) -> None:
+    def record_handled(self, places: Iterable[MessagePlace]) -> None:
         self.dealt_with.update(places)
 
-    def pass_over(self, queue: Queue, until: int, *, asked_in: int) -> None:
+    def record_position(self, queue: Queue, until: int, *, asked_in: int) -> None:
         """Record that a consumer continues at an offset, by the answer of a broker in the life `asked_in`."""
         self._seen_until[queue] = max(self._seen_until.get(queue, 0), until)
         if any(life > asked_in and ends.get(queue, 0) < until for life, ends in self._recovered_ends):
-            self._excuse(queue, until)
+            self._excuse_skipped(queue, until)
 
     def note_recovery(self, life: int, places: Iterable[MessagePlace], ends: Mapping[Queue, int]) -> dict[Queue, int]:
         """Record the messages that a recovery found, and return the ends of queues.
@@ -75,8 +75,8 @@ class GroupDelivery:
         self._recovered_ends.append((life, ends))
         for queue, seen_until in self._seen_until.items():
             if seen_until > ends.get(queue, 0):
-                self._excuse(queue, seen_until)
+                self._excuse_skipped(queue, seen_until)
         return ends
 
-    def _excuse(self, queue: Queue, until: int) -> None:
+    def _excuse_skipped(self, queue: Queue, until: int) -> None:
         self._excused_until[queue] = max(self._excused_until.get(queue, 0), until)

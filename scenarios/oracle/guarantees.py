@@ -33,14 +33,14 @@ from ..claims.plan import Plan
 from .invariants import INVARIANTS
 from .known_damage import Flaw
 from .ledger import Ledger
-from .put_entry import Knowledge, PutEntry
+from .put_entry import ProducerKnowledge, PutEntry
 from .reader import LogRecord
 from .recovered import RecoveredStore
 from .transaction_log import TransactionLog
 
 
 def note_stop(ledger: Ledger) -> None:
-    _keep_everything(ledger)
+    _promise_all_stored(ledger)
     for put in ledger.promised.values():
         put.is_durable = True
     for one in ledger.stable:
@@ -66,11 +66,11 @@ def note_crash(
     keeps_all = profile.page_cache_survives and cache_is_whole
     ledger.returned.note_crash(keeps_all=plan.sync_flush or (keeps_all and committed_where is None))
     if keeps_all:
-        _keep_everything(ledger, committed_where)
+        _promise_all_stored(ledger, committed_where)
         for put in ledger.puts_of_this_life():
             put.is_durable |= _is_acknowledged_durable(plan, put)
     else:
-        _keep_what_is_durable(ledger, plan, flushed_where)
+        _promise_durable(ledger, plan, flushed_where)
     ledger.transactions.note_crash(flushed_where, committed_where, sync_flush=plan.sync_flush, cache_survives=keeps_all)
 
 
@@ -121,7 +121,7 @@ def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
                 ledger.delivered_into_damage.add(put.name)
 
 
-def _keep_everything(ledger: Ledger, committed_where: int | None = None) -> None:
+def _promise_all_stored(ledger: Ledger, committed_where: int | None = None) -> None:
     for put in ledger.puts_of_this_life():
         if put.physical_offset is not None and (
             committed_where is None or put.physical_offset + put.record_bytes <= committed_where
@@ -130,7 +130,7 @@ def _keep_everything(ledger: Ledger, committed_where: int | None = None) -> None
     ledger.stable += ledger.seen
 
 
-def _keep_what_is_durable(ledger: Ledger, plan: Plan, flushed_where: int) -> None:
+def _promise_durable(ledger: Ledger, plan: Plan, flushed_where: int) -> None:
     for put in ledger.puts_of_this_life():
         if put.physical_offset is None:
             continue
@@ -145,7 +145,7 @@ def _keep_what_is_durable(ledger: Ledger, plan: Plan, flushed_where: int) -> Non
 
 
 def _is_acknowledged_durable(plan: Plan, put: PutEntry) -> bool:
-    return plan.sync_flush and put.wait and put.knowledge is Knowledge.ACKNOWLEDGED
+    return plan.sync_flush and put.wait and put.knowledge is ProducerKnowledge.ACKNOWLEDGED
 
 
 def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_flush: bool = False) -> None:
@@ -158,14 +158,14 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
         if put is not None:
             here.add(put.name)
             if not put.knows_port:
-                put.learn_port(found.record)
+                put.set_born_port(found.record)
             put.wrote_bytes = size_bytes
             put.physical_offset = physical_offset
             put.queue_offset = queue_offset
             put.stored_ms = stored_ms
             put.is_durable |= durable
             promised[put.name] = put
-        elif (again := ledger.returned_in(found.record)) is not None:
+        elif (again := ledger.put_returned_in(found.record)) is not None:
             returned.add(again.name)
     ledger.returned.note_recovery(returned, durable=durable, sync_flush=sync_flush)
     for one in ledger.stable:
@@ -175,7 +175,7 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
     for put in ledger.puts:
         if put.name in here:
             continue
-        if ledger.may_still_come(put):
+        if ledger.may_still_be_stored(put):
             # The client still waits, so the new life may store the lost put at another offset.
             put.physical_offset = put.queue_offset = put.stored_ms = None
             continue
@@ -220,7 +220,7 @@ IDEMPOTENT    yes          yes          yes          yes       yes yes   yes    
 """
 
 
-def _read(table: str) -> dict[str, dict[str, Promise]]:
+def _read_promise_table(table: str) -> dict[str, dict[str, Promise]]:
     """Raises ValueError for a missing or unknown row or column."""
     header, *rows = (line.split() for line in table.strip().splitlines())
     promises = {row[0]: row[1:] for row in rows}
@@ -233,10 +233,10 @@ def _read(table: str) -> dict[str, dict[str, Promise]]:
     }
 
 
-PROMISED: dict[str, dict[str, Promise]] = _read(_TABLE)
+PROMISED: dict[str, dict[str, Promise]] = _read_promise_table(_TABLE)
 
 
-def promised_text(disk: str) -> str:
+def describe_promises(disk: str) -> str:
     """Describe the promises on a disk: all, or those that are missing."""
     promises = PROMISED[disk]
     missing = [invariant for invariant, promise in promises.items() if promise is Promise.NONE]

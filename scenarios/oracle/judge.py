@@ -11,14 +11,14 @@ from ...faults.disk.image import DamagedRange
 from ...sim.errors import LivenessError, TaskFailedError
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
-from ...sim.process import NoEndInSight
+from ...sim.process import CpuLimitReached
 from ...store.config import StoreConfig
 from ...store.log.transient_pool import BufferedSegmentQueue
 from ...store.message_store import MessageStore
 from ...store.service import Service
 from ..claims.plan import Plan
 from . import allowances, guarantees
-from .evidence import Evidence, Violation, place_of, services_text, tried
+from .evidence import Evidence, Violation, place_of, record_tried, services_text
 from .guarantees import PROMISED, Promise
 from .invariants import CHECKERS, clean, consumers, idx, pos, side_files, status
 from .known_damage import damaged_log_offset
@@ -72,21 +72,21 @@ class Judge:
         """Keep the violations that break a promise, and end the run if there are any."""
         found = [violation for violation in violations if self.is_promised(violation.invariant)]
         if found:
-            self._note(*found)
+            self._record_violations(*found)
             raise StopOnViolation(str(found[0]))
 
-    def broken(
+    def report_broken(
         self, invariant: str, summary: str, field: str, expected: str, found: str, *, detail: str = ""
     ) -> NoReturn:
         """End the run with one violation that has no file. A violation that the disk excuses is not kept."""
         if self.is_promised(invariant):
-            self._note(Violation(invariant, summary, "", -1, field, expected, found, detail))
+            self._record_violations(Violation(invariant, summary, "", -1, field, expected, found, detail))
         raise StopOnViolation(summary)
 
-    def _note(self, *violations: Violation) -> None:
+    def _record_violations(self, *violations: Violation) -> None:
         self.violations += violations
         for violation in violations:
-            tried(violation.invariant)
+            record_tried(violation.invariant)
         if self._kernel.trace is not None:
             for violation in violations:
                 self._kernel.trace.emit(violation)
@@ -101,17 +101,17 @@ class Judge:
             if not isinstance(cause, StopOnViolation):
                 summary = f"{failed.task} died: {type(cause).__name__}: {cause}"
                 place = "" if cause is None else place_of(cause)
-                self._note(Violation("LIVE", summary, field="task", detail=place and f"raised in {place}"))
+                self._record_violations(Violation("LIVE", summary, field="task", detail=place and f"raised in {place}"))
             raise StopOnViolation from failed
         except LivenessError as stuck:
-            self._note(Violation("LIVE", str(stuck), field="progress"))
+            self._record_violations(Violation("LIVE", str(stuck), field="progress"))
             raise StopOnViolation from stuck
-        except NoEndInSight as endless:
+        except CpuLimitReached as endless:
             summary = "no end in sight: a task loops without a world call"
-            self._note(Violation("LIVE", summary, field="progress"))
+            self._record_violations(Violation("LIVE", summary, field="progress"))
             raise StopOnViolation from endless
 
-    def recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:
+    def judge_recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Judge the recovery of the last life, record the result in the ledger, and return the recovered store."""
         found = read_store(store, self._ledger.by_properties, self._ledger.known_damage, known=self.readings)
         note_misfiled(self._ledger, found)
@@ -123,10 +123,10 @@ class Judge:
             self.report(check(evidence))
         if self._plan.index.seekers:
             self.report(idx.check_lookups(store, found))
-        self.claims(store, disk)
+        self.judge_positions(store, disk)
         self.report(pos.check_cut(store, disk))
         # After a failed fsync and a process kill, dropped data is in the page cache in clean pages.
-        durable = not allowances.sync_errors(disk) and not disk.injected["lying sync"]
+        durable = not allowances.count_sync_errors(disk) and not disk.injected["lying sync"]
         guarantees.note_recovery(self._ledger, found, durable=durable, sync_flush=self._plan.sync_flush)
         self.note_damage(store.config, disk.damage)
         return found
@@ -139,39 +139,39 @@ class Judge:
         if self._damaged_from != _NOWHERE and self._promised["DUR"] is Promise.INTACT:
             guarantees.note_damage(self._ledger, self._damaged_from)
 
-    def claims(self, store: MessageStore, disk: Disk) -> None:
-        self._claims(store, disk, self._ledger)
+    def judge_positions(self, store: MessageStore, disk: Disk) -> None:
+        self._judge_positions(store, disk, self._ledger)
 
-    def claims_of_all(self, store: MessageStore, disk: Disk) -> None:
+    def judge_positions_without_retention(self, store: MessageStore, disk: Disk) -> None:
         """Judge the positions and the checkpoint of a store without retention, such as a slave's."""
-        self._claims(store, disk, None)
+        self._judge_positions(store, disk, None)
 
-    def _claims(self, store: MessageStore, disk: Disk, ledger: Ledger | None) -> None:
-        with self._kernel.at_one_moment():  # retention may go on
+    def _judge_positions(self, store: MessageStore, disk: Disk, ledger: Ledger | None) -> None:
+        with self._kernel.without_scheduling_points():  # retention may go on
             found = [*pos.check(store, disk, ledger), *side_files.check_checkpoint(store, disk, ledger)]
         self.report(found)
 
-    def recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
+    def judge_recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Judge a recovery by its store and disk alone, without a change of the ledger."""
         found = read_store(store, known=self.readings)
         note_misfiled(self._ledger, found)
         evidence = Evidence(self._ledger, found)
         for name in _OF_LOG_AND_QUEUES:
             self.report(CHECKERS[name](evidence))
-        self.claims_of_all(store, disk)
+        self.judge_positions_without_retention(store, disk)
         self.report(pos.check_cut(store, disk))
         return found
 
-    def services(self, store: MessageStore, machine: Machine, *others: Service | None) -> None:
+    def judge_services(self, store: MessageStore, machine: Machine, *others: Service | None) -> None:
         running = {task.name for task in machine.live_tasks.values()}
         for service in (*store.services, *others):
             if service is None or f"{machine.name}/{service.name}" in running:
                 continue
             if service.name not in store.flags.failures or store.flags.is_writeable:
                 summary = f"{service.name} has ended, and the store does not say so"
-                self.broken("LIVE", summary, "service", "running, or among failedServices", "neither")
+                self.report_broken("LIVE", summary, "service", "running, or among failedServices", "neither")
 
-    def visible(self, store: MessageStore) -> None:
+    def judge_pulls(self, store: MessageStore) -> None:
         """Judge the pulls of consumers after the store has dispatched all durable records."""
         removes = self._plan.retention.deletes_segments and self._plan.retention.deletes_queues
         if (self._ledger.pulls and self.is_promised("READ")) or removes:
@@ -189,7 +189,7 @@ class Judge:
         found.records = [each for each in found.records if begin <= each.record.physical_offset < dispatched]
         return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
 
-    def uncleaned(self, store: MessageStore, disk: Disk) -> list[Violation]:
+    def uncleaned_violations(self, store: MessageStore, disk: Disk) -> list[Violation]:
         """Return violations for expired files that are left, and for queues that begin with removed messages.
 
         A file system that has shut down refuses removals, so none is returned after that.
@@ -202,7 +202,7 @@ class Judge:
 
         return self._without_lookup_faults(disk, look)
 
-    def queues_removed(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
+    def judge_queue_removal(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
         """log_min_offset: the first offset of the log before the removal."""
         self.report(self._without_lookup_faults(disk, lambda: clean.check_queues_removed(store, log_min_offset)))
 
@@ -216,21 +216,21 @@ class Judge:
                 raise
             return []
 
-    def answers_of_the_removed(self, store: MessageStore) -> None:
+    def judge_answers_about_removed(self, store: MessageStore) -> None:
         self.report(clean.check_answers(store, self._ledger))
 
-    def clean_stop(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
-        self.claims(store, disk)
+    def judge_clean_stop(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
+        self.judge_positions(store, disk)
         self.report(idx.check_stopped(store, disk))
         self.report(status.check_stopped(store, disk))
         self._check_all_tasks_ended(machine)
 
-    def crash(self, store: MessageStore | None, disk: Disk, profile: CrashProfile) -> None:
+    def judge_crash(self, store: MessageStore | None, disk: Disk, profile: CrashProfile) -> None:
         """Judge a store at a crash, and record which data must survive. store: None if the store was not opened."""
         flushed_where, committed_where = 0, None
         if store is not None:
-            self.claims(store, disk)
-            self.report(status.check_lasting(store, disk))
+            self.judge_positions(store, disk)
+            self.report(status.check_permanent_refusal(store, disk))
             flushed_where = store.log.flushed_where.get()
             if isinstance(store.log, BufferedSegmentQueue):
                 committed_where = store.log.committed_where
@@ -244,18 +244,18 @@ class Judge:
             cache_is_whole=cache_is_whole,
         )
 
-    def unclean_stop(self, store: MessageStore, disk: Disk, *, has_room: bool) -> None:
+    def judge_unclean_stop(self, store: MessageStore, disk: Disk, *, has_room: bool) -> None:
         """Judge an unclean stop, which needs a fault as a reason.
 
         has_room: whether the disk had free space again before the stop began.
         """
         had_room = has_room and self._plan.heals  # except for single failed extensions
-        is_short = disk.injected["failed extend"] if had_room else allowances.wants_of_space(disk)
+        is_short = disk.injected["failed extend"] if had_room else allowances.count_out_of_space(disk)
         if not allowances.errors(disk) and not is_short:
             summary, detail = "a stop without a fault was not clean", services_text(store)
-            self.broken("LIVE", summary, "exit", "clean", "unclean", detail=detail)
+            self.report_broken("LIVE", summary, "exit", "clean", "unclean", detail=detail)
 
     def _check_all_tasks_ended(self, machine: Machine) -> None:
         running = [task.name for task in machine.live_tasks.values() if task is not self._kernel.current]
         if running:
-            self.broken("LIVE", "a stop left tasks running", "tasks", "none", ", ".join(running))
+            self.report_broken("LIVE", "a stop left tasks running", "tasks", "none", ", ".join(running))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ...faults.disk.image import DamagedRange
 from ...store.config import StoreConfig
 from ...store.directories import directory_of
-from ...store.log.segment_queue import name_of
+from ...store.log.segment_queue import file_name_of
 from .put_entry import PutEntry
 
 
@@ -43,7 +43,7 @@ class KnownDamage:
     def is_missing(self, log_offset: int) -> bool:
         return any(begin <= log_offset < end for begin, end in self.missing)
 
-    def after_gap(self, log_offset: int) -> int:
+    def first_present_offset(self, log_offset: int) -> int:
         """Return the first log offset from the given one on that is in no lost segment."""
         for begin, end in sorted(self.missing):
             if begin <= log_offset < end:
@@ -52,7 +52,7 @@ class KnownDamage:
         return log_offset
 
     @property
-    def misnumbered(self) -> set[int]:
+    def wrong_queue_offset_records(self) -> set[int]:
         """Log offsets of records with a wrong queueOffset. Only the queue's entries have the right one.
 
         The log does not determine the first offset of such a queue, nor a gap before its last record.
@@ -69,7 +69,7 @@ class KnownDamage:
             assert flaw.put.physical_offset is not None, flaw.put.name
             self.unreadable.add(flaw.put.physical_offset)
 
-    def seen_through(self, view: memoryview, base_offset: int) -> memoryview:
+    def view_before_damage(self, view: memoryview, base_offset: int) -> memoryview:
         """Return a segment as it was before the damage."""
         mended: bytearray | None = None
         for flaw in self.flaws:
@@ -82,6 +82,6 @@ class KnownDamage:
 
 def damaged_log_offset(config: StoreConfig, damage: Iterable[DamagedRange]) -> int | None:
     directories = config.commit_log_directories
-    named = [(name_of(path), start) for path, start, _, _ in damage if directory_of(path) in directories]
+    named = [(file_name_of(path), start) for path, start, _, _ in damage if directory_of(path) in directories]
     offsets = [int(name) + start for name, start in named if name.isdecimal()]  # other names are foreign files
     return min(offsets, default=None)

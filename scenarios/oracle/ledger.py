@@ -13,14 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
-from ...sim.disturbances import SetBack
+from ...sim.disturbances import ClockSetBack
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ..claims.machine import CONFIG
 from .group_commits import GroupCommits
 from .known_damage import KnownDamage
 from .put_entry import PutEntry
 from .reader import LogRecord, properties_of
-from .returned import ADDED, Returned, is_returned
+from .returned import ADDED, SentBackMessages, is_returned
 from .transactions import Transactions
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -81,7 +81,7 @@ class Pull:
     """All matching messages before this queue offset have been received."""
     is_over: bool = False
 
-    def begin_again(self) -> None:
+    def restart_walk(self) -> None:
         """Restart at the first message, because the queue was removed and its offsets are reused."""
         self.puts.clear()
         self.begin_offset = self.end_offset = 0
@@ -171,14 +171,14 @@ class Ledger:
     holes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     """Queue offsets without a readable record, by topic and queue: skipped by a restart, or damaged."""
     known_damage: KnownDamage = field(default_factory=KnownDamage)
-    clock_set_back: list[SetBack] = field(default_factory=list, compare=False)
+    clock_set_back: list[ClockSetBack] = field(default_factory=list, compare=False)
     queue_ends: Counter[tuple[str, int]] = field(default_factory=Counter, compare=False)
     """How often each queue was removed. Queue offsets from before a removal are invalid."""
     queues_going: int = field(default=0, compare=False)
     """Queue removals in progress."""
     life: int = field(default=0, compare=False)
     """Lives begun. An answer to a request of an earlier life may still be in flight."""
-    returned: Returned = field(default_factory=Returned, compare=False)
+    returned: SentBackMessages = field(default_factory=SentBackMessages, compare=False)
     topics: dict[str, int] = field(default_factory=dict, compare=False)
     """Topics that a broker created for answered puts, each with its greatest queue id. They must be durable."""
     groups: set[str] = field(default_factory=set, compare=False)
@@ -210,7 +210,7 @@ class Ledger:
         self.queue_ends[place] += 1
         for pull in self.pulls:
             if pull.is_over and (pull.topic, pull.queue_id) == place:
-                pull.begin_again()
+                pull.restart_walk()
 
     def begin_life(self) -> None:
         self.life += 1
@@ -224,7 +224,7 @@ class Ledger:
     def puts_of_this_life(self) -> list[PutEntry]:
         return self.puts[self._life_begins_at :]
 
-    def ask(self, entry: PutEntry) -> None:
+    def record_request(self, entry: PutEntry) -> None:
         """Record a put before it is sent."""
         self.puts.append(entry)
         assert entry.properties not in self.by_properties, entry.name
@@ -236,23 +236,23 @@ class Ledger:
         put = self.by_properties.get(record.properties)
         if put is not None or not _may_be_changed_by_store(record):
             return put
-        put = self.named_by(record)
+        put = self.put_named_by(record)
         return put if put is not None and put.place == (record.topic, record.queue_id) else None
 
-    def copied_by(self, record: LogRecord) -> PutEntry | None:
+    def put_copied_by(self, record: LogRecord) -> PutEntry | None:
         """Return the put whose copy in the target queue this is, made by a delivery or a commit."""
         if b"REAL_TOPIC\1" not in record.properties:
             return None
-        put = self.named_by(record)
+        put = self.put_named_by(record)
         if put is None or put.detour is None:
             return None
         return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
 
-    def seen_in(self, record: LogRecord) -> PutEntry | None:
+    def put_seen_in(self, record: LogRecord) -> PutEntry | None:
         """Return the put whose own record or copy this is."""
-        return self.put_of(record) or self.copied_by(record)
+        return self.put_of(record) or self.put_copied_by(record)
 
-    def returned_in(self, record: LogRecord) -> PutEntry | None:
+    def put_returned_in(self, record: LogRecord) -> PutEntry | None:
         """Return the put that a consumer sent back and that was stored again as this record, with all properties."""
         if not is_returned(record):
             return None
@@ -269,7 +269,7 @@ class Ledger:
     def _first_key(self, properties: dict[str, str]) -> PutEntry | None:
         return self.by_name.get(properties.get("KEYS", "").lstrip(" ").partition(" ")[0])
 
-    def named_by(self, record: LogRecord) -> PutEntry | None:
+    def put_named_by(self, record: LogRecord) -> PutEntry | None:
         """Return the put named in KEYS of a changed record or a copy, if the record has all properties of the put."""
         found = properties_of(record.properties)
         put = self._first_key(found)
@@ -296,7 +296,7 @@ class Ledger:
 
     def expire(self, log_offset: int) -> None:
         """Retention is about to remove segments before a log offset, and a gap that follows them."""
-        self.expired_to = max(self.expired_to, self.known_damage.after_gap(log_offset))
+        self.expired_to = max(self.expired_to, self.known_damage.first_present_offset(log_offset))
 
     def has_clock_read(self, wall_ms: int) -> bool:
         """Return whether a clock had reached this time before it was set back."""
@@ -314,9 +314,9 @@ class Ledger:
         """Record that the newest file of commits is unreadable, so that a start finds the backup."""
         self.group_progress.lose_durable()
         self.progress_is_final = False
-        self.commits.lose()
+        self.commits.lose_newest_file()
 
-    def may_still_come(self, put: PutEntry) -> bool:
+    def may_still_be_stored(self, put: PutEntry) -> bool:
         """The client of the put waits, or stopped waiting in this life."""
         return put.over_in is None or put.over_in == self.life
 

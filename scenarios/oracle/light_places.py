@@ -58,7 +58,7 @@ def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
     return dict(others)
 
 
-def missing_places(record: RecordPlacement, names: Iterable[str]) -> list[QueueKey]:
+def light_queues_without_offset(record: RecordPlacement, names: Iterable[str]) -> list[QueueKey]:
     """A delayed record enters its light queues later."""
     if record.topic in _WAITING_TOPICS:
         return []

@@ -78,23 +78,23 @@ class GroupProgress:
         """
         if self._plan.delay.chance:
             yield from side_files.check_damage(store, self._ledger)
-            yield from self._found(self._ledger.delay_progress)
+            yield from self._judge_loaded(self._ledger.delay_progress)
             yield from side_files.check_levels(store)
         manager = self.manager
         if manager is None:
             return
         manager.load()
-        yield from self._found(self._ledger.group_progress)
+        yield from self._judge_loaded(self._ledger.group_progress)
         found = self._offsets_of_all_groups(manager)
         commits = self._ledger.commits
         for group, offset in found.items():
             yield from delivery.check_group(commits, group, offset, asked_in=commits.life)
-        manager.clamp(store)
+        manager.clamp_to_queues(store)
         clamped = self._offsets_of_all_groups(manager)
         yield from side_files.check_clamped(store, found, clamped)
         commits.note_found(clamped)
 
-    def _found(self, versions: Versions) -> Iterator[Violation]:
+    def _judge_loaded(self, versions: Versions) -> Iterator[Violation]:
         yield from side_files.check_version(versions)
         versions.settle()
 
@@ -120,14 +120,14 @@ class GroupProgress:
         """Yield the cursors of delivery and of persisted progress, which must reach their ends after the last put."""
         plan = self._plan
         if plan.delay.chance:
-            yield from quiescence.delivering(store, plan, disk)
+            yield from quiescence.delivery_cursors(store, plan, disk)
         manager = self.manager
         if manager is None:
             return
         for group, offset in self._ledger.commits.at.items():
             name, topic, queue_id = group
             yield Cursor(f"{name} in {topic}/{queue_id}", manager.name, manager.query_offset(*group), offset, 0)
-        yield from quiescence.consuming(store, plan, disk, manager, CONSUMER_OFFSET_INTERVAL_MS)
+        yield from quiescence.consumer_progress_cursors(store, plan, disk, manager, CONSUMER_OFFSET_INTERVAL_MS)
 
     def trouble(self) -> str:
         """Return the manager's last error as a reason for late progress, or ""."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..claims.plan import Plan
-from .evidence import Violation, tried
+from .evidence import Violation, record_tried
 from .group_delivery import Queue
 from .invariants import live
 
@@ -23,7 +23,7 @@ _HEADERS_BYTES = 500
 """An upper bound for a response without its messages."""
 
 
-class _Answered(NamedTuple):
+class _AnsweredMessage(NamedTuple):
     queue_offset: int
     at_ns: int
 
@@ -35,14 +35,14 @@ class PullTimes:
         """plan: None for no check. held_up_until_ns: returns the end of the last delay of a host."""
         self._plan = None if plan is None or _may_fail(plan) else plan
         self._held_up_until_ns = held_up_until_ns
-        self._answered: dict[Queue, list[_Answered]] = {}
+        self._answered: dict[Queue, list[_AnsweredMessage]] = {}
 
     def begin_life(self) -> None:
         self._answered.clear()
 
     def note(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
         """Record a matching message that was answered to its producer."""
-        self._answered.setdefault(queue, []).append(_Answered(queue_offset, now_ns))
+        self._answered.setdefault(queue, []).append(_AnsweredMessage(queue_offset, now_ns))
 
     def check(
         self, queue: Queue, position: int, host: str, *, sent_ns: int, now_ns: int, body_bytes: int = 0
@@ -53,7 +53,7 @@ class PullTimes:
         there_ns = [each.at_ns for each in self._answered.get(queue, ()) if each.queue_offset >= position]
         if not there_ns:
             return
-        tried("LIVE")
+        record_tried("LIVE")
         late_ms = (now_ns - max(sent_ns, min(there_ns), self._held_up_until_ns(host))) // 1_000_000
         limit_ms = late_ms_max(self._plan, body_bytes)
         if late_ms > limit_ms:

@@ -162,18 +162,18 @@ def differences(
     fields.append(("sysFlag", sys_flag, record.sys_flag))
     if stored_ms is not None:
         fields.append(("storeTimestamp", stored_ms, record.store_timestamp_ms))
-    yield from _different(record, [one for one in fields if not (tears and _differs_only_in_zeros(one[1], one[2]))])
+    yield from _wrong_fields(record, [one for one in fields if not (tears and _differs_only_in_zeros(one[1], one[2]))])
 
 
 def differences_of_op(record: LogRecord, body: bytes) -> Iterator[FieldDifference]:
     """Body, properties and times of an op are not compared."""
     found = record.head
     head = Head(MAGIC, body_crc(body), 0, found.born_timestamp_ms, found.store_host, found.store_host, 0, 0)
-    yield from _different(record, zip(_HEAD_FIELDS, head, found, strict=True))
-    yield from _different(record, [("sysFlag", _host_bits(head.born_host, head.store_host), record.sys_flag)])
+    yield from _wrong_fields(record, zip(_HEAD_FIELDS, head, found, strict=True))
+    yield from _wrong_fields(record, [("sysFlag", _host_bits(head.born_host, head.store_host), record.sys_flag)])
 
 
-def _different(record: LogRecord, fields: Iterable[tuple[str, object, object]]) -> Iterator[FieldDifference]:
+def _wrong_fields(record: LogRecord, fields: Iterable[tuple[str, object, object]]) -> Iterator[FieldDifference]:
     for name, expected, found in fields:
         if expected != found:
             yield FieldDifference(_position(record, name), name, _shown(expected), _shown(found))
@@ -209,7 +209,7 @@ def _host_bits(born_host: bytes, store_host: bytes) -> int:
     return (_BORN_V6 if len(born_host) > _IPV4_BYTES else 0) | (_STORE_V6 if len(store_host) > _IPV4_BYTES else 0)
 
 
-class Knowledge(Enum):
+class ProducerKnowledge(Enum):
     """What a producer knows after the answer to its put."""
 
     ACKNOWLEDGED = "acknowledged"
@@ -225,7 +225,7 @@ _STORED_OR_NOT = (
 )
 
 
-class Detour(NamedTuple):
+class WaitingPlace(NamedTuple):
     """The queue in which a delayed message waits for its due time, or a half message for its decision."""
 
     place: tuple[str, int]
@@ -253,7 +253,7 @@ class PutEntry:
     physical_offset: int | None = None
     queue_offset: int | None = None
     is_durable: bool = False
-    detour: Detour | None = field(default=None, compare=False)
+    detour: WaitingPlace | None = field(default=None, compare=False)
     """Where the record waits first, None if it is stored in its own queue at once."""
     light_names: tuple[str, ...] = field(default=(), compare=False)
     """The light queues named in its properties, in addition to its own queue."""
@@ -285,7 +285,7 @@ class PutEntry:
             self._sys_flag = self.given.stored_sys_flag
         return self._head
 
-    def is_kept_by(self, record: LogRecord) -> bool:
+    def has_expected_head(self, record: LogRecord) -> bool:
         """Compare head and sysFlag. Not for records of committed messages."""
         return record.head == self.head and record.sys_flag == self._sys_flag
 
@@ -299,7 +299,7 @@ class PutEntry:
             head = given.head(self.body)
         return differences(record, given, head, is_committed=is_committed, stored_ms=answered_ms, tears=tears)
 
-    def learn_port(self, record: LogRecord) -> None:
+    def set_born_port(self, record: LogRecord) -> None:
         """Set the port of the born host from a record. Other records of the message must have the same port."""
         self.given = self.given.with_port_of(record)
         self.knows_port, self._head = True, None
@@ -312,12 +312,12 @@ class PutEntry:
         return self.given.record_bytes(self.body, self.topic, self.properties)
 
     @property
-    def knowledge(self) -> Knowledge:
+    def knowledge(self) -> ProducerKnowledge:
         if self.status is None or self.status in _STORED_OR_NOT:
-            return Knowledge.UNKNOWN
+            return ProducerKnowledge.UNKNOWN
         if self.status is PutMessageStatus.PUT_OK:
-            return Knowledge.ACKNOWLEDGED
-        return Knowledge.REFUSED
+            return ProducerKnowledge.ACKNOWLEDGED
+        return ProducerKnowledge.REFUSED
 
 
 _IPV4_BYTES = 8

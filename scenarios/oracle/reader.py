@@ -95,7 +95,7 @@ class UnreadableError(Exception):
 # -- records ---------------------------------------------------------------------------------------
 
 
-def walk(
+def read_records(
     view: memoryview | bytes,
     end: int,
     *,
@@ -225,7 +225,7 @@ def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_off
     )
 
 
-def whole_at(view: memoryview | bytes, at: int, end: int, physical_offset: int) -> Reading | None:
+def valid_record_at(view: memoryview | bytes, at: int, end: int, physical_offset: int) -> Reading | None:
     """Return the record at a position if it is valid, with its CRC."""
     try:
         reading = read(view, at, end, file="", physical_offset=physical_offset)
@@ -265,7 +265,7 @@ BLANK_ENTRY_SIZE = 0x7FFFFFFF
 _BLANK_ENTRY = (0, BLANK_ENTRY_SIZE, 0)
 
 
-def leads_to_a_record(physical_offset: int, size_bytes: int, code: int) -> bool:
+def points_at_record(physical_offset: int, size_bytes: int, code: int) -> bool:
     """Other entries mark the end of a queue or fill a gap."""
     return physical_offset >= 0 and size_bytes > 0 and (physical_offset, size_bytes, code) != _BLANK_ENTRY
 
@@ -290,10 +290,10 @@ def properties_of(raw: bytes) -> dict[str, str]:
     return {name: value for name, _, value in pieces if name and value}
 
 
-def in_map_order(properties: Mapping[str, str]) -> bytes:
+def in_java_map_order(properties: Mapping[str, str]) -> bytes:
     r"""Return properties as a broker stores them: in the order of a Java HashMap of 16 buckets.
 
-    >>> in_map_order({"WAIT": "true", "KEYS": "k", "TAGS": "A"})
+    >>> in_java_map_order({"WAIT": "true", "KEYS": "k", "TAGS": "A"})
     b'KEYS\x01k\x02WAIT\x01true\x02TAGS\x01A'
     """
     assert 4 * len(properties) <= 3 * _MAP_BUCKETS, properties

@@ -9,7 +9,7 @@ from ...store.message_store import MessageStore
 from .index_model import FoundIndex, read_index
 from .known_damage import KnownDamage
 from .put_entry import PutEntry
-from .reader import ENTRY, ENTRY_BYTES, Known, LogRecord, UnreadableError, walk
+from .reader import ENTRY, ENTRY_BYTES, Known, LogRecord, UnreadableError, read_records
 
 LONG_HISTORY_PUTS = 10_000
 """From this number of puts on, records and puts share equal bytes to save memory."""
@@ -106,7 +106,7 @@ def read_store(
         shared = puts if puts is not None and len(puts) >= LONG_HISTORY_PUTS else None
         for entry in _records(store, known_damage, known if shared is None else None):
             if shared is not None:
-                keep_once(entry, shared)
+                share_equal_bytes(entry, shared)
             found.records.append(entry)
             found.by_offset[entry.record.physical_offset] = entry
     except UnreadableError as error:
@@ -127,7 +127,7 @@ def read_store(
     return found
 
 
-def keep_once(found: FoundRecord, puts: Mapping[bytes, PutEntry]) -> None:
+def share_equal_bytes(found: FoundRecord, puts: Mapping[bytes, PutEntry]) -> None:
     """Share equal bytes of a record and its put, to save memory."""
     put = puts.get(found.record.properties)
     if put is not None:
@@ -142,8 +142,8 @@ def _records(store: MessageStore, known_damage: KnownDamage | None, known: Known
         path, base_offset = segment.file.path, segment.base_offset
         view = segment.file.view(0, segment.size_bytes)
         if known_damage is not None:
-            view = known_damage.seen_through(view, base_offset)
-        for record, body in walk(view, segment.readable.get(), file=path, base_offset=base_offset, known=known):
+            view = known_damage.view_before_damage(view, base_offset)
+        for record, body in read_records(view, segment.readable.get(), file=path, base_offset=base_offset, known=known):
             yield FoundRecord(record, path, record.physical_offset - base_offset, body)
 
 

@@ -15,7 +15,7 @@ from ...store.config import FlushDiskType
 from ...store.formats.message import BLANK_MAGIC, HOST_V6_MASK
 from ...store.log.segment_queue import SegmentQueue
 from ...store.message_store import MessageStore
-from .allowances import sync_errors
+from .allowances import count_sync_errors
 from .evidence import Violation
 
 
@@ -60,7 +60,7 @@ class Replicas:
         if not held.data:
             held.first = max(log.min_offset, 0)
         held.data += log_bytes(log, held.end, offset)
-        if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and not sync_errors(disk):
+        if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and not count_sync_errors(disk):
             for segment in log.segments:
                 end = min(offset - segment.base_offset, segment.size_bytes)
                 if end > 0 and not disk.is_durable(segment.file.path, 0, end):
@@ -92,7 +92,7 @@ class Replicas:
         if held is not None:
             held.data = held.data[: max(store.log.max_offset - held.first, 0)]
 
-    def have_had(self, start: int, wanted: bytes) -> bool:
+    def has_been_reported(self, start: int, wanted: bytes) -> bool:
         """Return whether any slave has ever reported these bytes at a log offset."""
         return any(held.holds(start, wanted) for held in (*self.held.values(), *self.lost))
 
@@ -126,11 +126,11 @@ class MasterHistory:
             if len(self.logs[-1]) == known:  # otherwise another sender has added the bytes during the read
                 self.logs[-1] += found
 
-    def had(self, start: int, size_bytes: int) -> bytes:
+    def sent_log_bytes(self, start: int, size_bytes: int) -> bytes:
         """Return up to size_bytes of the present log from an offset on, but no more than was sent."""
         return self.logs[-1][start : start + size_bytes]
 
-    def differs_at(self, first: int, found: bytes) -> int | None:
+    def first_difference_offset(self, first: int, found: bytes) -> int | None:
         """Return the log offset at which bytes differ from every log of the history; None if one has all."""
         longest = max(common_bytes(log, first, found) for log in self.logs)
         return None if longest == len(found) else first + longest

@@ -26,7 +26,7 @@ def is_returned(record: LogRecord) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class Returned:
+class SentBackMessages:
     """The names of puts that were sent back with answer SUCCESS. Each must be stored again."""
 
     kept: set[str] = field(default_factory=set)
@@ -34,7 +34,7 @@ class Returned:
     durable: set[str] = field(default_factory=set)
 
     @property
-    def owed(self) -> list[str]:
+    def names_to_store_again(self) -> list[str]:
         return sorted(self.kept | self.durable)
 
     def note_stop(self) -> None:

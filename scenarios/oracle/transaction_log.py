@@ -26,7 +26,7 @@ class TransactionLog:
             elif topic in (HALF_TOPIC, GIVEN_UP_TOPIC):
                 log._add_waiting(ledger, found)
             else:
-                put = ledger.copied_by(found.record)
+                put = ledger.put_copied_by(found.record)
                 if put is not None and put.name in log.by_name:
                     log.by_name[put.name].copies.append(found)
         return log
@@ -45,7 +45,7 @@ class TransactionLog:
 
     def _add_waiting(self, ledger: Ledger, found: FoundRecord) -> None:
         record = found.record
-        put = ledger.named_by(record)
+        put = ledger.put_named_by(record)
         if put is None or put.name not in self.by_name or put.body != found.body:
             self.strays.append((found, "a half message that nobody prepared"))
             return

@@ -37,7 +37,7 @@ class FoundTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
+class TransactionBehaviour:
     """How a producer will handle one transaction, drawn in advance."""
 
     commits: bool
@@ -86,7 +86,7 @@ class Transaction:
     """One transaction over all lives of the store."""
 
     name: str
-    behaviour: Behaviour
+    behaviour: TransactionBehaviour
     decisions: list[TransactionDecision] = field(default_factory=list)
     questions: int = 0
     is_insisted_on: bool = False
@@ -117,12 +117,12 @@ class Transactions:
     def begin_life(self) -> None:
         self.decisions = []
 
-    def progress_fell_back(self) -> None:
+    def record_lost_progress(self) -> None:
         """Record that the check lost progress and may repeat requests."""
         for transaction in self.by_name.values():
             transaction.may_be_asked_again = True
 
-    def prepare(self, name: str, behaviour: Behaviour) -> Transaction:
+    def prepare(self, name: str, behaviour: TransactionBehaviour) -> Transaction:
         assert name not in self.by_name, f"{name}: expected a new transaction, found a prepared one"
         transaction = self.by_name[name] = Transaction(name, behaviour)
         return transaction
@@ -162,7 +162,7 @@ class Transactions:
 
     def note_damage(self, log_offset: int) -> None:
         """The log may have lost all records after an offset, although the check's progress is kept."""
-        self.progress_fell_back()
+        self.record_lost_progress()
         for transaction in self.by_name.values():
             transaction.may_be_forgotten = True
             transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}

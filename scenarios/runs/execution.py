@@ -18,15 +18,15 @@ from ...faults.kinds import FaultKind
 from ...faults.simulation.simulation import Crash, Simulation
 from ...sim.disturbances import Disturbances
 from ...sim.machine import Machine
-from ...sim.policies.starving import Starving
+from ...sim.policies.starving import StarvingPolicy
 from ...store.formats.messages import PutMessageStatus
-from ...store.marks import collected, forced
+from ...store.marks import marks_collected, marks_forced
 from ...store.message_store import MessageStore
 from ...store.recovery.recovery import RecoveryReport
-from ..claims.landmarks import landmarks_ms
+from ..claims.landmarks import plan_landmarks_ms
 from ..claims.machine import config_of
 from ..claims.plan import Life, LifeEnding, Plan
-from ..oracle.disk_space import Room
+from ..oracle.disk_space import DiskRoom
 from ..oracle.evidence import Violation, tries_collected
 from ..oracle.invariants import live
 from ..oracle.invariants.quiescence import Cursor
@@ -72,7 +72,7 @@ def life_name(number: int) -> str:
     return f"life-{number}"
 
 
-def timing_of(plan: Plan) -> SyncTiming:
+def sync_timing_of(plan: Plan) -> SyncTiming:
     return SyncTiming(base_ns_max=plan.sync_ms_max * 1_000_000)
 
 
@@ -90,7 +90,7 @@ class Execution(ABC):
         self._plan = plan
         self._choices = choices = simulation.choices
         self._kernel = simulation.kernel
-        simulation.landmarks_ms = landmarks_ms(plan)
+        simulation.landmarks_ms = plan_landmarks_ms(plan)
         drawn = [Crash(life_name(number), life.profile, life.moment, "") for number, life in enumerate(plan.lives)]
         self._crashes = tuple(simulation.planned_crash(crash, crash) for crash in drawn)
         self._lives = tuple(
@@ -118,14 +118,14 @@ class Execution(ABC):
         """Create the objects that only this kind of run needs."""
 
     @abstractmethod
-    def _play(self) -> None:
+    def _run_all_lives(self) -> None:
         """Run all lives. An exception of the judge ends the run."""
 
     @abstractmethod
     def _injected(self) -> Iterable[Counter[str]]:
         """Return the counters of all faults other than disk faults."""
 
-    def _arm(self, disk: Disk) -> None:
+    def _arm_death(self, disk: Disk) -> None:
         """Plan the machine's death at a disk operation, if the present life ends in that way."""
         operation = self._plan.lives[self._number].operation
         self.simulation.arm(disk, self._crashes[self._number], None if operation < 0 else operation)
@@ -179,12 +179,12 @@ class Execution(ABC):
             die_if_excused(self._kernel, machine, disk, error)
             raise
 
-    def _users(
+    def _make_users(
         self,
         number: int,
         store: MessageStore,
         disk: Disk,
-        room: Room | None = None,
+        room: DiskRoom | None = None,
         on_answer: OnAnswer | None = None,
     ) -> Traffic:
         """Return the users of a store in a life, and start the store's transaction check.
@@ -214,7 +214,7 @@ class Execution(ABC):
             on_answer,
         )
 
-    def _settle_users(self, store: MessageStore, disk: Disk, traffic: Traffic) -> None:
+    def _await_users_settled(self, store: MessageStore, disk: Disk, traffic: Traffic) -> None:
         transactions = traffic.transactions
         if transactions is not None:
             transactions.settle()
@@ -224,15 +224,15 @@ class Execution(ABC):
             if transactions is not None:
                 yield from transactions.cursors()
 
-        self._settling.come_to_rest(store, disk, beside, known=self._progress.trouble)
+        self._settling.await_idle(store, disk, beside, known=self._progress.trouble)
 
     def execute(self) -> RunOutcome:
         """Execute the run. Raises only errors of the harness itself."""
         outcome, kernel = self._outcome, self._kernel
-        with kernel, collected() as hits, tries_collected() as tries, self._forced_branches():
+        with kernel, marks_collected() as hits, tries_collected() as tries, self._forced_branches():
             self._marks = RunMarks(self._plan, hits)
             with suppress(StopOnViolation), self.simulation.with_attribute_points():
-                self._play()
+                self._run_all_lives()
             outcome.digest = kernel.digest()
         outcome.marks = +hits
         outcome.tried = tuple(sorted(tries))
@@ -241,7 +241,7 @@ class Execution(ABC):
         outcome.injected += self.simulation.injected
         for injected in self._injected():
             outcome.injected += injected
-        if isinstance(self.simulation.policy, Starving):
+        if isinstance(self.simulation.policy, StarvingPolicy):
             outcome.injected += self.simulation.policy.injected
         self._count_puts()
         outcome.steps = kernel.steps
@@ -262,7 +262,7 @@ class Execution(ABC):
         if not chance:  # a callback would only cost time
             yield
             return
-        with forced(decide):
+        with marks_forced(decide):
             yield
 
     def _count_puts(self) -> None:

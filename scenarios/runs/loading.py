@@ -16,7 +16,7 @@ from ...store.message_store import MessageStore
 from ...store.recovery.recovery import RecoveryReport
 from ..claims.plan import Plan
 from ..oracle import allowances
-from ..oracle.evidence import place_of, tried
+from ..oracle.evidence import place_of, record_tried
 from ..oracle.invariants import scan
 from ..oracle.judge import Judge, StopOnViolation
 from ..workload.mishaps import SERVICES
@@ -24,7 +24,7 @@ from ..workload.mishaps import SERVICES
 
 def die_if_excused(kernel: Kernel, machine: Machine, disk: Disk, error: OSError) -> None:
     """Kill the machine of a store that cannot start because of a disk fault. Return if there was none."""
-    if allowances.has_met_any(disk):
+    if allowances.has_any_fault(disk):
         kernel.kill(machine)
         raise MachineDied(machine.name) from error
 
@@ -47,7 +47,7 @@ def load_judged(
     awaits_room: whether the run waits for the queues of a store that was loaded on a full disk. Raises MachineDied if
     the disk excuses a failure, else StopOnViolation.
     """
-    vouched = scan.vouched(disk, config) if scan.is_to_be_checked(plan) else None
+    vouched = scan.read_scan_bounds(disk, config) if scan.is_to_be_checked(plan) else None
     try:
         disk.limit_page_ins_to(SERVICES)
         with disk.with_page_ins():
@@ -63,9 +63,9 @@ def load_judged(
         is_progress = isinstance(error, CorruptFileError) and error.file.startswith(config.config_directory)
         invariant, detail = "META" if is_progress else "START", f"raised in {place_of(error)}"
         summary = f"the store cannot be opened: {type(error).__name__}: {error}"
-        judge.broken(invariant, summary, "load", "", "", detail=detail)
+        judge.report_broken(invariant, summary, "load", "", "", detail=detail)
     if store.log.segments:
-        tried("START")
+        record_tried("START")
     if vouched is not None:
         judge.report(scan.check(store, vouched))
     return store

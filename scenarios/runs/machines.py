@@ -56,7 +56,7 @@ class Node:
         self._life = life
         self.store = None
 
-    def set_death_mode(self, life: Life) -> None:
+    def set_connection_end_mode(self, life: Life) -> None:
         """Set how the network ends connections. After a process kill the operating system closes them."""
         self.life.endpoint.dies_silently = life.profile != "process-kill"
 
@@ -74,7 +74,7 @@ class NetworkRun(Execution):
         """Return the nodes that are in use."""
 
     @abstractmethod
-    def _conduct(self) -> None:
+    def _run_lives(self) -> None:
         """Begin and end all lives, and end all faults."""
 
     def _prepare(self) -> None:
@@ -82,10 +82,10 @@ class NetworkRun(Execution):
         self._network = SimNetwork(self._kernel, self._links, buffer_bytes=self._plan.broker.buffer_bytes)
         self._director = self._kernel.machine(self.CONDUCTOR)
 
-    def _play(self) -> None:
+    def _run_all_lives(self) -> None:
         with self._judge.judged_errors():
             try:
-                self._kernel.run(self._director, self._conduct, time_limit_ns=self.TIME_LIMIT_NS)
+                self._kernel.run(self._director, self._run_lives, time_limit_ns=self.TIME_LIMIT_NS)
             finally:
                 self._disturbances.stop()
 
@@ -102,7 +102,7 @@ class NetworkRun(Execution):
 
     def _heal_disks(self) -> None:
         for node in self._nodes:
-            node.life.disk.disarm()
+            node.life.disk.cancel_crash_trigger()
             node.life.disk.heal()
 
     def _await_pending_operations(self, until_ns: int = 0) -> None:

@@ -62,7 +62,7 @@ class RunMarks:
             return
         if life.profile not in ("process-kill", "nothing-lost"):
             self._hits["kill, then power"] += self._was_killed
-            self._hits["power cut after failed sync"] += allowances.sync_errors(disk) > 0
+            self._hits["power cut after failed sync"] += allowances.count_sync_errors(disk) > 0
         self._was_killed = life.profile == "process-kill"
         self._note_operation(life, disk, recovered=recovered)
 

@@ -9,7 +9,7 @@ from ..oracle.evidence import Violation
 from ..oracle.ledger import Ledger
 
 
-def counted(meaning: str, *, column: str = "", bits: int = 64) -> Any:
+def counter_field(meaning: str, *, column: str = "", bits: int = 64) -> Any:
     """column: the column name in a sweep's table, if different. bits: the column's width."""
     return field(default=0, metadata={"meaning": meaning, "column": column, "bits": bits})
 
@@ -18,9 +18,9 @@ def counted(meaning: str, *, column: str = "", bits: int = 64) -> Any:
 class RunCounts:
     """Counts of one run, or their sums over several."""
 
-    crash_points: int = counted("crash points", column="crashes", bits=32)
-    messages: int = counted("messages")
-    steps: int = counted("steps")
+    crash_points: int = counter_field("crash points", column="crashes", bits=32)
+    messages: int = counter_field("messages")
+    steps: int = counter_field("steps")
 
     def add_counts(self, other: "RunCounts") -> None:
         for one in COUNTED:
@@ -30,7 +30,7 @@ class RunCounts:
         return {one.meaning: getattr(self, one.name) for one in COUNTED}
 
 
-class Count(NamedTuple):
+class CounterField(NamedTuple):
     """A field of `RunCounts`."""
 
     name: str
@@ -40,7 +40,7 @@ class Count(NamedTuple):
 
 
 COUNTED = [
-    Count(one.name, one.metadata["meaning"], one.metadata["column"] or one.name, one.metadata["bits"])
+    CounterField(one.name, one.metadata["meaning"], one.metadata["column"] or one.name, one.metadata["bits"])
     for one in fields(RunCounts)
 ]
 

@@ -7,7 +7,7 @@ from ...sim.policies import Policy
 from ...sim.policies.pct import PCT
 from ...sim.policies.pos import POS
 from ...sim.policies.random_walk import RandomWalk, RoundRobin
-from ...sim.policies.starving import Starving
+from ...sim.policies.starving import StarvingPolicy
 from ...sim.trace import Trace
 from ..claims.plan import Plan
 from ..oracle.ledger import Ledger
@@ -40,7 +40,7 @@ def policy_of(plan: Plan, choices: Choices) -> Policy:
     policy = _base_policy(plan, choices)
     if not plan.starved_steps_max:
         return policy
-    return Starving(choices.stream("starving"), policy, _STARVING_GAP_STEPS, plan.starved_steps_max)
+    return StarvingPolicy(choices.stream("starving"), policy, _STARVING_GAP_STEPS, plan.starved_steps_max)
 
 
 def _base_policy(plan: Plan, choices: Choices) -> Policy:

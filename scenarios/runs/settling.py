@@ -43,31 +43,31 @@ class Settling:
         ledger = Ledger(self.ledger.tears)
         return replace(self, ledger=ledger, judge=self.judge.beside(ledger))
 
-    def catch_up(self, store: MessageStore, disk: Disk) -> None:
+    def await_visible(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all durable records are visible, then judge what consumers have read."""
         delays = self.plan.delay.chance  # the store continues to put delivered messages
         put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
 
         def cursors() -> Iterable[Cursor]:
             end = readable_end if delays else store.dispatch.readable_limit()
-            return quiescence.reading(store, self.plan, put_end=put_end, readable_end=end)
+            return quiescence.reading_cursors(store, self.plan, put_end=put_end, readable_end=end)
 
         def gives_up() -> bool:
             """Return whether the store had an error from which it need not recover. A sync error may occur late."""
-            has_failed = allowances.errors(disk) or allowances.wants_of_space(disk)
+            has_failed = allowances.errors(disk) or allowances.count_out_of_space(disk)
             return bool(has_failed) and not allowances.must_recover(self.plan, disk)
 
-        if not self._await(store, cursors, self._held_up_ms(disk), gives_up):
+        if not self._await_cursors(store, cursors, self._held_up_ms(disk), gives_up):
             return
         if not allowances.has_reverted(disk):  # after a revert the readable records are unknown
-            self.judge.visible(store)
+            self.judge.judge_pulls(store)
 
     def flush(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all puts are durable. After a failure the store neither syncs nor accepts puts."""
         has_failed = partial(getattr, store.flags, "has_failed")
-        cursors = partial(quiescence.flushing, store, self.plan, self.judge.readings)
-        if not self._await(store, cursors, self._held_up_ms(disk), has_failed) and store.flags.is_writeable:
-            self.judge.broken("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
+        cursors = partial(quiescence.flushing_cursors, store, self.plan, self.judge.readings)
+        if not self._await_cursors(store, cursors, self._held_up_ms(disk), has_failed) and store.flags.is_writeable:
+            self.judge.report_broken("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
 
     def deliver(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
         """Wait until all delayed messages are delivered and all progress is durable. There are no puts during the wait.
@@ -76,12 +76,12 @@ class Settling:
         """
 
         def has_failed() -> bool:
-            return allowances.sync_errors(disk) > 0
+            return allowances.count_sync_errors(disk) > 0
 
         cursors, held_up_ms = partial(progress.cursors, store, disk), self._held_up_ms(disk)
-        self._await(store, cursors, held_up_ms, has_failed, known=progress.trouble)
+        self._await_cursors(store, cursors, held_up_ms, has_failed, known=progress.trouble)
 
-    def come_to_rest(
+    def await_idle(
         self,
         store: MessageStore,
         disk: Disk,
@@ -93,20 +93,20 @@ class Settling:
     ) -> None:
         """Wait until every cursor of a healthy store, and every cursor that `beside` returns, is at its end.
 
-        sleep: of the waiting machine, if it is another one. For the others see `_await`.
+        sleep: of the waiting machine, if it is another one. For the others see `_await_cursors`.
         """
 
         def cursors() -> Iterator[Cursor]:
             yield from beside()
             put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
-            yield from quiescence.reading(store, self.plan, put_end=put_end, readable_end=readable_end)
-            yield from quiescence.flushing(store, self.plan, self.judge.readings)
-            yield from quiescence.leading(store, self.plan, disk, self.judge.readings)
+            yield from quiescence.reading_cursors(store, self.plan, put_end=put_end, readable_end=readable_end)
+            yield from quiescence.flushing_cursors(store, self.plan, self.judge.readings)
+            yield from quiescence.derived_file_cursors(store, self.plan, disk, self.judge.readings)
 
         # A slave's client requests no sync while it is paused, and the pause may have begun during a fault.
-        self._await(store, cursors, live.paused_ms_max(self.plan), gives_up=gives_up, known=known, sleep=sleep)
+        self._await_cursors(store, cursors, live.paused_ms_max(self.plan), gives_up=gives_up, known=known, sleep=sleep)
 
-    def _await(
+    def _await_cursors(
         self,
         store: MessageStore,
         cursors: Callable[[], Iterable[Cursor]],
@@ -148,10 +148,10 @@ class Settling:
         no pass had an effect, for example while queues were not durable, the request is repeated once.
         """
         asks_again = True
-        must_recover = allowances.must_recover(self.plan, disk) and not allowances.sync_errors(disk)
+        must_recover = allowances.must_recover(self.plan, disk) and not allowances.count_sync_errors(disk)
         limit_ms = clean.passes_ms_max(store, live.work_ms_max(self.plan, store)) + self._held_up_ms(disk)
         deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000 - self.paused_ns(0)
-        while violations := self.judge.uncleaned(store, disk):
+        while violations := self.judge.uncleaned_violations(store, disk):
             if self.kernel.now_ns - self.paused_ns(0) > deadline_ns:
                 passes_ms = MANUAL_PASSES * store.config.clean_resource_interval_ms
                 if asks_again and self.kernel.now_ns > passes_ms * 1_000_000:
@@ -163,7 +163,7 @@ class Settling:
                     self.judge.report(violations)
                 break
             store.world.tasks.sleep(_CLEAN_LOOK_MS)
-        self.judge.answers_of_the_removed(store)
+        self.judge.judge_answers_about_removed(store)
 
     def remove_queues(self, store: MessageStore, disk: Disk, number: int) -> None:
         log_min_offset = store.log.min_offset
@@ -174,7 +174,7 @@ class Settling:
                 raise
             return
         if removed and not disk.is_stopped:
-            self.judge.queues_removed(store, disk, log_min_offset)
+            self.judge.judge_queue_removal(store, disk, log_min_offset)
 
     def stop(self, store: MessageStore, disk: Disk, machine: Machine, *, clean: bool, has_room: bool = True) -> None:
         """Judge a stop. After an unclean stop the machine is killed, and the life counts as crashed.
@@ -182,8 +182,8 @@ class Settling:
         has_room: whether the disk had free space again before the stop began.
         """
         if clean:
-            self.judge.clean_stop(store, disk, machine)
+            self.judge.judge_clean_stop(store, disk, machine)
             return
-        self.judge.unclean_stop(store, disk, has_room=has_room)
+        self.judge.judge_unclean_stop(store, disk, has_room=has_room)
         self.kernel.kill(machine)  # an unclean stop is judged like a crash
         raise MachineDied(machine.name)

@@ -19,16 +19,16 @@ from ...sim.errors import MachineDied
 from ...sim.machine import Machine
 from ...store.message_store import MessageStore
 from ...store.world import Files
-from ..claims.machine import config_of, image_before, world_of
+from ..claims.machine import config_of, initial_image_of, world_of
 from ..claims.plan import Life, LifeEnding
 from ..oracle import allowances, guarantees
-from ..oracle.disk_space import Room, WatchedRemovals
-from ..oracle.evidence import tried
+from ..oracle.disk_space import DiskRoom, WatchedRemovals
+from ..oracle.evidence import record_tried
 from ..oracle.recovered import content_digest
-from ..workload.mishaps import SKIPPED_NUMBERS, short_of_memory, skip_numbers
+from ..workload.mishaps import SKIPPED_NUMBERS, skip_numbers, world_out_of_memory
 from ..workload.offline_faults import OfflineFaults
 from ..workload.transaction_traffic import TransactionTraffic
-from .execution import HEAL, Execution, timing_of
+from .execution import HEAL, Execution, sync_timing_of
 
 _SPARE_BYTES = (8, 99)
 """Free bytes on a full disk: enough for the lock file, not for a queue's file."""
@@ -52,13 +52,15 @@ class Run(Execution):
         faults = plan.faults
         if plan.heals:  # a liveness run must reach its traffic
             faults = replace(plan.faults, failed_creation_chance=0.0)
-        self.lasting = self.simulation.lifecycle(faults=faults, timing=timing_of(plan), rot=self._offline_faults.rot)
-        self.lasting.leave(image_before(plan))
+        self.lasting = self.simulation.lifecycle(
+            faults=faults, timing=sync_timing_of(plan), rot=self._offline_faults.decay
+        )
+        self.lasting.set_next_image(initial_image_of(plan))
         self._ledger.clock_set_back = self._disturbances.set_back
 
-    def _play(self) -> None:
+    def _run_all_lives(self) -> None:
         for number, life in enumerate(self._lives):
-            self._live(number, life)
+            self._run_numbered_life(number, life)
         self._heal()
 
     def _injected(self) -> Iterable[Counter[str]]:
@@ -66,26 +68,26 @@ class Run(Execution):
 
     # -- lives -------------------------------------------------------------------------------------
 
-    def _live(self, number: int, life: Life) -> None:
+    def _run_numbered_life(self, number: int, life: Life) -> None:
         disk = self.lasting.find(f"disk-{number}", faulty=True)
         disk.capacity_bytes = None
         self._number = number
         if life.ending != LifeEnding.CRASH_IN_PERSIST:
-            self._arm(disk)
+            self._arm_death(disk)
         crashed = self._run_life(f"life-{number}", disk, life, number)
-        self._end(disk, life, crashed=crashed)
+        self._end_life(disk, life, crashed=crashed)
 
     def _heal(self) -> None:
         """Recover twice. In a liveness run also use the store, stop it cleanly, and recover all data."""
         self._number = len(self._lives)
-        recovered = self._recover("heal", self._judge.recovery)
+        recovered = self._recover_and_judge("heal", self._judge.judge_recovery)
         if not self._plan.heals:
-            self._check_idempotent(recovered, self._recover("again"))
+            self._check_second_recovery(recovered, self._recover_and_judge("again"))
             return
         disk = self.lasting.find("healed", faulty=False)
         self._run_life("healed", disk, HEAL, len(self._plan.lives), recovered=recovered)
-        self._end(disk, HEAL, crashed=False)
-        self._recover("after", self._judge.recovery)
+        self._end_life(disk, HEAL, crashed=False)
+        self._recover_and_judge("after", self._judge.judge_recovery)
 
     def _run_life(self, name: str, disk: Disk, life: Life, number: int, *, recovered: str | None = None) -> bool:
         """Run one life to its end; return whether the machine died.
@@ -94,25 +96,25 @@ class Run(Execution):
         """
         self._ledger.begin_life()
         in_persist = life.ending == LifeEnding.CRASH_IN_PERSIST
-        self._progress.begin_life(partial(self._arm, disk) if in_persist else None, is_calm=life is HEAL)
+        self._progress.begin_life(partial(self._arm_death, disk) if in_persist else None, is_calm=life is HEAL)
         machine = self._kernel.machine(name)
 
         def body() -> None:
-            room = Room(self._kernel, disk, self._disturbances.paused_ns)
+            room = DiskRoom(self._kernel, disk, self._disturbances.paused_ns)
             if self._offline_faults.next_start_is_full and life is not HEAL:
                 self._offline_faults.next_start_is_full = False
                 stream = self._choices.stream(f"life-{number}/full disk")
                 room.limit(disk.used_bytes + stream.between(*_SPARE_BYTES, "spare bytes"))
-            store = self._open(disk, machine, number, recovered, room)
+            store = self._open_store(disk, machine, number, recovered, room)
             if life is not HEAL:
                 self._disturbances.start()
             if self._plan.capacity_bytes and life is not HEAL:
                 room.limit(self._plan.capacity_bytes)
-            traffic = self._users(number, store, disk, room)
+            traffic = self._make_users(number, store, disk, room)
             transactions = traffic.transactions
             if life.ending == LifeEnding.STOP_IN_TRAFFIC:
                 stop = partial(self._shut_down_in_traffic, store, transactions)
-                clean = traffic.run_into_a_stop(life.messages_each, stop)
+                clean = traffic.run_and_stop(life.messages_each, stop)
                 has_room = not self._plan.capacity_bytes
                 self._settling.stop(store, disk, machine, clean=clean, has_room=has_room)
                 return
@@ -123,21 +125,21 @@ class Run(Execution):
                 disk.heal()
                 self._disturbances.stop()
             if life is HEAL:
-                self._settle_users(store, disk, traffic)
+                self._await_users_settled(store, disk, traffic)
             if transactions is not None:
                 transactions.shutdown()
             room.give_back()
-            self._judge.services(store, machine, self._progress.manager)
-            self._settling.catch_up(store, disk)
-            must_recover = allowances.must_recover(self._plan, disk) and allowances.has_met_any(disk)
+            self._judge.judge_services(store, machine, self._progress.manager)
+            self._settling.await_visible(store, disk)
+            must_recover = allowances.must_recover(self._plan, disk) and allowances.has_any_fault(disk)
             if life is not HEAL and must_recover:
                 self._settling.flush(store, disk)
-                if store.flags.is_writeable and not allowances.sync_errors(disk):
+                if store.flags.is_writeable and not allowances.count_sync_errors(disk):
                     self._settling.deliver(store, disk, self._progress)
             if self._plan.retention.deletes_segments:
                 self._settling.clean(store, disk)
                 self._settling.remove_queues(store, disk, number)
-            self._judge.claims(store, disk)
+            self._judge.judge_positions(store, disk)
             if not life.is_stop:
                 self._kernel.kill(machine)
                 raise MachineDied(name)
@@ -163,24 +165,26 @@ class Run(Execution):
         self._disturbances.stop()
         return clean
 
-    def _open(self, disk: Disk, machine: Machine, number: int, recovered: str | None, room: Room) -> MessageStore:
+    def _open_store(
+        self, disk: Disk, machine: Machine, number: int, recovered: str | None, room: DiskRoom
+    ) -> MessageStore:
         self._store = None
         world = world_of(machine, disk)
         if self._plan.memory.error_chance and recovered is None:
             stream = self._choices.stream(f"{machine.name}/memory")
-            world = short_of_memory(world, self._plan.memory.error_chance, stream, disk.injected)
+            world = world_out_of_memory(world, self._plan.memory.error_chance, stream, disk.injected)
         removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
         if self._plan.retention.deletes_segments or self._offline_faults.segments_are_old:
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, self._config)
         self._load(store, disk, machine)
         self._store = removals.store = store
-        if room.is_short:
+        if room.is_limited:
             return self._open_without_room(store, disk, machine, room)
         if recovered is None:
-            self._judge.recovery(store, disk)
+            self._judge.judge_recovery(store, disk)
         else:  # the same bytes give the same result
-            self._check_idempotent(recovered, content_digest(store))
+            self._check_second_recovery(recovered, content_digest(store))
         self._progress.start(store)
         if self._plan.starts.skipped_numbers_max:
             stream = self._choices.stream(f"life-{number}/skipped numbers")
@@ -189,13 +193,15 @@ class Run(Execution):
         self._start_store(store, disk, machine)
         return store
 
-    def _open_without_room(self, store: MessageStore, disk: Disk, machine: Machine, room: Room) -> MessageStore:
+    def _open_without_room(self, store: MessageStore, disk: Disk, machine: Machine, room: DiskRoom) -> MessageStore:
         """Start a store that was loaded on a full disk, free space, and judge the store after dispatch caught up."""
         report = store.last_recovery
         assert report is not None, "it has been loaded"
         lacks_room = report.lacks_room is not None
         if lacks_room and store.flags.is_writeable:
-            self._judge.broken("START", "a store without room for its queues takes puts", "flags", "refusing", "none")
+            self._judge.report_broken(
+                "START", "a store without room for its queues takes puts", "flags", "refusing", "none"
+            )
         self._progress.start(store)
         self._start_store(store, disk, machine)
         room.give_back()
@@ -204,14 +210,14 @@ class Run(Execution):
             deadline_ns = self._kernel.now_ns + _CATCH_UP_NS_MAX
             while store.dispatch.behind_bytes and self._kernel.now_ns < deadline_ns:
                 store.world.tasks.sleep(_LOOK_MS)
-        self._judge.recovery(store, disk)
+        self._judge.judge_recovery(store, disk)
         return store
 
     def _load(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         self._progress.attach(store)
         self._load_store(store, disk, machine, partial(self._progress.load, store))
 
-    def _recover(self, name: str, judge: Callable[[MessageStore, Disk], object] | None = None) -> str:
+    def _recover_and_judge(self, name: str, judge: Callable[[MessageStore, Disk], object] | None = None) -> str:
         """Load a store from the last image without starting it, judge it, and return the digest of its content."""
         disk = self.lasting.find(name, faulty=False)
         machine = self._kernel.machine(name)
@@ -226,15 +232,15 @@ class Run(Execution):
 
         with self._judge.judged_errors():
             digest = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
-        self.lasting.leave_after_stop(disk)
+        self.lasting.set_image_after_stop(disk)
         return digest
 
-    def _check_idempotent(self, once: str, twice: str) -> None:
-        tried("IDEMPOTENT")
+    def _check_second_recovery(self, once: str, twice: str) -> None:
+        record_tried("IDEMPOTENT")
         if twice != once:
-            self._judge.broken("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
+            self._judge.report_broken("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
 
-    def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
+    def _end_life(self, disk: Disk, life: Life, *, crashed: bool) -> None:
         self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)
         offline_faults, store = self._offline_faults, self._store
         offline_faults.note_damage(disk.damage)
@@ -243,12 +249,12 @@ class Run(Execution):
             guarantees.note_stop(self._ledger)
             self._progress.note_stop()
             after_stop = partial(offline_faults.after_stop, life, store=store)
-            self.lasting.leave_after_stop(disk, after_stop, power_cut=self._power_cut_after_stop(life))
+            self.lasting.set_image_after_stop(disk, after_stop, power_cut=self._power_cut_after_stop(life))
         else:
             self._note_crash()
             profile = PROFILES[life.profile]
-            self._judge.crash(store, disk, profile)
+            self._judge.judge_crash(store, disk, profile)
             self._progress.note_crash(self._kernel.now_ns)
-            self.lasting.leave_after_crash(disk, profile, partial(offline_faults.after_crash, life, store=store))
+            self.lasting.set_image_after_crash(disk, profile, partial(offline_faults.after_crash, life, store=store))
         self._config = offline_faults.config
         self._judge.note_damage(self._config, disk.damage)

@@ -17,7 +17,7 @@ from ..claims.catalogue import SCENARIOS
 from ..claims.scenario import Scenario
 from ..mutants.files import MutantFileError
 from ..mutants.known import find_mutant
-from .facts import Facts
+from .facts import SeedFacts
 from .mark_arguments import MarkArguments, SeedBudget, WrongMark
 
 SHRINK_TRIES = 300
@@ -30,7 +30,7 @@ def run_scenario(
     arguments: dict[str, Any],
     wanted: MarkArguments,
     campaign: SeedBudget,
-    facts: Facts,
+    facts: SeedFacts,
 ) -> str | None:
     """Run the scenario's seeds, then the test function; return the text of the first failure."""
     tally = Tally(scenario)
@@ -50,7 +50,7 @@ def run_scenario(
     return None
 
 
-def scenario_wanted(wanted: MarkArguments) -> Scenario:
+def scenario_of_mark(wanted: MarkArguments) -> Scenario:
     """Return the mark's scenario, restricted to the mark's ranges. Raises WrongMark."""
     if wanted.scenario not in SCENARIOS:
         raise WrongMark(f"no scenario {wanted.scenario}; `tornlog list` names them")
@@ -68,12 +68,12 @@ def scenario_wanted(wanted: MarkArguments) -> Scenario:
         raise WrongMark(str(error)) from error
 
 
-def _failure_text(failure: Failure, wanted: MarkArguments, campaign: SeedBudget, facts: Facts) -> str:
+def _failure_text(failure: Failure, wanted: MarkArguments, campaign: SeedBudget, facts: SeedFacts) -> str:
     """Shrink a failure and describe it, with its last events and the command that repeats it."""
     if wanted.shrink:
         shrunk = shrink_failure(failure, tries_max=SHRINK_TRIES, cpu_seconds_max=CPU_SECONDS_MAX)
         failure = shrunk.failure
-    path = facts.leave_failure(campaign.out, failure.to_json())
+    path = facts.write_failure(campaign.out, failure.to_json())
     facts.signature = failure.signature
     if path is None:
         facts.again = facts.replay_command("--tornlog-seed", str(failure.seed))

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from ...faults.simulation.artefact import envelope_of
+from ...faults.simulation.artefact import read_envelope
 from ...faults.simulation.promises import is_promise
 from ..campaigns.kept_files import keep_file
 from .mark_arguments import CRASH, MarkArguments, SeedBudget
@@ -33,7 +33,7 @@ _NAME_MAX, _DIGEST_BYTES = 80, 4
 
 
 @dataclass(slots=True)
-class Facts:
+class SeedFacts:
     """The added-up results of a test's seeds."""
 
     id: str
@@ -80,7 +80,7 @@ class Facts:
     def replay_command(self, *options: str) -> str:
         return f"{self.command} {shlex.join((self.id, *options))}"
 
-    def leave_failure(self, out: Path | None, text: str) -> Path | None:
+    def write_failure(self, out: Path | None, text: str) -> Path | None:
         """Write the failure to a file below `out`. Returns None without `out`."""
         if out is None:
             return None
@@ -105,19 +105,19 @@ class Facts:
         }
 
 
-def facts_of(item: pytest.Function, wanted: MarkArguments) -> Facts:
+def facts_of(item: pytest.Function, wanted: MarkArguments) -> SeedFacts:
     config = item.config
     file = relpath(item.path, config.invocation_params.dir)
     names = (node.name for node in item.listchain() if isinstance(node, pytest.Class | pytest.Function))
     # In a worker of pytest-xdist, sys.argv is not the user's command. The session passes that command on.
     started = getattr(config, "workerinput", {}).get("mainargv") or sys.argv
     command = "python -m pytest" if Path(started[0]).name == "__main__.py" else "pytest"
-    return Facts("::".join((file, *names)), item.nodeid, command, wanted.scenario)
+    return SeedFacts("::".join((file, *names)), item.nodeid, command, wanted.scenario)
 
 
 def test_of(file: Path) -> str | None:
     """Return the test that a failure file names, if any, relative to pytest's root directory."""
-    test = envelope_of(file.read_text()).get("test")
+    test = read_envelope(file.read_text()).get("test")
     return test if isinstance(test, str) else None
 
 
@@ -135,13 +135,13 @@ def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
     most += f", and {len(injected) - _MOST} kinds more" if len(injected) > _MOST else ""
     broken = sum(one["signature"] is not None for one in facts)
     parts = [
-        _counted(len(facts), "test"),
-        _counted(sum(one["seeds"] for one in facts), "seed"),
-        _counted(sum(one["crash_points"] for one in facts), "crash point"),
-        f"{_counted(injected.total(), 'fault')} injected" + (f" ({most})" if most else ""),
+        _count_text(len(facts), "test"),
+        _count_text(sum(one["seeds"] for one in facts), "seed"),
+        _count_text(sum(one["crash_points"] for one in facts), "crash point"),
+        f"{_count_text(injected.total(), 'fault')} injected" + (f" ({most})" if most else ""),
     ]
     if any(one["time_up"] for one in facts):
-        parts.append(f"time was up in {_counted(sum(one['time_up'] for one in facts), 'test')}")
+        parts.append(f"time was up in {_count_text(sum(one['time_up'] for one in facts), 'test')}")
     if broken:
         parts.append(f"{broken} broken")
     silent = dict.fromkeys(name for one in facts for name in one["never_injected"])
@@ -155,5 +155,5 @@ def write_report(facts: Iterable[dict[str, Any]], out: Path) -> None:
     keep_file(out / "report.json", json.dumps(document, indent=1) + "\n")
 
 
-def _counted(count: int, what: str) -> str:
+def _count_text(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"

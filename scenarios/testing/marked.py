@@ -18,7 +18,7 @@ from ...faults.simulation.shrink import shrink
 from ...faults.simulation.simulation import Scenario, Simulation
 from ...faults.simulation.trials import TrialOutcome, first_failure, replay
 from ...sim.errors import LeakError, ReplayDivergedError
-from .facts import Facts, facts_of, test_of
+from .facts import SeedFacts, facts_of, test_of
 from .mark_arguments import CRASH, MarkArguments, SeedBudget, WrongMark, arguments_of_mark, seed_budget_of
 
 _UNREPEATABLE = (
@@ -49,7 +49,7 @@ def for_each_seed(
         campaign = seed_budget_of(item.config, wanted)
         run_seeds = _run_seeds(wanted)
     except WrongMark as error:
-        return _failing(f"tornlog: {error}")
+        return _failing_function(f"tornlog: {error}")
 
     def run(**arguments: Any) -> None:
         facts = facts_of(item, wanted)
@@ -62,7 +62,7 @@ def for_each_seed(
             if broken is not None:
                 pytest.fail(broken, pytrace=False)
             if campaign.is_whole and campaign.replay is None and not facts.time_up:
-                _judge_silence(item, facts, wanted)
+                _warn_of_missing_faults(item, facts, wanted)
         finally:
             item.tornlog_facts = facts.to_json()  # type: ignore[attr-defined]
 
@@ -73,19 +73,19 @@ def _run_seeds(wanted: MarkArguments) -> Callable[..., str | None]:
     """Return a function that runs a mark's seeds and returns the text of the first failure. Raises WrongMark."""
     if wanted.scenario is None:
         return run_simulated
-    from .catalogued import run_scenario, scenario_wanted  # imports the store and its oracle
+    from .catalogued import run_scenario, scenario_of_mark  # imports the store and its oracle
 
-    return partial(run_scenario, scenario_wanted(wanted))
+    return partial(run_scenario, scenario_of_mark(wanted))
 
 
-def _failing(reason: str) -> Function:
+def _failing_function(reason: str) -> Function:
     def fail(**arguments: Any) -> None:
         pytest.fail(reason, pytrace=False)
 
     return fail
 
 
-def _judge_silence(item: pytest.Function, facts: Facts, wanted: MarkArguments) -> None:
+def _warn_of_missing_faults(item: pytest.Function, facts: SeedFacts, wanted: MarkArguments) -> None:
     happened = facts.injected | {CRASH: facts.crash_points}
     missing = [name for name in wanted.must_inject if not happened.get(name)]
     if missing:
@@ -104,14 +104,18 @@ def _judge_silence(item: pytest.Function, facts: Facts, wanted: MarkArguments) -
 
 
 def run_simulated(
-    function: Callable[..., Any], arguments: dict[str, Any], wanted: MarkArguments, campaign: SeedBudget, facts: Facts
+    function: Callable[..., Any],
+    arguments: dict[str, Any],
+    wanted: MarkArguments,
+    campaign: SeedBudget,
+    facts: SeedFacts,
 ) -> str | None:
     """Run the seeds of a test, or replay a failure; return the text of the first failure."""
     scenario = scenario_of(function, arguments, facts)
     try:
         if campaign.replay is not None:
-            return _replayed(scenario, campaign.replay, facts)
-        finding = _find(scenario, campaign, facts)
+            return _replay_failure(scenario, campaign.replay, facts)
+        finding = _find_failure(scenario, campaign, facts)
         if finding is None:
             return None
         smallest = shrink(scenario, finding) if wanted.shrink else finding
@@ -119,7 +123,7 @@ def run_simulated(
         return f"seed {facts.last_seed}: {error}"
     except ReplayDivergedError as error:
         return f"seed {facts.last_seed}: {_UNREPEATABLE}: {error}"
-    path = facts.leave_failure(campaign.out, smallest.to_json(test=facts.node))
+    path = facts.write_failure(campaign.out, smallest.to_json(test=facts.node))
     text = _finding_text(smallest)
     if campaign.out is None or path is None:
         option = ("--tornlog-seed", str(finding.seed))
@@ -131,7 +135,7 @@ def run_simulated(
     return f"{text}\n  again     {facts.again}"
 
 
-def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: Facts) -> Scenario:
+def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: SeedFacts) -> Scenario:
     """Convert a test function to a scenario that also records the enabled faults."""
 
     def scenario(run: Simulation) -> None:
@@ -149,14 +153,14 @@ def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: 
     return scenario
 
 
-def _find(scenario: Scenario, campaign: SeedBudget, facts: Facts) -> Finding | None:
+def _find_failure(scenario: Scenario, campaign: SeedBudget, facts: SeedFacts) -> Finding | None:
     def on_run(seed: int, outcome: TrialOutcome) -> None:
         facts.add(outcome.injected, len(outcome.crashes))
 
     return first_failure(scenario, facts.seeds_of(campaign), on_run)
 
 
-def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
+def _replay_failure(scenario: Scenario, file: Path, facts: SeedFacts) -> str | None:
     finding = Finding.from_json(file.read_text())
     replayed = replay(scenario, finding.record)
     outcome = replayed.result

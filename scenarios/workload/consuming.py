@@ -71,7 +71,7 @@ class Consumer:
         self._queue_ends = ledger.queue_ends[topic, queue_id]
         self._idle_ms = _IDLE_MS_MIN
 
-    def walk(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
+    def walk_queue(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
         """Pull to the end of the queue, and wait there for messages while goes_on returns True; commit to progress.
 
         Raises StoreNotReadableError if the store is being stopped.
@@ -82,9 +82,9 @@ class Consumer:
         self._ledger.pulls.append(pull)
         while self._pull_once(pull) or goes_on() or self._must_restart:
             if progress is not None:
-                self._commit(progress, pull.end_offset)
+                self._maybe_commit(progress, pull.end_offset)
         pull.is_over = True
-        self._report(consumers.check_beyond(self._store, pull.topic, pull.queue_id))
+        self._report(consumers.check_pull_after_end(self._store, pull.topic, pull.queue_id))
 
     @property
     def _must_restart(self) -> bool:
@@ -92,7 +92,7 @@ class Consumer:
         ledger = self._ledger
         return ledger.queues_going > 0 or ledger.queue_ends[self._group[1:]] != self._queue_ends
 
-    def _commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
+    def _maybe_commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
         said = self._ledger.commits.at.get(self._group, -1)
         if offset != said and not progress.is_stopping and self._stream.chance(_COMMIT_CHANCE, "commit"):
             with self._ledger.commits.committing(self._group, offset, lambda: self._kernel.now_ns) as commit:
@@ -112,11 +112,11 @@ class Consumer:
                 raise
             self._store.world.tasks.sleep(_FAILED_MS)
             # Data that a failed fsync may have dropped does not reappear in this life.
-            return self._restart_if_removed(pull) or not allowances.sync_errors(self._disk)
+            return self._restart_if_removed(pull) or not allowances.count_sync_errors(self._disk)
         if self._restart_if_removed(pull):
             return True
         if result.records:
-            self._take(pull, result)
+            self._judge_messages(pull, result)
         found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
         if found or result.status in _REMOVED:
             pull.end_offset = result.next_begin_offset
@@ -132,20 +132,20 @@ class Consumer:
         if ends == self._queue_ends:
             return False
         self._queue_ends = ends
-        pull.begin_again()
+        pull.restart_walk()
         return True
 
-    def _take(self, pull: Pull, result: GetMessageResult) -> None:
+    def _judge_messages(self, pull: Pull, result: GetMessageResult) -> None:
         answered: list[tuple[int | None, Reading]] = []
         for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
             # As in the log, read a record that the harness damaged as it was before.
             place = int.from_bytes(raw[28:36], "big")
-            whole = self._ledger.known_damage.seen_through(memoryview(raw), place)
+            whole = self._ledger.known_damage.view_before_damage(memoryview(raw), place)
             try:
                 answered.append((queue_offset, read(whole, 0, len(raw), file="answer to a pull")))
             except UnreadableError:
-                self._report([consumers.unknown(raw[-60:].decode(errors="replace"))])
+                self._report([consumers.unknown_record_violation(raw[-60:].decode(errors="replace"))])
         queue, life = (pull.topic, pull.queue_id), self._ledger.life
-        bounds = consumers.Bounds(result.min_offset, result.next_begin_offset, result.max_offset)
-        given = self._given.take_all(queue, pull.end_offset, answered, bounds, life)
+        bounds = consumers.PullBounds(result.min_offset, result.next_begin_offset, result.max_offset)
+        given = self._given.judge_answer(queue, pull.end_offset, answered, bounds, life)
         pull.puts += [put for put in given.values() if put is not None]

@@ -23,7 +23,7 @@ class DamagedImage(NamedTuple):
     log_offset: int
 
 
-def is_whole(image: Image, store: MessageStore) -> bool:
+def is_complete(image: Image, store: MessageStore) -> bool:
     """Return whether an image has the checkpoint and the whole log of a stopped store.
 
     Otherwise the stop acknowledged data that was not durable. The checks after the next load find that without more
@@ -34,7 +34,7 @@ def is_whole(image: Image, store: MessageStore) -> bool:
     return found == sizes and store.config.checkpoint_path in image.files
 
 
-def lose_late_sector(image: Image, store: MessageStore, sectors_after: int = 0) -> DamagedImage | None:
+def zero_late_sector(image: Image, store: MessageStore, sectors_after: int = 0) -> DamagedImage | None:
     """Zero one of the last written sectors of the log of a stopped store, or return None if they are zero already.
 
     sectors_after: how many later written sectors of the segment stay, if there are that many.
@@ -88,7 +88,7 @@ def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) 
     return stream.pick(begun[1:-1], "missing segment")
 
 
-def stray_paths(image: Image, store: MessageStore) -> list[str]:
+def foreign_paths(image: Image, store: MessageStore) -> list[str]:
     """Return paths of foreign files, such as people and tools create.
 
     These are lost+found of a mount point, notes, a directory that belongs to no queue, and a copy of a queue file.
@@ -108,7 +108,7 @@ def files_of_queues(image: Image, store: MessageStore) -> list[str]:
     return [path for path in paths if path in image.files]
 
 
-def queues_that_know(image: Image, queue_files: Iterable[str], log_offsets: set[int]) -> set[str]:
+def queues_with_entries_for(image: Image, queue_files: Iterable[str], log_offsets: set[int]) -> set[str]:
     """Return the directories of the queues that have entries for the records at those log offsets."""
     known = set[str]()
     for path in queue_files if log_offsets else ():
@@ -170,7 +170,7 @@ class DamagedRecord(NamedTuple):
     flaw: Flaw
 
 
-def flip_number(
+def flip_queue_offset(
     image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream, holes: Holes
 ) -> DamagedRecord | None:
     """Flip a bit of the queueOffset of a put, or return None if the log has no put.

@@ -13,10 +13,10 @@ from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES
 from ...store.formats.messages import PutMessageStatus
 from ..claims.plan import Plan
 from ..oracle.ledger import HALF_TOPIC
-from ..oracle.put_entry import PLAIN, Detour, PutContent, PutEntry, refusal
-from ..oracle.transactions import Behaviour
+from ..oracle.put_entry import PLAIN, PutContent, PutEntry, WaitingPlace, refusal
+from ..oracle.transactions import TransactionBehaviour
 from . import options, transaction_traffic
-from .sizes import Longest, draw_body_bytes, draw_longest
+from .sizes import LongestProperties, draw_body_bytes, draw_longest
 from .skew import Skew
 
 TAGS = ("", "TagA", "TagB", "TagC")
@@ -70,7 +70,7 @@ class Draft:
     in_batch: bool = False
     shared: tuple[str, ...] = ()
     """Properties of the whole batch: one or none."""
-    behaviour: Behaviour | None = None
+    behaviour: TransactionBehaviour | None = None
     """How the producer handles the transaction, None for a message that is no half message."""
     log_end: int = 0
     """The end of the log before the messages were drawn. Unused in broker runs."""
@@ -84,9 +84,9 @@ class Draft:
         put.given = given
         put.light_names = message.light_names
         if message.level:
-            options.redirect(put, message.level)
+            options.set_delay(put, message.level)
         elif self.behaviour is not None:
-            options.make_detour(put, Detour((HALF_TOPIC, 0)))
+            options.set_waiting_place(put, WaitingPlace((HALF_TOPIC, 0)))
         return put
 
     def batch_body(self, names: Iterable[str]) -> bytes:
@@ -101,7 +101,7 @@ class Draft:
         assert self.in_batch or len(puts) == 1, "several messages are a batch"
         content = self.batch_body(put.name for put in puts) if self.in_batch else puts[0].body
         if self.behaviour is not None:
-            fits = transaction_traffic.fits(puts[0], plan)
+            fits = transaction_traffic.fits_segment(puts[0], plan)
         else:
             fits = sum([options.widest_bytes(put) for put in puts]) + BLANK_BYTES <= plan.commit_log_bytes
         is_admitted = not plan.messages.limit_bytes or len(content) <= plan.messages.limit_bytes
@@ -116,7 +116,7 @@ class Drawing:
     plan: Plan
     streams: Callable[[str], Stream]
     skew: Skew
-    draw_behaviour: Callable[[Stream], Behaviour] | None = None
+    draw_behaviour: Callable[[Stream], TransactionBehaviour] | None = None
     """How a producer handles a transaction, None if producers send no half messages."""
     log_end: int | None = field(default=None, init=False)
     """The end of the last record of a lone producer."""
@@ -126,21 +126,21 @@ class Drawing:
         plan = self.plan
         # A client of a broker checks topics and numbers itself.
         is_odd = not plan.broker.serves and stream.chance(plan.messages.illegal_chance, "illegal")
-        topic_number, queue_id = self.skew.place(stream, plan)
+        topic_number, queue_id = self.skew.draw_place(stream, plan)
         topic = topic_of_users(topic_number)
         odd_number = None
         if is_odd:
             possible = () if plan.messages.equal_sizes else (LONGEST_TOPIC,)
             topic = stream.pick(ILLEGAL_TOPICS + possible, "odd topic")
-            numbers = self.streams(f"{stream.name}/odd numbers").within(name)
+            numbers = self.streams(f"{stream.name}/odd numbers").with_subject(name)
             if topic in ILLEGAL_TOPICS and numbers.chance(_ODD_NUMBER_CHANCE, "odd number"):
                 topic, odd_number = topic_of_users(topic_number), numbers.pick(ILLEGAL_NUMBERS, "which number")
         elif place is not None:
             topic, queue_id = place
         wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
-        about = self.streams(f"{stream.name}/headers").within(name)
+        about = self.streams(f"{stream.name}/headers").with_subject(name)
         # The hosts in a client's message are those of the connection.
-        given = options.draw_given(about, now_ms, one_size=plan.messages.equal_sizes or plan.broker.serves)
+        given = options.draw_header(about, now_ms, one_size=plan.messages.equal_sizes or plan.broker.serves)
         if odd_number is not None:
             given = given._replace(reconsume_times=odd_number)
         is_legal = topic not in ILLEGAL_TOPICS and odd_number is None
@@ -161,16 +161,18 @@ class Drawing:
         self._draw_message(draft, stream, about, name, level, light_names, longest)
         return draft
 
-    def _draw_batch(self, draft: Draft, stream: Stream, about: Stream, name: str, longest: Longest | None) -> None:
+    def _draw_batch(
+        self, draft: Draft, stream: Stream, about: Stream, name: str, longest: LongestProperties | None
+    ) -> None:
         log_end, given = self.log_end, draft.given
         units = stream.between(1, _BATCH_UNITS_MAX, "units")
-        lengths: list[Longest | None] = [None] * units
+        lengths: list[LongestProperties | None] = [None] * units
         if longest is not None:  # the length must also fit the two bytes of the batch format
             draft.shared = (_SHARED_PROPERTY,)
             lengths[about.below(units, "longest unit")] = longest._replace(by_bytes=True)
         for number, length in enumerate(lengths):
             unit = f"{name}.{number}"
-            self._draw_message(draft, stream.within(unit), about.within(unit), unit, longest=length)
+            self._draw_message(draft, stream.with_subject(unit), about.with_subject(unit), unit, longest=length)
             if self.log_end is not None:
                 drawn = draft.messages[-1]
                 properties = drawn.properties(unit, *draft.shared).encode()
@@ -178,7 +180,7 @@ class Drawing:
         self.log_end = log_end
         if given is not PLAIN:
             for each in draft.messages[1:]:
-                each.given = given._replace(flag=options.draw_flag(about.within(each.name)))
+                each.given = given._replace(flag=options.draw_flag(about.with_subject(each.name)))
 
     def _draw_message(
         self,
@@ -188,7 +190,7 @@ class Drawing:
         name: str,
         level: int = 0,
         light_names: tuple[str, ...] = (),
-        longest: Longest | None = None,
+        longest: LongestProperties | None = None,
     ) -> None:
         """Draw one message with unique properties.
 
@@ -200,7 +202,7 @@ class Drawing:
         if extra_bytes and not fixed:
             extra_bytes = stream.below(extra_bytes + 1, "property bytes")
         tags = "TagA" if fixed else stream.pick(TAGS, "tags")
-        odd = options.NO_ODDITIES if fixed else options.draw_oddities(about)
+        odd = options.NO_ODDITIES if fixed else options.draw_odd_keys_and_tag(about)
         tags = tags if odd.tags is None else odd.tags
         pieces = [f"TAGS\1{tags}"] if tags else []
         keys: list[str] = []
@@ -221,7 +223,7 @@ class Drawing:
         all_keys = "".join(f" {word}" for word in (*keys, *odd.words))
         drawn = DrawnMessage(name, tags, all_keys, pieces, draft.given, level, light_names)
         if longest is not None:
-            pieces.append(longest.filling([drawn.properties(name)], draft.shared))
+            pieces.append(longest.filling_property([drawn.properties(name)], draft.shared))
         if draft.behaviour is not None:
             pieces += draft.behaviour.properties
         if not fixed:

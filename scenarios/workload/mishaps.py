@@ -31,7 +31,7 @@ class OutOfMemoryError(MemoryError, InjectedError):
 
 
 @dataclass(slots=True)
-class _ShortSignal:
+class _OutOfMemorySignal:
     """A signal with one failing wait."""
 
     signal: Signal
@@ -51,7 +51,7 @@ class _ShortSignal:
 
 
 @dataclass(slots=True)
-class _ShortTasks:
+class _OutOfMemoryTasks:
     """One of the tasks runs out of memory."""
 
     tasks: Any
@@ -64,10 +64,10 @@ class _ShortTasks:
 
     def signal(self, name: str) -> Any:
         signal = self.tasks.signal(name)
-        return _ShortSignal(signal, self.waits, self.injected) if name == self.victim else signal
+        return _OutOfMemorySignal(signal, self.waits, self.injected) if name == self.victim else signal
 
 
-def short_of_memory(world: World, chance: float, stream: Stream, injected: Counter[str]) -> World:
+def world_out_of_memory(world: World, chance: float, stream: Stream, injected: Counter[str]) -> World:
     """Return a world in which, with some chance, one service runs out of memory in a wait; injected counts that.
 
     No service expects this error, so it represents every unexpected error. Service and wait are drawn for each life.
@@ -75,7 +75,7 @@ def short_of_memory(world: World, chance: float, stream: Stream, injected: Count
     if not stream.chance(chance, OUT_OF_MEMORY):
         return world
     victim = stream.pick(SERVICES, "service")
-    tasks: Any = _ShortTasks(world.tasks, victim, stream.below(_WAITS_MAX, "waits"), injected)
+    tasks: Any = _OutOfMemoryTasks(world.tasks, victim, stream.below(_WAITS_MAX, "waits"), injected)
     return replace(world, tasks=tasks)
 
 
@@ -90,7 +90,7 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
     """
     skipping = 0
     for queue in store.queues.all():
-        about = stream.within(f"{queue.topic}/{queue.queue_id}")
+        about = stream.with_subject(f"{queue.topic}/{queue.queue_id}")
         if queue.topic == SCHEDULE_TOPIC or queue.max_offset == 0 or not about.chance(_SKIPPED_CHANCE, "skips"):
             continue
         begin, count = queue.max_offset, about.between(1, numbers_max, "numbers")

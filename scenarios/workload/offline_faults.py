@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from ...faults.disk.disk import Disk
-from ...faults.disk.image import DamagedRange, FileImage, Image, rot
+from ...faults.disk.image import DamagedRange, FileImage, Image, decay_image
 from ...faults.kinds import FaultKind
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
@@ -14,14 +14,14 @@ from ...store.directories import directory_of
 from ...store.errors import CorruptFileError
 from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ...store.formats.scan import SECTOR_BYTES
-from ...store.log.segment_queue import name_of
+from ...store.log.segment_queue import file_name_of
 from ...store.message_store import MessageStore
 from ..claims.machine import world_of
 from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle import guarantees
 from ..oracle.judge import Judge
 from ..oracle.ledger import Ledger
-from ..oracle.reader import walk
+from ..oracle.reader import read_records
 from . import damage
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
@@ -60,17 +60,19 @@ class OfflineFaults:
         self._strays -= {struck.path for struck in damage}
 
     def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
-        self._check_strays(image)
+        self._check_foreign_files(image)
         if self.config.abort_path in image.files:
-            self.judge.broken("START", "the marker is back after a clean stop", self.config.abort_path, "none", "there")
-        if not damage.is_whole(image, store):
+            self.judge.report_broken(
+                "START", "the marker is back after a clean stop", self.config.abort_path, "none", "there"
+            )
+        if not damage.is_complete(image, store):
             return image
         if life.ending == LifeEnding.STOP_AND_DAMAGE:
-            return self._lose_tail(image, store)
+            return self._zero_tail_sector(image, store)
         if life.ending == LifeEnding.STOP_AND_DAMAGED_RECORD:
             return self._damage_record(image, store)
         if life.ending == LifeEnding.STOP_AND_FLIPPED_NUMBER:
-            return self._flip_number(image, store)
+            return self._flip_queue_offset(image, store)
         if life.ending == LifeEnding.STOP_AND_DAMAGED_PROGRESS:
             stream = self.streams("damaged progress")
             if self.plan.delay.chance and stream.chance(0.5, "of delivery"):
@@ -83,7 +85,7 @@ class OfflineFaults:
         if life.ending == LifeEnding.STOP_AND_MISSING_SEGMENT:
             return self._lose_segment(image, store)
         if life.ending == LifeEnding.STOP_AND_ODD_FILE:
-            self._try_odd_file(image, store)
+            self._try_wrong_size_file(image, store)
         if life.ending == LifeEnding.STOP_AND_LARGER_QUEUE_FILES:
             self._raise_queue_file_size(image, store)
         if life.ending == LifeEnding.STOP_AND_STRAYS:
@@ -102,7 +104,7 @@ class OfflineFaults:
         A queue with a wrong queueOffset in a record is not truncated, because only its entries have the right one.
         """
         stream = self.streams("strays")
-        for path in damage.stray_paths(image, store):
+        for path in damage.foreign_paths(image, store):
             if stream.chance(0.5, f"stray {path}"):
                 image = damage.with_file(image, path, _STRAY)
                 self._strays.add(path)
@@ -111,7 +113,7 @@ class OfflineFaults:
             image = damage.with_file(image, f"{self.config.index_directory}/{_LATEST_INDEX_NAME}", b"")
             self.injected["stray file"] += 1
         queue_files = damage.files_of_queues(image, store)
-        needed = damage.queues_that_know(image, queue_files, self.ledger.known_damage.misnumbered)
+        needed = damage.queues_with_entries_for(image, queue_files, self.ledger.known_damage.wrong_queue_offset_records)
         can_be_cut = [path for path in queue_files if directory_of(path) not in needed]
         if can_be_cut and stream.chance(0.5, "queue file cut"):
             path = stream.pick(can_be_cut, "cut queue file")
@@ -120,7 +122,7 @@ class OfflineFaults:
             left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
             image = damage.with_file(image, path, content[:left_bytes])
             if path == max(one for one in queue_files if one.startswith(path.rpartition("/")[0] + "/")):
-                self._note_cut_end(path, content, store)
+                self._record_lost_offset(path, content, store)
             self.injected["odd size"] += 1
         path = self.config.checkpoint_path
         before = image.files[path].content
@@ -134,31 +136,31 @@ class OfflineFaults:
         """Double `mappedFileSizeConsumeQueue`, if every existing file begins at a multiple of the new size."""
         size_bytes = 2 * self.config.mapped_file_size_consume_queue
         paths = damage.files_of_queues(image, store)
-        if paths and all(int(name_of(path)) % size_bytes == 0 for path in paths):
+        if paths and all(int(file_name_of(path)) % size_bytes == 0 for path in paths):
             self.config = replace(self.config, mapped_file_size_consume_queue=size_bytes)
             self.injected["odd size"] += 1
 
-    def _note_cut_end(self, path: str, content: bytes, store: MessageStore) -> None:
+    def _record_lost_offset(self, path: str, content: bytes, store: MessageStore) -> None:
         """A queue lost its next offset with its last file, because the log has no message of this file."""
         entries = [decode_entry(content, at) for at in range(0, len(content), ENTRY_BYTES)]
         if not any(is_valid(entry) and entry.physical_offset >= store.log.min_offset for entry in entries):
             _, topic, queue_id, _ = path.rsplit("/", 3)
             self.ledger.ended_queues.add((topic, int(queue_id)))
 
-    def _check_strays(self, image: Image) -> None:
+    def _check_foreign_files(self, image: Image) -> None:
         if self.plan.rot.is_possible:
             return  # the disk changes foreign files, too
         for path in sorted(self._strays):
             file = image.files.get(path)
             if file is None or file.content != _STRAY:
                 found = "gone" if file is None else "changed"
-                self.judge.broken("START", f"{path} is not the store's", "stray file", "left alone", found)
+                self.judge.report_broken("START", f"{path} is not the store's", "stray file", "left alone", found)
 
-    def rot(self, name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
+    def decay(self, name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
         """Age an image; return the new image and its unreadable sectors. name: the name of the next disk."""
         if not self.plan.rot.is_possible:
             return image, []
-        rotten, damaged = rot(image, self.streams(f"{name}/rot"), self.plan.rot, self.injected)
+        rotten, damaged = decay_image(image, self.streams(f"{name}/rot"), self.plan.rot, self.injected)
         self.judge.note_damage(self.config, damaged)
         return rotten, [one for one in damaged if one.kind == FaultKind.LATENT_SECTOR_ERROR]
 
@@ -169,10 +171,10 @@ class OfflineFaults:
         self.injected["old blocks"] += 1
         return exposed
 
-    def _lose_tail(self, image: Image, store: MessageStore) -> Image:
+    def _zero_tail_sector(self, image: Image, store: MessageStore) -> Image:
         stream = self.streams("lost tail")
         spared = stream.below(stream.pick(_SPARED_SECTORS_MAX, "most behind") + 1, "sectors behind the lost one")
-        damaged = damage.lose_late_sector(image, store, spared)
+        damaged = damage.zero_late_sector(image, store, spared)
         if damaged is None:
             return image
         self.injected["lost sector"] += 1
@@ -190,14 +192,16 @@ class OfflineFaults:
         if damaged is None:
             return image
         self.injected["damaged record"] += 1
-        is_kept = stream.chance(_QUEUES_KEPT_CHANCE, "queues kept") or bool(self.ledger.known_damage.misnumbered)
+        is_kept = stream.chance(_QUEUES_KEPT_CHANCE, "queues kept") or bool(
+            self.ledger.known_damage.wrong_queue_offset_records
+        )
         guarantees.note_unreadable(self.ledger, damaged.flaw, unfit=not is_kept)
         return damaged.image if is_kept else damage.without_queues(damaged.image, self.config)
 
-    def _flip_number(self, image: Image, store: MessageStore) -> Image:
+    def _flip_queue_offset(self, image: Image, store: MessageStore) -> Image:
         """Flip a bit of a record's queueOffset, once in a run: two wrong offsets can look like a gap."""
         stream = self.streams("flipped number")
-        damaged = damage.flip_number(image, store, self.ledger.promised.values(), stream, self.ledger.holes)
+        damaged = damage.flip_queue_offset(image, store, self.ledger.promised.values(), stream, self.ledger.holes)
         if damaged is None or self.ledger.known_damage.flaws:
             return image
         self.injected["flipped number"] += 1
@@ -249,7 +253,7 @@ class OfflineFaults:
             for segment in before:
                 files.pop(segment.file.path, None)
         else:
-            readings = walk(file.content, lost.wrote.get(), file=lost.file.path, base_offset=lost.base_offset)
+            readings = read_records(file.content, lost.wrote.get(), file=lost.file.path, base_offset=lost.base_offset)
             guarantees.note_missing(self.ledger, lost.base_offset, lost.end_offset, [record for record, _ in readings])
             old_ms = file.mtime_ms - (self.config.file_reserved_time_hours + 1) * _HOUR_MS
             for segment in before:
@@ -267,7 +271,7 @@ class OfflineFaults:
         here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
         self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
 
-    def _try_odd_file(self, image: Image, store: MessageStore) -> None:
+    def _try_wrong_size_file(self, image: Image, store: MessageStore) -> None:
         """Start a store with a segment of a wrong size. The load must fail and change no file."""
         odd = damage.shorten_segment(image, store)
         if odd is None:
@@ -284,11 +288,11 @@ class OfflineFaults:
                 other.load()
             except CorruptFileError:
                 return
-            self.judge.recovery(other, disk)
-            self.judge.broken("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
+            self.judge.judge_recovery(other, disk)
+            self.judge.report_broken("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
 
         with self.judge.judged_errors():
             self.kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
         if damage.log_files(disk.settle(), store) != damage.log_files(odd, store):
             summary = "a start that was refused changed the log"
-            self.judge.broken("START", summary, "files", "as before", "others")
+            self.judge.report_broken("START", summary, "files", "as before", "others")

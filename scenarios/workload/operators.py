@@ -13,7 +13,7 @@ from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ...store.services.transaction_queues import pull_from
 from ...store.services.transaction_service import TransactionalMessageService
 from ..oracle import allowances
-from ..oracle.disk_space import Room
+from ..oracle.disk_space import DiskRoom
 from ..oracle.evidence import Violation
 from ..oracle.invariants import status
 from ..oracle.ledger import GIVEN_UP_TOPIC, Ledger
@@ -147,7 +147,7 @@ def resuming_operator(
     def operate() -> None:
         while not called_off(stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms")):
             with suppress(StoreError, OSError):  # a disk error, or the store stops; the next pass retries
-                for log_offset in _given_up(store):
+                for log_offset in _given_up_offsets(store):
                     if stream.chance(_RESUME_CHANCE, "resume") and transactions.resume(log_offset) is None:
                         note()
 
@@ -156,10 +156,10 @@ def resuming_operator(
 
 def resume_all(store: MessageStore, transactions: TransactionalMessageService) -> int:
     """Resume the check of every given-up half message that may be undecided; return their number."""
-    return sum(transactions.resume(log_offset) is None for log_offset in _given_up(store))
+    return sum(transactions.resume(log_offset) is None for log_offset in _given_up_offsets(store))
 
 
-def _given_up(store: MessageStore) -> Iterator[int]:
+def _given_up_offsets(store: MessageStore) -> Iterator[int]:
     begin = max(store.get_min_offset_in_queue(GIVEN_UP_TOPIC, QUEUE_ID), 0)
     end = store.get_max_offset_in_queue(GIVEN_UP_TOPIC, QUEUE_ID)
     places = pull_from(store, GIVEN_UP_TOPIC, begin, end)
@@ -167,7 +167,7 @@ def _given_up(store: MessageStore) -> Iterator[int]:
 
 
 def room_operator(
-    store: MessageStore, stream: Stream, room: Room, report: Callable[[Iterable[Violation]], None]
+    store: MessageStore, stream: Stream, room: DiskRoom, report: Callable[[Iterable[Violation]], None]
 ) -> Callable[[], None]:
     """Return a task that watches a nearly full disk, and frees space after some time.
 
@@ -181,20 +181,20 @@ def room_operator(
             store.world.tasks.sleep(min(left_ms, _DISK_CHECK_INTERVAL_MS))
             left_ms -= _DISK_CHECK_INTERVAL_MS
             now_ns = monotonic_ns()
-            filling = room.look(store.log.segment_bytes)
+            filling = room.take_filling(store.log.segment_bytes)
             if not filling.too_full:
                 fine_ns = now_ns
-            elif room.awake_ns(fine_ns, now_ns) > status.LOOK_MS_MAX * 1_000_000:
+            elif room.unpaused_ns(fine_ns, now_ns) > status.LOOK_MS_MAX * 1_000_000:
                 report(status.check_refusing(store))
             if not (filling.enough and store.flags.bits & Refusal.DISK_FULL):
                 taking_ns = now_ns
-            elif room.awake_ns(taking_ns, now_ns) > status.LOOK_MS_MAX * 1_000_000:
-                report(status.check_taking(store))
+            elif room.unpaused_ns(taking_ns, now_ns) > status.LOOK_MS_MAX * 1_000_000:
+                report(status.check_accepting(store))
 
     def operate() -> None:
         look_for(stream.between(1, stream.pick(_ROOM_RETURNS_MS, "haste"), "pause ms"))
         if stream.chance(0.5, "a little room at first"):
-            room.ease(stream.pick(_EASED_PERCENTS, "per cent used"))
+            room.raise_capacity(stream.pick(_EASED_PERCENTS, "per cent used"))
             look_for(2 * status.LOOK_MS_MAX)
         room.give_back()
 

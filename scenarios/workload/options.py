@@ -33,7 +33,7 @@ from ..oracle.evidence import Violation
 from ..oracle.invariants import idx
 from ..oracle.ledger import LIGHT_OFFSETS, Ledger
 from ..oracle.light_places import LIGHT_PREFIX, QueueKey, light_queue
-from ..oracle.put_entry import PLAIN, Detour, PutContent, PutEntry
+from ..oracle.put_entry import PLAIN, PutContent, PutEntry, WaitingPlace
 from .skew import Skew
 
 _PATIENCE_MS_MAX = (1, 1_500, 4_000, max(DELAYS_MS.values()) + 2_000)
@@ -78,7 +78,7 @@ _TAGS = ("\N{GRINNING FACE}", " TagA", "TagA ", "Étiquette", "taga", "Tag A", "
 """Only the tags in `_SPACED` have subscribers."""
 
 
-class Oddities(NamedTuple):
+class OddKeysAndTag(NamedTuple):
     """The odd keys and the odd tag of one message."""
 
     words: tuple[str, ...] = ()
@@ -87,10 +87,10 @@ class Oddities(NamedTuple):
     """Replaces the drawn tag unless None."""
 
 
-NO_ODDITIES = Oddities()
+NO_ODDITIES = OddKeysAndTag()
 
 
-def draw_given(stream: Stream, now_ms: int, *, one_size: bool) -> PutContent:
+def draw_header(stream: Stream, now_ms: int, *, one_size: bool) -> PutContent:
     if not stream.chance(_VARIED_CHANCE, "header"):
         return PLAIN
     hosts = _HOSTS if one_size else _HOSTS + _HOSTS_V6
@@ -108,11 +108,11 @@ def draw_flag(stream: Stream) -> int:
     return stream.pick(_FLAGS, "flag")
 
 
-def draw_oddities(stream: Stream) -> Oddities:
+def draw_odd_keys_and_tag(stream: Stream) -> OddKeysAndTag:
     if not stream.chance(_ODD_CHANCE, "odd"):
         return NO_ODDITIES
     words = tuple(stream.pick(_WORDS, "word") for _ in range(stream.below(3, "words")))
-    return Oddities(words, stream.pick((None, *_TAGS), "odd tag"))
+    return OddKeysAndTag(words, stream.pick((None, *_TAGS), "odd tag"))
 
 
 def message_of(
@@ -156,11 +156,11 @@ def draw_level(stream: Stream, plan: Plan, skew: Skew) -> int:
     return skew.level(stream, list(DELAYS_MS))
 
 
-def redirect(put: PutEntry, level: int) -> None:
-    make_detour(put, Detour((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level]))
+def set_delay(put: PutEntry, level: int) -> None:
+    set_waiting_place(put, WaitingPlace((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level]))
 
 
-def make_detour(put: PutEntry, detour: Detour) -> None:
+def set_waiting_place(put: PutEntry, detour: WaitingPlace) -> None:
     """Set the queue in which a put waits, and the size of its record there, to which the store adds the target."""
     put.detour = detour
     put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + _target_properties(put))
@@ -171,7 +171,7 @@ def _target_properties(put: PutEntry) -> bytes:
     return f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}".encode() + (b"" if put.wait else _NO_WAIT)
 
 
-def draw_patience_ms(stream: Stream) -> int:
+def draw_wait_ms(stream: Stream) -> int:
     """Long enough for every level, for some levels, or for none."""
     return stream.between(1, stream.pick(_PATIENCE_MS_MAX, "patience"), "patience ms")
 
@@ -226,7 +226,7 @@ def draw_keys(stream: Stream, plan: Plan, name: str, skew: Skew) -> tuple[list[s
 
 
 @dataclass(frozen=True, slots=True)
-class Seeker:
+class KeySearcher:
     """A user that looks up as many messages as a producer puts, and judges the answers."""
 
     plan: Plan
@@ -240,11 +240,11 @@ class Seeker:
     def seek(self, messages_each: int) -> None:
         for _ in range(messages_each):
             try:
-                self.seek_one(messages_each)
+                self.search_once(messages_each)
             except StoreNotReadableError:
                 return
 
-    def seek_one(self, messages_each: int) -> None:
+    def search_once(self, messages_each: int) -> None:
         """messages_each: names per producer. Raises StoreNotReadableError."""
         plan, store, stream = self.plan, self.store, self.stream
         topic = f"T{stream.below(plan.topics, 'topic')}"

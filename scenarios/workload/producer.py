@@ -38,17 +38,17 @@ class Producer:
     def produce(self, door: PutDoor, sleep: Callable[[int], None]) -> None:
         assert self._next is None or self.names, "a message that was begun is still to be sent"
         while self.names:
-            stream = self._stream.within(self.names[0])
+            stream = self._stream.with_subject(self.names[0])
             if self._next is None:
                 self._next = door.draw(stream, self.names[0])
                 self.drawn += 1
-            self._send(self._next, door, sleep)
+            self._send_until_done(self._next, door, sleep)
             self.names.popleft()
             self._next = None
             if stream.chance(self._plan.pauses.chance, "pause"):
                 sleep(stream.between(1, self._plan.pauses.ms_max, "pause ms"))
 
-    def _send(self, draft: Draft, door: PutDoor, sleep: Callable[[int], None]) -> None:
+    def _send_until_done(self, draft: Draft, door: PutDoor, sleep: Callable[[int], None]) -> None:
         sends = 0
         while not door.put(draft):
             sends += 1

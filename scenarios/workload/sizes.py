@@ -43,7 +43,7 @@ def draw_body_bytes(stream: Stream, plan: Plan, log_end: int | None, other_bytes
     return stream.record(most + 1, "body bytes", proposed)
 
 
-class Longest(NamedTuple):
+class LongestProperties(NamedTuple):
     """The required length of a message's properties, and the character that fills them up to it."""
 
     filler: str
@@ -51,7 +51,7 @@ class Longest(NamedTuple):
     """False: in UTF-16 code units."""
     length: int
 
-    def filling(self, pieces: Sequence[str], after: Sequence[str]) -> str:
+    def filling_property(self, pieces: Sequence[str], after: Sequence[str]) -> str:
         """Return a property whose value makes all properties together as long as required."""
         begin, (filler, by_bytes, length) = "filling\1", self
         count = _bytes_of if by_bytes else code_units
@@ -59,12 +59,12 @@ class Longest(NamedTuple):
         return begin + "p" * (left % width) + filler * (left // width)
 
 
-def draw_longest(stream: Stream, plan: Plan) -> Longest | None:
+def draw_longest(stream: Stream, plan: Plan) -> LongestProperties | None:
     """For a message, or one message of a batch; None: any length."""
     if not stream.chance(plan.messages.longest_chance, "longest properties"):
         return None
     filler, by_bytes = stream.pick(_FILLERS, "filler"), stream.pick((True, False), "by bytes")
-    return Longest(filler, by_bytes, PROPERTIES_MAX + stream.pick(_AROUND, "around the limit"))
+    return LongestProperties(filler, by_bytes, PROPERTIES_MAX + stream.pick(_AROUND, "around the limit"))
 
 
 def _bytes_of(text: str) -> int:

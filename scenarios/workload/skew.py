@@ -40,13 +40,13 @@ class Skew:
     same_key: int = -1
     same_level: int = -1
 
-    def place(self, stream: Stream, plan: Plan) -> Place:
+    def draw_place(self, stream: Stream, plan: Plan) -> Place:
         if self.hot is not None and stream.chance(_HOT_CHANCE, "hot"):
             return self.hot
         place = (stream.below(plan.topics, "topic"), stream.below(plan.queues_per_topic, "queue"))
         return _next_place(place, plan) if place == self.silent else place
 
-    def taken(self, producer: int, names: Sequence[str]) -> Sequence[str]:
+    def names_to_put(self, producer: int, names: Sequence[str]) -> Sequence[str]:
         return names[::_LAZY_TAKES_ONE_OF] if producer == self.lazy else names
 
     def key(self, stream: Stream, keys: Sequence[str]) -> str:

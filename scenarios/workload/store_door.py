@@ -10,7 +10,7 @@ from ...store.formats.messages import MessageBatch, PutMessageResult, PutMessage
 from ...store.message_store import MessageStore
 from ...store.world import Signal
 from ..claims.plan import Plan
-from ..oracle.disk_space import Room
+from ..oracle.disk_space import DiskRoom
 from ..oracle.evidence import Violation, services_text
 from ..oracle.invariants import live, status
 from ..oracle.ledger import Ledger
@@ -23,7 +23,7 @@ OnAnswer = Callable[[PutEntry, PutMessageResult], Iterable[Violation]]
 
 
 @dataclass(slots=True)
-class StopDue:
+class StopCountdown:
     """Counts puts down, and notifies a signal at the last one."""
 
     puts: int
@@ -51,11 +51,11 @@ class StoreDoor:
     report: Callable[[Iterable[Violation]], None]
     drawing: Drawing
     transactions: TransactionTraffic | None = None
-    room: Room | None = None
+    room: DiskRoom | None = None
     paused_ns: Callable[[int], int] = lambda _: 0
     """The total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
-    stop: StopDue | None = None
+    stop: StopCountdown | None = None
     """The stop during traffic, None if the life has none."""
 
     @property
@@ -66,7 +66,7 @@ class StoreDoor:
         """See `Drawing.draw`."""
         if self.stop is not None:
             self.stop.count()
-        with self.kernel.at_one_moment():
+        with self.kernel.without_scheduling_points():
             busy = status.check_busy(self.store)
             log_end = self.store.log.put_offset
         self.report(busy)
@@ -88,12 +88,12 @@ class StoreDoor:
             for each in draft.messages
         ]
         for put in puts:
-            self.ledger.ask(put)
+            self.ledger.record_request(put)
         first, refusal = puts[0], draft.refusal(puts, self.plan)
         if draft.behaviour is not None:
             assert self.transactions is not None, "half messages are sent"
             result = self.transactions.prepare(first, draft.behaviour)
-            self._answered(puts, result, refusal, draft.log_end)
+            self._record_answer(puts, result, refusal, draft.log_end)
             self.transactions.decide(first)
             return True
         place, given = (draft.topic, draft.queue_id), draft.given
@@ -105,10 +105,10 @@ class StoreDoor:
             properties = first.properties.decode()
             message = options.message_of(place[0], first.body, place[1], properties, given, wait=draft.wait)
             result = self.store.put_message(message)
-        self._answered(puts, result, refusal, draft.log_end)
+        self._record_answer(puts, result, refusal, draft.log_end)
         return True
 
-    def _answered(
+    def _record_answer(
         self, puts: Sequence[PutEntry], result: PutMessageResult, refusal: PutMessageStatus | None, asked_at: int
     ) -> None:
         """Record the answer to puts, and judge it.
@@ -131,7 +131,7 @@ class StoreDoor:
                 if put.light_names:
                     put.wrote_bytes = append.wrote_bytes
         first = puts[0]
-        with self.kernel.at_one_moment():
+        with self.kernel.without_scheduling_points():
             untrue = status.check(
                 plan,
                 self.store,

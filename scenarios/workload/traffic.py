@@ -13,7 +13,7 @@ from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Task
 from ..claims.plan import Plan
 from ..oracle import allowances
-from ..oracle.disk_space import Room
+from ..oracle.disk_space import DiskRoom
 from ..oracle.evidence import Violation
 from ..oracle.invariants import iso
 from ..oracle.ledger import Ledger
@@ -22,7 +22,7 @@ from .consuming import Consumer
 from .drawing import Drawing, topic_of_users
 from .producer import Producer
 from .skew import Skew, draw_skew
-from .store_door import OnAnswer, StopDue, StoreDoor
+from .store_door import OnAnswer, StopCountdown, StoreDoor
 from .transaction_traffic import TransactionTraffic, draw_behaviour
 
 _LOOK_MS = 50
@@ -46,7 +46,7 @@ class Traffic:
     """None if consumers do not commit."""
     transactions: TransactionTraffic | None = None
     """None if producers send no half messages."""
-    room: Room | None = None
+    room: DiskRoom | None = None
     paused_ns: Callable[[int], int] = lambda _: 0
     """The total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
@@ -75,16 +75,16 @@ class Traffic:
         return self.streams(f"life-{self.life}/{name}")
 
     def run(self, messages_each: int) -> None:
-        for user in self._begin(messages_each):
+        for user in self._start_users(messages_each):
             user.join(None)
 
-    def run_into_a_stop(self, messages_each: int, stop: Callable[[], bool]) -> bool:
+    def run_and_stop(self, messages_each: int, stop: Callable[[], bool]) -> bool:
         """Start all users, stop the store at a drawn put, and wait for all users. Return the result of `stop`."""
         stream = self._stream("stop")
         puts_max = sum(len(self._names_of(number, messages_each)) for number in range(self.plan.producers))
         puts = stream.between(1, puts_max, "puts before the stop")
-        due = self._door.stop = StopDue(puts, self.store.world.tasks.signal("stop due"))
-        users = self._begin(messages_each)
+        due = self._door.stop = StopCountdown(puts, self.store.world.tasks.signal("stop due"))
+        users = self._start_users(messages_each)
         due.signal.wait(None)
         due.has_begun = True
         clean = stop()
@@ -93,7 +93,7 @@ class Traffic:
             user.join(None)
         return clean
 
-    def _begin(self, messages_each: int) -> list[Task]:
+    def _start_users(self, messages_each: int) -> list[Task]:
         plan, store, spawn = self.plan, self.store, self.store.world.tasks.spawn
         self._producing = plan.producers
         users = [spawn(f"producer-{number}", self._producer(number, messages_each)) for number in range(plan.producers)]
@@ -102,7 +102,7 @@ class Traffic:
             persisting = operators.persisting_operators(self.progress, self._stream("persisting"))
             users.append(spawn("persisting operators", persisting))
         if plan.starts.second and self._door.stop is None:  # after a stop a second start is legal
-            users.append(spawn("operator", self._second_start))
+            users.append(spawn("operator", self._check_second_start))
         if plan.retention.deletes_segments:
             retention = operators.retention_operator(store, self._stream("retention"))
             users.append(spawn("retention operator", retention))
@@ -111,8 +111,8 @@ class Traffic:
                 store, self._stream("removing"), self.disk, self.ledger, lambda: self._producing > 0
             )
             users.append(spawn("removing operator", removing))
-            users.append(spawn("returning producer", self._returning_producer()))
-        if self.room is not None and self.room.is_short:
+            users.append(spawn("returning producer", self._removal_producer()))
+        if self.room is not None and self.room.is_limited:
             finding_room = operators.room_operator(store, self._stream("room"), self.room, self._report_while_running)
             users.append(spawn("room operator", finding_room))
         if plan.delay.chance:
@@ -120,10 +120,10 @@ class Traffic:
             users.append(spawn("patient", self._wait_for_delayed))
         if self.transactions is not None:
             self._producing += 1
-            users.append(spawn("producer-group", self._decide_late))
+            users.append(spawn("producer-group", self._decide_earlier_transactions))
         for number in range(plan.index.seekers):
             stream = self._stream(f"seeker-{number}")
-            seeker = options.Seeker(plan, self.life, store, self.disk, self.ledger, stream, self.report)
+            seeker = options.KeySearcher(plan, self.life, store, self.disk, self.ledger, stream, self.report)
             users.append(spawn(f"seeker-{number}", partial(seeker.seek, messages_each)))
         return users
 
@@ -131,7 +131,7 @@ class Traffic:
         if not self._door.is_stopping:
             self.report(violations)
 
-    def _second_start(self) -> None:
+    def _check_second_start(self) -> None:
         pause_ms = self._stream("operator").below(_SECOND_START_MS_MAX, "pause ms")
         self.store.world.tasks.sleep(pause_ms)
         self.disk.injected["second start"] += 1
@@ -142,20 +142,20 @@ class Traffic:
     def _wait_for_delayed(self) -> None:
         """Keep consumers running for a while, so that delayed messages arrive and are consumed."""
         stream = self._stream("patient")
-        self.store.world.tasks.sleep(options.draw_patience_ms(stream))
+        self.store.world.tasks.sleep(options.draw_wait_ms(stream))
         self._producing -= 1
 
-    def _decide_late(self) -> None:
+    def _decide_earlier_transactions(self) -> None:
         """Let the producer group decide transactions of earlier lives, and answer check requests for a while."""
         assert self.transactions is not None
         healing = self.life == len(self.plan.lives)
-        self.transactions.come_back(self._stream("producer-group"), healing=healing)
+        self.transactions.decide_earlier(self._stream("producer-group"), healing=healing)
         self._producing -= 1
 
     # -- producing ---------------------------------------------------------------------------------
 
     def _names_of(self, producer: int, messages_each: int) -> Sequence[str]:
-        return self._skew.taken(producer, message_names(self.plan, self.life, producer, messages_each))
+        return self._skew.names_to_put(producer, message_names(self.plan, self.life, producer, messages_each))
 
     def _producer(self, number: int, messages_each: int) -> Callable[[], None]:
         producer = Producer(self.plan, self._stream(f"producer-{number}"), self._names_of(number, messages_each))
@@ -166,7 +166,7 @@ class Traffic:
 
         return produce
 
-    def _returning_producer(self) -> Callable[[], None]:
+    def _removal_producer(self) -> Callable[[], None]:
         """Return a task that puts messages into each queue that is being removed."""
         stream = self._stream("returning-producer")
         ending: list[tuple[str, int]] = []
@@ -188,7 +188,7 @@ class Traffic:
                     name = f"m{self.life}.back.{put}"
                     place, put = ending.pop(), put + 1
                     if name not in self.plan.left_out:
-                        self.put_one(stream.within(name), name, place)
+                        self.put_one(stream.with_subject(name), name, place)
 
         return produce
 
@@ -205,7 +205,7 @@ class Traffic:
 
         def consume() -> None:
             try:
-                consumer.walk(self.progress, lambda: self._producing > 0)
+                consumer.walk_queue(self.progress, lambda: self._producing > 0)
             except StoreNotReadableError:
                 if not self._door.is_stopping:
                     raise

@@ -30,7 +30,7 @@ from ..oracle.invariants.quiescence import Cursor
 from ..oracle.ledger import GIVEN_UP_TOPIC, HALF_TOPIC, Ledger
 from ..oracle.put_entry import PutEntry
 from ..oracle.recovered import read_store
-from ..oracle.transactions import GROUP, Behaviour, Transaction, TransactionDecision
+from ..oracle.transactions import GROUP, Transaction, TransactionBehaviour, TransactionDecision
 from .options import message_of
 
 _PUT_BACK_BYTES = len("\2TRANSACTION_CHECK_TIMES\1") + 10 + len("\2TRAN_PREPARED_QUEUE_OFFSET\1") + 19
@@ -44,12 +44,12 @@ _POLL_MS = 200
 _SETTLED_MS_MAX = 20_000
 
 
-def draw_behaviour(stream: Stream) -> Behaviour:
+def draw_behaviour(stream: Stream) -> TransactionBehaviour:
     timeout_ms = TRANSACTIONS.transaction_timeout_ms
     own_after_ms = stream.pick((0, timeout_ms, 3 * timeout_ms, None, None), "decides")
     if own_after_ms:
         own_after_ms = stream.between(1, own_after_ms, "decides after ms")
-    return Behaviour(
+    return TransactionBehaviour(
         not stream.chance(0.4, "rolls back"),
         own_after_ms,
         stream.chance(0.2, "contradicts"),
@@ -60,7 +60,7 @@ def draw_behaviour(stream: Stream) -> Behaviour:
     )
 
 
-def fits(put: PutEntry, plan: Plan) -> bool:
+def fits_segment(put: PutEntry, plan: Plan) -> bool:
     """Every record that the store makes of a half message must fit into a segment."""
     longer_topic = max(len(GIVEN_UP_TOPIC), len(put.topic.encode())) - len(HALF_TOPIC)
     return put.record_bytes + longer_topic + _PUT_BACK_BYTES + BLANK_BYTES <= plan.commit_log_bytes
@@ -97,9 +97,9 @@ class TransactionTraffic:
         self._others = len(self.ledger.transactions.decisions)
         self._earlier = {name: len(one.decisions) for name, one in transactions.items() if name not in gone}
         if not self.ledger.progress_is_final:
-            self.ledger.transactions.progress_fell_back()
+            self.ledger.transactions.record_lost_progress()
         self.service = TransactionalMessageService(self.store.world, self.store, self.offsets, TRANSACTIONS)
-        self.service.on_check = self._asked
+        self.service.on_check = self._on_check_request
 
     def start(self) -> None:
         self._began_ms = self.store.world.clock.now_ms()
@@ -116,7 +116,7 @@ class TransactionTraffic:
 
     # -- producers ---------------------------------------------------------------------------------
 
-    def prepare(self, put: PutEntry, behaviour: Behaviour) -> PutMessageResult:
+    def prepare(self, put: PutEntry, behaviour: TransactionBehaviour) -> PutMessageResult:
         """The half message is already in the ledger."""
         self.ledger.transactions.prepare(put.name, behaviour)
         place, properties = (put.topic, put.body, put.queue_id), put.properties.decode()
@@ -141,15 +141,19 @@ class TransactionTraffic:
         behaviour = transaction.behaviour
         found = self._must_find(put)
         if behaviour.contradicts and not self._is_over:  # during a stop no task waits for it
-            otherwise = partial(self._end, transaction, put, request, commits=not behaviour.commits, found=found)
+            otherwise = partial(
+                self._request_decision, transaction, put, request, commits=not behaviour.commits, found=found
+            )
             self._spawn("contradiction", otherwise)
-        self._end(transaction, put, request, commits=behaviour.commits, found=found)
+        self._request_decision(transaction, put, request, commits=behaviour.commits, found=found)
         if behaviour.repeats_ms and not self._is_over:
-            self._spawn("repetition", partial(self._repeat, transaction, put, request))
+            self._spawn("repetition", partial(self._repeat_decision, transaction, put, request))
 
-    def _repeat(self, transaction: Transaction, put: PutEntry, request: EndTransaction) -> None:
+    def _repeat_decision(self, transaction: Transaction, put: PutEntry, request: EndTransaction) -> None:
         self.store.world.tasks.sleep(transaction.behaviour.repeats_ms)
-        self._end(transaction, put, request, commits=transaction.behaviour.commits, found=self._must_find(put))
+        self._request_decision(
+            transaction, put, request, commits=transaction.behaviour.commits, found=self._must_find(put)
+        )
 
     def _must_find(self, put: PutEntry) -> bool:
         assert put.physical_offset is not None
@@ -158,7 +162,7 @@ class TransactionTraffic:
         end = put.physical_offset + put.record_bytes
         return self._must_be_found(end, is_visible=is_visible, in_buffer=self.plan.memory.transient_pool)
 
-    def come_back(self, stream: Stream, *, healing: bool) -> None:
+    def decide_earlier(self, stream: Stream, *, healing: bool) -> None:
         """Decide some transactions of earlier lives without a request, then answer check requests for a while.
 
         healing: whether all faults have ended, so that the wait is not needed.
@@ -166,7 +170,7 @@ class TransactionTraffic:
         ledger = self.ledger
         for name, decisions in self._earlier.items():
             transaction, put = ledger.transactions.by_name[name], ledger.by_name[name]
-            about = stream.within(name)
+            about = stream.with_subject(name)
             if about.chance(_COMES_BACK_CHANCE, "comes back"):
                 self.store.world.tasks.sleep(about.below(_POLL_MS, "comes back after ms"))
                 knows = any(one.status is EndTransactionStatus.DECIDED for one in transaction.decisions)
@@ -177,7 +181,7 @@ class TransactionTraffic:
 
     # -- the producer group ------------------------------------------------------------------------
 
-    def _asked(self, record: MessageRecord) -> None:
+    def _on_check_request(self, record: MessageRecord) -> None:
         ledger = self.ledger
         name = decode_properties(record.properties).get("KEYS", "").lstrip(" ").partition(" ")[0]
         transaction = ledger.transactions.by_name.get(name)
@@ -192,7 +196,7 @@ class TransactionTraffic:
             hidden = 0 if self.store.commit is None else len(ledger.transactions.decisions)
             passes_ms = (2 + hidden) * TRANSACTIONS.transaction_check_interval_ms
             late_ms_max = live.delivery_ms_max(self.plan) + passes_ms + seen_ms + put_back_ms + others_ms
-        found = tx.check_question(
+        found = tx.check_check_request(
             transaction,
             record,
             now_ms=self.store.world.clock.now_ms(),
@@ -202,7 +206,7 @@ class TransactionTraffic:
             asks_once=not self.plan.rot.is_possible,
         )
         violations = list(found)
-        self._spawn("answer", lambda: self._answer(transaction, record, violations))
+        self._spawn("answer", lambda: self._answer_check_request(transaction, record, violations))
 
     def _may_have_been_due(self, transaction: Transaction, record: MessageRecord) -> bool:
         """Return whether a clock that was set back may have made a half message due early.
@@ -216,7 +220,9 @@ class TransactionTraffic:
         )
         return was_before_birth or self.ledger.has_clock_read(due_ms)
 
-    def _answer(self, transaction: Transaction | None, record: MessageRecord, found: list[Violation]) -> None:
+    def _answer_check_request(
+        self, transaction: Transaction | None, record: MessageRecord, found: list[Violation]
+    ) -> None:
         self.report(found)
         if transaction is None:
             return  # a disk that changes bytes has changed the name in the record
@@ -227,17 +233,17 @@ class TransactionTraffic:
         if behaviour.answer_ms:
             self.store.world.tasks.sleep(behaviour.answer_ms)
         put = self.ledger.by_name[transaction.name]
-        request = HalfMessage.of(record).request
+        request = HalfMessage.from_record(record).request
         end = record.physical_offset + record.size_bytes
         must = self._must_be_found(end, is_visible=True, in_buffer=self._may_fail_to_commit)
-        self._end(transaction, put, request, commits=behaviour.commits, found=must)
+        self._request_decision(transaction, put, request, commits=behaviour.commits, found=must)
 
     def _spawn(self, name: str, body: Callable[[], None]) -> None:
         self._answers.append(self.store.world.tasks.spawn(name, body))
 
     # -- deciding ----------------------------------------------------------------------------------
 
-    def _end(
+    def _request_decision(
         self, transaction: Transaction, put: PutEntry, request: EndTransaction, *, commits: bool, found: bool
     ) -> None:
         """found: whether a lookup must find the half message."""
@@ -256,8 +262,8 @@ class TransactionTraffic:
             decision.copy_end = made.wrote_offset + made.wrote_bytes
             decision.is_acknowledged = put.wait and result.put.status is PutMessageStatus.PUT_OK
             self._judge_put(decision, put, result.put)
-        found = found and not self._may_have_gone(request.commit_log_offset)
-        may_be_slow = allowances.delays(self.disk, self.plan) > 0
+        found = found and not self._may_be_missing(request.commit_log_offset)
+        may_be_slow = allowances.count_delays(self.disk, self.plan) > 0
         self.report(
             tx.check_answer(
                 decision,
@@ -273,7 +279,7 @@ class TransactionTraffic:
             if not result.op_is_stored:
                 self._owed.append(transaction)
 
-    def _may_have_gone(self, physical_offset: int) -> bool:
+    def _may_be_missing(self, physical_offset: int) -> bool:
         """The record has expired, or a failed fsync reverted it."""
         if physical_offset < self.ledger.expired_to:
             return True
@@ -283,7 +289,7 @@ class TransactionTraffic:
     @property
     def _may_fail_to_commit(self) -> bool:
         """Data may stay in a buffer because the disk fails."""
-        return self.plan.memory.transient_pool and allowances.has_met_any(self.disk)
+        return self.plan.memory.transient_pool and allowances.has_any_fault(self.disk)
 
     def _must_be_found(self, end: int, *, is_visible: bool, in_buffer: bool) -> bool:
         """Return whether a lookup must find a half message whose record ends at `end`.
@@ -292,14 +298,14 @@ class TransactionTraffic:
         in use (in_buffer).
         """
         disk = self.disk
-        is_excused = in_buffer or allowances.delays(disk, self.plan) or allowances.sync_errors(disk)
+        is_excused = in_buffer or allowances.count_delays(disk, self.plan) or allowances.count_sync_errors(disk)
         if end <= self.ledger.expired_to:
             return False
         return end <= self.store.dispatch.readable_limit() or (is_visible and not is_excused)
 
     def _judge_put(self, decision: TransactionDecision, put: PutEntry, result: PutMessageResult) -> None:
         copy = replace(put, asked_ns=decision.asked_ns, answered_ns=self.store.world.clock.monotonic_ns())
-        with self.disk.kernel.at_one_moment():
+        with self.disk.kernel.without_scheduling_points():
             expired_to = self.ledger.expired_to
             untrue = status.check(self.plan, self.store, self.disk, copy, result, refusal=None, expired_to=expired_to)
         self.report(untrue)
@@ -308,14 +314,14 @@ class TransactionTraffic:
 
     def cursors(self) -> Iterable[Cursor]:
         """Return the cursors of the check, which must pass all settled transactions."""
-        return quiescence.deciding(self.store, self.plan, self.offsets, TRANSACTIONS)
+        return quiescence.transaction_cursors(self.store, self.plan, self.offsets, TRANSACTIONS)
 
     def settle(self) -> None:
         """Wait until all transactions are settled. There are no faults and puts during the wait."""
         waited_ms = 0
-        while names := tx.unsettled(self.ledger, read_store(self.store)):
+        while names := tx.unsettled_transactions(self.ledger, read_store(self.store)):
             if waited_ms > _SETTLED_MS_MAX + live.clock_ms_max(self.plan):
-                self.report(tx.forgotten(names, waited_ms))
+                self.report(tx.unsettled_violations(names, waited_ms))
                 return
             self.store.world.tasks.sleep(_POLL_MS)
             waited_ms += _POLL_MS

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ..machine import Gate, Machine
-from .medium import Medium, Mishap, earliest
+from .medium import ConnectionFault, Medium, earliest_ns
 
 _RESET_AFTER_NS = 924 * 1_000_000_000
 """TCP resets a connection with unacknowledged data after this time (tcp(7), tcp_retries2)."""
@@ -31,7 +31,7 @@ class Wire:
     """When the end of the stream arrives; None before it is sent."""
 
     @property
-    def last_ns(self) -> int:
+    def last_arrival_ns(self) -> int:
         """Return when the last piece arrives; 0 without pieces."""
         return self._pieces[-1][0] if self._pieces else 0
 
@@ -40,15 +40,15 @@ class Wire:
         # b"" would mean the end of the stream.
         assert data, "a piece has at least one byte"
         assert self.ended_ns is None, self.ended_ns
-        self._pieces.append((max(arrives_ns, self.last_ns), data))
+        self._pieces.append((max(arrives_ns, self.last_arrival_ns), data))
         self.size_bytes += len(data)
 
     def end(self, arrives_ns: int) -> None:
         """End the stream. Later calls have no effect."""
         if self.ended_ns is None:
-            self.ended_ns = max(arrives_ns, self.last_ns)
+            self.ended_ns = max(arrives_ns, self.last_arrival_ns)
 
-    def swallow(self, size_bytes: int) -> None:
+    def add_lost_bytes(self, size_bytes: int) -> None:
         """Count bytes that never arrive as unread."""
         self.size_bytes += size_bytes
 
@@ -81,10 +81,10 @@ class Wire:
         """Return the arrival time of the next piece or of the end of the stream; None without both."""
         return self._pieces[0][0] if self._pieces else self.ended_ns
 
-    def count_under_way(self, now_ns: int) -> int:
+    def count_in_flight(self, now_ns: int) -> int:
         return sum(arrives_ns > now_ns for arrives_ns, _ in self._pieces)
 
-    def drop_last(self, pieces: int) -> None:
+    def drop_last_pieces(self, pieces: int) -> None:
         """Lose the last pieces and the end of the stream. Lost bytes still count as unread."""
         assert 0 <= pieces <= len(self._pieces), (pieces, len(self._pieces))
         for _ in range(pieces):
@@ -201,12 +201,12 @@ class SimConnection:
         """Return when `sends`, or `receives` if asked, may change without a call, possibly a past time.
 
         Only reads by the other end make room to send, and these call `changed`."""
-        return earliest((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
+        return earliest_ns((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
 
     @property
-    def is_forgotten(self) -> bool:
+    def is_unknown_after_reboot(self) -> bool:
         """Return whether the host has a new machine, which does not know this connection."""
-        return not self._machine.alive and self._medium.is_on(self.host)
+        return not self._machine.alive and self._medium.is_host_on(self.host)
 
     def changed(self) -> None:
         self.gate.open()
@@ -230,19 +230,19 @@ class SimConnection:
         self.changed()
         self.peer.changed()
 
-    def vanish(self) -> None:
+    def close_silently(self) -> None:
         """Close this end without a message to the peer, and lose some of its last pieces in flight."""
         self.closed = True
-        under_way = self.peer.incoming.count_under_way(self._medium.kernel.now_ns)
+        under_way = self.peer.incoming.count_in_flight(self._medium.kernel.now_ns)
         if under_way:
             # The peer may have read pieces that arrived.
-            lost = self._medium.conditions.pieces_lost(self.host, under_way)
+            lost = self._medium.conditions.draw_lost_pieces(self.host, under_way)
             assert 0 <= lost <= under_way, (lost, under_way)
-            self.peer.incoming.drop_last(lost)
+            self.peer.incoming.drop_last_pieces(lost)
         self.peer.incoming.ended_ns = None  # an end of the stream in flight is lost too
         self.peer.is_lost = True
 
-    def break_off(self) -> None:
+    def reset(self) -> None:
         """Reset this end now, and the other end after the delay unless the link is lost."""
         now_ns = self._medium.kernel.now_ns
         self.learn(now_ns)
@@ -257,7 +257,7 @@ class SimConnection:
         """Wait for a change or one of the times. Raises TimeoutError at due_ns."""
         if due_ns is not None and due_ns <= self._medium.kernel.now_ns:
             raise TimeoutError(errno.ETIMEDOUT, f"{self.label}: no data in time")
-        self.gate.wait(earliest((due_ns, *moments_ns)))
+        self.gate.wait(earliest_ns((due_ns, *moments_ns)))
 
     # -- transport -----------------------------------------------------------------------------------
 
@@ -266,16 +266,16 @@ class SimConnection:
         conditions = medium.conditions
         now_ns = medium.kernel.now_ns
         if not self.is_lost and not peer.closed:
-            mishap = conditions.mishap(self.host, peer.host)
-            if mishap is Mishap.BROKEN:
+            mishap = conditions.draw_connection_fault(self.host, peer.host)
+            if mishap is ConnectionFault.BROKEN:
                 self.learn(now_ns + self._delay_ns(0))
                 peer.learn(now_ns + self._delay_ns(0))
-            elif mishap is Mishap.LOST:
+            elif mishap is ConnectionFault.LOST:
                 self.is_lost = peer.is_lost = True
         if self.is_lost:
-            peer.incoming.swallow(len(data))  # so a sender on a lost link waits when the buffer is full
+            peer.incoming.add_lost_bytes(len(data))  # so a sender on a lost link waits when the buffer is full
             # A new machine with the host name resets unknown connections. A lost link sends no answer.
-            self.learn(now_ns + (2 * self._delay_ns(0) if peer.is_forgotten else _RESET_AFTER_NS))
+            self.learn(now_ns + (2 * self._delay_ns(0) if peer.is_unknown_after_reboot else _RESET_AFTER_NS))
         elif peer.closed:
             self.learn(now_ns + self._delay_ns(0) + peer._delay_ns(0))
         else:
@@ -284,12 +284,16 @@ class SimConnection:
                 first = conditions.first_piece_bytes(self.host, peer.host, first)
                 assert 0 < first <= len(data), (first, len(data))
             peer.incoming.send(data[:first], self._arrival_ns(first))
-            first_ns = peer.incoming.last_ns
+            first_ns = peer.incoming.last_arrival_ns
             if first < len(data):
                 behind_ns = self._delay_ns(len(data) - first)
-                peer.incoming.send(data[first:], peer.incoming.last_ns + behind_ns)
-            assert now_ns <= first_ns <= peer.incoming.last_ns, (now_ns, first_ns, peer.incoming.last_ns)
-            conditions.note_arrival(self.host, peer.host, now_ns, peer.incoming.last_ns)
+                peer.incoming.send(data[first:], peer.incoming.last_arrival_ns + behind_ns)
+            assert now_ns <= first_ns <= peer.incoming.last_arrival_ns, (
+                now_ns,
+                first_ns,
+                peer.incoming.last_arrival_ns,
+            )
+            conditions.note_arrival(self.host, peer.host, now_ns, peer.incoming.last_arrival_ns)
             peer.expect(first_ns)
 
     def _arrival_ns(self, size_bytes: int) -> int:

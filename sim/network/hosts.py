@@ -11,7 +11,7 @@ import errno
 from functools import partial
 
 from ..kernel import Kernel
-from ..machine import Machine, Waiting
+from ..machine import Machine, WaitReason
 from .connection import SimConnection
 from .listener import SimListener, SimPoller
 from .medium import LinkConditions, Medium
@@ -39,7 +39,7 @@ class SimNetwork:
 
     def join(self, machine: Machine, host: str) -> "HostNetwork":
         """Connect a machine under a host name, whose previous machine must be off."""
-        if self._medium.is_on(host):
+        if self._medium.is_host_on(host):
             raise ValueError(f"host {host}: machine {self._medium.machines[host].name} is on")
         before = self._newest.get(host)
         self._medium.machines[host] = machine
@@ -55,7 +55,7 @@ class SimNetwork:
         for host in sorted(self._newest):
             self._newest[host].heal()
 
-    def newest(self, host: str) -> "HostNetwork | None":
+    def newest_endpoint(self, host: str) -> "HostNetwork | None":
         """Return the endpoint of the latest machine of the host."""
         return self._newest.get(host)
 
@@ -107,18 +107,18 @@ class HostNetwork:
         medium.pass_point(self._machine, f"connect {address}")
         name, port = _host_and_port(address)
         target = self.host if name in _LOOPBACK else name
-        peer = self._network.newest(target)
+        peer = self._network.newest_endpoint(target)
         if peer is None:
             raise OSError(errno.EHOSTUNREACH, "No route to host", address)
         due_ns = medium.kernel.now_ns + timeout_ms * 1_000_000
-        ask = Waiting(f"connect {address}")
+        ask = WaitReason(f"connect {address}")
         self._sleep_until(ask, medium.conditions.delay_ns(self.host, target, 0), due_ns)
-        peer = self._network.newest(target)  # the host may have a new machine now
+        peer = self._network.newest_endpoint(target)  # the host may have a new machine now
         assert peer is not None, target
         listener = peer.listener(port, is_local=target == self.host)
         if peer.is_off or (listener is not None and not listener.has_room):
             self._sleep_until(ask, due_ns, due_ns)  # no answer, so always a timeout
-        if listener is None or medium.conditions.refuses(self.host, target):
+        if listener is None or medium.conditions.refuses_connection(self.host, target):
             self._sleep_until(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
             medium.note("refused", f"{self.host}>{address}", b"")
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: connection refused")
@@ -126,14 +126,14 @@ class HostNetwork:
         mine = SimConnection(medium, self._machine, self.host, f"{local_name}:{self._free_port()}", address)
         theirs = SimConnection(medium, peer._machine, target, address, mine.local_address)
         mine.peer, theirs.peer = theirs, mine
-        self._add_end(mine)
-        peer._add_end(theirs)
+        self._add_connection_end(mine)
+        peer._add_connection_end(theirs)
         listener.offer(theirs)
         try:
             self._sleep_until(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
         except TimeoutError:  # the listener has accepted the connection, so it must get a reset
             mine.closed = True
-            mine.break_off()
+            mine.reset()
             raise
         medium.note("connect", mine.label, b"")
         return mine
@@ -164,10 +164,10 @@ class HostNetwork:
             if end.closed:
                 continue
             if self.is_off:
-                end.vanish()
+                end.close_silently()
             elif not end.is_lost and conditions.is_reset_at_death(self.host):
                 end.closed = True
-                end.break_off()
+                end.reset()
             else:
                 end.end()
 
@@ -178,7 +178,7 @@ class HostNetwork:
         for end in self._ends:
             if end.peer.is_lost and not end.peer.closed and end.incoming.size_bytes:
                 # A retransmission and the reset that answers it.
-                end.peer.learn(self._medium.kernel.now_ns + 2 * self._round_ns(end))
+                end.peer.learn(self._medium.kernel.now_ns + 2 * self._round_trip_ns(end))
 
     def heal(self) -> None:
         """Make bytes in flight to this host arrive soon, and reset lost connections soon."""
@@ -186,19 +186,19 @@ class HostNetwork:
         for end in self._ends:
             if end.closed:
                 continue
-            end.incoming.hasten(now_ns + self._round_ns(end))
+            end.incoming.hasten(now_ns + self._round_trip_ns(end))
             if end.is_lost:
-                end.learn(now_ns + self._round_ns(end))
+                end.learn(now_ns + self._round_trip_ns(end))
             end.changed()
 
-    def _round_ns(self, end: SimConnection) -> int:
+    def _round_trip_ns(self, end: SimConnection) -> int:
         return self._medium.conditions.delay_ns(end.peer.host, end.host, 0)
 
-    def _add_end(self, end: SimConnection) -> None:
+    def _add_connection_end(self, end: SimConnection) -> None:
         self._ends = [known for known in self._ends if not (known.closed and known.peer.closed)]
         self._ends.append(end)
 
-    def _sleep_until(self, why: Waiting, delay_ns: int, due_ns: int) -> None:
+    def _sleep_until(self, why: WaitReason, delay_ns: int, due_ns: int) -> None:
         """Sleep for delay_ns. Raises TimeoutError at due_ns if that is earlier."""
         kernel = self._medium.kernel
         moment_ns = kernel.now_ns + delay_ns

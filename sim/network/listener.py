@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..machine import Gate, Machine
 from .connection import SimConnection
-from .medium import Medium, earliest
+from .medium import Medium, earliest_ns
 
 BACKLOG = 128  # SOMAXCONN of Linux before 5.4; listen(2) silently caps the backlog at it
 
@@ -78,7 +78,7 @@ class SimListener:
         assert not self.closed, self.address
         assert self.has_room, len(self._waiting)
         self._waiting.append(connection)
-        self._changed()
+        self._wake_waiters()
 
     def end(self) -> None:
         """Stop listening, and reset connections that were not accepted."""
@@ -86,11 +86,11 @@ class SimListener:
         self._release_port()
         for connection in self._waiting:
             connection.closed = True
-            connection.break_off()
+            connection.reset()
         self._waiting.clear()
-        self._changed()
+        self._wake_waiters()
 
-    def _changed(self) -> None:
+    def _wake_waiters(self) -> None:
         self.gate.open()
         for watcher in self.watchers:
             watcher.open()
@@ -133,7 +133,7 @@ class SimPoller:
         """Stop watching an object, if it is watched."""
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_point(self._machine, f"forget {self._gate.label}")
-        self._drop(what)
+        self._remove_watched(what)
 
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
         """Return ready objects in the order of first watching; none after timeout_ms or `wake`.
@@ -151,7 +151,7 @@ class SimPoller:
                 self._is_woken = False
                 return ready
             watched = [(what, receives) for what, (receives, sends) in self._watched.items() if receives or sends]
-            self._gate.wait(earliest((due_ns, *(what.next_ns(receives=one) for what, one in watched))))
+            self._gate.wait(earliest_ns((due_ns, *(what.next_ns(receives=one) for what, one in watched))))
 
     def wake(self) -> None:
         """Make the current or next wait return."""
@@ -162,7 +162,7 @@ class SimPoller:
     def close(self) -> None:
         """Stop watching all objects. They stay open."""
         for what in list(self._watched):
-            self._drop(what)
+            self._remove_watched(what)
 
     def _find_ready(self) -> list[Ready]:
         found = []
@@ -172,7 +172,7 @@ class SimPoller:
                 found.append(Ready(what, receives, sends))
         return found
 
-    def _drop(self, what: SimConnection | SimListener) -> None:
+    def _remove_watched(self, what: SimConnection | SimListener) -> None:
         if what in self._watched:
             del self._watched[what]
             what.watchers.remove(self._gate)

@@ -12,7 +12,7 @@ from ..machine import Machine
 _NOTE = 12 << 56  # tag of digest words, distinct from those of the kernel, of disturbances and of disks
 
 
-class Mishap(Enum):
+class ConnectionFault(Enum):
     """The fault of a connection at a send."""
 
     NONE = "none"
@@ -39,10 +39,10 @@ class LinkConditions:
         """Return how many of at least two bytes arrive before the rest; size_bytes: all arrive together."""
         return size_bytes
 
-    def mishap(self, source: str, target: str) -> Mishap:
-        return Mishap.NONE
+    def draw_connection_fault(self, source: str, target: str) -> ConnectionFault:
+        return ConnectionFault.NONE
 
-    def refuses(self, source: str, target: str) -> bool:
+    def refuses_connection(self, source: str, target: str) -> bool:
         """Return whether a connection is refused although the host listens."""
         return False
 
@@ -59,7 +59,7 @@ class LinkConditions:
         """Return whether a dying process resets a connection instead of ending it."""
         return False
 
-    def pieces_lost(self, host: str, under_way: int) -> int:
+    def draw_lost_pieces(self, host: str, under_way: int) -> int:
         """Return how many pieces in flight are lost at a power loss."""
         return 0
 
@@ -67,7 +67,7 @@ class LinkConditions:
         """End all faults."""
 
 
-def earliest(moments_ns: Iterable[int | None]) -> int | None:
+def earliest_ns(moments_ns: Iterable[int | None]) -> int | None:
     return min((moment for moment in moments_ns if moment is not None), default=None)
 
 
@@ -94,7 +94,7 @@ class Medium:
         """Return when a wait that begins now times out; None: no timeout."""
         return None if timeout_ms is None else self.kernel.now_ns + timeout_ms * 1_000_000
 
-    def is_on(self, host: str) -> bool:
+    def is_host_on(self, host: str) -> bool:
         machine = self.machines.get(host)
         return machine is not None and machine.alive
 

@@ -27,7 +27,7 @@ class RandomWalk:
         if mean_quantum < 1:
             raise ValueError(f"mean_quantum: expected at least 1, found {mean_quantum}")
         self._draw = stream.raw_random
-        self._quanta = _quanta(mean_quantum)
+        self._quanta = _quantum_quantiles(mean_quantum)
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         return int(self._draw() * len(runnable))
@@ -38,7 +38,7 @@ class RandomWalk:
 
 
 @lru_cache(maxsize=64)
-def _quanta(mean: int) -> tuple[int, ...]:
+def _quantum_quantiles(mean: int) -> tuple[int, ...]:
     """Return quantiles of a geometric distribution, by inverse transform, at the middle of equal parts.
 
     Their mean is mean - 1: the last point of a quantum calls the policy and does not count.

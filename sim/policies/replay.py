@@ -2,9 +2,9 @@
 
 The default schedule lets each task run until it blocks. The next task is then the one that became runnable first.
 
-    Replay      deviates at the entries of a labelled schedule; reports entries that no longer fit the code
-    Labelling   follows the kernel's record, which counts points, and writes it in labels that survive changes of code
-    Deviating   deviates after given numbers of points, which are easy to draw and to shrink
+    Replay            deviates at the entries of a labelled schedule; reports entries that no longer fit the code
+    LabellingPolicy   follows the kernel's record, which counts points; writes it in labels that survive changes of code
+    DeviatingPolicy   deviates after given numbers of points, which are easy to draw and to shrink
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ class Replay:
         return 0 if self._left else ENDLESS
 
 
-class Labelling:
+class LabellingPolicy:
     """Follows a record of `Kernel.schedule` and writes it in labels.
 
     Unlike the policy of the record, this one is called at every point. Invariant: the first `_followed` entries of the
@@ -94,7 +94,7 @@ class Labelling:
         """The deviations so far, as entries of a labelled schedule."""
 
     @property
-    def left(self) -> int:
+    def switches_left(self) -> int:
         """Return how many recorded switches have not happened; 0 after a complete run."""
         return len(self._record) - self._followed
 
@@ -102,7 +102,7 @@ class Labelling:
         """Raises ReplayDivergedError if this run differs from the record."""
         place = self._points.pass_point(current, label)
         default = default_choice(runnable, current, label)
-        chosen = self._recorded(runnable, label, step)
+        chosen = self._recorded_choice(runnable, label, step)
         if chosen is None:
             return default
         if chosen != default:
@@ -116,12 +116,12 @@ class Labelling:
         """Grant 0 points: each occurrence of a label is counted."""
         return 0
 
-    def _recorded(self, runnable: Sequence[SimTask], label: str, step: int) -> int | None:
+    def _recorded_choice(self, runnable: Sequence[SimTask], label: str, step: int) -> int | None:
         """Return the recorded choice; None if the record has no entry for this point."""
         is_forced = label.startswith(FORCED)
         points = step - self._last_step
         assert points >= 0, (step, self._last_step)
-        if not self.left:
+        if not self.switches_left:
             if is_forced:
                 raise ReplayDivergedError("schedule", self._followed, "the end", (points, label))
             return None
@@ -137,7 +137,7 @@ class Labelling:
         return names.index(entry[2])
 
 
-class Deviating:
+class DeviatingPolicy:
     """Follows deviations (points, other): after that many contested points, one of the other tasks runs.
 
     Any part of such a list, also with smaller numbers, is valid for any code. An empty list is the default schedule.
@@ -156,7 +156,7 @@ class Deviating:
         self._wait = deviations[0][0] if deviations else 0
 
     def __repr__(self) -> str:
-        return f"Deviating({list(self._deviations)})"
+        return f"DeviatingPolicy({list(self._deviations)})"
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         assert len(runnable) > 1, len(runnable)

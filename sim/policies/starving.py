@@ -1,4 +1,4 @@
-"""Starving: wraps a policy and does not run one chosen task for a while.
+"""StarvingPolicy: wraps a policy and does not run one chosen task for a while.
 
 Unfair schedulers do this, and busy machines do it to tasks of low priority. The draws are not recorded: a replay uses
 the recorded schedule instead of this policy.
@@ -14,7 +14,7 @@ from . import Policy
 STARVED_TASK = "starved task"
 
 
-class Starving:
+class StarvingPolicy:
     """Starves one task at a time.
 
     Invariant: from step `_begin` to `_end`, `_victim` is not chosen once it is drawn. The inner policy chooses among

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ..config import StoreConfig
 from ..errors import CorruptFileError, StoreError
 from ..formats.remoting.frame import FRAME_BYTES_MAX
-from ..network import in_brackets
+from ..network import bracket_ipv6
 from ..replication.ha_service import HAService
 from ..world import World
 from .broker_config import BrokerConfig
@@ -32,7 +32,16 @@ from .processors.query import QueryMessageProcessor
 from .processors.send import SendMessageProcessor
 from .requests import RequestCode as Code
 from .requests import success
-from .router import BODY_BYTES_MAX, REGISTRATION_BYTES_MAX, Channel, Pool, Processor, Route, Routes, answering
+from .router import (
+    BODY_BYTES_MAX,
+    REGISTRATION_BYTES_MAX,
+    Channel,
+    Pool,
+    Processor,
+    Route,
+    Routes,
+    with_error_responses,
+)
 
 
 class Broker(BrokerParts):
@@ -42,7 +51,7 @@ class Broker(BrokerParts):
         super().__init__(world, store_config, config)
         silent = (self.consumers.close_expired, self.producers.close_expired, self.locks.forget_expired)
         notes = (self.daily.note, self.put_latency.note, self.statistics.sample)
-        watch = (self.watch.look, self.watch.report_slow_puts)
+        watch = (self.watch.log_changes, self.watch.report_slow_puts)
         self.housekeeping = ClientHousekeepingService(world, (*silent, *notes, *watch))
         self.name_server = NameServer(
             world, config, self.topics, kv_path=f"{store_config.config_directory}/kvConfig.json"
@@ -56,7 +65,7 @@ class Broker(BrokerParts):
             for each in config.name_servers
         ]
         """One service per name server, so that a slow one does not delay registrations with the others."""
-        self.topics.on_changed = self._register_anew
+        self.topics.on_changed = self._register_again
         beside = (self.held_pulls, self.housekeeping, self.synchronize, *self.registrations)
         self._services = [service for service in beside if service is not None]
         """In start order. These services start after all other parts, and stop before them in reverse order."""
@@ -83,7 +92,7 @@ class Broker(BrokerParts):
             self.findings += [one.damage for one in files if one is not None and one.damage is not None]
             if not self.is_slave:
                 # A slave must not reduce offsets: they come from its master, and its queues may still be shorter.
-                self.offsets.clamp(self.store)
+                self.offsets.clamp_to_queues(self.store)
         except (StoreError, OSError):
             self.store.close()
             raise
@@ -102,7 +111,7 @@ class Broker(BrokerParts):
             if self.ha is not None:
                 self._listen_for_slaves(self.ha)
                 port = self.ha.address.rpartition(":")[2]
-                self.name_server.ha_address = f"{in_brackets(self.config.broker_ip1)}:{port}"
+                self.name_server.ha_address = f"{bracket_ipv6(self.config.broker_ip1)}:{port}"
         except Exception:
             self.store.shutdown()
             raise
@@ -128,7 +137,7 @@ class Broker(BrokerParts):
         self.name_server.channel_closed(channel)
 
     def _listen_for_slaves(self, ha: HAService) -> None:
-        address = f"{in_brackets(self.config.ha_host)}:{self.store.config.ha_listen_port}"
+        address = f"{bracket_ipv6(self.config.ha_host)}:{self.store.config.ha_listen_port}"
         try:
             ha.start()
         except OSError as error:
@@ -141,14 +150,14 @@ class Broker(BrokerParts):
         if self.ha is not None and ha_address and not self.store.config.ha_master_address:
             self.ha.update_master_address(ha_address)
 
-    def _register_anew(self) -> None:
+    def _register_again(self) -> None:
         for registration in self.registrations:
             registration.wake()
 
     def _follow_order(self, namespace: str) -> None:
         """Ignore the built-in name server's ORDER_TOPIC_CONFIG if other name servers are configured."""
         if namespace == ORDER_TOPIC_CONFIG and not self.registrations:
-            self.topics.follow_order(self.name_server.kv.namespace(ORDER_TOPIC_CONFIG) or {})
+            self.topics.mark_ordered(self.name_server.kv.namespace(ORDER_TOPIC_CONFIG) or {})
 
     def routes(self) -> Routes:
         """Include the routes of the built-in name server.
@@ -227,13 +236,13 @@ class Broker(BrokerParts):
                 Code.UPDATE_AND_CREATE_ACL_CONFIG: accounts.update,
                 Code.DELETE_ACL_CONFIG: accounts.delete,
                 Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: accounts.update_white_addresses,
-                Code.GET_BROKER_CLUSTER_ACL_INFO: accounts.info,
+                Code.GET_BROKER_CLUSTER_ACL_INFO: accounts.acl_version,
                 Code.GET_BROKER_CLUSTER_ACL_CONFIG: accounts.all_accounts,
                 **names,
             },
         }
         routes = {
-            code: Route(pool, answering(processor), _body_bytes_max(pool, code))
+            code: Route(pool, with_error_responses(processor), _body_bytes_max(pool, code))
             for pool, of_pool in processors.items()
             for code, processor in of_pool.items()
         }

@@ -1,6 +1,6 @@
 """Broker settings, apart from the store's: RocketMQ's keys and defaults.
 
-`read_broker_conf` returns the keys that do not belong to the store; `BrokerConfig.of` ignores unknown ones.
+`read_broker_conf` returns the keys that do not belong to the store; `BrokerConfig.from_settings` ignores unknown ones.
 Source: RocketMQ BrokerConfig.
 """
 
@@ -11,15 +11,15 @@ from typing import Any
 from ..config import ConfigError, Key
 from ..formats.host import Host
 from ..formats.java_text import java_trim
-from ..settings.broker_conf import value_of
-from ..settings.describe_config import spelled
+from ..settings.broker_conf import parse_setting
+from ..settings.describe_config import setting_text
 from .requests import INT_MAX, LONG_MAX
 from .topic_names import PERM_READ_WRITE
 
 MASTER_ID = 0
 
 
-def _key(default: Any, name: str, minimum: int = 0, maximum: int = INT_MAX, *, own: bool = False) -> Any:
+def _setting_field(default: Any, name: str, minimum: int = 0, maximum: int = INT_MAX, *, own: bool = False) -> Any:
     return field(default=default, metadata={"key": Key(name, minimum, maximum, own)})
 
 
@@ -28,54 +28,54 @@ class BrokerConfig:
     """Settings of one broker. `_ms` are milliseconds."""
 
     # -- identity ------------------------------------------------------------------------------------
-    broker_name: str = _key("broker-a", "brokerName")
-    broker_cluster_name: str = _key("DefaultCluster", "brokerClusterName")
-    broker_id: int = _key(MASTER_ID, "brokerId", 0, LONG_MAX)
-    broker_ip1: str = _key("127.0.0.1", "brokerIP1")
+    broker_name: str = _setting_field("broker-a", "brokerName")
+    broker_cluster_name: str = _setting_field("DefaultCluster", "brokerClusterName")
+    broker_id: int = _setting_field(MASTER_ID, "brokerId", 0, LONG_MAX)
+    broker_ip1: str = _setting_field("127.0.0.1", "brokerIP1")
     """The address for clients. Records also contain it as storeHost."""
-    listen_port: int = _key(10911, "listenPort", 0, 65535)
-    ha_host: str = _key("127.0.0.1", "haHost", own=True)
+    listen_port: int = _setting_field(10911, "listenPort", 0, 65535)
+    ha_host: str = _setting_field("127.0.0.1", "haHost", own=True)
     """The address for slaves, at haListenPort. RocketMQ listens on all addresses."""
-    region_id: str = _key("DefaultRegion", "regionId")
-    namesrv_addr: str = _key("", "namesrvAddr")
+    region_id: str = _setting_field("DefaultRegion", "regionId")
+    namesrv_addr: str = _setting_field("", "namesrvAddr")
     """Additional name servers, `host:port` separated by semicolons. The broker registers with each."""
-    register_name_server_period_ms: int = _key(30_000, "registerNameServerPeriod", 10_000, 60_000)
-    master_addr: str = _key("", "masterAddr", own=True)
+    register_name_server_period_ms: int = _setting_field(30_000, "registerNameServerPeriod", 10_000, 60_000)
+    master_addr: str = _setting_field("", "masterAddr", own=True)
     """On a slave, the `host:port` of the master from which it copies topics, groups and offsets."""
 
-    message_store_plug_in: str = _key("", "messageStorePlugIn")
+    message_store_plug_in: str = _setting_field("", "messageStorePlugIn")
     """Wrappers of the store, `package.module:Class` separated by commas, outermost first."""
 
     # -- topics and groups -------------------------------------------------------------------------
-    broker_permission: int = _key(PERM_READ_WRITE, "brokerPermission", 0, 7)
-    auto_create_topic_enable: bool = _key(True, "autoCreateTopicEnable")
-    auto_create_subscription_group: bool = _key(True, "autoCreateSubscriptionGroup")
-    default_topic_queue_nums: int = _key(8, "defaultTopicQueueNums", 1, 1024)
-    cluster_topic_enable: bool = _key(True, "clusterTopicEnable")
-    broker_topic_enable: bool = _key(True, "brokerTopicEnable")
-    trace_topic_enable: bool = _key(False, "traceTopicEnable")
-    msg_trace_topic_name: str = _key("RMQ_SYS_TRACE_TOPIC", "msgTraceTopicName")
-    trace_on: bool = _key(True, "traceOn")
-    validate_system_topic_when_update_topic: bool = _key(True, "validateSystemTopicWhenUpdateTopic")
+    broker_permission: int = _setting_field(PERM_READ_WRITE, "brokerPermission", 0, 7)
+    auto_create_topic_enable: bool = _setting_field(True, "autoCreateTopicEnable")
+    auto_create_subscription_group: bool = _setting_field(True, "autoCreateSubscriptionGroup")
+    default_topic_queue_nums: int = _setting_field(8, "defaultTopicQueueNums", 1, 1024)
+    cluster_topic_enable: bool = _setting_field(True, "clusterTopicEnable")
+    broker_topic_enable: bool = _setting_field(True, "brokerTopicEnable")
+    trace_topic_enable: bool = _setting_field(False, "traceTopicEnable")
+    msg_trace_topic_name: str = _setting_field("RMQ_SYS_TRACE_TOPIC", "msgTraceTopicName")
+    trace_on: bool = _setting_field(True, "traceOn")
+    validate_system_topic_when_update_topic: bool = _setting_field(True, "validateSystemTopicWhenUpdateTopic")
 
     # -- sending -----------------------------------------------------------------------------------
-    start_accept_send_request_time_stamp_ms: int = _key(0, "startAcceptSendRequestTimeStamp", 0, LONG_MAX)
-    reject_transaction_message: bool = _key(False, "rejectTransactionMessage")
-    transaction_timeout_ms: int = _key(6_000, "transactionTimeOut", 0, LONG_MAX)
-    transaction_check_max: int = _key(15, "transactionCheckMax")
-    transaction_check_interval_ms: int = _key(60_000, "transactionCheckInterval", 1, LONG_MAX)
-    store_reply_message_enable: bool = _key(True, "storeReplyMessageEnable")
+    start_accept_send_request_time_stamp_ms: int = _setting_field(0, "startAcceptSendRequestTimeStamp", 0, LONG_MAX)
+    reject_transaction_message: bool = _setting_field(False, "rejectTransactionMessage")
+    transaction_timeout_ms: int = _setting_field(6_000, "transactionTimeOut", 0, LONG_MAX)
+    transaction_check_max: int = _setting_field(15, "transactionCheckMax")
+    transaction_check_interval_ms: int = _setting_field(60_000, "transactionCheckInterval", 1, LONG_MAX)
+    store_reply_message_enable: bool = _setting_field(True, "storeReplyMessageEnable")
 
     # -- consuming ---------------------------------------------------------------------------------
-    short_polling_time_ms: int = _key(1_000, "shortPollingTimeMills", 1, LONG_MAX)
-    notify_consumer_ids_changed_enable: bool = _key(True, "notifyConsumerIdsChangedEnable")
-    slave_read_enable: bool = _key(False, "slaveReadEnable")
-    enable_property_filter: bool = _key(False, "enablePropertyFilter")
-    enable_calc_filter_bit_map: bool = _key(False, "enableCalcFilterBitMap")
-    flush_consumer_offset_interval_ms: int = _key(5_000, "flushConsumerOffsetInterval", 1)
-    held_pulls_max: int = _key(100_000, "heldPullsMax", own=True)
+    short_polling_time_ms: int = _setting_field(1_000, "shortPollingTimeMills", 1, LONG_MAX)
+    notify_consumer_ids_changed_enable: bool = _setting_field(True, "notifyConsumerIdsChangedEnable")
+    slave_read_enable: bool = _setting_field(False, "slaveReadEnable")
+    enable_property_filter: bool = _setting_field(False, "enablePropertyFilter")
+    enable_calc_filter_bit_map: bool = _setting_field(False, "enableCalcFilterBitMap")
+    flush_consumer_offset_interval_ms: int = _setting_field(5_000, "flushConsumerOffsetInterval", 1)
+    held_pulls_max: int = _setting_field(100_000, "heldPullsMax", own=True)
     """Maximum number of held pulls. A further pull is answered with PULL_NOT_FOUND at once."""
-    held_pulls_of_client_max: int = _key(10_000, "heldPullsOfClientMax", own=True)
+    held_pulls_of_client_max: int = _setting_field(10_000, "heldPullsOfClientMax", own=True)
     """Maximum number of held pulls per connection."""
 
     def __post_init__(self) -> None:
@@ -92,10 +92,10 @@ class BrokerConfig:
             raise ConfigError("brokerIP1", "an IP address", self.broker_ip1) from error
 
     @classmethod
-    def of(cls, others: Mapping[str, str], **settings: Any) -> "BrokerConfig":
+    def from_settings(cls, others: Mapping[str, str], **settings: Any) -> "BrokerConfig":
         """Build the settings from the keys of a broker.conf. `settings` override the keys. Raises ConfigError."""
         keys = {one.metadata["key"].name: one for one in fields(cls)}
-        said = {one.name: value_of(one, key, others[key]) for key, one in keys.items() if key in others}
+        said = {one.name: parse_setting(one, key, others[key]) for key, one in keys.items() if key in others}
         return cls(**{**said, **settings})
 
     @property
@@ -116,4 +116,4 @@ class BrokerConfig:
 
 def settings_of(config: BrokerConfig) -> dict[str, str]:
     """Return the text of every setting by its key, as in a broker.conf."""
-    return {one.metadata["key"].name: spelled(getattr(config, one.name)) for one in fields(config)}
+    return {one.metadata["key"].name: setting_text(getattr(config, one.name)) for one in fields(config)}

@@ -11,7 +11,7 @@ from ..formats.half_message import HalfMessage
 from ..formats.host import encode_message_id
 from ..formats.message import MessageRecord, encode_message_record
 from ..formats.properties import PROPERTY_UNIQ_KEY
-from ..formats.redirect import delivered
+from ..formats.redirect import message_to_deliver
 from ..formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
 from ..world import Signal, World
 from .clients import ProducerManager
@@ -29,7 +29,7 @@ _PUSH_OPAQUE_MASK = 0x7FFFFFFF
 
 
 @dataclass(slots=True)
-class _Call:
+class _PendingCall:
     answered: Signal
     response: RemotingCommand | None = None
 
@@ -41,7 +41,7 @@ class ClientCalls:
         self._world = world
         self._lock = world.tasks.lock("calls of clients")
         self._opaques = world.tasks.cell("opaques of calls")
-        self._calls: dict[tuple[Channel, int], _Call] = {}
+        self._calls: dict[tuple[Channel, int], _PendingCall] = {}
         self._operators = 0
 
     def call(self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes) -> RemotingCommand:
@@ -62,10 +62,10 @@ class ClientCalls:
 
         Refuses the operator's request if CALLS_MAX operators have calls in flight.
         """
-        calls: dict[tuple[Channel, int], _Call] = {}
+        calls: dict[tuple[Channel, int], _PendingCall] = {}
         for channel in channels:
             opaque = _OPAQUE_BASE | self._opaques.add(1) & _OPAQUE_MASK  # stays positive after 2^30 calls
-            calls[channel, opaque] = _Call(self._world.tasks.signal("answer of a client"))
+            calls[channel, opaque] = _PendingCall(self._world.tasks.signal("answer of a client"))
         with self._lock:
             if self._operators >= CALLS_MAX:
                 remark = "other clients are being asked: try again"
@@ -95,7 +95,7 @@ class ClientCalls:
                     del self._calls[key]
         return {channel: call.response for channel, call in sent if call.response is not None}
 
-    def answered(self, channel: Channel, response: RemotingCommand) -> bool:
+    def deliver_response(self, channel: Channel, response: RemotingCommand) -> bool:
         """Pass a response to the call that waits for it. Return False if there is no such call."""
         with self._lock:
             call = self._calls.get((channel, response.opaque))
@@ -119,8 +119,8 @@ class Pushes:
 
     def check_transaction(self, record: MessageRecord) -> None:
         """Ask a producer of the group for the state of a half message. No-op without a connected producer."""
-        half = HalfMessage.of(record)
-        request, message = half.request, delivered(record)
+        half = HalfMessage.from_record(record)
+        request, message = half.request, message_to_deliver(record)
         channel = self._producers.available_channel(request.producer_group)
         if channel is None or message is None:
             return

@@ -48,7 +48,7 @@ class ClientChannelInfo:
         }
 
 
-def _expired(groups: Iterable[Mapping[Channel, ClientChannelInfo]], now_ns: int) -> list[Channel]:
+def _expired_channels(groups: Iterable[Mapping[Channel, ClientChannelInfo]], now_ns: int) -> list[Channel]:
     silent_ns = now_ns - CHANNEL_EXPIRED_MS * _NS_PER_MS
     clients = (client for group in groups for client in group.values())
     return list(dict.fromkeys(client.channel for client in clients if client.heartbeat_ns < silent_ns))
@@ -106,15 +106,15 @@ class ProducerManager:
 
     def unregister(self, group: str, channel: Channel) -> None:
         with self._lock:
-            self._forget(group, channel)
+            self._remove_member(group, channel)
 
     def close(self, channel: Channel) -> None:
         """Remove the client of an ended connection from all groups."""
         with self._lock:
             for group in list(self._groups):
-                self._forget(group, channel)
+                self._remove_member(group, channel)
 
-    def _forget(self, group: str, channel: Channel) -> None:
+    def _remove_member(self, group: str, channel: Channel) -> None:
         clients = self._groups.get(group, {})
         if clients.pop(channel, None) is not None and not clients:
             del self._groups[group]
@@ -122,7 +122,7 @@ class ProducerManager:
     def close_expired(self) -> None:
         now_ns = self._clock.monotonic_ns()
         with self._lock:
-            expired = _expired(self._groups.values(), now_ns)
+            expired = _expired_channels(self._groups.values(), now_ns)
         for channel in expired:  # after the lock is released, because `channel.close` calls this object
             channel.close()
             self.close(channel)
@@ -173,7 +173,7 @@ class ConsumerManager:
         """Takes no lock, so the result may miss concurrent changes."""
         return [channel for info in list(self._groups.values()) for channel in list(info.clients)]
 
-    def sizes(self) -> dict[str, int]:
+    def member_counts(self) -> dict[str, int]:
         with self._lock:
             return {name: len(info.clients) for name, info in self._groups.items()}
 
@@ -193,7 +193,7 @@ class ConsumerManager:
             else:
                 known.heartbeat_ns = client.heartbeat_ns
             before = info.subscriptions
-            info.subscriptions = {each.topic: _newer(before, each) for each in consumer.subscriptions}
+            info.subscriptions = {each.topic: _newer_subscription(before, each) for each in consumer.subscriptions}
             changed = changed or before.keys() != info.subscriptions.keys()
             channels = list(info.clients)
             assert client.channel in channels, client
@@ -229,19 +229,19 @@ class ConsumerManager:
     def close_expired(self) -> None:
         now_ns = self._clock.monotonic_ns()
         with self._lock:
-            expired = _expired((info.clients for info in self._groups.values()), now_ns)
+            expired = _expired_channels((info.clients for info in self._groups.values()), now_ns)
         for channel in expired:
             channel.close()
             self.close(channel)
 
 
-def _newer(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
+def _newer_subscription(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
     """A tie goes to the received subscription."""
     before = known.get(said.topic)
     return said if before is None or said.version > before.version else before
 
 
-class _Lock(NamedTuple):
+class _QueueLock(NamedTuple):
     client_id: str
     asked_ns: int
 
@@ -252,7 +252,7 @@ class RebalanceLockManager:
     def __init__(self, world: World) -> None:
         self._clock = world.clock
         self._lock = world.tasks.lock("rebalance locks")
-        self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._groups: dict[str, dict[MessageQueue, _QueueLock]] = {}
 
     def try_lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
         """Return the queues that the client now has locked."""
@@ -262,8 +262,8 @@ class RebalanceLockManager:
             got = []
             for queue in queues:
                 held = locks.get(queue)
-                if held is None or held.client_id == client_id or _is_over(held, now_ns):
-                    locks[queue] = _Lock(client_id, now_ns)
+                if held is None or held.client_id == client_id or _is_expired(held, now_ns):
+                    locks[queue] = _QueueLock(client_id, now_ns)
                     got.append(queue)
             return got
 
@@ -274,20 +274,20 @@ class RebalanceLockManager:
             for queue in queues:
                 if queue in locks and locks[queue].client_id == client_id:
                     del locks[queue]
-            self._drop_empty(group)
+            self._drop_group_if_empty(group)
 
     def forget_expired(self) -> None:
         with self._lock:
             now_ns = self._clock.monotonic_ns()
             for group, locks in list(self._groups.items()):
-                for queue in [queue for queue, held in locks.items() if _is_over(held, now_ns)]:
+                for queue in [queue for queue, held in locks.items() if _is_expired(held, now_ns)]:
                     del locks[queue]
-                self._drop_empty(group)
+                self._drop_group_if_empty(group)
 
-    def _drop_empty(self, group: str) -> None:
+    def _drop_group_if_empty(self, group: str) -> None:
         if not self._groups.get(group, True):
             del self._groups[group]
 
 
-def _is_over(held: _Lock, now_ns: int) -> bool:
+def _is_expired(held: _QueueLock, now_ns: int) -> bool:
     return now_ns - held.asked_ns > LOCK_MS_MAX * _NS_PER_MS

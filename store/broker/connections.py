@@ -15,11 +15,11 @@ from ..formats.remoting.frame import LENGTH_FIELD
 from ..network import Connection, Listener, Network, Ready
 from ..service import Service
 from ..world import World
-from .deadlines import Deadlines, Patience
+from .deadlines import ClientTimeouts, Deadlines
 from .fair_queue import HostFairQueue
 from .limits import ServerLimits
 from .operator_log import Emit, failure, warning
-from .server_counts import Ending, ServerCounts
+from .server_counts import ConnectionEnding, ServerCounts
 from .session import ClientHost, Session
 
 RECEIVE_BYTES = 64 * 1024
@@ -82,7 +82,7 @@ class Connections(Service):
         self._hosts: dict[str, ClientHost] = {}
         self._turn = 0
         self._attention: deque[Session] = deque()
-        self._patience = Patience(limits)
+        self._patience = ClientTimeouts(limits)
         self._turn_due_ns: int | None = None
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
@@ -122,8 +122,8 @@ class Connections(Service):
     def finish(self) -> None:
         self._close_listeners()
         for session in list(self._sessions.values()):
-            session.send_waiting()
-            session.end(Ending.SHUTDOWN)
+            session.send_buffered()
+            session.end(ConnectionEnding.SHUTDOWN)
             self._remove(session)
         self._poller.close()
 
@@ -142,17 +142,17 @@ class Connections(Service):
         """Bytes of all frames in memory."""
         return self._held_bytes.get()
 
-    def make_room(self) -> bool:
+    def close_slowest_clients(self) -> bool:
         """Close the slowest clients until the held bytes are within the limit. Only for the poller task.
 
         If False is returned, the limit is still exceeded and the caller must refuse the request.
         """
         # The slowest client is closed, not the one with the most bytes: a large answer that is read fast does no harm.
         while self._held_bytes.get() > self.limits.held_bytes_max:
-            slowest = self._patience.slowest
+            slowest = self._patience.slowest_session
             if slowest is None:
                 return False
-            slowest.end(Ending.TOO_MUCH_HELD)
+            slowest.end(ConnectionEnding.TOO_MUCH_HELD)
             self._remove(slowest)
         return True
 
@@ -161,16 +161,16 @@ class Connections(Service):
         held_bytes = self._held_bytes.add(size_bytes)
         assert held_bytes >= 0, (held_bytes, size_bytes)
 
-    def review_later(self, session: Session) -> None:
+    def update_next_turn(self, session: Session) -> None:
         """Update the timeouts and watched events of a session in the next turn."""
         self._attention.append(session)
         self._poller.wake()
 
-    def ended(self, session: Session, ending: Ending) -> None:
-        self._counts.ended(ending)
+    def ended(self, session: Session, ending: ConnectionEnding) -> None:
+        self._counts.count_ended(ending)
         self._poller.forget(session.connection)
         session.connection.close()
-        self.review_later(session)
+        self.update_next_turn(session)
 
     def step(self) -> None:
         """Clients with one request at a time come before pipelining clients."""
@@ -195,11 +195,11 @@ class Connections(Service):
         for _ in range(min(len(self._attention), ENDS_MAX)):
             session = self._attention.popleft()
             left -= session.is_open
-            self._review(session, now_ns)
+            self._update_session(session, now_ns)
             if not left:
                 break
-        self._patience.expire(now_ns, ENDS_MAX)
-        self.make_room()
+        self._patience.close_expired(now_ns, ENDS_MAX)
+        self.close_slowest_clients()
         self._turn_due_ns = self._on_turn(now_ns)
 
     def _choose_ready(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:
@@ -228,11 +228,11 @@ class Connections(Service):
         if (session := self._sessions.get(what)) is not None:
             session.heard_turn = self._turn
             if sends:
-                session.send_waiting()
+                session.send_buffered()
             if receives and session.is_open:
                 self._receive(session, now_ns)
             if sends or not (session.is_open and session.may_receive):
-                self._review(session, now_ns)
+                self._update_session(session, now_ns)
         elif (listener := self._listeners.get(what)) is not None:
             self._accept(listener, now_ns)
 
@@ -264,11 +264,11 @@ class Connections(Service):
         host = self._hosts.get(name) or ClientHost(self.world, name)
         refusal = None
         if len(self._sessions) >= self.limits.connections_max:
-            refusal = Ending.TOO_MANY
+            refusal = ConnectionEnding.TOO_MANY
         elif host.connections >= self.limits.connections_per_host_max:
-            refusal = Ending.TOO_MANY_OF_HOST
+            refusal = ConnectionEnding.TOO_MANY_OF_HOST
         if refusal is not None:
-            self._counts.ended(refusal)
+            self._counts.count_ended(refusal)
             connection.close()
             return
         self._counts.accepted += 1
@@ -276,7 +276,7 @@ class Connections(Service):
         self._hosts[name] = host  # only now, because `_remove` never runs for a refused connection
         host.connections = connections = host.connections + 1
         assert connections <= self.limits.connections_per_host_max, (name, connections)
-        self._patience.came(session, now_ns)
+        self._patience.session_began(session, now_ns)
         self._watch(session, receives=True, sends=False)
 
     def _receive(self, session: Session, now_ns: int) -> None:
@@ -288,10 +288,10 @@ class Connections(Service):
         except TimeoutError:
             return
         except OSError:
-            session.end(Ending.BROKEN)
+            session.end(ConnectionEnding.BROKEN)
             return
         if not data:
-            session.end(Ending.BY_CLIENT)
+            session.end(ConnectionEnding.BY_CLIENT)
             return
         session.active_ns = now_ns
         self.hold(len(data))  # until these bytes become a request, which counts its own bytes
@@ -315,20 +315,20 @@ class Connections(Service):
                     self._attention.append(session)
         except CorruptFileError as error:
             self._emit(warning(f"{error}{_protocol_hint(error.found)}; connection closed"))
-            session.end(Ending.BAD_LENGTH if error.field == LENGTH_FIELD else Ending.BAD_FRAME)
+            session.end(ConnectionEnding.BAD_LENGTH if error.field == LENGTH_FIELD else ConnectionEnding.BAD_FRAME)
         except Exception as error:  # a failed request must end only its own connection
             self._emit(failure(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed"))
-            session.end(Ending.FAILED)
+            session.end(ConnectionEnding.FAILED)
         if session.is_open:
-            self._patience.look_at(session, now_ns)
+            self._patience.update_session(session, now_ns)
 
-    def _review(self, session: Session, now_ns: int) -> None:
+    def _update_session(self, session: Session, now_ns: int) -> None:
         if session.is_open and session.reader.held_bytes and session.may_receive:
             self._process_commands(session, now_ns)
         if not session.is_open:
             self._remove(session)
             return
-        self._patience.look_at(session, now_ns)
+        self._patience.update_session(session, now_ns)
         wanted = (session.may_receive, session.output_bytes > 0)
         if wanted != session.watched_for:
             session.watched_for = wanted
@@ -339,7 +339,7 @@ class Connections(Service):
             self._poller.watch(session.connection, receives=receives, sends=sends)
         except OSError as error:  # ENOSPC: fs.epoll.max_user_watches, or no kernel memory
             self._emit(failure(f"cannot wait for {session.remote_address}: {error}; connection closed"))
-            session.end(Ending.FAILED)
+            session.end(ConnectionEnding.FAILED)
 
     def _remove(self, session: Session) -> None:
         self._patience.gone(session)

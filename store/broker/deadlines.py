@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from .limits import ServerLimits
-from .server_counts import Ending
+from .server_counts import ConnectionEnding
 from .session import Session
 
 _Who = TypeVar("_Who")
@@ -69,7 +69,7 @@ class Deadlines(Generic[_Who]):
         return due
 
 
-class Patience:
+class ClientTimeouts:
     """The timeouts of all clients of one server."""
 
     def __init__(self, limits: ServerLimits) -> None:
@@ -78,7 +78,7 @@ class Patience:
         self._idle: Deadlines[Session] = Deadlines(limits.idle_ms_max // CHECKS_PER_TIMEOUT)
         self._outputs: Deadlines[Session] = Deadlines(limits.output_ms_max // CHECKS_PER_TIMEOUT)
 
-    def came(self, session: Session, now_ns: int) -> None:
+    def session_began(self, session: Session, now_ns: int) -> None:
         self._idle.set(session, now_ns)
 
     def gone(self, session: Session) -> None:
@@ -89,7 +89,7 @@ class Patience:
         """The next frame starts its own timeout."""
         self._frames.drop(session)
 
-    def look_at(self, session: Session, now_ns: int) -> None:
+    def update_session(self, session: Session, now_ns: int) -> None:
         """Start or stop the timeouts of a partial frame and of unread output."""
         if not session.reader.held_bytes:
             self._frames.drop(session)
@@ -101,7 +101,7 @@ class Patience:
             self._outputs.set(session, now_ns)
 
     @property
-    def slowest(self) -> Session | None:
+    def slowest_session(self) -> Session | None:
         """The session that has been slow for the longest time, or None.
 
         A session is slow while a frame is incomplete or answers are unread. It is not slow while the server pauses its
@@ -118,20 +118,20 @@ class Patience:
         due_ns = [each.next_due_ns for each in (self._frames, self._idle, self._outputs)]
         return min((each for each in due_ns if each is not None), default=None)
 
-    def expire(self, now_ns: int, count_max: int) -> None:
+    def close_expired(self, now_ns: int, count_max: int) -> None:
         """Close the sessions that timed out, at most `count_max` per kind of timeout."""
         for session in self._frames.pop_due(now_ns, count_max):
             if session.may_receive:
-                session.end(Ending.HALF_FRAME)
+                session.end(ConnectionEnding.HALF_FRAME)
             else:
                 self._frames.set(session, now_ns)  # paused by the server, not slow
         for session in self._idle.pop_due(now_ns, count_max):
             if now_ns - session.active_ns >= self._limits.idle_ms_max * 1_000_000:
-                session.end(Ending.IDLE)
+                session.end(ConnectionEnding.IDLE)
             else:
                 self._idle.set(session, now_ns)
         for session in self._outputs.pop_due(now_ns, count_max):
             if now_ns - session.taken_ns >= self._limits.output_ms_max * 1_000_000:
-                session.end(Ending.NOT_READING)
+                session.end(ConnectionEnding.NOT_READING)
             else:
                 self._outputs.set(session, now_ns)

@@ -51,7 +51,7 @@ class SendMessageContext:
     """The offset message id. Empty if no message was stored."""
     queue_offset: int = -1
 
-    def note(self, response: RemotingCommand) -> None:
+    def copy_answer(self, response: RemotingCommand) -> None:
         fields = response.ext_fields
         self.code, self.error_message = response.code, response.remark
         self.message_id = fields.get("msgId", "")
@@ -121,11 +121,11 @@ class MessageHooks:
         self.consume.append(hook)
 
     def before_send(self, context: SendMessageContext) -> None:
-        self._run(((hook.hook_name, hook.send_message_before) for hook in self.send), context)
+        self._run_hooks(((hook.hook_name, hook.send_message_before) for hook in self.send), context)
 
     def after_send(self, context: SendMessageContext, response: RemotingCommand) -> RemotingCommand:
-        context.note(response)
-        self._run(((hook.hook_name, hook.send_message_after) for hook in self.send), context)
+        context.copy_answer(response)
+        self._run_hooks(((hook.hook_name, hook.send_message_after) for hook in self.send), context)
         return response
 
     def before_consume(self, request: RemotingCommand, channel: Channel, response: RemotingCommand) -> None:
@@ -141,7 +141,7 @@ class MessageHooks:
             response.code,
             len(response.body),
         )
-        self._run(((hook.hook_name, hook.consume_message_before) for hook in self.consume), context)
+        self._run_hooks(((hook.hook_name, hook.consume_message_before) for hook in self.consume), context)
 
     def after_consume(self, request: RemotingCommand, channel: Channel) -> None:
         fields = ExtFields(request.ext_fields)
@@ -150,9 +150,9 @@ class MessageHooks:
             return
         group, topic = fields.text("group"), fields.text("originTopic", "")
         context = ConsumeMessageContext(group, topic, channel.remote_address, message_id=message_id)
-        self._run(((hook.hook_name, hook.consume_message_after) for hook in self.consume), context)
+        self._run_hooks(((hook.hook_name, hook.consume_message_after) for hook in self.consume), context)
 
-    def _run(self, calls: Iterable[tuple[str, Callable[[_Context], None]]], context: _Context) -> None:
+    def _run_hooks(self, calls: Iterable[tuple[str, Callable[[_Context], None]]], context: _Context) -> None:
         for name, call in calls:
             try:
                 call(context)

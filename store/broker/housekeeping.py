@@ -28,13 +28,13 @@ class DailyTotals:
         self._clock = world.clock
         self._stats = stats
         self._lock = world.tasks.lock("daily totals")
-        self._day = self._today()
+        self._day = self._current_day()
         self._puts = self._gets = (0, 0)
         """Totals at the last midnight but one, and at the last midnight."""
 
     def note(self) -> None:
         """Start a new day if one has begun. Messages since the previous call count for the old day."""
-        today = self._today()
+        today = self._current_day()
         with self._lock:
             if today > self._day:  # `!=` would start the same day twice if the clock steps back over midnight
                 self._day = today
@@ -56,7 +56,7 @@ class DailyTotals:
             "msgGetTotalTodayNow": str(stats.messages_transferred),
         }
 
-    def _today(self) -> int:
+    def _current_day(self) -> int:
         return (self._clock.now_ms() + self._clock.utc_offset_ms()) // _DAY_MS
 
 
@@ -109,13 +109,13 @@ class StoreWatch:
         self._reported: dict[str, str] = {}
         """Current problems, each with the line to log at its end."""
 
-    def look(self) -> None:
+    def log_changes(self) -> None:
         """Log each problem that has begun or ended since the last call."""
         with self._lock:
             line = self._full_disk() if self._store.flags.bits & Refusal.DISK_FULL else None
             self._log_change("disk full", line, "the disk has space again: messages are accepted")
             failure = self._store.allocate.failure
-            line = None if failure is None else self._no_segment(*failure)
+            line = None if failure is None else self._no_segment_line(*failure)
             self._log_change("no segment", line, "the commit log has a new segment: messages are accepted")
 
     def report_slow_puts(self) -> None:
@@ -138,19 +138,19 @@ class StoreWatch:
     def _full_disk(self) -> str:
         config = self._store.config
         paths = (*config.commit_log_directories, config.consume_queue_directory)
-        shares = ", ".join(f"{path} {self._share(path)}" for path in paths)
+        shares = ", ".join(f"{path} {self._used_share_text(path)}" for path in paths)
         return (
             f"the disk is full ({shares} used): messages are refused until at most"
             f" {config.disk_space_clean_forcibly_ratio:.0%} is used (diskSpaceCleanForciblyRatio)"
         )
 
-    def _share(self, path: str) -> str:
+    def _used_share_text(self, path: str) -> str:
         try:
             return f"{used_ratio(self._files.space(path)):.0%}"
         except OSError as error:
             return f"unknown ({error.strerror})"
 
-    def _no_segment(self, path: str, size_bytes: int, error: OSError) -> str:
+    def _no_segment_line(self, path: str, size_bytes: int, error: OSError) -> str:
         return (
             f"{path}: a segment of {size_bytes:,} bytes cannot be created: {error.strerror}: messages are refused until"
             " a segment can be created; if the volume is too small for one, reduce mapedFileSizeCommitLog"

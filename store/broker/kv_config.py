@@ -54,7 +54,7 @@ class KVConfig:
             changed = {**self._namespaces, namespace: {**self._namespaces.get(namespace, {}), key: value}}
             if sum(map(len, changed.values())) > KEYS_MAX:  # any client may add keys, and each put rewrites the file
                 raise TooManyKeysError(f"keys: expected {KEYS_MAX} or fewer, found one more")
-            self._keep(changed)
+            self._store_namespaces(changed)
         self.on_changed(namespace)
 
     def delete(self, namespace: str, key: str) -> None:
@@ -64,10 +64,10 @@ class KVConfig:
             if key not in values:
                 return
             left = {one: value for one, value in values.items() if one != key}
-            self._keep({**self._namespaces, namespace: left})
+            self._store_namespaces({**self._namespaces, namespace: left})
         self.on_changed(namespace)
 
-    def _keep(self, namespaces: Namespaces) -> None:
+    def _store_namespaces(self, namespaces: Namespaces) -> None:
         if self.file is not None:
             ordered = {name: dict(sorted(values.items())) for name, values in sorted(namespaces.items())}
             self.file.store(encode_side_json({_TABLE: ordered}))
@@ -75,5 +75,5 @@ class KVConfig:
 
 
 def _parse(raw: bytes, file: str) -> Namespaces:
-    table = Members(decode_side_json(raw, file=file), "", file).inner(_TABLE)
+    table = Members(decode_side_json(raw, file=file), "", file).inner_object(_TABLE)
     return {name: {key: values.text(key) for key in values.names} for name, values in table.table()}

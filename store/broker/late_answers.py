@@ -63,7 +63,7 @@ class LateAnswers(Service):
         if is_first:
             self.wake()
         # After the registration: if the put is already complete, `follow` notifies at once.
-        late.follow(partial(self._notify, number))
+        late.call_on_notify(partial(self._notify, number))
 
     def _notify(self, number: int) -> None:
         with self._lock:
@@ -97,7 +97,7 @@ class LateAnswers(Service):
         known: list[tuple[int, PutMessageResult]] = []
         for number in self._take_numbers_to_check(now_ns):
             _, late = self._waiting[number]
-            result = late.look(now_ns)
+            result = late.poll(now_ns)
             if result is not None:
                 known.append((number, result))
             else:
@@ -124,6 +124,6 @@ class LateAnswers(Service):
     def finish(self) -> None:
         """Release the pending requests without answers, because their connections have ended."""
         for request, _ in self._waiting.values():
-            request.session.done_request(request.size_bytes)
+            request.session.count_request_done(request.size_bytes)
         self._waiting.clear()
         self._is_over = True

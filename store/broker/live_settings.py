@@ -11,9 +11,9 @@ from dataclasses import Field, fields, replace
 from typing import Any
 
 from ..config import ConfigError, StoreConfig
-from ..settings.broker_conf import BROKER_KEYS, UNUSED_DEFAULTS, canonical_key, value_of
+from ..settings.broker_conf import BROKER_KEYS, UNUSED_DEFAULTS, canonical_key, parse_setting
 from ..settings.conf_file import ConfFile
-from ..settings.describe_config import describe, spelled
+from ..settings.describe_config import describe_settings, setting_text
 from ..world import World
 from .broker_config import BrokerConfig, settings_of
 from .operator_log import Emit
@@ -73,9 +73,9 @@ class LiveSettings:
 
     @property
     def table(self) -> dict[str, str]:
-        """Every setting, spelled as in a broker.conf."""
+        """Every setting, setting_text as in a broker.conf."""
         store = self._store
-        known = {each.key: spelled(each.value) for each in describe(store, store.store_path_root_dir)}
+        known = {each.key: setting_text(each.value) for each in describe_settings(store, store.store_path_root_dir)}
         return {**self.unused, **self.others, **known, **settings_of(self._config)}
 
     def change(self, wanted: Mapping[str, str], who: str) -> None:
@@ -91,8 +91,8 @@ class LiveSettings:
             assert len(store) + len(config) == len(changes), (changes, store, config)
             if changes and self.file is not None:
                 self.file.write(changes)  # before the settings change: if the write fails, none has changed
-            _apply(self._store, store)
-            _apply(self._config, config)
+            _apply_fields(self._store, store)
+            _apply_fields(self._config, config)
             if changes:
                 self.version = DataVersion(self._clock.now_ms(), self.version.counter + 1)
         if changes:
@@ -108,9 +108,9 @@ class LiveSettings:
         config: dict[str, Any] = {}
         for key, text in changes.items():
             if (one := _STORE_KEYS.get(key)) is not None and one.name in _STORE_LIVE:
-                store[one.name] = _value(one, key, text)
+                store[one.name] = _parse_value(one, key, text)
             elif (one := _BROKER_FIELDS.get(key)) is not None and one.name in _BROKER_LIVE:
-                config[one.name] = _value(one, key, text)
+                config[one.name] = _parse_value(one, key, text)
             elif key in self.unused:
                 raise SettingFixedError(f"{key} has no effect on this broker")
             elif key in table or key in BROKER_KEYS:
@@ -138,14 +138,14 @@ LIVE_KEYS = frozenset(
 )
 
 
-def _value(one: Field[Any], key: str, text: str) -> Any:
+def _parse_value(one: Field[Any], key: str, text: str) -> Any:
     try:
-        return value_of(one, key, text)
+        return parse_setting(one, key, text)
     except ConfigError as error:
         raise SettingChangeError(str(error)) from error
 
 
-def _apply(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
+def _apply_fields(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
     """All parts of the broker share the frozen config. Only this function changes it."""
     assert changed.keys() <= _STORE_LIVE | _BROKER_LIVE, changed
     for name, value in changed.items():

@@ -42,7 +42,7 @@ class HeldPull:
     due_ns: int
     """On the monotonic clock."""
 
-    def wants(self, arrival: MessageArrival) -> bool:
+    def is_ended_by(self, arrival: MessageArrival) -> bool:
         """Return whether this arrival ends the wait."""
         return (
             arrival.next_offset > self.offset
@@ -81,9 +81,9 @@ class HeldPulls:
 
     def take(self, pulls: Iterable[HeldPull]) -> list[HeldPull]:
         """Remove pulls. Return those that were held until now."""
-        taken = [pull for pull in pulls if _removed(self._of_queue, pull.queue, pull)]
+        taken = [pull for pull in pulls if _remove_from_table(self._of_queue, pull.queue, pull)]
         for pull in taken:
-            was_held = _removed(self._of_channel, pull.channel, pull)
+            was_held = _remove_from_table(self._of_channel, pull.channel, pull)
             assert was_held, pull
         self.count -= len(taken)
         assert self.count >= len(self._of_queue), (self.count, len(self._of_queue))
@@ -93,10 +93,10 @@ class HeldPulls:
             heapify(self._due)
         return taken
 
-    def of_queue(self, queue: Queue) -> list[HeldPull]:
+    def pulls_of_queue(self, queue: Queue) -> list[HeldPull]:
         return list(self._of_queue.get(queue, ()))
 
-    def of_channel(self, channel: Channel) -> Sequence[HeldPull]:
+    def pulls_of_channel(self, channel: Channel) -> Sequence[HeldPull]:
         return list(self._of_channel.get(channel, ()))
 
     def count_of(self, channel: Channel) -> int:
@@ -117,7 +117,7 @@ class HeldPulls:
         return min(self._due[0][0], latest_ns) if self._due else latest_ns
 
 
-def _removed(table: dict[Key, dict[HeldPull, None]], key: Key, pull: HeldPull) -> bool:
+def _remove_from_table(table: dict[Key, dict[HeldPull, None]], key: Key, pull: HeldPull) -> bool:
     pulls = table.get(key, {})
     if pull not in pulls:
         return False
@@ -175,28 +175,28 @@ class PullRequestHoldService(Service):
         """Return whether a pull is held for a queue. `hold` checks the queue for a later pull."""
         return (topic, queue_id) in self._held
 
-    def waiting(self, channel: Channel) -> Sequence[HeldPull]:
-        return self._held.of_channel(channel)
+    def held_pulls_of(self, channel: Channel) -> Sequence[HeldPull]:
+        return self._held.pulls_of_channel(channel)
 
     def on_arriving(self, arrival: MessageArrival) -> None:
         queue = arrival.topic, arrival.queue_id
         if queue not in self._held:
             return
         with self._lock:
-            ended = [pull for pull in self._held.of_queue(queue) if pull.wants(arrival)]
+            ended = [pull for pull in self._held.pulls_of_queue(queue) if pull.is_ended_by(arrival)]
         if ended:
             self._end_waits(ended)
 
     def forget(self, channel: Channel) -> None:
         """Drop the pulls of an ended connection."""
         with self._lock:
-            self._held.take(self._held.of_channel(channel))
+            self._held.take(self._held.pulls_of_channel(channel))
 
     def release(self) -> None:
         """Answer all held pulls and hold no further ones: no client waits for a stopping broker."""
         with self._lock:
             self._is_released = True
-            waiting = [pull for queue in self._held.queues for pull in self._held.of_queue(queue)]
+            waiting = [pull for queue in self._held.queues for pull in self._held.pulls_of_queue(queue)]
             self._held.take(waiting)
         for pull in waiting:
             self._answer(pull)
@@ -216,7 +216,7 @@ class PullRequestHoldService(Service):
             self.signal.wait(-(-left_ns // _NS_PER_MS))  # rounded up, because no pull is due earlier
         now_ns = self.world.clock.monotonic_ns()
         if now_ns >= self._scan_ns:
-            self._scan()
+            self._end_due_waits()
             is_long = self._store.config.long_polling_enable
             interval_ms = SCAN_MS if is_long else self._config.short_polling_time_ms
             self._scan_ns = now_ns + interval_ms * _NS_PER_MS
@@ -228,13 +228,13 @@ class PullRequestHoldService(Service):
             if pull.channel.is_open:
                 self._answer(pull)
 
-    def _scan(self) -> None:
+    def _end_due_waits(self) -> None:
         with self._lock:
             queues = self._held.queues
         for queue in queues:
             end = self._store.get_max_offset_in_queue(*queue)
             with self._lock:
-                ended = [pull for pull in self._held.of_queue(queue) if end > pull.offset]
+                ended = [pull for pull in self._held.pulls_of_queue(queue) if end > pull.offset]
                 self._ready += self._held.take(ended)
 
     def _answer(self, pull: HeldPull) -> None:

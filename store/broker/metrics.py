@@ -20,7 +20,7 @@ from .statistics import KEYS_MAX
 _MS_PER_SECOND = 1_000
 
 
-class Kind(Enum):
+class MetricType(Enum):
     """Type of a metric."""
 
     COUNTER = "counter"
@@ -34,47 +34,47 @@ class Metric:
 
     name: str
     meaning: str
-    kind: Kind
+    kind: MetricType
     labels: tuple[str, ...] = ()
     values: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     """By label values. The values of a histogram are cumulative counts by the upper bound of each bucket."""
 
     def __post_init__(self) -> None:
-        size = len(self.labels) + (self.kind is Kind.HISTOGRAM)
+        size = len(self.labels) + (self.kind is MetricType.HISTOGRAM)
         assert all(len(key) == size for key in self.values), (self.name, self.labels)
 
 
 def _counter(name: str, meaning: str, value: float) -> Metric:
-    return Metric(name, meaning, Kind.COUNTER, (), {(): value})
+    return Metric(name, meaning, MetricType.COUNTER, (), {(): value})
 
 
 def _gauge(name: str, meaning: str, value: float) -> Metric:
-    return Metric(name, meaning, Kind.GAUGE, (), {(): value})
+    return Metric(name, meaning, MetricType.GAUGE, (), {(): value})
 
 
-def _by(name: str, meaning: str, kind: Kind, label: str, values: Mapping[str, float]) -> Metric:
+def _labelled_metric(name: str, meaning: str, kind: MetricType, label: str, values: Mapping[str, float]) -> Metric:
     return Metric(name, meaning, kind, (label,), {(key,): value for key, value in values.items()})
 
 
-def _by_group(name: str, meaning: str, kind: Kind, values: Mapping[tuple[str, str], float]) -> Metric:
+def _metric_by_group(name: str, meaning: str, kind: MetricType, values: Mapping[tuple[str, str], float]) -> Metric:
     return Metric(name, meaning, kind, ("topic", "group"), dict(values.items()))
 
 
 def metrics_of(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
-    yield from _of_store(broker)
-    yield from _of_delivery(broker)
-    yield from _of_topics_and_groups(broker)
-    yield from _of_replication(broker)
-    yield from _of_server(broker, server)
+    yield from _store_metrics(broker)
+    yield from _delivery_metrics(broker)
+    yield from _topic_and_group_metrics(broker)
+    yield from _replication_metrics(broker)
+    yield from _server_metrics(broker, server)
 
 
-def _of_store(broker: Broker) -> Iterator[Metric]:
+def _store_metrics(broker: Broker) -> Iterator[Metric]:
     store, stats = broker.own_store, broker.own_store.stats
     end, durable = store.max_phy_offset, store.log.flushed_where.get()
     yield _counter("messages_put_total", "Messages stored.", stats.put_messages_total)
     yield _counter("put_bytes_total", "Bytes of log written for stored messages.", stats.put_bytes_total)
     yield _counter("puts_failed_total", "Failed puts. Their messages are not in the log.", stats.puts_failed)
-    yield _latency(stats.put_latency_counts)
+    yield _latency_histogram(stats.put_latency_counts)
     yield _gauge("log_min_offset_bytes", "Offset at which the log begins.", max(0, store.min_phy_offset))
     yield _gauge("log_max_offset_bytes", "Offset at which the log ends.", end)
     yield _gauge("log_durable_offset_bytes", "Offset up to which the log is durable.", durable)
@@ -91,64 +91,78 @@ def _of_store(broker: Broker) -> Iterator[Metric]:
     yield _gauge(
         "store_start_time_seconds", "Time when the store was opened.", stats.boot_timestamp_ms / _MS_PER_SECOND
     )
-    yield _by("disk_used_ratio", "Used share of the disk of a directory.", Kind.GAUGE, "directory", _disks(broker))
+    yield _labelled_metric(
+        "disk_used_ratio", "Used share of the disk of a directory.", MetricType.GAUGE, "directory", _disk_usage(broker)
+    )
 
 
-def _latency(counts: list[int]) -> Metric:
+def _latency_histogram(counts: list[int]) -> Metric:
     bounds = [*(str(ms / _MS_PER_SECOND) for ms in LATENCY_BOUNDS_MS), "+Inf"]
     cumulative: dict[tuple[str, ...], float] = {}
     seen = 0
     for bound, count in zip(bounds, counts, strict=True):
         seen += count
         cumulative[(bound,)] = seen
-    return Metric("put_latency_seconds", "Latency of puts.", Kind.HISTOGRAM, (), cumulative)
+    return Metric("put_latency_seconds", "Latency of puts.", MetricType.HISTOGRAM, (), cumulative)
 
 
-def _disks(broker: Broker) -> dict[str, float]:
+def _disk_usage(broker: Broker) -> dict[str, float]:
     config, files = broker.own_store.config, broker.world.files
     paths = (*config.commit_log_directories, config.consume_queue_directory)
     ratios = {path: used_ratio_if_known(files, path) for path in paths}
     return {path: ratio for path, ratio in ratios.items() if ratio is not None}
 
 
-def _of_delivery(broker: Broker) -> Iterator[Metric]:
+def _delivery_metrics(broker: Broker) -> Iterator[Metric]:
     stats = broker.own_store.stats
     pulls = {"found": float(stats.gets_found), "missed": float(stats.gets_missed)}
-    yield _by("pulls_total", "Pulls that found messages, and pulls that found none.", Kind.COUNTER, "result", pulls)
+    yield _labelled_metric(
+        "pulls_total", "Pulls that found messages, and pulls that found none.", MetricType.COUNTER, "result", pulls
+    )
     yield _counter("messages_given_total", "Messages delivered to consumers.", stats.messages_transferred)
     yield _gauge("held_pulls", "Pulls that wait for messages.", broker.held_pulls.held_count)
     offsets = broker.own_store.schedule.offsets
-    delayed = {str(level): float(max(0, _delayed_end(broker, level) - at)) for level, at in list(offsets.items())}
-    yield _by(
-        "delayed_messages", "Delayed messages that are not delivered yet, by level.", Kind.GAUGE, "level", delayed
+    delayed = {str(level): float(max(0, _delay_queue_end(broker, level) - at)) for level, at in list(offsets.items())}
+    yield _labelled_metric(
+        "delayed_messages", "Delayed messages that are not delivered yet, by level.", MetricType.GAUGE, "level", delayed
     )
 
 
-def _delayed_end(broker: Broker, level: int) -> int:
+def _delay_queue_end(broker: Broker, level: int) -> int:
     queue = broker.own_store.queues.find(SCHEDULE_TOPIC, level - 1)
     return 0 if queue is None else queue.max_offset
 
 
-def _of_topics_and_groups(broker: Broker) -> Iterator[Metric]:
+def _topic_and_group_metrics(broker: Broker) -> Iterator[Metric]:
     totals = list(broker.own_store.stats.totals_by_topic.items())[:KEYS_MAX]
     messages = {topic: float(put.messages) for topic, put in totals}
     size_bytes = {topic: float(put.size_bytes) for topic, put in totals}
-    yield _by("topic_messages_put_total", "Messages stored in a topic.", Kind.COUNTER, "topic", messages)
-    yield _by(
-        "topic_put_bytes_total", "Bytes of log written for the messages of a topic.", Kind.COUNTER, "topic", size_bytes
+    yield _labelled_metric(
+        "topic_messages_put_total", "Messages stored in a topic.", MetricType.COUNTER, "topic", messages
     )
-    given = broker.statistics.given_totals()
+    yield _labelled_metric(
+        "topic_put_bytes_total",
+        "Bytes of log written for the messages of a topic.",
+        MetricType.COUNTER,
+        "topic",
+        size_bytes,
+    )
+    given = broker.statistics.delivered_totals()
     split = {key: (key.rpartition("@")[0], key.rpartition("@")[2]) for key in given}
     numbers = {split[key]: float(count) for key, (count, _) in given.items()}
-    yield _by_group("group_messages_given_total", "Messages delivered to a group.", Kind.COUNTER, numbers)
+    yield _metric_by_group("group_messages_given_total", "Messages delivered to a group.", MetricType.COUNTER, numbers)
     sizes = {split[key]: float(size) for key, (_, size) in given.items()}
-    yield _by_group("group_given_bytes_total", "Bytes of the records delivered to a group.", Kind.COUNTER, sizes)
-    yield _by_group("group_lag_messages", "Messages that a group has not consumed yet.", Kind.GAUGE, _lag(broker))
-    members = {name: float(size) for name, size in broker.consumers.sizes().items()}
-    yield _by("group_members", "Connected consumers of a group.", Kind.GAUGE, "group", members)
+    yield _metric_by_group(
+        "group_given_bytes_total", "Bytes of the records delivered to a group.", MetricType.COUNTER, sizes
+    )
+    yield _metric_by_group(
+        "group_lag_messages", "Messages that a group has not consumed yet.", MetricType.GAUGE, _consumer_lag(broker)
+    )
+    members = {name: float(size) for name, size in broker.consumers.member_counts().items()}
+    yield _labelled_metric("group_members", "Connected consumers of a group.", MetricType.GAUGE, "group", members)
 
 
-def _lag(broker: Broker) -> dict[tuple[str, str], float]:
+def _consumer_lag(broker: Broker) -> dict[tuple[str, str], float]:
     """Unconsumed messages per topic and group. Queues without an offset are left out."""
     lag: dict[tuple[str, str], float] = {}
     for topic, group, offsets in broker.offsets.all()[:KEYS_MAX]:
@@ -157,52 +171,64 @@ def _lag(broker: Broker) -> dict[tuple[str, str], float]:
     return lag
 
 
-def _of_replication(broker: Broker) -> Iterator[Metric]:
+def _replication_metrics(broker: Broker) -> Iterator[Metric]:
     ha, end = broker.ha, broker.own_store.max_phy_offset
     yield _gauge("is_slave", "Whether the broker is a slave.", float(broker.is_slave))
     if ha is not None:
         slaves = ha.connections
         yield _gauge("slaves", "Connected slaves.", len(slaves))
         behind = {each.remote_address: float(end - each.reported) for each in slaves if each.reported >= 0}
-        yield _by(
-            "slave_behind_bytes", "Bytes of the log that a slave has not reported yet.", Kind.GAUGE, "slave", behind
+        yield _labelled_metric(
+            "slave_behind_bytes",
+            "Bytes of the log that a slave has not reported yet.",
+            MetricType.GAUGE,
+            "slave",
+            behind,
         )
         if ha.client is not None:
             now = ha.client.state
             states = {state: float(state == now) for state in STATES}
-            yield _by(
+            yield _labelled_metric(
                 "replication_state",
                 "1 for the current replication state of the slave, else 0.",
-                Kind.GAUGE,
+                MetricType.GAUGE,
                 "state",
                 states,
             )
     registered = {each.address: float(each.registered) for each in broker.registrations}
     label = "name_server"
-    yield _by("registrations_total", "Registrations with a name server.", Kind.COUNTER, label, registered)
+    yield _labelled_metric(
+        "registrations_total", "Registrations with a name server.", MetricType.COUNTER, label, registered
+    )
     failed = {each.address: float(each.last_error is not None) for each in broker.registrations}
-    yield _by("registration_failed", "Whether the last registration failed.", Kind.GAUGE, label, failed)
+    yield _labelled_metric(
+        "registration_failed", "Whether the last registration failed.", MetricType.GAUGE, label, failed
+    )
 
 
-def _of_server(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
+def _server_metrics(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
     counts, connections, limits = server.counts, server.connections, server.connections.limits
-    yield _by("build_info", "Always 1.", Kind.GAUGE, "protocol", {str(BROKER_VERSION): 1.0})
+    yield _labelled_metric("build_info", "Always 1.", MetricType.GAUGE, "protocol", {str(BROKER_VERSION): 1.0})
     yield _gauge("connections", "Connections of clients.", connections.count)
     yield _counter("connections_accepted_total", "Connections accepted.", counts.accepted)
     ended = {ending.name.lower(): float(count) for ending, count in counts.endings.items()}
-    yield _by("connections_ended_total", "Connections that have ended.", Kind.COUNTER, "reason", ended)
+    yield _labelled_metric(
+        "connections_ended_total", "Connections that have ended.", MetricType.COUNTER, "reason", ended
+    )
     yield _counter("accept_failures_total", "Connections that could not be accepted.", counts.accept_failures)
     yield _counter("requests_total", "Requests received.", counts.requests)
     refused = {refusal.name.lower(): float(count) for refusal, count in counts.refusals.items()}
-    yield _by("requests_refused_total", "Requests refused.", Kind.COUNTER, "reason", refused)
+    yield _labelled_metric("requests_refused_total", "Requests refused.", MetricType.COUNTER, "reason", refused)
     yield _gauge("held_bytes", "Bytes held for clients.", connections.held_bytes)
     yield _gauge("held_bytes_max", "Limit of held_bytes (serverHeldBytesMax).", limits.held_bytes_max)
     yield _gauge("connections_max", "Limit of connections (serverConnectionsMax).", limits.connections_max)
     pools, label = list(server.pools), "pool"
     waiting = {pool.name: float(pool.count) for pool in pools}
-    yield _by("queue_requests", "Requests that wait for a task.", Kind.GAUGE, label, waiting)
+    yield _labelled_metric("queue_requests", "Requests that wait for a task.", MetricType.GAUGE, label, waiting)
     capacity = {pool.name: float(pool.limits.queue_capacity) for pool in pools}
-    yield _by("queue_requests_max", "Limit of queue_requests.", Kind.GAUGE, label, capacity)
+    yield _labelled_metric("queue_requests_max", "Limit of queue_requests.", MetricType.GAUGE, label, capacity)
     now_ns = broker.world.clock.monotonic_ns()
     waits = {pool.name: pool.head_wait_ms(now_ns) / _MS_PER_SECOND for pool in pools}
-    yield _by("queue_wait_seconds", "Waiting time of the oldest request in a queue.", Kind.GAUGE, label, waits)
+    yield _labelled_metric(
+        "queue_wait_seconds", "Waiting time of the oldest request in a queue.", MetricType.GAUGE, label, waits
+    )

@@ -41,7 +41,7 @@ class NameServerSettings:
         """Whether routes include the ORDER_TOPIC_CONFIG value of their topic."""
         self._known = dict(known)
 
-    def know(self, **known: str) -> None:
+    def set_actual_values(self, **known: str) -> None:
         """Replace defaults with the actual values of this server."""
         self._known |= known
 

@@ -33,7 +33,7 @@ class LogLine(str):
     level: Level
 
     @classmethod
-    def of(cls, level: Level, text: str) -> "LogLine":
+    def with_level(cls, level: Level, text: str) -> "LogLine":
         line = cls(text)
         line.level = level
         return line
@@ -45,17 +45,17 @@ def level_of(line: str) -> Level:
 
 def debug(text: str) -> LogLine:
     """For the refusal of one client's request."""
-    return LogLine.of(Level.DEBUG, text)
+    return LogLine.with_level(Level.DEBUG, text)
 
 
 def warning(text: str) -> LogLine:
     """For a condition that an operator should correct."""
-    return LogLine.of(Level.WARNING, text)
+    return LogLine.with_level(Level.WARNING, text)
 
 
 def failure(text: str) -> LogLine:
     """For a failure of the broker itself."""
-    return LogLine.of(Level.ERROR, text)
+    return LogLine.with_level(Level.ERROR, text)
 
 
 Emit = Callable[[str], None]
@@ -100,7 +100,7 @@ class OperatorLog:
             self._lines = lines = self._lines + 1
             assert lines <= LINES_MAX, lines
             shown = "".join(c if c.isprintable() else "?" for c in line[:LINE_CHARACTERS_MAX])
-            self._waiting.append(LogLine.of(level, shown))
+            self._waiting.append(LogLine.with_level(level, shown))
         self._signal.notify()
 
     def close(self) -> bool:

@@ -103,8 +103,8 @@ class BrokerRegistration(Service):
         answer = _invoke_checked(client, RequestCode.REGISTER_BROKER, REGISTER_TIMEOUT_MS, fields, body)
         self.registered += 1
         if answer.body:
-            ordered = decode_json_body(answer.body).inner("table")
-            self._parts.topics.follow_order(ordered.names)
+            ordered = decode_json_body(answer.body).inner_object("table")
+            self._parts.topics.mark_ordered(ordered.names)
         master = answer.ext_fields.get("masterAddr", "")
         if self._parts.is_slave and master:
             self._on_master(master, answer.ext_fields.get("haServerAddr", ""))

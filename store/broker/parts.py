@@ -87,7 +87,7 @@ class BrokerParts:
         self.offsets.flush_interval_ms = self.config.flush_consumer_offset_interval_ms
         if "broker_permission" in names:
             try:
-                self.topics.touch()
+                self.topics.write_new_version()
             except OSError as error:  # the change itself is applied and in the broker.conf
                 text = f"name servers get the new brokerPermission only with the next change of a topic: {error}"
                 self.settings.emit(warning(text))
@@ -96,7 +96,7 @@ class BrokerParts:
     def is_slave(self) -> bool:
         return self.store.config.broker_role is BrokerRole.SLAVE
 
-    def next_turn(self, queues: int) -> int:
+    def next_queue_id(self, queues: int) -> int:
         """Round robin. RocketMQ chooses a random queue id."""
         return self._queue_turn.add(1) % queues if queues > 0 else 0
 

@@ -30,7 +30,7 @@ OnRequest = Callable[[RemotingCommand], None]
 class Invocation:
     """One request in flight."""
 
-    def __init__(self, link: "_Link", opaque: int) -> None:
+    def __init__(self, link: "_ClientConnection", opaque: int) -> None:
         self._link = link
         self._opaque = opaque
         self._answered = link.world.tasks.signal("answered")
@@ -40,7 +40,7 @@ class Invocation:
         """A response after a TimeoutError is ignored. Raises ConnectionError if the connection ended."""
         address = self._link.address
         if not self._answered.wait(timeout_ms):
-            self._link.give_up(self._opaque)
+            self._link.forget_request(self._opaque)
             raise TimeoutError(f"{address}: no response to request {self._opaque} in {timeout_ms} ms")
         if self._response is None:
             raise ConnectionError(f"{address}: the connection broke before request {self._opaque} was answered")
@@ -74,7 +74,7 @@ class RemotingClient:
         self._encode = encode
         self._lock = world.tasks.lock(f"client of {address}")
         self._opaques = world.tasks.cell(f"opaques of {address}")
-        self._link: _Link | None = None
+        self._link: _ClientConnection | None = None
         self._receivers: list[Task] = []
         """The receiving tasks of the current connection and of ended ones."""
         self._closed = False
@@ -91,18 +91,18 @@ class RemotingClient:
         """Do not wait for the response. Raises the errors of `invoke`, except TimeoutError."""
         link = self._open_link()
         opaque = self._opaques.add(1) & _OPAQUE_MASK
-        invocation = link.expect(opaque)  # before the send: the response may arrive at once
+        invocation = link.register_request(opaque)  # before the send: the response may arrive at once
         try:
-            link.send(self._frame(command, opaque, 0), timeout_ms)
+            link.send(self._encode_frame(command, opaque, 0), timeout_ms)
         except BaseException:
-            link.give_up(opaque)
+            link.forget_request(opaque)
             raise
         return invocation
 
     def send_one_way(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> None:
         """Raises OSError if sending fails."""
         link = self._open_link()
-        link.send(self._frame(command, self._opaques.add(1) & _OPAQUE_MASK, ONE_WAY_FLAG), timeout_ms)
+        link.send(self._encode_frame(command, self._opaques.add(1) & _OPAQUE_MASK, ONE_WAY_FLAG), timeout_ms)
 
     def close(self) -> None:
         """Waiting invocations raise ConnectionError."""
@@ -114,11 +114,11 @@ class RemotingClient:
         for receiver in self._receivers:
             receiver.join(CONNECT_MS)  # its connection is closed, so it ends at once
 
-    def _frame(self, command: RemotingCommand, opaque: int, flag: int) -> bytes:
+    def _encode_frame(self, command: RemotingCommand, opaque: int, flag: int) -> bytes:
         signed = command if self._sign is None else self._sign(command)
         return self._encode(replace(signed, opaque=opaque, flag=signed.flag | flag))
 
-    def _open_link(self) -> "_Link":
+    def _open_link(self) -> "_ClientConnection":
         with self._lock:
             if self._closed:
                 raise ConnectionError(f"{self.address}: the client is closed")
@@ -126,13 +126,13 @@ class RemotingClient:
                 network = self._world.network
                 assert network is not None, "a client needs a network"
                 connection = network.connect(self.address, CONNECT_MS)
-                self._link = _Link(self._world, self.address, connection, self._on_request)
+                self._link = _ClientConnection(self._world, self.address, connection, self._on_request)
                 receiver = self._world.tasks.spawn(f"client of {self.address}", self._link.receive)
                 self._receivers = [*(each for each in self._receivers if not each.join(0)), receiver]
             return self._link
 
 
-class _Link:
+class _ClientConnection:
     def __init__(self, world: World, address: str, connection: Connection, on_request: OnRequest | None) -> None:
         self.world = world
         self.address = address
@@ -143,7 +143,7 @@ class _Link:
         self._guard = world.tasks.lock(f"invocations of {address}")
         self._expected: dict[int, Invocation] = {}
 
-    def expect(self, opaque: int) -> Invocation:
+    def register_request(self, opaque: int) -> Invocation:
         invocation = Invocation(self, opaque)
         with self._guard:
             if self.is_broken:
@@ -153,7 +153,7 @@ class _Link:
             expected[opaque] = invocation
         return invocation
 
-    def give_up(self, opaque: int) -> None:
+    def forget_request(self, opaque: int) -> None:
         """A late response is ignored."""
         with self._guard:
             self._expected.pop(opaque, None)

@@ -55,7 +55,7 @@ _TOO_OLD = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while"
 
 
 class RequestPool:
-    """The pool of one kind of request. Only one task calls `offer`. Each request is handled or refused exactly once.
+    """The pool of one kind of request. Only one task calls `enqueue`. Each request is handled or refused exactly once.
 
     Invariant: the number of queued requests is at most the capacity, and 0 <= pipelined tasks <= their limit. A host
     with the maximum number of busy tasks is paused in both queues.
@@ -110,14 +110,14 @@ class RequestPool:
                 for request in rest:
                     self._ages.drop(request)
         for request in rest:
-            self._refuse_old(request, now_ns)
+            self._refuse_overdue(request, now_ns)
 
     def join(self) -> None:
         """Wait without a limit."""
         for task in self._tasks:
             task.join(None)
 
-    def offer(self, request: PooledRequest) -> None:
+    def enqueue(self, request: PooledRequest) -> None:
         """Refuse the request if the queue is full. The caller must call `wake` afterwards."""
         with self._lock:
             is_full = self.count >= self.limits.queue_capacity
@@ -155,7 +155,7 @@ class RequestPool:
     def head_wait_ms(self, now_ns: int) -> int:
         """Return the waiting time of the oldest queued request."""
         with self._lock:
-            firsts = chain(self._awaited.firsts(), self._pipelined.firsts())
+            firsts = chain(self._awaited.first_items(), self._pipelined.first_items())
             oldest_ns = min((request.arrived_ns for request in firsts), default=now_ns)
         return max(now_ns - oldest_ns, 0) // 1_000_000
 
@@ -167,7 +167,7 @@ class RequestPool:
         with self._lock:
             return self._ages.next_due_ns
 
-    def refuse_old(self, now_ns: int) -> None:
+    def refuse_overdue(self, now_ns: int) -> None:
         if self._ages is None:
             return
         with self._lock:
@@ -177,29 +177,29 @@ class RequestPool:
                 session = request.session
                 self._queue_of(request).drop_first(session.host.name, session)
         for request in old:
-            self._refuse_old(request, now_ns)
+            self._refuse_overdue(request, now_ns)
 
     def _queue_of(self, request: PooledRequest) -> HostFairQueue[Session, PooledRequest]:
         return self._pipelined if request.is_pipelined else self._awaited
 
     def _run(self) -> None:
         try:
-            self._work()
+            self._handle_requests()
         except Exception as error:
             self._fail(self._name, error)
             raise
 
-    def _work(self) -> None:
+    def _handle_requests(self) -> None:
         request: PooledRequest | None = None
-        while (request := self._take(request)) is not None:
+        while (request := self._finish_and_take(request)) is not None:
             now_ns = self._world.clock.monotonic_ns()
             wait_ms_max = self.limits.wait_ms_max
             if wait_ms_max is not None and now_ns - request.arrived_ns >= wait_ms_max * 1_000_000:
-                self._refuse_old(request, now_ns)
+                self._refuse_overdue(request, now_ns)
             else:
                 self._handle(request)
 
-    def _take(self, done: PooledRequest | None) -> PooledRequest | None:
+    def _finish_and_take(self, done: PooledRequest | None) -> PooledRequest | None:
         """Return None after the end of the pool."""
         if done is not None:
             with self._lock:
@@ -236,7 +236,7 @@ class RequestPool:
         else:
             return None
         if self._ages is not None:
-            self._ages.drop(request)  # under the same lock, because `refuse_old` must not find the request
+            self._ages.drop(request)  # under the same lock, because `refuse_overdue` must not find the request
         self._count_started(request)
         return request
 
@@ -264,7 +264,7 @@ class RequestPool:
         if not self._host_tasks[host]:
             del self._host_tasks[host]
 
-    def _refuse_old(self, request: PooledRequest, now_ns: int) -> None:
+    def _refuse_overdue(self, request: PooledRequest, now_ns: int) -> None:
         waited_ms = (now_ns - request.arrived_ns) // 1_000_000
         words = f"{_TOO_OLD}, period in queue: {waited_ms}ms, size of queue: {self.count}"
         self._refuse(request, RequestRefusal.TOO_OLD, words)

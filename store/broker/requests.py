@@ -172,7 +172,7 @@ class ExtFields:
             refuse_field(name, "a text", None)
         return value
 
-    def message_place(self, name: str) -> int:
+    def message_offset(self, name: str) -> int:
         """Return the log offset in an offset message id."""
         message_id = self.text(name)
         try:

@@ -41,7 +41,7 @@ class Channel(Protocol):
 class LateResponse:
     """The response to a put that may not be complete. The processor passes `notify` to the put.
 
-    The receiver calls `look` after each notification and at the deadline.
+    The receiver calls `poll` after each notification and at the deadline.
     """
 
     __slots__ = ("_is_notified", "_on_known", "_put", "respond")
@@ -52,7 +52,7 @@ class LateResponse:
         self._on_known: Callable[[], None] | None = None
         self._is_notified = False
 
-    def to(self, put: PutMessageResult | PutWait) -> "RemotingCommand | LateResponse":
+    def response_or_self(self, put: PutMessageResult | PutWait) -> "RemotingCommand | LateResponse":
         """Return the response if the put is complete, otherwise this object."""
         if not isinstance(put, PutWait):
             return self.respond(put)
@@ -61,23 +61,23 @@ class LateResponse:
 
     def notify(self) -> None:
         """Report that the put may be complete. Thread-safe."""
-        self._is_notified = True  # set before `_on_known` is read: either this call or `follow` calls it
+        self._is_notified = True  # set before `_on_known` is read: either this call or `call_on_notify` calls it
         if self._on_known is not None:
             self._on_known()
 
-    def follow(self, on_known: Callable[[], None]) -> None:
+    def call_on_notify(self, on_known: Callable[[], None]) -> None:
         """Call a function after each notification, and now if a notification came before."""
         self._on_known = on_known  # set before `_is_notified` is read: either `notify` or this call calls it
         if self._is_notified:
             on_known()
 
-    def look(self, now_ns: int) -> PutMessageResult | None:
+    def poll(self, now_ns: int) -> PutMessageResult | None:
         """Return None if the put is not complete."""
         assert self._put is not None, "it waits"
-        return self._put.look(now_ns)
+        return self._put.poll(now_ns)
 
     def due_ns(self, now_ns: int) -> int:
-        """Return when `look` must be called even without a notification."""
+        """Return when `poll` must be called even without a notification."""
         assert self._put is not None, "it waits"
         return self._put.due_ns(now_ns)
 
@@ -125,7 +125,7 @@ Routes = Mapping[int, Route]
 """By request code. All other codes are refused as not supported."""
 
 
-def answering(
+def with_error_responses(
     processor: Callable[[RemotingCommand, Channel], _Answer],
 ) -> Callable[[RemotingCommand, Channel], _Answer | RemotingCommand]:
     """Convert refusals and errors into responses."""

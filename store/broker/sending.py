@@ -86,7 +86,7 @@ class SendRequest(NamedTuple):
     batch: bool
 
     @classmethod
-    def of(cls, request: RemotingCommand) -> "SendRequest":
+    def from_request(cls, request: RemotingCommand) -> "SendRequest":
         """Raises RequestRefusedError for a missing or invalid field."""
         fields = ExtFields(request.ext_fields)
         names = _NAMES if request.code in _LONG_NAMED else _LETTERS
@@ -172,7 +172,7 @@ class SendChecks:
         if is_closed_topic(name):
             remark = f"topic {name}: only the broker itself sends to it"
             raise RequestRefusedError(remark, ResponseCode.NO_PERMISSION)
-        config = known or self._created(send)
+        config = known or self._create_missing_topic(send)
         if config is None:
             raise RequestRefusedError(f"topic {name!r}: there is none", ResponseCode.TOPIC_NOT_EXIST)
         if config.order and not self._parts.config.broker_permission & PERM_WRITE:
@@ -184,7 +184,7 @@ class SendChecks:
             raise RequestRefusedError(f"queueId of topic {name!r}: {found}")
         return config
 
-    def _created(self, send: SendRequest) -> TopicConfig | None:
+    def _create_missing_topic(self, send: SendRequest) -> TopicConfig | None:
         topics = self._parts.topics
         is_retry = send.topic.startswith(RETRY_GROUP_PREFIX)
         flag = unit_flag(unit=send.unit_mode and not is_retry, has_unit_sub=send.unit_mode and is_retry)
@@ -201,7 +201,7 @@ class SendChecks:
         return Message(
             send.topic,
             body,
-            send.queue_id if send.queue_id >= 0 else self._parts.next_turn(topic.write_queue_nums),
+            send.queue_id if send.queue_id >= 0 else self._parts.next_queue_id(topic.write_queue_nums),
             "",
             send.flag,
             flag | MULTI_TAGS if topic.filter_type == MULTI_TAG else flag,

@@ -14,7 +14,7 @@ import typer
 
 from ..config import BrokerRole, ConfigError, StoreConfig
 from ..errors import DivergedError, StoreError, StoreLockedError
-from ..network import ListenOptions, in_brackets
+from ..network import ListenOptions, bracket_ipv6
 from ..real.network import RealNetwork
 from ..real.sockets import grow_descriptor_table, split_address
 from ..real.tls import TlsSettings
@@ -105,12 +105,12 @@ class ServedBroker:
         self._broker = broker
         broker.server_info = self._server_info
         self._add_server_settings(broker.settings)
-        broker.name_server.settings.know(**settings_of_sockets(self._limits.sockets))
+        broker.name_server.settings.set_actual_values(**settings_of_sockets(self._limits.sockets))
         check = None
         if self._access is not None:
             self._access.start()
             check = self._access.check
-        closed, answered = broker.channel_closed, broker.calls.answered
+        closed, answered = broker.channel_closed, broker.calls.deliver_response
         self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
 
     def _log_slaves(self, ha: HAService) -> None:
@@ -218,7 +218,7 @@ def usage_errors(file: str | None = None, keys: Collection[str] = ()) -> Iterato
         raise typer.Exit(1) from error
 
 
-def conf_of(text: str, root: str) -> BrokerConf:
+def broker_conf_of(text: str, root: str) -> BrokerConf:
     """The store's directory is `root`, even if the file names another. Raises ConfigError."""
     conf = read_broker_conf(text, root)
     return replace(conf, store=replace(conf.store, store_path_root_dir=root))
@@ -226,7 +226,7 @@ def conf_of(text: str, root: str) -> BrokerConf:
 
 def port_of(port: int | None, others: Mapping[str, str]) -> int:
     """The command line overrides the file. Raises ConfigError."""
-    return BrokerConfig.of(others).listen_port if port is None else port
+    return BrokerConfig.from_settings(others).listen_port if port is None else port
 
 
 def addresses_of(
@@ -236,7 +236,7 @@ def addresses_of(
 
     vip_port: whether to listen at port - 2; None makes that address optional.
     """
-    shown = in_brackets(host)
+    shown = bracket_ipv6(host)
     ports = [port]
     if namesrv_port is not None:
         ports.append(namesrv_port)
@@ -259,7 +259,7 @@ def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, por
         if master is None:
             raise typer.BadParameter("a slave needs one", param_hint="--master")
         master_host, master_port = _split_master(master)
-        ha_address = f"{in_brackets(master_host)}:{master_port + 1}"
+        ha_address = f"{bracket_ipv6(master_host)}:{master_port + 1}"
         _split_master(ha_address)
         store = replace(store, ha_master_address=ha_address)
     return store
@@ -282,7 +282,7 @@ def broker_config_of(
         if host in _ANY_HOST:
             raise typer.BadParameter(f"clients cannot be given {host}: say which IP", param_hint="--advertise")
         settings["broker_ip1"] = "127.0.0.1" if host == "localhost" else host
-    config = BrokerConfig.of(others, **settings)
+    config = BrokerConfig.from_settings(others, **settings)
     if config.master_addr:
         if master is not None:
             _split_master(config.master_addr)

@@ -16,7 +16,7 @@ from .name_server import NameServer
 from .operator_log import Emit, warning
 from .processors.names import name_server_processors
 from .requests import RequestCode
-from .router import BODY_BYTES_MAX, Pool, Route, answering
+from .router import BODY_BYTES_MAX, Pool, Route, with_error_responses
 from .server import RemotingServer
 
 _LOCK = "lock"
@@ -57,14 +57,14 @@ class ServedNameServer:
             self._unlock()
             raise
         sockets = settings_of_sockets(self.server.limits.sockets)
-        self.names.settings.know(listenPort=self.addresses[0].rpartition(":")[2], **sockets)
+        self.names.settings.set_actual_values(listenPort=self.addresses[0].rpartition(":")[2], **sockets)
         check = None
         if self._access is not None:
             self._access.on_failure = self.server.fail
             self._access.start()
             check = self._access.check
         routes = {
-            code: Route(_pool_of(code), answering(processor), _body_bytes_max(code))
+            code: Route(_pool_of(code), with_error_responses(processor), _body_bytes_max(code))
             for code, processor in name_server_processors(self._world, self.names).items()
         }
         self.server.start(routes, check=check, on_channel_closed=self.names.channel_closed)

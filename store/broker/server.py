@@ -139,7 +139,7 @@ class RemotingServer:
         self.counts.requests += 1
         if command.is_response:
             if self._on_response is None or not self._on_response(session, command):
-                self.counts.refused(RequestRefusal.STRAY_RESPONSE)
+                self.counts.count_refused(RequestRefusal.STRAY_RESPONSE)
             return
         route = self._routes.get(command.code)
         if route is None:
@@ -153,19 +153,19 @@ class RemotingServer:
             self._refuse_at_once(session, command, RequestRefusal.TOO_LARGE, ResponseCode.SYSTEM_ERROR, remark)
             return
         is_pipelined = session.is_pipelining  # before this request is counted
-        session.began_request(size_bytes)
+        session.count_request_begun(size_bytes)
         request = PooledRequest(command, session, route.processor, size_bytes, now_ns, is_pipelined)
-        if not self.connections.make_room():
+        if not self.connections.close_slowest_clients():
             self._refuse(request, RequestRefusal.TOO_MUCH_HELD, OVERLOAD)
         else:
             pool = self._pools[route.pool]
-            pool.offer(request)
+            pool.enqueue(request)
             self._offered[pool] = None
 
     def _refuse_at_once(
         self, session: Session, command: RemotingCommand, refusal: RequestRefusal, code: ResponseCode, remark: str
     ) -> None:
-        self.counts.refused(refusal)
+        self.counts.count_refused(refusal)
         self._emit(debug(f"{session.remote_address}: request {command.code}: {remark}"))
         if not command.is_one_way:
             session.send(response_to(command, code, remark))
@@ -179,7 +179,7 @@ class RemotingServer:
         for pool in self._impatient:
             due_ns = pool.next_due_ns
             if due_ns is not None and due_ns <= now_ns:
-                pool.refuse_old(now_ns)
+                pool.refuse_overdue(now_ns)
                 due_ns = pool.next_due_ns
             if due_ns is not None and (next_due_ns is None or due_ns < next_due_ns):
                 next_due_ns = due_ns
@@ -198,13 +198,13 @@ class RemotingServer:
         try:
             response = late.respond(result)
         except Exception as error:
-            response = self._failed(request, error)
+            response = self._error_response(request, error)
         self._finish(request, response)
 
     def _finish(self, request: PooledRequest, response: RemotingCommand | None) -> None:
         command, session = request.command, request.session
         # Before the answer: the client's next request would otherwise count as pipelined.
-        session.done_request(request.size_bytes)
+        session.count_request_done(request.size_bytes)
         if response is None or command.is_one_way:
             return
         try:
@@ -213,9 +213,9 @@ class RemotingServer:
             self._answer(request, ResponseCode.SYSTEM_ERROR, str(error))
 
     def _refuse(self, request: PooledRequest, refusal: RequestRefusal, remark: str) -> None:
-        self.counts.refused(refusal)
+        self.counts.count_refused(refusal)
         self._emit(debug(f"{request.session.remote_address}: request {request.command.code}: {refusal.value}"))
-        request.session.done_request(request.size_bytes)
+        request.session.count_request_done(request.size_bytes)
         self._answer(request, ResponseCode.SYSTEM_BUSY, remark)
 
     def _response(self, request: PooledRequest) -> Response:
@@ -225,14 +225,14 @@ class RemotingServer:
                 self._check(command, session)
             return request.processor(command, session)
         except AccessDeniedError as error:
-            self.counts.refused(RequestRefusal.ACCESS)
+            self.counts.count_refused(RequestRefusal.ACCESS)
             self._emit(debug(f"{session.remote_address}: request {command.code}: access denied: {error}"))
             return response_to(command, error.code, str(error))
         except Exception as error:
-            return self._failed(request, error)
+            return self._error_response(request, error)
 
-    def _failed(self, request: PooledRequest, error: Exception) -> RemotingCommand:
-        self.counts.refused(RequestRefusal.FAILED)
+    def _error_response(self, request: PooledRequest, error: Exception) -> RemotingCommand:
+        self.counts.count_refused(RequestRefusal.FAILED)
         text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
         self._emit(failure(f"{request.session.remote_address}: request {request.command.code}: {text}"))
         return response_to(request.command, ResponseCode.SYSTEM_ERROR, text)

@@ -5,7 +5,7 @@ from enum import Enum
 from ..world import Tasks
 
 
-class Ending(Enum):
+class ConnectionEnding(Enum):
     """Reason for the end of a connection."""
 
     BY_CLIENT = "closed by the client"
@@ -41,18 +41,18 @@ class ServerCounts:
 
     def __init__(self, tasks: Tasks) -> None:
         self._lock = tasks.lock("server counts")
-        self.endings = dict.fromkeys(Ending, 0)
+        self.endings = dict.fromkeys(ConnectionEnding, 0)
         self.refusals = dict.fromkeys(RequestRefusal, 0)
         self.accepted = 0
         """Only the poller task writes this counter and the next two."""
         self.requests = 0
         self.accept_failures = 0
 
-    def ended(self, ending: Ending) -> None:
+    def count_ended(self, ending: ConnectionEnding) -> None:
         with self._lock:
             self.endings[ending] += 1
 
-    def refused(self, refusal: RequestRefusal) -> None:
+    def count_refused(self, refusal: RequestRefusal) -> None:
         with self._lock:
             self.refusals[refusal] += 1
 

@@ -12,7 +12,7 @@ from ..formats.remoting.frame import CommandReader, encode_frame
 from ..network import Connection
 from ..world import World
 from .limits import ServerLimits
-from .server_counts import Ending
+from .server_counts import ConnectionEnding
 
 
 class SessionKeeper(Protocol):
@@ -27,10 +27,10 @@ class SessionKeeper(Protocol):
     def hold(self, size_bytes: int) -> None:
         """Count bytes that are held for clients. A negative number subtracts."""
 
-    def review_later(self, session: "Session") -> None:
+    def update_next_turn(self, session: "Session") -> None:
         """Update the timeouts and watched events of a session in the next turn."""
 
-    def ended(self, session: "Session", ending: Ending) -> None:
+    def ended(self, session: "Session", ending: ConnectionEnding) -> None:
         """Release the connection of a session that has ended."""
 
 
@@ -45,17 +45,17 @@ class ClientHost:
         """Only for the poller task."""
         self._busy = world.tasks.cell("busy connections of a host")
 
-    def began(self) -> None:
+    def count_connection_begun(self) -> None:
         """Count one more connection with pending requests."""
         busy = self._busy.add(1)
         assert busy > 0, busy
 
-    def done(self) -> None:
+    def count_connection_done(self) -> None:
         """Count one connection less with pending requests."""
         busy = self._busy.add(-1)
         assert busy >= 0, busy
 
-    def share(self, limits: ServerLimits) -> int:
+    def bytes_per_connection(self, limits: ServerLimits) -> int:
         """Return the byte limit for the pending requests of each connection."""
         return min(limits.requests_bytes_max, limits.requests_of_host_bytes_max // max(self._busy.get(), 1))
 
@@ -93,7 +93,7 @@ class Session:
         self.local_address = connection.local_address
         self.host = host
         self.reader = CommandReader(self.remote_address)
-        self.ending: Ending | None = None
+        self.ending: ConnectionEnding | None = None
         self.output_bytes = 0
         self._requests_bytes = world.tasks.cell("bytes of requests")
         self._now_ns = world.clock.monotonic_ns
@@ -127,13 +127,13 @@ class Session:
             self.end(ending)
             return False
         if waits:
-            self._keeper.review_later(self)
+            self._keeper.update_next_turn(self)
         return True
 
     def close(self) -> None:
-        self.end(Ending.BY_PROCESSOR)
+        self.end(ConnectionEnding.BY_PROCESSOR)
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: ConnectionEnding) -> None:
         """Only the first call has an effect."""
         with self._lock:
             if self.ending is not None:
@@ -145,9 +145,9 @@ class Session:
             self._output = None
         self._keeper.ended(self, ending)
 
-    def send_waiting(self) -> None:
+    def send_buffered(self) -> None:
         """Send as much buffered output as the network accepts."""
-        ending: Ending | None = None
+        ending: ConnectionEnding | None = None
         with self._lock:
             output = self._output
             while output and ending is None:
@@ -164,18 +164,18 @@ class Session:
         if ending is not None:
             self.end(ending)
 
-    def _send_or_buffer(self, frame: memoryview) -> tuple[bool, Ending | None]:
+    def _send_or_buffer(self, frame: memoryview) -> tuple[bool, ConnectionEnding | None]:
         """Return whether output is buffered, and a reason if the connection must end."""
         if not self.output_bytes:
             frame, ending = self._send_now(frame)
             if ending is not None or not frame:
                 return False, ending
         elif self.output_bytes > self._keeper.limits.output_bytes_max:
-            return False, Ending.NOT_READING  # this frame is not counted, because one large answer is allowed
+            return False, ConnectionEnding.NOT_READING  # this frame is not counted, because one large answer is allowed
         self._buffer(frame)
         return True, None
 
-    def _send_now(self, data: memoryview) -> tuple[memoryview, Ending | None]:
+    def _send_now(self, data: memoryview) -> tuple[memoryview, ConnectionEnding | None]:
         """Return the unsent rest, and a reason if the connection must end."""
         try:
             while data:  # the timeout is 0, because a client that does not read must not block the others
@@ -184,7 +184,7 @@ class Session:
         except TimeoutError:
             pass
         except OSError:
-            return data, Ending.BROKEN
+            return data, ConnectionEnding.BROKEN
         return data, None
 
     def _buffer(self, data: memoryview) -> None:
@@ -197,23 +197,25 @@ class Session:
         self.output_bytes += len(data)
         self._keeper.hold(len(data))
 
-    def began_request(self, size_bytes: int) -> None:
+    def count_request_begun(self, size_bytes: int) -> None:
         assert size_bytes > 0, size_bytes
         counted_bytes = max(size_bytes, self._keeper.limits.request_bytes_least)
         if self._requests_bytes.add(counted_bytes) == counted_bytes:  # `add` is atomic, so one task is the first
-            self.host.began()
+            self.host.count_connection_begun()
         self._keeper.hold(size_bytes)
 
-    def done_request(self, size_bytes: int) -> None:
+    def count_request_done(self, size_bytes: int) -> None:
         limits = self._keeper.limits
         left_bytes = self._requests_bytes.add(-max(size_bytes, limits.request_bytes_least))
         assert left_bytes >= 0, left_bytes
         self._keeper.hold(-size_bytes)
         if left_bytes == 0:
-            self.host.done()
-        if self._is_paused and left_bytes * 2 <= self.host.share(limits):  # at half of the limit, for fewer wake-ups
+            self.host.count_connection_done()
+        if self._is_paused and left_bytes * 2 <= self.host.bytes_per_connection(
+            limits
+        ):  # at half of the limit, for fewer wake-ups
             self._is_paused = False
-            self._keeper.review_later(self)
+            self._keeper.update_next_turn(self)
 
     @property
     def is_pipelining(self) -> bool:
@@ -236,6 +238,6 @@ class Session:
         under_way_bytes = self._requests_bytes.get()
         return (
             self.output_bytes <= limits.output_pause_bytes
-            and (under_way_bytes == 0 or under_way_bytes < self.host.share(limits))
+            and (under_way_bytes == 0 or under_way_bytes < self.host.bytes_per_connection(limits))
             and self._keeper.is_listening
         )

@@ -27,7 +27,7 @@ KEYS_MAX = 10_000
 SAMPLE_MS = 10_000
 
 
-class _Span(NamedTuple):
+class _TimeSpan(NamedTuple):
     member: str
     interval_ms: int
     samples_max: int
@@ -35,9 +35,9 @@ class _Span(NamedTuple):
 
 _SPANS = (
     # As in StatsItem, 7 samples span 6 intervals.
-    _Span("statsMinute", SAMPLE_MS, 7),
-    _Span("statsHour", 600_000, 7),
-    _Span("statsDay", 3_600_000, 25),
+    _TimeSpan("statsMinute", SAMPLE_MS, 7),
+    _TimeSpan("statsHour", 600_000, 7),
+    _TimeSpan("statsDay", 3_600_000, 25),
 )
 
 
@@ -53,7 +53,7 @@ class _Series:
         default_factory=lambda: tuple(deque(maxlen=span.samples_max) for span in _SPANS)
     )
 
-    def note(self, now_ms: int, total: int, times: int) -> None:
+    def add_sample(self, now_ms: int, total: int, times: int) -> None:
         for span, samples in zip(_SPANS, self.samples, strict=True):
             if not samples:
                 samples.append(_Total(now_ms - span.interval_ms, 0, 0))
@@ -62,10 +62,10 @@ class _Series:
 
     def members(self, now_ms: int, total: int, times: int) -> dict[str, dict[str, float]]:
         now = _Total(now_ms, total, times)
-        return {span.member: _since(samples[0], now) for span, samples in zip(_SPANS, self.samples, strict=True)}
+        return {span.member: _rates_since(samples[0], now) for span, samples in zip(_SPANS, self.samples, strict=True)}
 
 
-def _since(first: _Total, last: _Total) -> dict[str, float]:
+def _rates_since(first: _Total, last: _Total) -> dict[str, float]:
     total, times, ms = last.total - first.total, last.times - first.times, last.at_ms - first.at_ms
     assert ms >= 0, (first.at_ms, last.at_ms)
     return {"avgpt": total / times if times else 0.0, "sum": total, "tps": total * 1_000 / ms if ms else 0.0}
@@ -104,7 +104,7 @@ class BrokerStatistics:
         }
         """Name -> function that returns the total and the number of calls of a key."""
 
-    def given(self, topic: str, group: str, records: list[bytes]) -> None:
+    def count_delivered(self, topic: str, group: str, records: list[bytes]) -> None:
         assert records, (topic, group)
         count = _count_of(self._gets, f"{topic}@{group}")
         if count is not None:
@@ -112,7 +112,7 @@ class BrokerStatistics:
             count.times += 1
             count.size_bytes += sum(map(len, records))
 
-    def sent_back(self, topic: str, group: str) -> None:
+    def count_sent_back(self, topic: str, group: str) -> None:
         count = _count_of(self._sent_back, f"{topic}@{group}")
         if count is not None:
             count.total += 1
@@ -122,37 +122,37 @@ class BrokerStatistics:
         """Call this at least every SAMPLE_MS."""
         now_ms = self._clock.monotonic_ns() // 1_000_000
         for name, totals in self._sources.items():
-            for key in self._keys(name):
-                self._note(name, key, now_ms, totals(key))
+            for key in self._keys_of(name):
+                self._add_to_series(name, key, now_ms, totals(key))
 
-    def _keys(self, name: str) -> list[str]:
+    def _keys_of(self, name: str) -> list[str]:
         if name.startswith("TOPIC"):
             return list(self._stats.totals_by_topic)[:KEYS_MAX]
         if name.startswith("BROKER"):
             return [self._cluster]
         return list(self._gets if name.startswith("GROUP") else self._sent_back)
 
-    def _note(self, name: str, key: str, now_ms: int, total: tuple[int, int]) -> _Series:
+    def _add_to_series(self, name: str, key: str, now_ms: int, total: tuple[int, int]) -> _Series:
         series = self._series.get((name, key))
         if series is None:
             series = self._series[name, key] = _Series()
-        series.note(now_ms, *total)
+        series.add_sample(now_ms, *total)
         return series
 
     def members(self, name: str, key: str) -> dict[str, Any] | None:
         """Return the figures of the last minute, hour and day, or None if nothing was counted."""
         totals = self._sources.get(name)
-        if totals is None or key not in self._keys(name):
+        if totals is None or key not in self._keys_of(name):
             return None
         total, now_ms = totals(key), self._clock.monotonic_ns() // 1_000_000
-        return self._note(name, key, now_ms, total).members(now_ms, *total)
+        return self._add_to_series(name, key, now_ms, total).members(now_ms, *total)
 
-    def given_per_second(self, topic: str, group: str) -> float:
+    def delivered_per_second(self, topic: str, group: str) -> float:
         """Use the last minute (consumeTps)."""
         found = self.members("GROUP_GET_NUMS", f"{topic}@{group}")
         return 0.0 if found is None else float(found["statsMinute"]["tps"])
 
-    def given_totals(self) -> dict[str, tuple[int, int]]:
+    def delivered_totals(self) -> dict[str, tuple[int, int]]:
         """Return the messages and bytes by `topic@group`."""
         return {key: (count.total, count.size_bytes) for key, count in list(self._gets.items())}
 

@@ -59,7 +59,7 @@ class SubscriptionData:
     @property
     def is_sql(self) -> bool:
         """Whether this is a valid SQL92 expression."""
-        return not self.is_tag and self._fault is None
+        return not self.is_tag and self._expression_fault is None
 
     @property
     def members(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class SubscriptionData:
         return list(dict.fromkeys(tag for tag in map(java_trim, self.expression.split("||")) if tag))
 
     @classmethod
-    def of(cls, members: Members) -> "SubscriptionData":
+    def from_members(cls, members: Members) -> "SubscriptionData":
         """Ignore the tag sets, because they repeat the expression."""
         return cls(
             members.text("topic"),
@@ -93,11 +93,11 @@ class SubscriptionData:
         )
 
     def check(self) -> None:
-        if (fault := self._fault) is not None:
+        if (fault := self._expression_fault) is not None:
             raise RequestRefusedError(fault, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
 
     @property
-    def _fault(self) -> str | None:
+    def _expression_fault(self) -> str | None:
         if self.is_tag:
             most, found = EXPRESSION_CHARACTERS_MAX, len(self.expression)
             too_long = f"subscription expression: expected at most {most} characters, found {found}"
@@ -135,14 +135,14 @@ class ConsumerData:
     subscriptions: tuple[SubscriptionData, ...]
 
     @classmethod
-    def of(cls, members: Members) -> "ConsumerData":
+    def from_members(cls, members: Members) -> "ConsumerData":
         return cls(
-            _name(members, "groupName"),
+            _short_name(members, "groupName"),
             members.choice("consumeType", _CONSUME_TYPES, "CONSUME_PASSIVELY"),
             members.choice("messageModel", _MESSAGE_MODELS, "CLUSTERING"),
             members.choice("consumeFromWhere", _FROM_WHERE, "CONSUME_FROM_LAST_OFFSET"),
             members.boolean("unitMode", False),
-            tuple(map(SubscriptionData.of, members.objects("subscriptionDataSet", TOPICS_MAX))),
+            tuple(map(SubscriptionData.from_members, members.objects("subscriptionDataSet", TOPICS_MAX))),
         )
 
 
@@ -159,13 +159,13 @@ class HeartbeatData:
         """Raises CorruptFileError."""
         members = decode_json_body(body)
         return cls(
-            _name(members, "clientID"),
-            tuple(_name(each, "groupName") for each in members.objects("producerDataSet", GROUPS_MAX)),
-            tuple(map(ConsumerData.of, members.objects("consumerDataSet", GROUPS_MAX))),
+            _short_name(members, "clientID"),
+            tuple(_short_name(each, "groupName") for each in members.objects("producerDataSet", GROUPS_MAX)),
+            tuple(map(ConsumerData.from_members, members.objects("consumerDataSet", GROUPS_MAX))),
         )
 
 
-def _name(members: Members, name: str) -> str:
+def _short_name(members: Members, name: str) -> str:
     """The broker sends the name to other clients in frames, so its length is limited."""
     found = members.text(name)
     if len(found) > TEXT_CHARACTERS_MAX:

@@ -46,14 +46,14 @@ PERM_READ_WRITE = PERM_READ | PERM_WRITE
 
 
 def topic_fault(topic: str) -> str | None:
-    return _fault("topic", topic, MAX_TOPIC_BYTES)
+    return _name_fault("topic", topic, MAX_TOPIC_BYTES)
 
 
 def group_fault(group: str) -> str | None:
-    return _fault("group", group, GROUP_CHARACTERS_MAX)
+    return _name_fault("group", group, GROUP_CHARACTERS_MAX)
 
 
-def _fault(what: str, name: str, characters_max: int) -> str | None:
+def _name_fault(what: str, name: str, characters_max: int) -> str | None:
     if len(name) > characters_max:
         return f"{what}: expected at most {characters_max} characters, found {len(name)}"
     if not _NAME.fullmatch(name):

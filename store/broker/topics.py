@@ -26,7 +26,7 @@ from .topic_names import (
     is_system_topic,
     topic_fault,
 )
-from .versioned_table import TableEntry, VersionedTable, member
+from .versioned_table import TableEntry, VersionedTable, json_field
 
 SINGLE_TAG = "SINGLE_TAG"
 MULTI_TAG = "MULTI_TAG"
@@ -44,12 +44,12 @@ class TopicConfig(TableEntry):
     """One topic."""
 
     topic: str = field(metadata={"name": "topicName"})
-    read_queue_nums: int = member("readQueueNums", 16, bits=32)
-    write_queue_nums: int = member("writeQueueNums", 16, bits=32)
-    perm: int = member("perm", PERM_READ_WRITE, bits=32)
-    filter_type: str = member("topicFilterType", SINGLE_TAG)
-    sys_flag: int = member("topicSysFlag", 0, bits=32)
-    order: bool = member("order", False)
+    read_queue_nums: int = json_field("readQueueNums", 16, bits=32)
+    write_queue_nums: int = json_field("writeQueueNums", 16, bits=32)
+    perm: int = json_field("perm", PERM_READ_WRITE, bits=32)
+    filter_type: str = json_field("topicFilterType", SINGLE_TAG)
+    sys_flag: int = json_field("topicSysFlag", 0, bits=32)
+    order: bool = json_field("order", False)
 
     @property
     def queue_nums(self) -> int:
@@ -77,7 +77,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         """Raises OSError if the disk fails."""
         self.add_missing((topic.topic, topic) for topic in _system_topics(self._config))
 
-    def follow_order(self, ordered: Container[str]) -> None:
+    def mark_ordered(self, ordered: Container[str]) -> None:
         """Mark exactly the given topics as ordered. Raises OSError if the disk fails."""
         self.change(lambda table: {name: replace(each, order=name in ordered) for name, each in table.items()})
 
@@ -129,16 +129,16 @@ class SubscriptionGroupConfig(TableEntry):
     """One consumer group."""
 
     group: str = field(metadata={"name": "groupName"})
-    consume_enable: bool = member("consumeEnable", True)
-    consume_from_min_enable: bool = member("consumeFromMinEnable", True)
-    consume_broadcast_enable: bool = member("consumeBroadcastEnable", True)
-    retry_queue_nums: int = member("retryQueueNums", 1, bits=32)
-    retry_max_times: int = member("retryMaxTimes", 16, bits=32)
-    broker_id: int = member("brokerId", MASTER_ID)
+    consume_enable: bool = json_field("consumeEnable", True)
+    consume_from_min_enable: bool = json_field("consumeFromMinEnable", True)
+    consume_broadcast_enable: bool = json_field("consumeBroadcastEnable", True)
+    retry_queue_nums: int = json_field("retryQueueNums", 1, bits=32)
+    retry_max_times: int = json_field("retryMaxTimes", 16, bits=32)
+    broker_id: int = json_field("brokerId", MASTER_ID)
     """Id of the broker from which the group pulls while it keeps up. Used if slaves may be read."""
-    which_broker_when_consume_slowly: int = member("whichBrokerWhenConsumeSlowly", 1)
+    which_broker_when_consume_slowly: int = json_field("whichBrokerWhenConsumeSlowly", 1)
     """Id of the broker from which the group pulls while it lags behind."""
-    notify_consumer_ids_changed_enable: bool = member("notifyConsumerIdsChangedEnable", True)
+    notify_consumer_ids_changed_enable: bool = json_field("notifyConsumerIdsChangedEnable", True)
 
 
 class SubscriptionGroupManager(VersionedTable[SubscriptionGroupConfig]):

@@ -32,11 +32,11 @@ class DataVersion(NamedTuple):
         return {"counter": self.counter, "timestamp": self.timestamp_ms}
 
     @classmethod
-    def of(cls, members: Members) -> "DataVersion":
+    def from_members(cls, members: Members) -> "DataVersion":
         return cls(members.integer("timestamp", 0), members.integer("counter", 0))
 
 
-def member(name: str, default: Any, *, bits: int = 64) -> Any:
+def json_field(name: str, default: Any, *, bits: int = 64) -> Any:
     """Return a dataclass field with a JSON name. `bits` is the size of an integer."""
     return field(default=default, metadata={"name": name, "bits": bits})
 
@@ -51,7 +51,7 @@ class TableEntry:
         return dict(sorted((one.metadata["name"], getattr(self, one.name)) for one in fields(self)))
 
     @classmethod
-    def of(cls, name: str, members: Members) -> Self:
+    def from_members(cls, name: str, members: Members) -> Self:
         """If the object has no name, `name` is used."""
         values: list[str | int | bool] = []
         for one in fields(cls):
@@ -92,11 +92,13 @@ class VersionedTable(Generic[Entry]):
             self._state = loaded
 
     def _parse(self, raw: bytes, file: str) -> tuple[DataVersion, dict[str, Entry]]:
-        return self._of_members(Members(decode_side_json(raw, file=file), "", file))
+        return self._parse_members(Members(decode_side_json(raw, file=file), "", file))
 
-    def _of_members(self, members: Members) -> tuple[DataVersion, dict[str, Entry]]:
-        table = {name: self._entry.of(name, entry) for name, entry in members.inner(self._name).table()}
-        return DataVersion.of(members.inner("dataVersion")), table
+    def _parse_members(self, members: Members) -> tuple[DataVersion, dict[str, Entry]]:
+        table = {
+            name: self._entry.from_members(name, entry) for name, entry in members.inner_object(self._name).table()
+        }
+        return DataVersion.from_members(members.inner_object("dataVersion")), table
 
     def get(self, name: str) -> Entry | None:
         return self._state[1].get(name)
@@ -148,7 +150,7 @@ class VersionedTable(Generic[Entry]):
             self.on_changed()
         return table
 
-    def touch(self) -> None:
+    def write_new_version(self) -> None:
         """Write a new version, so that other servers read the table again. An OSError changes nothing."""
         with self._lock:
             version, table = self._state
@@ -161,7 +163,7 @@ class VersionedTable(Generic[Entry]):
 
         Raises CorruptFileError for an invalid table. After an OSError the table is unchanged.
         """
-        version, table = self._of_members(members)
+        version, table = self._parse_members(members)
         with self._lock:
             if version == self.version:
                 return False
@@ -172,8 +174,8 @@ class VersionedTable(Generic[Entry]):
 
     def _store(self, version: DataVersion, table: dict[str, Entry]) -> None:
         # The table is durable before it is visible, so that no client relies on an entry that a crash removes.
-        self.file.store(self._encoded(version, table))
+        self.file.store(self._encode_table(version, table))
         self._state = version, table
 
-    def _encoded(self, version: DataVersion, table: Mapping[str, Entry]) -> bytes:
-        return encode_side_json({"dataVersion": version.members, self._name: self._encoder.encoded(table)})
+    def _encode_table(self, version: DataVersion, table: Mapping[str, Entry]) -> bytes:
+        return encode_side_json({"dataVersion": version.members, self._name: self._encoder.encode_table(table)})

@@ -18,7 +18,7 @@ from ..formats.half_message import HALF_TOPIC
 from ..formats.message import MessageRecord, decode_record
 from ..formats.messages import Message
 from ..formats.properties import PROPERTY_INNER_MULTI_QUEUE_OFFSET, PROPERTY_REAL_TOPIC, decode_properties
-from ..formats.redirect import delivered
+from ..formats.redirect import message_to_deliver
 from ..formats.scan import scan_records
 from ..log.commit_log import CommitLog
 from ..queues.consume_queue import ConsumeQueue
@@ -41,12 +41,12 @@ def delivered_levels(
 ) -> dict[int, DeliveredLevel]:
     """Read the whole log. `known` is progress from a backup."""
     waiting = {
-        level: list(_entries(commit_log, queue))
+        level: list(_entries_with_keys(commit_log, queue))
         for level in levels
         if (queue := queues.find(SCHEDULE_TOPIC, level - 1)) is not None
     }
     alike = Counter(key for entries in waiting.values() for _, key in entries if key is not None)
-    copies = {key: end for key, end in _copies(commit_log) if alike[key] == 1} if alike else {}
+    copies = {key: end for key, end in _possible_copies(commit_log) if alike[key] == 1} if alike else {}
     found = {}
     for level, entries in waiting.items():
         offset = copy_end = 0
@@ -60,7 +60,7 @@ def delivered_levels(
     return found
 
 
-def _entries(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, bytes | None]]:
+def _entries_with_keys(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, bytes | None]]:
     """Yield queue offset and key of the copy of each entry, None for an entry that delivery skips."""
     limit = commit_log.queue.max_offset
     for at in range(queue.min_offset, queue.max_offset):
@@ -68,11 +68,11 @@ def _entries(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, 
         record = None
         if entry is not None and is_valid(entry):
             record = commit_log.record_at(entry.physical_offset, limit)
-        message = None if record is None else delivered(record)
-        yield at, None if message is None or message.topic == HALF_TOPIC else _key(message)
+        message = None if record is None else message_to_deliver(record)
+        yield at, None if message is None or message.topic == HALF_TOPIC else _copy_key(message)
 
 
-def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
+def _possible_copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
     """Yield key and end offset of each possible copy. Each segment is read up to the first damage."""
     for segment in commit_log.queue.segments:
         view, end, file = segment.file.view(0, segment.size_bytes), segment.readable.get(), segment.file.path
@@ -82,12 +82,12 @@ def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
                 # Decoding is slow, so only possible copies are decoded. No copy is in the schedule topic.
                 if _MARK in one.properties and one.topic != SCHEDULE_TOPIC:
                     copy = decode_record(view, one.physical_offset - base_offset, file=file)
-                    yield _key(copy), one.physical_offset + one.size_bytes
+                    yield _copy_key(copy), one.physical_offset + one.size_bytes
         except CorruptFileError:
             continue
 
 
-def _key(message: Message | MessageRecord) -> bytes:
+def _copy_key(message: Message | MessageRecord) -> bytes:
     """Return a digest that is equal for a delayed record and its copy."""
     text = message.properties.encode(errors="surrogateescape").decode(errors="replace")
     properties = decode_properties(text)

@@ -22,10 +22,10 @@ from ..formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
 from ..formats.half_message import HALF_TOPIC
 from ..formats.message import MessageRecord
 from ..formats.messages import Message, PutMessageResult, PutMessageStatus
-from ..formats.redirect import delivered
+from ..formats.redirect import message_to_deliver
 from ..formats.side_json import decode_side_json, encode_side_json, numbered_offsets, table_of
 from ..log.commit_log import CommitLog
-from ..marks import forces, hit
+from ..marks import count_mark, is_forced
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 from ..service import Service
@@ -93,20 +93,20 @@ class ScheduleMessageService(Service):
         offsets = loaded or {}
         # RocketMQ does not limit it. If a queue lost messages, an offset after its end blocks the level until as many
         # new messages were put, and then these are skipped.
-        self.offsets = {level: self._within_queue(level, offset) for level, offset in offsets.items()}
+        self.offsets = {level: self._limit_to_queue(level, offset) for level, offset in offsets.items()}
         self._corrected = self.offsets != offsets
         if self._corrected:
-            hit("delivery progress clamped")
+            count_mark("delivery progress clamped")
         self._durable = dict(self.offsets)
         if self.file.damage is not None:
-            self._take_from_log()
+            self._advance_to_logged_copies()
         self._is_persisted = (
             loaded is None or self.file.is_current
         )  # progress from the backup must be written to both files
 
-    def _take_from_log(self) -> None:
+    def _advance_to_logged_copies(self) -> None:
         """Advance the progress as far as copies in the log prove it."""
-        hit("delivery progress from the log")
+        count_mark("delivery progress from the log")
         found = delivered_levels(self._commit_log, self._queues, self._delays_ms, self.offsets)
         for level, (offset, copy_end) in sorted(found.items(), key=lambda item: item[1].copy_end):
             if offset > self.offsets.get(level, 0):
@@ -114,7 +114,7 @@ class ScheduleMessageService(Service):
                 self._delivered_end = copy_end  # increases, because the copies are sorted
                 self._undurable.append((copy_end, level, offset))
 
-    def _within_queue(self, level: int, offset: int) -> int:
+    def _limit_to_queue(self, level: int, offset: int) -> int:
         queue = self._queues.find(SCHEDULE_TOPIC, level - 1)
         if queue is None:
             return 0
@@ -150,7 +150,7 @@ class ScheduleMessageService(Service):
         self._durable = dict(offsets)
         self.file.store(encoded_offsets(self._durable))
 
-    def _persist_now_and_then(self) -> int:
+    def _persist_if_due(self) -> int:
         """Return the ms until the next persist."""
         now_ns = self.world.clock.monotonic_ns()
         if now_ns >= self._persist_due_ns:
@@ -179,7 +179,7 @@ class ScheduleMessageService(Service):
             self.last_error = error
             wait_ms = RETRY_AFTER_ERROR_MS
         if self._undurable or not self._is_persisted:
-            until_persist_ms = self._persist_now_and_then()
+            until_persist_ms = self._persist_if_due()
             wait_ms = until_persist_ms if wait_ms is None else min(wait_ms, until_persist_ms)
         self.signal.wait(wait_ms)
 
@@ -200,16 +200,16 @@ class ScheduleMessageService(Service):
             for at in range(0, len(raw), ENTRY_BYTES):
                 entry = decode_entry(raw, at)
                 is_there = is_valid(entry) or is_blank(entry)
-                wait_ms = self._deliver_entry(level, entry) if is_there else self._pass_over_hole(queue, offset)
+                wait_ms = self._deliver_entry(level, entry) if is_there else self._skip_or_retry_hole(queue, offset)
                 if wait_ms:
                     return wait_ms
                 offset += 1
-                self._move_to(level, offset)  # after the delivery, because a failed delivery is retried
+                self._advance_level(level, offset)  # after the delivery, because a failed delivery is retried
                 if self.is_stopping:
                     break
         return None
 
-    def _move_to(self, level: int, offset: int) -> None:
+    def _advance_level(self, level: int, offset: int) -> None:
         assert offset > self.offsets.get(level, 0), (level, offset, self.offsets)
         assert not self._undurable or self._undurable[-1][0] <= self._delivered_end, self._delivered_end
         self.offsets[level] = offset
@@ -227,7 +227,7 @@ class ScheduleMessageService(Service):
         if now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]:  # else correctDeliverTimestamp
             return min(deliver_at_ms - now_ms, _SLEEP_MS_MAX)
         record = record or self._record_of(entry)
-        message = None if record is None else delivered(record)
+        message = None if record is None else message_to_deliver(record)
         if message is None:
             if self._log_has_failed():
                 return _RETRY_MS
@@ -235,20 +235,20 @@ class ScheduleMessageService(Service):
             return 0
         if message.topic == HALF_TOPIC:
             return 0  # a half message waits for its transaction; after a commit it is delayed again
-        if forces("delivery fails"):
-            hit("delivery fails")
+        if is_forced("delivery fails"):
+            count_mark("delivery fails")
             return _RETRY_MS
         self.last_answer, stored = self._put(message)
         if stored is None:
-            hit("delivery fails")
-            return self._after_refusal(message)
+            count_mark("delivery fails")
+            return self._skip_or_retry_refused(message)
         end_offset = stored.wrote_offset + stored.wrote_bytes
         assert stored.wrote_bytes > 0, stored.wrote_bytes
         assert end_offset > self._delivered_end, (end_offset, self._delivered_end)
         self._delivered_end = end_offset
         return 0
 
-    def _after_refusal(self, message: Message) -> int:
+    def _skip_or_retry_refused(self, message: Message) -> int:
         """Skip a message that does not fit into a record and return 0, else return the ms until the next attempt.
 
         The original put checked that the copy fits, so the record has been corrupted on the disk since then. A body
@@ -259,7 +259,7 @@ class ScheduleMessageService(Service):
         self.passed_over += 1
         return 0
 
-    def _pass_over_hole(self, queue: ConsumeQueue, offset: int) -> int:
+    def _skip_or_retry_hole(self, queue: ConsumeQueue, offset: int) -> int:
         """Skip an index without an entry and return 0, else return the ms until the next attempt.
 
         After a failed sync the entry is not skipped, because recovery will restore it. A sync of the page detects a

@@ -49,24 +49,24 @@ def compare(left: str | bool | int | float, right: str | bool | int | float) -> 
     if isinstance(left, str):
         if isinstance(right, str):
             return (java_order(left) > java_order(right)) - (java_order(left) < java_order(right))
-        return compare(_as_kind(left, right), right)
+        return compare(_convert_like(left, right), right)
     if isinstance(right, str):
         if isinstance(left, bool):
             raise NotComparableError(f"{left} with {right!r}")
-        return compare(left, _as_kind(right, left))
+        return compare(left, _convert_like(right, left))
     if isinstance(left, bool) or isinstance(right, bool):
         return left - right if isinstance(left, bool) and isinstance(right, bool) else _UNLIKE
     if isinstance(left, float) or isinstance(right, float):
-        first, second = _order(float(left)), _order(float(right))
+        first, second = _double_sort_key(float(left)), _double_sort_key(float(right))
         return (first > second) - (first < second)
     return (left > right) - (left < right)
 
 
-def _as_kind(text: str, other: bool | int | float) -> bool | int | float:
+def _convert_like(text: str, other: bool | int | float) -> bool | int | float:
     if isinstance(other, bool):
         return text.lower() == "true"  # as Boolean.valueOf: any other text is false
     if isinstance(other, float):
-        return _double(text)
+        return _parse_double(text)
     bits = 64 if isinstance(other, Long) else 32
     value = java_integer(text, bits)
     if value is not None:
@@ -74,7 +74,7 @@ def _as_kind(text: str, other: bool | int | float) -> bool | int | float:
     raise NotComparableError(f"{text!r} is no whole number of {bits} bits")
 
 
-def _double(text: str) -> float:
+def _parse_double(text: str) -> float:
     trimmed = java_trim(text)
     if _DOUBLE.fullmatch(trimmed) is None:
         raise NotComparableError(f"{text!r} is no number")
@@ -82,7 +82,7 @@ def _double(text: str) -> float:
     return float(trimmed if trimmed.endswith(("NaN", "Infinity")) else trimmed.rstrip("fFdD"))
 
 
-def _order(value: float) -> tuple[bool, float, float]:
+def _double_sort_key(value: float) -> tuple[bool, float, float]:
     """Return a sort key for Java's order of doubles: -0.0 is before 0.0, and NaN is last."""
     return (True, 0.0, 0.0) if isnan(value) else (False, value, copysign(1.0, value))
 
@@ -121,7 +121,7 @@ def property_of(name: str) -> SqlNode:
     return SqlNode(PartKind.PROPERTY, lambda properties: properties.get(name))
 
 
-def _condition(evaluate: Evaluate, *parts: SqlNode) -> SqlNode:
+def _condition_node(evaluate: Evaluate, *parts: SqlNode) -> SqlNode:
     assert parts, "a condition needs a part"
     return SqlNode(PartKind.CONDITION, evaluate, 1 + max(part.depth for part in parts))
 
@@ -136,7 +136,7 @@ def as_condition(part: SqlNode) -> SqlNode:
     if part.kind is not PartKind.PROPERTY:
         raise ValueError(f"a condition cannot be {part.kind.value}")
     evaluate = part.evaluate
-    return _condition(lambda properties: None if evaluate(properties) is None else False, part)
+    return _condition_node(lambda properties: None if evaluate(properties) is None else False, part)
 
 
 def negation(part: SqlNode) -> SqlNode:
@@ -146,10 +146,10 @@ def negation(part: SqlNode) -> SqlNode:
         value = evaluate(properties)
         return None if value is None else not value
 
-    return _condition(negated, part)
+    return _condition_node(negated, part)
 
 
-def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
+def _build_and_or(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
     """The result is `decisive` if any part is, else unknown if any part is unknown."""
     assert len(parts) > 1, len(parts)
     conditions = [as_condition(part).evaluate for part in parts]
@@ -163,11 +163,11 @@ def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
             known = known and value is not None
         return not decisive if known else None
 
-    return _condition(joined, *parts)
+    return _condition_node(joined, *parts)
 
 
-conjunction = partial(_joined, decisive=False)
-disjunction = partial(_joined, decisive=True)
+conjunction = partial(_build_and_or, decisive=False)
+disjunction = partial(_build_and_or, decisive=True)
 
 
 # -- comparisons -----------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def _equal(left: SqlNode, right: SqlNode) -> SqlNode:
             return True if second is None else None
         return second is not None and compare(first, second) == 0
 
-    return _condition(equal, left, right)
+    return _condition_node(equal, left, right)
 
 
 def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
@@ -211,20 +211,20 @@ def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
         if first is None or (second := evaluate_right(properties)) is None:
             return None
         if isinstance(first, str) and isinstance(second, str):
-            return holds(compare(_double(first), _double(second)))
+            return holds(compare(_parse_double(first), _parse_double(second)))
         return holds(compare(first, second))
 
-    return _condition(ordered, left, right)
+    return _condition_node(ordered, left, right)
 
 
 def between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
     """Both limits are included."""
-    if low.value is not None and high.value is not None and _is_above(low.value, high.value):
+    if low.value is not None and high.value is not None and _is_greater(low.value, high.value):
         raise ValueError(f"BETWEEN {low.value!r} AND {high.value!r}: the second must not be the lower one")
     return conjunction([ordering(part, ">=", low), ordering(part, "<=", high)])
 
 
-def _is_above(low: str | bool | int | float, high: str | bool | int | float) -> bool:
+def _is_greater(low: str | bool | int | float, high: str | bool | int | float) -> bool:
     try:
         return compare(high, low) < 0
     except NotComparableError as error:
@@ -244,7 +244,7 @@ def membership(part: SqlNode, words: Sequence[str], *, negated: bool) -> SqlNode
         value = evaluate(properties)
         return None if value is None else (value in wanted) is not negated
 
-    return _condition(is_member, part)
+    return _condition_node(is_member, part)
 
 
 def minus(part: SqlNode) -> SqlNode:

@@ -126,7 +126,7 @@ class _Parser:
         self._level = 0
 
     def parse(self) -> SqlNode:
-        root = self._built(lambda: sql.as_condition(self._either()))
+        root = self._build_at_token(lambda: sql.as_condition(self._parse_or()))
         if self._next.kind is not TokenKind.END:
             raise self._unexpected("an operator or the end")
         assert self._level == 0, self._level
@@ -134,19 +134,19 @@ class _Parser:
 
     # -- tokens ------------------------------------------------------------------------------------
 
-    def _take(self) -> Token:
+    def _take_token(self) -> Token:
         token = self._next
         if token.kind is not TokenKind.END:
             self._next = next(self._tokens)
         return token
 
-    def _takes(self, *symbols: str) -> str | None:
+    def _take_if_any(self, *symbols: str) -> str | None:
         if self._next.kind is TokenKind.SYMBOL and self._next.text in symbols:
-            return self._take().text
+            return self._take_token().text
         return None
 
     def _require(self, symbol: str) -> None:
-        if self._takes(symbol) is None:
+        if self._take_if_any(symbol) is None:
             raise self._unexpected(symbol)
 
     def _unexpected(self, expected: str, found: str | None = None) -> FilterExpressionError:
@@ -154,7 +154,7 @@ class _Parser:
         found = self._next.text if found is None else found
         return FilterExpressionError(self._text, self._next.position, expected, found)
 
-    def _built(self, build: Callable[[], SqlNode]) -> SqlNode:
+    def _build_at_token(self, build: Callable[[], SqlNode]) -> SqlNode:
         """Raise a ValueError of `build` as an error at the next token."""
         try:
             part = build()
@@ -166,105 +166,105 @@ class _Parser:
 
     # -- levels, from weak to strong ---------------------------------------------------------------
 
-    def _either(self) -> SqlNode:
-        parts = [self._both()]
-        while self._takes("OR"):
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else self._built(lambda: sql.disjunction(parts))
+    def _parse_or(self) -> SqlNode:
+        parts = [self._parse_and()]
+        while self._take_if_any("OR"):
+            parts.append(self._parse_and())
+        return parts[0] if len(parts) == 1 else self._build_at_token(lambda: sql.disjunction(parts))
 
-    def _both(self) -> SqlNode:
-        parts = [self._equality()]
-        while self._takes("AND"):
-            parts.append(self._equality())
-        return parts[0] if len(parts) == 1 else self._built(lambda: sql.conjunction(parts))
+    def _parse_and(self) -> SqlNode:
+        parts = [self._parse_equality()]
+        while self._take_if_any("AND"):
+            parts.append(self._parse_equality())
+        return parts[0] if len(parts) == 1 else self._build_at_token(lambda: sql.conjunction(parts))
 
-    def _equality(self) -> SqlNode:
-        left = self._comparison()
-        while symbol := self._takes("=", "<>", "IS"):
-            left = self._is_null(left) if symbol == "IS" else self._equal(left, symbol)
+    def _parse_equality(self) -> SqlNode:
+        left = self._parse_comparison()
+        while symbol := self._take_if_any("=", "<>", "IS"):
+            left = self._parse_is_null(left) if symbol == "IS" else self._parse_equal_operand(left, symbol)
         return left
 
-    def _is_null(self, left: SqlNode) -> SqlNode:
-        negated = self._takes("NOT") is not None
+    def _parse_is_null(self, left: SqlNode) -> SqlNode:
+        negated = self._take_if_any("NOT") is not None
         self._require("NULL")
         null = sql.is_null(left)
-        return self._built(lambda: sql.negation(null) if negated else null)
+        return self._build_at_token(lambda: sql.negation(null) if negated else null)
 
-    def _equal(self, left: SqlNode, symbol: str) -> SqlNode:
-        right = self._comparison()
-        equal = self._built(lambda: sql.equality(left, right))
-        return self._built(lambda: sql.negation(equal)) if symbol == "<>" else equal
+    def _parse_equal_operand(self, left: SqlNode, symbol: str) -> SqlNode:
+        right = self._parse_comparison()
+        equal = self._build_at_token(lambda: sql.equality(left, right))
+        return self._build_at_token(lambda: sql.negation(equal)) if symbol == "<>" else equal
 
-    def _comparison(self) -> SqlNode:
-        left = self._unary()
-        while symbol := self._takes(*_ORDERS, "BETWEEN", "IN", "NOT"):
-            left = self._compared(left, symbol)
+    def _parse_comparison(self) -> SqlNode:
+        left = self._parse_unary()
+        while symbol := self._take_if_any(*_ORDERS, "BETWEEN", "IN", "NOT"):
+            left = self._parse_compared_operand(left, symbol)
         return left
 
-    def _compared(self, left: SqlNode, symbol: str) -> SqlNode:
+    def _parse_compared_operand(self, left: SqlNode, symbol: str) -> SqlNode:
         if symbol in _ORDERS:
-            right = self._unary()
-            return self._built(lambda: sql.ordering(left, symbol, right))
+            right = self._parse_unary()
+            return self._build_at_token(lambda: sql.ordering(left, symbol, right))
         negated = symbol == "NOT"
         if negated:
-            found = self._takes("BETWEEN", "IN")
+            found = self._take_if_any("BETWEEN", "IN")
             if found is None:
                 raise self._unexpected("BETWEEN or IN")
             symbol = found
         if symbol == "IN":
-            words = self._words()
-            return self._built(lambda: sql.membership(left, words, negated=negated))
-        low = self._unary()
+            words = self._parse_words()
+            return self._build_at_token(lambda: sql.membership(left, words, negated=negated))
+        low = self._parse_unary()
         self._require("AND")
-        high = self._unary()
+        high = self._parse_unary()
         join = sql.not_between if negated else sql.between
-        return self._built(lambda: join(left, low, high))
+        return self._build_at_token(lambda: join(left, low, high))
 
-    def _words(self) -> list[str]:
+    def _parse_words(self) -> list[str]:
         self._require("(")
-        words = [self._word()]
-        while self._takes(","):
-            words.append(self._word())
+        words = [self._parse_word()]
+        while self._take_if_any(","):
+            words.append(self._parse_word())
         self._require(")")
         return words
 
-    def _word(self) -> str:
+    def _parse_word(self) -> str:
         if self._next.kind is not TokenKind.STRING:
             raise self._unexpected(TokenKind.STRING.value)
-        return self._take().text
+        return self._take_token().text
 
-    def _unary(self) -> SqlNode:
+    def _parse_unary(self) -> SqlNode:
         self._level += 1
         if self._level > DEPTH_MAX:
             raise self._unexpected(_DEPTH, "more")
-        symbol = self._takes("+", "-", "NOT")
+        symbol = self._take_if_any("+", "-", "NOT")
         if symbol is None:
-            part = self._primary()
+            part = self._parse_primary()
         else:
-            operand = self._unary()
+            operand = self._parse_unary()
             join = {"+": lambda it: it, "-": sql.minus, "NOT": sql.negation}[symbol]
-            part = self._built(lambda: join(operand))
+            part = self._build_at_token(lambda: join(operand))
         self._level -= 1
         return part
 
-    def _primary(self) -> SqlNode:
-        if self._takes("("):
-            inner = self._either()
+    def _parse_primary(self) -> SqlNode:
+        if self._take_if_any("("):
+            inner = self._parse_or()
             self._require(")")
             return inner
-        if named := self._takes(*_NAMED):
+        if named := self._take_if_any(*_NAMED):
             return sql.constant(_NAMED[named])
         token = self._next
         if token.kind is TokenKind.NAME:
-            self._take()
+            self._take_token()
             return sql.property_of(token.text)
         if token.kind in (TokenKind.STRING, TokenKind.INTEGER, TokenKind.FLOAT):
-            part = self._constant(token)
-            self._take()
+            part = self._parse_constant(token)
+            self._take_token()
             return part
         raise self._unexpected("a property, a value or (")
 
-    def _constant(self, token: Token) -> SqlNode:
+    def _parse_constant(self, token: Token) -> SqlNode:
         if token.kind is TokenKind.STRING:
             return sql.constant(token.text)
         if token.kind is TokenKind.FLOAT:

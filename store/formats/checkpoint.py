@@ -40,7 +40,7 @@ def encode_checkpoint_file(values: CheckpointValues) -> bytes:
     return encode_checkpoint(values).ljust(CHECKPOINT_FILE_BYTES, b"\0")
 
 
-def is_unborn(raw: bytes) -> bool:
+def is_creation_interrupted(raw: bytes) -> bool:
     """Return whether a crash interrupted the creation: the file is all zero and too short for three times."""
     return len(raw) < CHECKPOINT_BYTES and not any(raw)
 
@@ -57,7 +57,7 @@ def decode_checkpoint(raw: bytes, *, file: str) -> CheckpointValues:
     return values
 
 
-def claims_beyond(
+def times_beyond_log(
     values: CheckpointValues, last_store_timestamp_ms: int, *, unclean_exit: bool, file: str
 ) -> Iterator[CorruptFileError]:
     """Yield an error for each time that is later than the store time of the last record in the log.

@@ -14,7 +14,7 @@ from .delay_level import SCHEDULE_TOPIC
 from .host import Host
 
 COLUMNS = ("physical_offset", "size_bytes", "queue", "queue_offset", "store_timestamp_ms", "tags_code")
-"""`queue` is a number from `PlainRecords.know`, or -1 if the record is added to no queue."""
+"""`queue` is a number from `PlainRecords.register_queue`, or -1 if the record is added to no queue."""
 KEY_COLUMNS = ("key_hash", "physical_offset", "store_timestamp_ms")
 """Columns of an index key."""
 
@@ -164,7 +164,7 @@ class PlainRecords:
         self._rows = bytearray(_INT64_BYTES * len(COLUMNS) * ROWS_MAX)
         self._keys = bytearray(_INT64_BYTES * len(KEY_COLUMNS) * ROWS_MAX)
 
-    def know(self, topic: str, queue_id: int) -> int | None:
+    def register_queue(self, topic: str, queue_id: int) -> int | None:
         """Let later scans include the records of a queue, and return the number of the queue.
 
         Returns None and does nothing for a queue of delayed messages, because its tagsCode is not a hash.

@@ -119,10 +119,10 @@ def is_ext_address(tags_code: int) -> bool:
     return tags_code <= ADDRESS_MAX
 
 
-def address_of(offset: int) -> int:
+def ext_address_of(offset: int) -> int:
     """Return the address of the unit at an offset.
 
-    >>> address_of(0)
+    >>> ext_address_of(0)
     -9223372036854775808
     """
     assert 0 <= offset <= OFFSET_MAX, offset
@@ -131,7 +131,7 @@ def address_of(offset: int) -> int:
     return address
 
 
-def offset_of(address: int) -> int:
+def ext_offset_of(address: int) -> int:
     assert is_ext_address(address), address
     return address + (1 << 63)
 

@@ -33,7 +33,7 @@ from .properties import (
     map_buckets,
     rebuild_properties,
 )
-from .redirect import copy_of, delivered
+from .redirect import copy_message, message_to_deliver
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -42,7 +42,7 @@ QUEUE_ID = 0
 DECIDED_TAG = "d"
 
 _WIDEST = {PROPERTY_TRANSACTION_CHECK_TIMES: "9" * 10, PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: "9" * 19}
-"""Longest values of the properties that `put_back` adds."""
+"""Longest values of the properties that `put_back_message` adds."""
 
 
 class EndTransaction(NamedTuple):
@@ -62,13 +62,13 @@ class HalfMessage(NamedTuple):
     """Queue offset of its first record. After a put-back it differs from that of `record`."""
 
     @classmethod
-    def of(cls, record: MessageRecord) -> "HalfMessage":
+    def from_record(cls, record: MessageRecord) -> "HalfMessage":
         """Decode a record. As in Java, property bytes that are not UTF-8 are replaced."""
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         if text != record.properties:
             record = replace(record, properties=text)
         properties = decode_properties(text)
-        first = whole_number(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
+        first = parse_non_negative(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
         own = record.queue_offset
         # A value larger than its own offset is corrupt or was set by the producer.
         return cls(record, properties, own if first is None or first > own else first)
@@ -86,22 +86,22 @@ class HalfMessage(NamedTuple):
 
     @property
     def check_times(self) -> int:
-        return whole_number(self.properties.get(PROPERTY_TRANSACTION_CHECK_TIMES)) or 0
+        return parse_non_negative(self.properties.get(PROPERTY_TRANSACTION_CHECK_TIMES)) or 0
 
     @property
     def immunity_ms(self) -> int | None:
         """Set by the producer: the minimum time before the first check."""
-        seconds = whole_number(self.properties.get(PROPERTY_CHECK_IMMUNITY_TIME_IN_SECONDS))
+        seconds = parse_non_negative(self.properties.get(PROPERTY_CHECK_IMMUNITY_TIME_IN_SECONDS))
         return None if seconds is None else seconds * 1000
 
 
-def whole_number(text: str | None) -> int | None:
+def parse_non_negative(text: str | None) -> int | None:
     """Return None for negative numbers, and where `Long.parseLong` throws an exception."""
     number = None if text is None else java_integer(text, 64)
     return number if number is not None and number >= 0 else None
 
 
-def prepared(message: Message) -> Message | None:
+def half_message_of(message: Message) -> Message | None:
     """Return the half message to store for a transactional message, without properties of an earlier transaction.
 
     Returns None if its topic does not fit into a property.
@@ -123,7 +123,7 @@ def prepared(message: Message) -> Message | None:
     )
 
 
-def widest_forms(message: Message, half: Message) -> tuple[Message, Message]:
+def longest_later_forms(message: Message, half: Message) -> tuple[Message, Message]:
     """Return the longest messages that can later be stored: given up, and committed."""
     widened = rebuild_properties(decode_properties(half.properties) | _WIDEST)
     given_up = replace(half, topic=GIVEN_UP_TOPIC, properties=widened)
@@ -131,14 +131,14 @@ def widest_forms(message: Message, half: Message) -> tuple[Message, Message]:
     return given_up, replace(committed, sys_flag=half.sys_flag | TRANSACTION_COMMIT, honour_delay=True)
 
 
-def committed(half: HalfMessage) -> Message | None:
+def committed_message_of(half: HalfMessage) -> Message | None:
     """Return None if the half message has no valid target."""
-    message = delivered(half.record)
+    message = message_to_deliver(half.record)
     if message is None:
         return None
     return replace(
         message,
-        properties=_rebuilt(half, {}),
+        properties=_rebuilt_properties(half, {}),
         sys_flag=half.record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
         prepared_transaction_offset=half.record.physical_offset,
         wait_store_ok=half.properties.get(PROPERTY_WAIT, "true").lower() == "true",
@@ -146,7 +146,7 @@ def committed(half: HalfMessage) -> Message | None:
     )
 
 
-def decision(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Message:
+def op_message(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Message:
     """Return the op message that ends the half message at a queue offset."""
     return Message(
         OP_TOPIC,
@@ -160,30 +160,30 @@ def decision(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Mess
     )
 
 
-def put_back(half: HalfMessage, *, asked: bool) -> Message:
+def put_back_message(half: HalfMessage, *, asked: bool) -> Message:
     """Return the message that stores an undecided half message again. `asked`: a check is being sent."""
     added = {PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: str(half.first_offset)}
     if asked:
         added[PROPERTY_TRANSACTION_CHECK_TIMES] = str(half.check_times + 1)
-    return again(half, HALF_TOPIC, added)
+    return copy_half_message(half, HALF_TOPIC, added)
 
 
-def resumed(given_up: MessageRecord) -> Message:
+def resumed_message(given_up: MessageRecord) -> Message:
     """Return the message that restarts the checks."""
-    half = HalfMessage.of(given_up)
-    return again(half, HALF_TOPIC, {PROPERTY_TRANSACTION_CHECK_TIMES: "0"})
+    half = HalfMessage.from_record(given_up)
+    return copy_half_message(half, HALF_TOPIC, {PROPERTY_TRANSACTION_CHECK_TIMES: "0"})
 
 
 def first_offset_of(given_up: MessageRecord) -> int | None:
     """Return None if the half message was never put back."""
-    properties = HalfMessage.of(given_up).properties
-    return whole_number(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
+    properties = HalfMessage.from_record(given_up).properties
+    return parse_non_negative(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
 
 
-def again(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
+def copy_half_message(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
     """Return a copy, whose put does not wait for the disk."""
-    return copy_of(half.record, topic, QUEUE_ID, _rebuilt(half, added))
+    return copy_message(half.record, topic, QUEUE_ID, _rebuilt_properties(half, added))
 
 
-def _rebuilt(half: HalfMessage, added: dict[str, str]) -> str:
+def _rebuilt_properties(half: HalfMessage, added: dict[str, str]) -> str:
     return rebuild_properties(half.properties | added, map_buckets(list(half.properties)))

@@ -100,12 +100,12 @@ def decode_entry(view: memoryview, at: int) -> IndexEntry:
     return IndexEntry._make(ENTRY.unpack_from(view, at))
 
 
-def entries_at(slots: int) -> int:
+def entries_position(slots: int) -> int:
     return HEADER_BYTES + SLOT_BYTES * slots
 
 
 def index_file_bytes(slots: int, entries_max: int) -> int:
-    return entries_at(slots) + ENTRY_BYTES * entries_max
+    return entries_position(slots) + ENTRY_BYTES * entries_max
 
 
 def time_diff_s(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:
@@ -147,16 +147,16 @@ def slots_of(view: memoryview) -> int | None:
     number, odd_bytes = divmod(len(view) - HEADER_BYTES, SLOT_BYTES)
     if last < 1 or odd_bytes:
         return None
-    most = (_last_byte_at(view) - index_file_bytes(0, last)) // SLOT_BYTES
+    most = (_last_byte_position(view) - index_file_bytes(0, last)) // SLOT_BYTES
     slots = most - (most - number) % _SLOTS_APART
     at = index_file_bytes(slots, last)
     if slots < 1 or at + ENTRY_BYTES > len(view):
         return None
     slot = decode_entry(view, at).key_hash % slots
-    return slots if SLOT.unpack_from(view, entries_at(slot))[0] == last else None
+    return slots if SLOT.unpack_from(view, entries_position(slot))[0] == last else None
 
 
-def _last_byte_at(view: memoryview) -> int:
+def _last_byte_position(view: memoryview) -> int:
     start = (len(view) - 1) // _CHUNK_BYTES * _CHUNK_BYTES
     while not (kept := len(bytes(view[start : start + _CHUNK_BYTES]).rstrip(b"\0"))):
         assert start > 0, "the header is not all zero"
@@ -172,7 +172,7 @@ def index_file_name(local_ms: int) -> str:
     """
     assert 0 <= local_ms <= LOCAL_MS_MAX, local_ms
     days, ms = divmod(local_ms, _DAY_MS)
-    year, month, day = _civil(days)
+    year, month, day = _civil_date(days)
     seconds, ms = divmod(ms, 1000)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
@@ -201,7 +201,7 @@ def index_names_in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (len(name) == _NAME_CHARACTERS[-1], name))
 
 
-def _civil(days: int) -> tuple[int, int, int]:
+def _civil_date(days: int) -> tuple[int, int, int]:
     """Return year, month and day of a number of days since 1970-01-01."""
     era, day_of_era = divmod(days + _EPOCH_DAYS, _ERA_DAYS)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365

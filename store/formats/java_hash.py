@@ -34,13 +34,13 @@ def java_hash(text: str) -> int:
     (2598919, -2147483648)
     """
     h = _known_hash(text)
-    return _remember(text) if h is None else h
+    return _remember_hash(text) if h is None else h
 
 
 _known_hash = _known.get
 
 
-def _remember(text: str) -> int:
+def _remember_hash(text: str) -> int:
     h = _hash(text)
     if len(text) <= KNOWN_CHARACTERS_MAX:
         if len(_known) >= _KNOWN_MAX:

@@ -55,7 +55,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
     names, offsets = find_property(record.properties, _NAMES), find_property(record.properties, _OFFSETS)
     if names is None or offsets is None:
         return []
-    split_names = _split(names.decode(errors="surrogateescape"))
+    split_names = _split_names(names.decode(errors="surrogateescape"))
     split_offsets = offsets.split(_SPLITTER.encode())
     if len(split_names) != len(split_offsets) or not all(map(_is_offset, split_offsets)):
         return []
@@ -67,7 +67,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
     return [record._replace(topic=key[0], queue_id=key[1], queue_offset=offset) for key, offset in others]
 
 
-def _split(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     """Split like Java: empty names at the end are dropped, and a blank text has no names."""
     return [] if is_java_blank(text) else java_split(text, _SPLITTER)
 
@@ -107,7 +107,7 @@ class LightPut:
         """Return the longest possible properties, to check that they fit into a record."""
         return self._properties_with(_OFFSET_MAX for _ in self.keys)
 
-    def take_places(self, table: dict[QueueKey, int]) -> bytearray:
+    def assign_offsets(self, table: dict[QueueKey, int]) -> bytearray:
         """Assign the next offset of each light queue, and return the encoded record."""
         # The caller must keep the put lock until after `count`. With a lock per queue instead, two producers could be
         # assigned the same offset in a light queue.
@@ -122,7 +122,7 @@ class LightPut:
         for key, offset in zip(self.keys, self.offsets, strict=True):
             table[key] = offset + 1
 
-    def exceeds(self, table: dict[QueueKey, int], queues_max: int) -> bool:
+    def exceeds_queue_limit(self, table: dict[QueueKey, int], queues_max: int) -> bool:
         """Return whether this message would create too many light queues."""
         new = {key for key in self.keys if key not in table and key[0].startswith(LIGHT_PREFIX)}
         if not new or len(table) + len(new) <= queues_max:
@@ -140,7 +140,7 @@ def light_put(
     if topic in _WAITING_TOPICS:
         return None
     named = decode_properties(properties.decode())
-    names = _split(named.get(PROPERTY_INNER_MULTI_DISPATCH, ""))
+    names = _split_names(named.get(PROPERTY_INNER_MULTI_DISPATCH, ""))
     if not names:
         return None
     if not all(map(_is_name, names)):

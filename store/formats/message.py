@@ -91,7 +91,7 @@ assert _HEADS[0].size == RECORD_BYTES_MIN - 3
 Raw = bytes | bytearray | memoryview
 
 
-def records_in(log_bytes: int) -> int:
+def records_max_in(log_bytes: int) -> int:
     return log_bytes // RECORD_BYTES_MIN
 
 

@@ -34,7 +34,7 @@ class Message:
     """Whether a DELAY property is used. False for a delivered copy, whose properties still contain DELAY."""
 
     @classmethod
-    def of(
+    def create(
         cls,
         topic: str,
         body: bytes,

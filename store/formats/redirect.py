@@ -43,7 +43,7 @@ class Redirection(NamedTuple):
 _DELAYABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
-def redirection(message: Message, levels: int) -> Redirection | None:
+def redirect_delayed(message: Message, levels: int) -> Redirection | None:
     """Return both forms of a delayed message, or None if it is not delayed. `levels` is the number of levels.
 
     Raises InvalidMessageError if its topic does not fit into the properties, or is the schedule topic itself.
@@ -64,7 +64,7 @@ def redirection(message: Message, levels: int) -> Redirection | None:
     )
 
 
-def delivered(record: MessageRecord) -> Message | None:
+def message_to_deliver(record: MessageRecord) -> Message | None:
     """Return None if the record has no valid target."""
     text = record.properties.encode(errors="surrogateescape").decode(errors="replace")  # as Java decodes it
     properties = decode_properties(text)
@@ -72,10 +72,10 @@ def delivered(record: MessageRecord) -> Message | None:
     queue_id = java_integer(properties.get(PROPERTY_REAL_QID, ""), 32)
     if not topic or queue_id is None or queue_id < 0:
         return None
-    return copy_of(record, topic, queue_id, rebuild_properties(properties))
+    return copy_message(record, topic, queue_id, rebuild_properties(properties))
 
 
-def copy_of(record: MessageRecord, topic: str, queue_id: int, properties: str) -> Message:
+def copy_message(record: MessageRecord, topic: str, queue_id: int, properties: str) -> Message:
     """Return a message whose put does not wait for the disk and ignores DELAY."""
     return Message(
         topic,

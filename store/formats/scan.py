@@ -68,7 +68,7 @@ _tails: dict[int, Callable[[memoryview, int], tuple[Any, ...]]] = {}
 """Unpackers of fields 16 and 17 of V1 records. The key is their total size << 8 | topicLength."""
 
 
-def chain(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[int]:
+def record_starts_after(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[int]:
     """Yield the start of each record after the record at `start`, computed from the sizes of the records before it.
 
     base_offset is the log offset of the view. Stops at the first record that does not end by `end`, or has a wrong
@@ -99,7 +99,7 @@ def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: i
             places = [
                 chunk_at + at
                 for magic in (*_MAGICS, _BLANK_MAGIC)
-                for at in _places_of(magic, chunk)
+                for at in _positions_of_magic(magic, chunk)
                 if _begins_record(view, chunk_at + at, base_offset, segment_bytes)
             ]
             if places:
@@ -116,7 +116,7 @@ def is_closed_at(view: memoryview, at: int, segment_bytes: int) -> bool:
     return bool(magic == BLANK_MAGIC and size_bytes == segment_bytes - at)
 
 
-def _places_of(magic: bytes, chunk: bytes) -> list[int]:
+def _positions_of_magic(magic: bytes, chunk: bytes) -> list[int]:
     places = []
     found = chunk.find(magic)
     while found >= 0:
@@ -156,7 +156,7 @@ def scan_records(
     Ends at a blank record, or at `end` if a record ends there. Otherwise raises CorruptFileError at the wrong field.
     """
     # A plain record (V1, IPv4 hosts, a known topic, no NUL in its properties) is checked here. Any other record, and
-    # a record that fails this check, is passed to _scan_carefully, which does all checks and names the wrong field.
+    # a record that fails this check, is passed to _scan_any_record, which does all checks and names the wrong field.
     assert 0 <= start <= end <= len(view), (start, end, len(view))
     unpack_plain = _PLAIN.unpack_from
     new = tuple.__new__
@@ -195,13 +195,15 @@ def scan_records(
                     continue
         if _is_blank(view, at, end):  # only size and magic are checked, because a blank record has no offset
             return
-        scanned = _scan_carefully(view, at, end, file, base_offset, check_crc)
+        scanned = _scan_any_record(view, at, end, file, base_offset, check_crc)
         yield scanned
         at += scanned.size_bytes
 
 
-def after_damage(view: memoryview, at: int, base_offset: int) -> int | None:
-    """Return the position of the next record after a corrupt record at `at`, or None. base_offset is as in `chain`.
+def find_record_after_damage(view: memoryview, at: int, base_offset: int) -> int | None:
+    """Return the position of the next record after a corrupt record at `at`, or None.
+
+    base_offset is as in `record_starts_after`.
 
     If only the CRC is wrong, the corrupt record's size gives the position. Otherwise it is the next position with a
     magic and a matching physicalOffset, whose record is not checked.
@@ -221,7 +223,9 @@ def _is_blank(view: memoryview, at: int, end: int) -> bool:
     return end - at >= BLANK_BYTES and _MAGIC.unpack_from(view, at + MAGIC_AT) == (BLANK_MAGIC,)
 
 
-def _scan_carefully(view: memoryview, at: int, end: int, file: str, base_offset: int, check_crc: bool) -> ScannedRecord:
+def _scan_any_record(
+    view: memoryview, at: int, end: int, file: str, base_offset: int, check_crc: bool
+) -> ScannedRecord:
     """Raise CorruptFileError at the first wrong field."""
     bounds = check_record(view, at, end, file=file, file_offset=0, check_crc=check_crc)
     size_bytes, queue_id, queue_offset, physical_offset, sys_flag = _FIXED.unpack_from(view, at)
@@ -237,7 +241,7 @@ def _scan_carefully(view: memoryview, at: int, end: int, file: str, base_offset:
         raise CorruptFileError(file, bounds.properties_at, torn, "no zeroed sector", properties.hex())
     store_timestamp_ms = store_timestamp_ms_at(view, at)
     name = decode_topic(view, bounds, file=file, file_offset=0)
-    place = physical_offset, size_bytes, _remember(topic, name), queue_id, queue_offset
+    place = physical_offset, size_bytes, _remember_topic(topic, name), queue_id, queue_offset
     return ScannedRecord(*place, sys_flag, store_timestamp_ms, properties)
 
 
@@ -273,7 +277,7 @@ def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
     return _tails.setdefault(shape, layout.unpack_from)
 
 
-def _remember(topic: bytes, name: str) -> str:
+def _remember_topic(topic: bytes, name: str) -> str:
     """Known topics are not checked again."""
     if 0 in topic or len(topic) > MAX_TOPIC_BYTES:
         return name

@@ -66,7 +66,7 @@ class TableEncoder(Generic[_Value]):
         self._depth = depth
         self._known: dict[str, tuple[_Value, EncodedValue]] = {}
 
-    def encoded(self, table: Mapping[str, _Value]) -> dict[str, EncodedValue]:
+    def encode_table(self, table: Mapping[str, _Value]) -> dict[str, EncodedValue]:
         """Return the table for `encode_side_json`, sorted by name. Only one task at a time may call it."""
         known = self._known
         self._known = {}
@@ -172,7 +172,7 @@ def _with_quoted_keys(text: str, file: str, file_offset: int) -> tuple[str, list
     return "".join(pieces), quotes_at
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     if len(digits) < _INTEGER_DIGITS_MAX:
         return int(digits)
     if len(digits.lstrip("-")) > _INTEGER_DIGITS_MAX or not _LONG_MIN <= int(digits) <= _LONG_MAX:
@@ -188,11 +188,11 @@ def decimal_of(digits: str) -> Decimal:
         raise ValueError(f"{digits[:24]} is beyond any") from None
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is none")
 
 
-_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=decimal_of, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(parse_int=_parse_integer, parse_float=decimal_of, parse_constant=_refuse_constant)
 
 
 def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from ..formats.index import (
     decode_entry,
     decode_header,
     encode_entry,
-    entries_at,
+    entries_position,
     header_defects,
     header_error,
     time_diff_s,
@@ -64,7 +64,7 @@ class IndexFile:
         """Number of the newest buffered entry, by the position of its slot in the file."""
         self._slots = slots
         self._entries_max = entries_max
-        self._entries_at = entries_at(slots)
+        self._entries_at = entries_position(slots)
         header = decode_header(self.view)
         self.begin_timestamp_ms = header.begin_timestamp_ms
         self.end_timestamp_ms = header.end_timestamp_ms
@@ -96,7 +96,7 @@ class IndexFile:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def follow(self, full: "IndexFile") -> None:
+    def continue_from(self, full: "IndexFile") -> None:
         """Copy the end of the previous, full file into the header."""
         self.begin_timestamp_ms = self.end_timestamp_ms = full.end_timestamp_ms
         self._begin_offset = self.end_physical_offset = full.end_physical_offset
@@ -129,7 +129,7 @@ class IndexFile:
         self.end_physical_offset = physical_offset
         self._next = number + 1
         if not self.is_building:
-            self._publish()
+            self._publish_header()
         elif len(self._unwritten) >= _BUILT_BYTES_MAX:
             self._write_built()
         return True
@@ -161,7 +161,7 @@ class IndexFile:
         self._write_built()
         self.is_building = False
         if self._next != self.count.get():
-            self._publish()
+            self._publish_header()
 
     def _write_built(self) -> None:
         """Write entries before the slots that refer to them."""
@@ -182,7 +182,7 @@ class IndexFile:
         self._unwritten.clear()
         self._newest.clear()
 
-    def _publish(self) -> None:
+    def _publish_header(self) -> None:
         assert not self._unwritten, len(self._unwritten)
         self._store_header(self._next)
         self.count.set(self._next)
@@ -207,7 +207,7 @@ class IndexFile:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def select(
+    def select_offsets(
         self, key_hash: int, begin_ms: int, end_ms: int, found: list[int], max_num: int, accept: Callable[[int], bool]
     ) -> None:
         """Append log offsets of entries with this hash to `found`, newest first, until it has max_num.
@@ -255,7 +255,7 @@ def defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterat
 def _entry_defects(view: memoryview, path: str, header: IndexHeader, table: "array[int]") -> Iterator[CorruptFileError]:
     slots = len(table)
     begin, end = header.begin_physical_offset, header.end_physical_offset
-    at = entries_at(slots) + ENTRY_BYTES
+    at = entries_position(slots) + ENTRY_BYTES
     entries = ENTRY.iter_unpack(view[at : at + ENTRY_BYTES * (header.next_entry - 1)])
     last = begin
     for number, (key_hash, physical_offset, diff_s, previous) in enumerate(entries, 1):

@@ -16,7 +16,7 @@ from ..formats.columns import PlainRecords
 from ..formats.index import LOCAL_MS_MAX, index_file_bytes, index_file_name, index_names_in_order, parse_index_file_name
 from ..formats.index_key import key_hash, key_hashes, may_have_keys
 from ..formats.scan import ScannedRecord
-from ..marks import hit
+from ..marks import count_mark
 from ..running_flags import Refusal, RunningFlags
 from ..world import World
 from .index_file import IndexFile
@@ -49,8 +49,8 @@ class IndexFiles:
     def load(self) -> list[CorruptFileError]:
         """Map all index files. Returns an error for each other directory entry; these are ignored.
 
-        A file of a different length is unreadable and also in the result; `keep` removes it later. Causes: other
-        settings, or a crash during the creation.
+        A file of a different length is unreadable and also in the result; `keep_first_files` removes it later.
+        Causes: other settings, or a crash during the creation.
         """
         files = self._world.files
         odd: list[CorruptFileError] = []
@@ -69,11 +69,11 @@ class IndexFiles:
                 odd.append(CorruptFileError(path, 0, "file size", self.file_bytes, status.size_bytes))
                 continue
             self._last_local_ms = local_ms
-            found.append(self._map(name))
+            found.append(self._map_file(name))
         self.files = tuple(found)
         return odd
 
-    def _map(self, name: str) -> IndexFile:
+    def _map_file(self, name: str) -> IndexFile:
         file = self._world.files.map(self.path(name), self.file_bytes)
         return IndexFile(self._world.tasks, file, name, self.slots, self.entries_max)
 
@@ -98,14 +98,14 @@ class IndexFiles:
         made = self._map_new(index_file_name(local_ms))
         self._names_are_durable = False
         if self.files and self.files[-1].end_timestamp_ms > 0:  # the time is 0 in an empty file
-            made.follow(self.files[-1])
+            made.continue_from(self.files[-1])
         with self._changing:
             self.files = (*self.files, made)
         return made
 
     def _map_new(self, name: str) -> IndexFile:
         try:
-            return self._map(name)
+            return self._map_file(name)
         except OSError:
             with suppress(OSError):  # otherwise the next load removes the incomplete file, which is too short
                 self._world.files.unlink(self.path(name))
@@ -151,10 +151,10 @@ class IndexFiles:
 
     # -- removing ----------------------------------------------------------------------------------
 
-    def keep(self, count: int, odd: list[str]) -> None:
+    def keep_first_files(self, count: int, odd: list[str]) -> None:
         """Durably remove all files after the first `count`, and the files at the paths in `odd`."""
         kept, dropped = self.files[:count], self.files[count:]
-        self._remove([*odd, *(self.path(file.name) for file in reversed(dropped))])
+        self._remove_files([*odd, *(self.path(file.name) for file in reversed(dropped))])
         self.files = kept
         for file in dropped:
             file.file.close()
@@ -180,7 +180,7 @@ class IndexFiles:
                 self._world.files.sync_directory(self._directory)
         return count
 
-    def _remove(self, paths: list[str]) -> None:
+    def _remove_files(self, paths: list[str]) -> None:
         for path in paths:
             self._world.files.unlink(path)
         if paths:
@@ -275,12 +275,12 @@ class IndexService:
     def _make_file(self) -> IndexFile | None:
         """Return None if the creation has failed too often."""
         if self._file is not None:
-            hit("index rolls")
+            count_mark("index rolls")
             self._file.end_building()
         try:
             self._file = self.table.create()
         except OSError as error:
-            hit("index not made")
+            count_mark("index not made")
             self.last_error = error
             if is_disk_full(error):  # a full disk is not counted: it can get free space again
                 raise
@@ -300,14 +300,14 @@ class IndexService:
     ) -> list[int]:
         """Return the log offsets of up to max_num records for which `accept` returns True, newest first.
 
-        `accept`: see `IndexFile.select`.
+        `accept`: see `IndexFile.select_offsets`.
         """
         hashed = key_hash(topic, key)
         max_num = min(max_num, self._max_num)
         found: list[int] = []
         for file in reversed(self.table.files):
             if file.may_hold(begin_ms, end_ms):
-                file.select(hashed, begin_ms, end_ms, found, max_num, accept)
+                file.select_offsets(hashed, begin_ms, end_ms, found, max_num, accept)
             if file.begin_timestamp_ms < begin_ms or len(found) >= max_num:
                 break
         return found

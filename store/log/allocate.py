@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ..config import FlushDiskType, StoreConfig
 from ..directories import directory_of, make_directory
-from ..marks import forces, hit
+from ..marks import count_mark, is_forced
 from ..service import Service
 from ..world import MappedFile, Signal, World
 from .segment import PAGE_BYTES, Segment
@@ -107,7 +107,7 @@ class WarmUp:
 
 
 @dataclass(slots=True, eq=False)
-class _Request:
+class _SegmentRequest:
     base_offset: int
     done: Signal
     segment: Segment | None = None
@@ -135,11 +135,11 @@ class AllocateMappedFileService(Service):
         self._needs_buffer = needs_buffer
         self.warm_up = warm_up
         self._lock = world.tasks.lock("allocate requests")
-        self._requests: dict[int, _Request] = {}
+        self._requests: dict[int, _SegmentRequest] = {}
         self.failure: tuple[str, int, OSError] | None = None
         """Path, intended size and error if the last creation failed."""
 
-    def take(self, base_offset: int) -> Segment | None:
+    def take_segment(self, base_offset: int) -> Segment | None:
         """Return the segment at base_offset and request the following one. The preceding segment must be full.
 
         Returns None if the creation failed, if a required buffer is not free, or after 5 s. In the last case
@@ -148,7 +148,7 @@ class AllocateMappedFileService(Service):
         if self.warm_up is not None:
             self.warm_up.unlock_later(base_offset - self._queue.segment_bytes)
         with self._lock:
-            budget = self._budget()
+            budget = self._request_budget()
             known = self._requests.get(base_offset)
             request = self._register(base_offset, budget)
             if request is None:
@@ -156,10 +156,10 @@ class AllocateMappedFileService(Service):
             self._register(base_offset + self._queue.segment_bytes, budget - (request is not known))
         self.signal.notify()
         if request.segment is None and request.error is None:
-            hit("put waits for segment")
+            count_mark("put waits for segment")
             request.done.wait(WAIT_MS)
         if request.segment is None and request.error is None:
-            hit("no segment in time")
+            count_mark("no segment in time")
             return None
         with self._lock:
             del self._requests[base_offset]
@@ -167,35 +167,35 @@ class AllocateMappedFileService(Service):
         assert segment is None or segment.base_offset == base_offset, (segment, base_offset)
         return segment
 
-    def _budget(self) -> int:
+    def _request_budget(self) -> int:
         """The caller must hold the lock."""
         if self._pool is None or not self._needs_buffer:
             return _AT_ONCE
-        return self._pool.available - len(self._waiting())
+        return self._pool.available - len(self._waiting_requests())
 
-    def _register(self, base_offset: int, budget: int) -> _Request | None:
+    def _register(self, base_offset: int, budget: int) -> _SegmentRequest | None:
         """Return None if a new request exceeds the budget."""
         request = self._requests.get(base_offset)
         if request is None or request.error is not None:
             if budget <= 0:
                 return None
-            request = _Request(base_offset, self.world.tasks.signal("allocated"))
+            request = _SegmentRequest(base_offset, self.world.tasks.signal("allocated"))
             self._requests[base_offset] = request
         return request
 
-    def _waiting(self) -> list[_Request]:
+    def _waiting_requests(self) -> list[_SegmentRequest]:
         return [r for r in self._requests.values() if r.segment is None and r.error is None]
 
     def step(self) -> None:
         with self._lock:
-            request = min(self._waiting(), key=lambda one: one.base_offset, default=None)
+            request = min(self._waiting_requests(), key=lambda one: one.base_offset, default=None)
         if request is None:
             self.signal.wait(None if self.warm_up is None else self.warm_up.unlock_due())
             return
         try:
-            request.segment = self.make(request.base_offset)
+            request.segment = self.make_segment(request.base_offset)
         except OSError as error:
-            hit("segment not made")
+            count_mark("segment not made")
             self.failure = self._queue.path(request.base_offset), self._queue.segment_bytes, error
             self._fail_from(request.base_offset, error)
         else:
@@ -203,22 +203,22 @@ class AllocateMappedFileService(Service):
             request.done.notify()
 
     def _fail_from(self, base_offset: int, error: OSError) -> None:
-        """A later `take` can request the failed segments again."""
+        """A later `take_segment` can request the failed segments again."""
         with self._lock:
-            failed = [request for request in self._waiting() if request.base_offset >= base_offset]
+            failed = [request for request in self._waiting_requests() if request.base_offset >= base_offset]
             for request in failed:
                 request.error = error
         for request in failed:
             request.done.notify()
 
-    def make(self, base_offset: int) -> Segment:
+    def make_segment(self, base_offset: int) -> Segment:
         """Create one zeroed, durable segment. After an OSError the incomplete file is removed."""
         files, path = self.world.files, self._queue.path(base_offset)
         directory = directory_of(path)
         if files.status(directory) is None:  # the directory was removed after the start
             make_directory(files, directory)
         if files.status(path) is not None:
-            hit("leftover replaced")
+            count_mark("leftover replaced")
             files.unlink(path)  # the new segment must not contain bytes of an old file
         file = None
         try:
@@ -238,9 +238,9 @@ class AllocateMappedFileService(Service):
         place = (self.world.tasks, file, base_offset, _LABEL)
         if self._pool is None:
             return Segment(*place)
-        buffer = None if forces("no buffer") else self._pool.borrow()
+        buffer = None if is_forced("no buffer") else self._pool.borrow()
         if buffer is None:
-            hit("no buffer")
+            count_mark("no buffer")
             return Segment(*place)
         return BufferedSegment(*place, pool=self._pool, buffer=buffer)
 

@@ -11,10 +11,10 @@ from ..formats.checkpoint import (
     CheckpointValues,
     decode_checkpoint,
     encode_checkpoint,
-    is_unborn,
+    is_creation_interrupted,
 )
 from ..formats.checkpoint import SAFETY_MARGIN_MS as SAFETY_MARGIN_MS
-from ..marks import forces, hit
+from ..marks import count_mark, is_forced
 from ..world import Files, MappedFile, World
 
 
@@ -46,13 +46,13 @@ class StoreCheckpoint:
         """
         assert self._file is None, "load once"
         damage = None
-        is_believed = not forces("checkpoint not believed")
+        is_believed = not is_forced("checkpoint not believed")
         try:
             values = read_checkpoint(self._world.files, self._path)
         except CorruptFileError as error:
             is_believed, damage = False, error
         if not is_believed:
-            hit("checkpoint not believed")
+            count_mark("checkpoint not believed")
             values = CheckpointValues(0, 0, 0)
         self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms, self.index_msg_timestamp_ms = values
         self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
@@ -71,30 +71,30 @@ class StoreCheckpoint:
         return vouched_timestamp_ms(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms)
 
     @property
-    def knows_queues(self) -> bool:
-        """False without a checkpoint or after queues_begin_again."""
+    def has_queue_time(self) -> bool:
+        """False without a checkpoint or after reset_queue_time."""
         return self.logics_msg_timestamp_ms > 0
 
-    def log_is_durable_to(self, store_timestamp_ms: int) -> None:
+    def advance_log_time(self, store_timestamp_ms: int) -> None:
         self.physic_msg_timestamp_ms = max(self.physic_msg_timestamp_ms, store_timestamp_ms)
 
-    def queues_are_durable_to(self, store_timestamp_ms: int) -> None:
+    def advance_queue_time(self, store_timestamp_ms: int) -> None:
         self.logics_msg_timestamp_ms = max(self.logics_msg_timestamp_ms, store_timestamp_ms)
 
-    def index_is_durable_to(self, store_timestamp_ms: int) -> bool:
+    def advance_index_time(self, store_timestamp_ms: int) -> bool:
         """Return whether the time advanced."""
         is_new = store_timestamp_ms > self.index_msg_timestamp_ms
         if is_new:
             self.index_msg_timestamp_ms = store_timestamp_ms
         return is_new
 
-    def queues_begin_again(self) -> None:
+    def reset_queue_time(self) -> None:
         """Durably reset the time of the queues to 0. Must precede the removal of queue entries."""
         if self.logics_msg_timestamp_ms > 0:
             self.logics_msg_timestamp_ms = 0
             self.flush()
 
-    def log_ends_at(self, store_timestamp_ms: int) -> None:
+    def limit_to_log_end(self, store_timestamp_ms: int) -> None:
         """Durably lower the times to the store time of the last record in the log.
 
         Later times are those of truncated records. New records may have earlier times after a clock step.
@@ -104,7 +104,7 @@ class StoreCheckpoint:
             self.logics_msg_timestamp_ms = min(self.logics_msg_timestamp_ms, store_timestamp_ms)
             self.flush()
 
-    def index_begins_again_at(self, store_timestamp_ms: int) -> None:
+    def limit_index_time(self, store_timestamp_ms: int) -> None:
         """Index files that end after this store time may not be durable, so durably lower the index time."""
         if self.index_msg_timestamp_ms > store_timestamp_ms:
             self.index_msg_timestamp_ms = store_timestamp_ms
@@ -140,4 +140,4 @@ def read_checkpoint(files: Files, path: str) -> CheckpointValues:
         raw = bytes(files.map(path, CHECKPOINT_FILE_BYTES).view(0, CHECKPOINT_FILE_BYTES))
     else:
         raw = files.read(path)
-    return CheckpointValues(0, 0, 0) if is_unborn(raw) else decode_checkpoint(raw, file=path)
+    return CheckpointValues(0, 0, 0) if is_creation_interrupted(raw) else decode_checkpoint(raw, file=path)

@@ -11,7 +11,7 @@ from ..errors import CorruptFileError
 from ..formats import message as record_format
 from ..formats.message import MessageRecord, decode_record, encode_blank, place_records
 from ..formats.messages import AppendMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
-from ..marks import hit
+from ..marks import count_mark
 from ..service import do_nothing
 from ..stats import SlowCount, TopicTotals
 from ..world import World
@@ -100,7 +100,7 @@ class CommitLog:
             self.begin_time_in_lock_ms = self._world.clock.now_ms()
             began_ns = self._world.clock.monotonic_ns()
             try:
-                return self._append_locked(encoded, self.time.take_ms())
+                return self._append_locked(encoded, self.time.next_ms())
             finally:
                 self.begin_time_in_lock_ms = 0
                 self.long_holds.note(self._world.clock.monotonic_ns() - began_ns)
@@ -111,13 +111,13 @@ class CommitLog:
         light = encoded.light
         if light is not None:
             most = self._config.max_lmq_consume_queue_num
-            if self._config.enable_lmq and light.exceeds(self.topic_queue_table, most):
+            if self._config.enable_lmq and light.exceeds_queue_limit(self.topic_queue_table, most):
                 return PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
-            encoded.buffer = light.take_places(self.topic_queue_table)
+            encoded.buffer = light.assign_offsets(self.topic_queue_table)
             if 0 in light.offsets:
-                hit("light queue begins")
+                count_mark("light queue begins")
         size_bytes = len(encoded.buffer)
-        place = self._place_for(size_bytes)
+        place = self._segment_with_room(size_bytes)
         if place is None:
             return PutMessageStatus.CREATE_MAPEDFILE_FAILED
         segment, position = place
@@ -144,7 +144,7 @@ class CommitLog:
             wrote_offset, size_bytes, queue_offset, store_timestamp_ms, encoded.store_host, encoded.starts
         )
 
-    def _place_for(self, size_bytes: int) -> tuple[Segment, int] | None:
+    def _segment_with_room(self, size_bytes: int) -> tuple[Segment, int] | None:
         """Return a segment and a position with space for size_bytes and a blank record; None: no new segment.
 
         If the last segment has too little space, a blank record closes it.
@@ -156,10 +156,10 @@ class CommitLog:
             if size_bytes + record_format.BLANK_BYTES <= room:
                 return segment, position
             if room == record_format.BLANK_BYTES:
-                hit("shortest blank")
+                count_mark("shortest blank")
             if room:
-                segment.close_with(position, encode_blank(room))
-        made = self.allocate.take(0 if segment is None else segment.end_offset)
+                segment.close_with_blank(position, encode_blank(room))
+        made = self.allocate.take_segment(0 if segment is None else segment.end_offset)
         if made is None:
             return None
         assert size_bytes + record_format.BLANK_BYTES <= made.size_bytes, (size_bytes, made.size_bytes)
@@ -177,11 +177,11 @@ class CommitLog:
         change, if `offset` is not the end of the log, the log is closed, or no segment can be created.
         """
         with self._put_lock:
-            if self._closed or not self._begins_at(offset):
+            if self._closed or not self._can_append_at(offset):
                 return False
             segment = self.queue.last()
             if segment is None or offset == segment.end_offset:
-                made = self.allocate.take(offset - offset % self.queue.segment_bytes)
+                made = self.allocate.take_segment(offset - offset % self.queue.segment_bytes)
                 if made is None:
                     return False
                 segment = self.queue.add(made)
@@ -191,11 +191,11 @@ class CommitLog:
         self.on_appended()
         return True
 
-    def _begins_at(self, offset: int) -> bool:
+    def _can_append_at(self, offset: int) -> bool:
         """Return whether the log ends at `offset`, or is empty and `offset` is the start of a segment."""
         if self.queue.max_offset == 0 and offset % self.queue.segment_bytes == 0:
             if offset > 0:
-                self.queue.forget_unused()
+                self.queue.remove_unused()
             return self.allocate.begin_at(offset)
         return offset == self.queue.max_offset
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ..config import StoreConfig
 from ..formats.messages import PutMessageStatus
-from ..marks import forces, hit
+from ..marks import count_mark, is_forced
 from ..running_flags import Refusal, RunningFlags
 from ..service import NS_PER_MS, Service, do_nothing, ms_until
 from ..world import Signal, World
@@ -48,7 +48,7 @@ class FlushCommitLogService(Service):
     def flush_to(self, end_offset: int, least_pages: int = 0) -> bool:
         """Flush until the log is durable up to end_offset or a flush makes no progress. Return True if durable."""
         if self.queue.flushed_where.get() >= end_offset:
-            self._cover_last_record()
+            self._advance_checkpoint()
             return True
         with self._flush_lock:
             # Each flush covers one segment. The end of a full segment may still be unsynced.
@@ -57,7 +57,7 @@ class FlushCommitLogService(Service):
                     return False
         return True
 
-    def _cover_last_record(self) -> None:
+    def _advance_checkpoint(self) -> None:
         """Advance the checkpoint to the store time of the last record if that record is durable.
 
         `_flush_once` alone misses this time if it syncs a record before the record's store time is set.
@@ -70,7 +70,7 @@ class FlushCommitLogService(Service):
         # Not `max_offset`: a segment without a write buffer may already contain newer records while the buffer of the
         # previous segment is not committed.
         if is_news and self.queue.flushed_where.get() >= last.base_offset + last.readable.get():
-            self.checkpoint.log_is_durable_to(stored_ms)
+            self.checkpoint.advance_log_time(stored_ms)
 
     def _flush_once(self, least_pages: int) -> bool:
         if self._sync_failed:
@@ -84,7 +84,7 @@ class FlushCommitLogService(Service):
             self.flags.refuse_for_good(Refusal.NOT_WRITEABLE)
             return False
         if moved:  # after the sync, because recovery assumes that the log is durable up to the checkpoint
-            self.checkpoint.log_is_durable_to(self.queue.flushed_store_timestamp_ms)
+            self.checkpoint.advance_log_time(self.queue.flushed_store_timestamp_ms)
             self.on_flushed()
         return moved
 
@@ -149,7 +149,7 @@ class GroupCommitRequest:
         self._durable = durable
         self._on_known()
         if self._gave_up and durable:
-            hit("late sync")
+            count_mark("late sync")
 
     def wait(self) -> PutMessageStatus:
         """Return FLUSH_DISK_TIMEOUT if the deadline passes first."""
@@ -159,7 +159,7 @@ class GroupCommitRequest:
         self._gave_up = True
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
-    def look(self, now_ns: int) -> PutMessageStatus | None:
+    def poll(self, now_ns: int) -> PutMessageStatus | None:
         """Return None if the answer is not known yet and the deadline has not passed."""
         if self._durable is not None and not self._gave_up:
             return PutMessageStatus.PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
@@ -216,9 +216,9 @@ class GroupCommitService(FlushCommitLogService):
 
     def commit(self, requests: list[GroupCommitRequest]) -> None:
         # When the simulation forces this branch, each request below syncs separately.
-        is_left_out = bool(requests) and forces("group commit again")
+        is_left_out = bool(requests) and is_forced("group commit again")
         if not is_left_out and not self.flush_to(self.queue.max_offset) and requests:
-            hit("failed group")
+            count_mark("failed group")
         # Read after the flush. RocketMQ flushes at most twice and checks only before each flush, so a record at the
         # start of a segment, which needs both flushes, gets a timeout.
         durable_to = self.queue.flushed_where.get()
@@ -226,7 +226,7 @@ class GroupCommitService(FlushCommitLogService):
             request.complete(durable_to >= request.end_offset or self._flush_for_request(request))
 
     def _flush_for_request(self, request: GroupCommitRequest) -> bool:
-        hit("group commit again")
+        count_mark("group commit again")
         return self.flush_to(request.end_offset)
 
     def finish(self) -> None:

@@ -66,7 +66,7 @@ class GroupTransferRequest:
             return self._status
         return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
-    def look(self, now_ns: int) -> PutMessageStatus | None:
+    def poll(self, now_ns: int) -> PutMessageStatus | None:
         """See `GroupCommitRequest.look`."""
         if self._status is None and now_ns >= self.due_ns:
             return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
@@ -118,9 +118,9 @@ class GroupTransfer:
             self.forget(request)
         return status
 
-    def look(self, request: GroupTransferRequest, now_ns: int) -> PutMessageStatus | None:
+    def poll(self, request: GroupTransferRequest, now_ns: int) -> PutMessageStatus | None:
         """Return None if there is no answer yet. A request that timed out is forgotten."""
-        status = request.look(now_ns)
+        status = request.poll(now_ns)
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
             self.forget(request)
         return status
@@ -137,18 +137,18 @@ class GroupTransfer:
         for request in done:
             request.complete(PutMessageStatus.PUT_OK)
 
-    def connected(self, replica: Replica) -> None:
+    def add_replica(self, replica: Replica) -> None:
         """Add a slave after its first report."""
         assert replica not in self.replicas, "a slave connects once"
         with self._lock:
             self.replicas = (*self.replicas, replica)
 
-    def gone(self, replica: Replica) -> None:
+    def remove_replica(self, replica: Replica) -> None:
         """Remove a disconnected slave. Requests stay pending, because a slave may connect in time."""
         with self._lock:
             self.replicas = tuple(each for each in self.replicas if each is not replica)
 
-    def give_up(self) -> None:
+    def time_out_all(self) -> None:
         with self._lock:
             requests, self._requests, self.replicas = self._requests, [], ()
         for request in requests:

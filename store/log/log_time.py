@@ -5,7 +5,7 @@ future, log time advances at half speed until the wall clock has reached it. So 
 delay, and always within twice its delay.
 """
 
-from ..marks import hit
+from ..marks import count_mark
 from ..world import Clock
 
 _NS_PER_CAUGHT_UP_MS = 2 * 1_000_000  # half speed while the wall clock catches up
@@ -27,12 +27,12 @@ class LogTime:
     def now_ms(self) -> int:
         return max(self._clock.now_ms(), self._least_ms(self._clock.monotonic_ns()))
 
-    def take_ms(self) -> int:
+    def next_ms(self) -> int:
         """Return a store time, never less than the previous one. The caller must hold the put lock."""
         now_ms, now_ns = self._clock.now_ms(), self._clock.monotonic_ns()
         least_ms = self._least_ms(now_ns)
         if now_ms < least_ms:
-            hit("clock fell")
+            count_mark("clock fell")
             return least_ms
         self._since = (now_ms, now_ns)
         return now_ms

@@ -18,7 +18,7 @@ from ..formats.host import IPV4_BYTES, IPV6_BYTES, Host
 from ..formats.light_queues import LIGHT_MARK, LightPut, light_put, without_offsets
 from ..formats.message import encode_record
 from ..formats.messages import Message, MessageBatch, PutMessageStatus, is_storable_topic
-from ..formats.redirect import DELAY_MARK, redirection
+from ..formats.redirect import DELAY_MARK, redirect_delayed
 
 _NO_RECORD = (CorruptFileError, InvalidMessageError, UnicodeEncodeError, struct.error)
 """The encoders raise these if a message does not fit into a record, for example because of a too large number.
@@ -73,7 +73,7 @@ class PutEncoder:
 
     def _encode_delayed(self, message: Message) -> EncodedPut | PutMessageStatus:
         """Refuse a delayed message if its later copy could not be stored."""
-        redirected = redirection(message, self._delay_levels)
+        redirected = redirect_delayed(message, self._delay_levels)
         if redirected is None:
             return self._encode_single(message)
         due = self._encode_single(redirected.due)
@@ -91,7 +91,7 @@ class PutEncoder:
         buffer = None if self._core is None else self._encode_plain(self._core, message, sys_flag, properties)
         if buffer is None:
             buffer = _encode_one(message, sys_flag, message.flag, message.body, properties)
-        return self._checked(message, buffer, _AT_FRONT, sys_flag)
+        return self._check_sizes(message, buffer, _AT_FRONT, sys_flag)
 
     def _encode_plain(self, core: Core, message: Message, sys_flag: int, properties: bytes) -> bytearray | None:
         return core.encode(
@@ -117,7 +117,7 @@ class PutEncoder:
             properties = light.widest_properties()
         if len(properties) > record_format.MAX_PROPERTIES_BYTES:
             return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
-        encoded = self._checked(message, encode(properties), _AT_FRONT, sys_flag)
+        encoded = self._check_sizes(message, encode(properties), _AT_FRONT, sys_flag)
         if isinstance(encoded, EncodedPut):
             encoded.light = light
         return encoded
@@ -149,7 +149,7 @@ class PutEncoder:
         )
         if not starts:
             return PutMessageStatus.MESSAGE_ILLEGAL
-        return self._checked(head, buffer, starts, sys_flag)
+        return self._check_sizes(head, buffer, starts, sys_flag)
 
     def _encode_plain_batch(
         self, core: Core, batch: MessageBatch, topic: bytes, shared: bytes, sys_flag: int
@@ -167,7 +167,7 @@ class PutEncoder:
             head.reconsume_times,
         )
 
-    def _checked(
+    def _check_sizes(
         self, head: Message, buffer: bytearray, starts: tuple[int, ...], sys_flag: int
     ) -> EncodedPut | PutMessageStatus:
         if len(buffer) + record_format.BLANK_BYTES > self._config.mapped_file_size_commit_log:

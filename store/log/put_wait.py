@@ -1,6 +1,6 @@
 """Put wait: a put that is in the log and still waits for a sync, a slave, or both.
 
-A blocking task calls `wait`. An event-driven task calls `look` after the on_known callback or after `due_ns`.
+A blocking task calls `wait`. An event-driven task calls `poll` after the on_known callback or after `due_ns`.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class PutWait:
         self._transfer = transfer
         self._on_answered: Callable[[], None] | None = None
 
-    def then(self, on_answered: Callable[[], None]) -> None:
+    def call_when_answered(self, on_answered: Callable[[], None]) -> None:
         self._on_answered = on_answered
 
     def wait(self) -> PutMessageResult:
@@ -39,31 +39,31 @@ class PutWait:
             flushed = self._flush.wait()
         if self._slaves is not None and self._transfer is not None:
             replicated = self._slaves.wait(self._transfer)
-        return self._answered(flushed, replicated)
+        return self._combined_result(flushed, replicated)
 
-    def look(self, now_ns: int) -> PutMessageResult | None:
+    def poll(self, now_ns: int) -> PutMessageResult | None:
         """Return None if the answer is not known yet."""
         flushed = replicated = PutMessageStatus.PUT_OK
         if self._flush is not None:
-            found = self._flush.look(now_ns)
+            found = self._flush.poll(now_ns)
             if found is None:
                 return None
             flushed = found
         if self._slaves is not None and self._transfer is not None:
-            found = self._slaves.look(self._transfer, now_ns)
+            found = self._slaves.poll(self._transfer, now_ns)
             if found is None:
                 return None
             replicated = found
-        return self._answered(flushed, replicated)
+        return self._combined_result(flushed, replicated)
 
     def due_ns(self, now_ns: int) -> int:
         """Return the deadline of the first request without an answer, else now_ns."""
         for request in (self._flush, self._transfer):
-            if request is not None and request.look(now_ns) is None:
+            if request is not None and request.poll(now_ns) is None:
                 return request.due_ns
         return now_ns
 
-    def _answered(self, flushed: PutMessageStatus, replicated: PutMessageStatus) -> PutMessageResult:
+    def _combined_result(self, flushed: PutMessageStatus, replicated: PutMessageStatus) -> PutMessageResult:
         """If both failed, the status of the replication is returned."""
         if self._on_answered is not None:
             self._on_answered()
@@ -71,5 +71,5 @@ class PutWait:
         return PutMessageResult(status, self.append)
 
 
-def answer_of(put: PutMessageResult | PutWait) -> PutMessageResult:
+def wait_for_answer(put: PutMessageResult | PutWait) -> PutMessageResult:
     return put.wait() if isinstance(put, PutWait) else put

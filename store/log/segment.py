@@ -64,7 +64,7 @@ class Segment:
         self.file.store(position, data)
         self.wrote.set(end)  # after the bytes are stored: a flush in between must not count missing bytes as durable
 
-    def close_with(self, position: int, blank: bytes) -> None:
+    def close_with_blank(self, position: int, blank: bytes) -> None:
         """Append a blank record, which makes the segment full."""
         assert 0 <= position <= self.size_bytes - len(blank), (position, len(blank), self.size_bytes)
         self.file.store(position, blank)
@@ -109,7 +109,7 @@ class Segment:
         for at in range(start, end, _CHUNK_BYTES):
             self.file.store(at, bytes(self.file.view(at, min(at + _CHUNK_BYTES, end))))
 
-    def clear_from(self, position: int, *, syncs_zeros: bool = False) -> bool:
+    def zero_from(self, position: int, *, syncs_zeros: bool = False) -> bool:
         """Durably zero the file from `position` on. Returns whether any of these bytes was not zero.
 
         Otherwise a truncated record would become valid again if a new record ended exactly at its start. syncs_zeros:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ..config import StoreConfig
 from ..directories import directory_of
 from ..errors import CorruptFileError
-from ..marks import hit
+from ..marks import count_mark
 from ..world import DiskSpace, Files, World
 from .segment import Segment, first_nonzero, is_segment_name, segment_name
 
@@ -40,14 +40,14 @@ class SegmentDirectories:
             used_ratio_max=config.disk_space_clean_forcibly_ratio,
         )
 
-    def present(self) -> list[str]:
+    def existing_directories(self) -> list[str]:
         return [directory for directory in self.all if self._files.status(directory) is not None]
 
     def paths(self) -> list[str]:
         """Return the paths of all entries, sorted by name."""
         files = self._files
-        found = [f"{at}/{name}" for at in self.present() for name in files.list_directory(at)]
-        return sorted(found, key=name_of)
+        found = [f"{at}/{name}" for at in self.existing_directories() for name in files.list_directory(at)]
+        return sorted(found, key=file_name_of)
 
     def path(self, base_offset: int, segment_bytes: int) -> str:
         name = segment_name(base_offset)
@@ -82,7 +82,7 @@ def used_ratio_if_known(files: Files, path: str) -> float | None:
         return None
 
 
-def name_of(path: str) -> str:
+def file_name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
 
@@ -143,12 +143,12 @@ class SegmentQueue:
         segment = segments[_segment_index(segments, offset, self.segment_bytes)]
         return segment if offset < segment.end_offset else None
 
-    def number_of(self, offset: int) -> int:
+    def segment_index_of(self, offset: int) -> int:
         """Return the index of the last segment that begins at or before `offset`, else 0."""
         segments = self.segments
         return _segment_index(segments, offset, self.segment_bytes) if segments else 0
 
-    def at_or_after(self, offset: int) -> Segment | None:
+    def segment_at_or_after(self, offset: int) -> Segment | None:
         """Return the segment that contains `offset`, else the first after it."""
         segments = self.segments
         if not segments:
@@ -264,7 +264,7 @@ class SegmentQueue:
         A segment is flushed only after the previous one is completely durable.
         """
         where = self.flushed_where.get()
-        segment = self.at_or_after(where)
+        segment = self.segment_at_or_after(where)
         if segment is None:
             return False
         store_timestamp_ms = segment.readable_store_timestamp_ms
@@ -325,10 +325,10 @@ class SegmentQueue:
         """
         files = self._world.files
         self.strays, self.gaps = [], []
-        bases = self._find_bases()
+        bases = self._find_base_offsets()
         for index, error in self._find_irregular_files(bases):
             if all(self.is_expendable(base) for base in bases[index:]):
-                hit("half-made files removed")
+                count_mark("half-made files removed")
                 self.lost_data = not all(self._is_all_zero(self.path(base)) for base in bases[index:])
                 if self.lost_data and before_loss is not None:
                     before_loss()
@@ -338,15 +338,15 @@ class SegmentQueue:
                 break
             if error.field != _GAP:
                 raise error
-            hit("gap between segments")
+            count_mark("gap between segments")
             self.gaps.append(error)
         self.extended = [
             CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, size_bytes)
             for base in bases
-            if (size_bytes := self._size_of(base)) < self.segment_bytes
+            if (size_bytes := self._file_bytes(base)) < self.segment_bytes
         ]
         if self.extended:
-            hit("short queue file extended")
+            count_mark("short queue file extended")
             self.lost_data = True
             if before_loss is not None:
                 before_loss()
@@ -358,10 +358,10 @@ class SegmentQueue:
             segments.append(segment)
         self.segments = tuple(segments)
 
-    def _find_bases(self) -> list[int]:
+    def _find_base_offsets(self) -> list[int]:
         paths: dict[int, str] = {}
         for path in self._directories.paths():
-            name = name_of(path)
+            name = file_name_of(path)
             if not is_segment_name(name) and self.is_stray(path):
                 self.strays.append(CorruptFileError(path, 0, "file name", "20 digits", name))
                 continue
@@ -370,10 +370,10 @@ class SegmentQueue:
                 raise CorruptFileError(path, 0, "file name", expected, name)
             base = int(name)
             twin = paths.get(base)
-            paths[base] = path if twin is None else self._keep_one(twin, path)
+            paths[base] = path if twin is None else self._keep_file_with_data(twin, path)
         return list(paths)
 
-    def _keep_one(self, first: str, second: str) -> str:
+    def _keep_file_with_data(self, first: str, second: str) -> str:
         """Of two files with the same name, remove the one without data and return the path of the other.
 
         Such a pair exists if an interrupted creation was repeated in another directory.
@@ -411,7 +411,7 @@ class SegmentQueue:
         """Return whether `load` may extend a short file with zeros. Recovery must write the missing part."""
         return False
 
-    def _size_of(self, base_offset: int) -> int:
+    def _file_bytes(self, base_offset: int) -> int:
         status = self._world.files.status(self.path(base_offset))
         return 0 if status is None else status.size_bytes
 
@@ -438,7 +438,7 @@ class SegmentQueue:
     def truncate(self, offset: int, *, syncs_zeros: bool = False) -> bool:
         """Durably remove all bytes from `offset` on. Returns whether any of them was not zero.
 
-        Later segments are removed, newest first. syncs_zeros: see `Segment.clear_from`.
+        Later segments are removed, newest first. syncs_zeros: see `Segment.zero_from`.
         """
         assert offset >= 0, offset
         dirty = False
@@ -447,7 +447,7 @@ class SegmentQueue:
         segment = self.find(offset)
         if segment is not None:
             position = offset - segment.base_offset
-            dirty |= segment.clear_from(position, syncs_zeros=syncs_zeros)
+            dirty |= segment.zero_from(position, syncs_zeros=syncs_zeros)
             segment.set_positions(position, min(position, segment.flushed.get()))
         if self.flushed_where.get() > offset:
             self.flushed_where.set(offset)
@@ -466,7 +466,7 @@ class SegmentQueue:
             self._remove_last()
         self.flushed_where.set(0)
 
-    def forget_unused(self) -> None:
+    def remove_unused(self) -> None:
         """Durably remove the segments of an empty queue, so that it can begin at any offset.
 
         After an OSError the next call retries the removal, but `segments` is empty: otherwise later data could be

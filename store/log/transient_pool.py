@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ..config import StoreConfig
 from ..errors import is_disk_full
-from ..marks import forces, hit
+from ..marks import count_mark, is_forced
 from ..running_flags import Refusal, RunningFlags
 from ..service import Service, do_nothing
 from ..world import MappedFile, Tasks, World
@@ -98,7 +98,7 @@ class BufferedSegment(Segment):
         self._buffer[position:end] = data
         self.wrote.set(end)
 
-    def close_with(self, position: int, blank: bytes) -> None:
+    def close_with_blank(self, position: int, blank: bytes) -> None:
         self._used_bytes = position + len(blank)
         assert 0 <= position <= self._used_bytes <= len(self._buffer), (position, self._used_bytes)
         self._buffer[position : self._used_bytes] = blank
@@ -133,13 +133,13 @@ class BufferedSegment(Segment):
         assert 0 <= at <= end <= len(self._buffer), (at, end, len(self._buffer))
         while at < end:
             # When the simulation forces this branch, only the first half is written.
-            stop = (at + end) // 2 if end - at > 1 and forces("short write continued") else end
+            stop = (at + end) // 2 if end - at > 1 and is_forced("short write continued") else end
             written = self.file.pwrite(at, self._buffer[at:stop])
             if written <= 0:
                 raise OSError(errno.EIO, "a write wrote nothing", self.file.path)
             at += written
             if at < end:
-                hit("short write continued")
+                count_mark("short write continued")
 
     def _sync(self, start: int, end: int) -> None:
         """Commit writes through the file descriptor, so fdatasync is enough."""
@@ -158,7 +158,7 @@ class BufferedSegmentQueue(SegmentQueue):
         segments = self.segments
         if not segments:
             return 0
-        index, last = self.number_of(self._open_base), len(segments) - 1
+        index, last = self.segment_index_of(self._open_base), len(segments) - 1
         while index < last and segments[index].readable.get() == self.segment_bytes:
             index += 1
         segment = segments[index]
@@ -222,7 +222,7 @@ class CommitRealTimeService(Service):
         try:
             self._queue.commit(least_pages)
         except OSError as error:
-            hit("commit failed")
+            count_mark("commit failed")
             self.last_error = error
             if is_disk_full(error):
                 self._flags.refuse(Refusal.DISK_FULL)  # retention clears DISK_FULL when there is space again

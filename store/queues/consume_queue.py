@@ -19,7 +19,7 @@ from ..formats.consume_queue import (
     is_ext_address,
     is_valid,
 )
-from ..formats.message import records_in
+from ..formats.message import records_max_in
 from ..log.segment import Segment
 from ..log.segment_queue import SegmentQueue
 from ..world import World
@@ -47,13 +47,13 @@ class QueueSegments(SegmentQueue):
 
         A file is short if it was damaged or `mappedFileSizeConsumeQueue` was increased.
         """
-        return 0 < self._size_of(base_offset) < self.segment_bytes and not self._is_all_zero(self.path(base_offset))
+        return 0 < self._file_bytes(base_offset) < self.segment_bytes and not self._is_all_zero(self.path(base_offset))
 
-    def require_fit(self) -> None:
+    def require_file_sizes(self) -> None:
         """Raise CorruptFileError for a too long file, before the load changes any file."""
-        for base in self._find_bases():
-            if self._size_of(base) > self.segment_bytes:
-                raise CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, self._size_of(base))
+        for base in self._find_base_offsets():
+            if self._file_bytes(base) > self.segment_bytes:
+                raise CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, self._file_bytes(base))
 
 
 class ConsumeQueue:
@@ -112,12 +112,12 @@ class ConsumeQueue:
             segment.append(position, entry)
         else:
             if missing_bytes:
-                self._check_place(queue_offset, begin // ENTRY_BYTES, physical_offset)
+                self._check_queue_offset(queue_offset, begin // ENTRY_BYTES, physical_offset)
                 self.fill_blank(queue_offset)
             self.append_entries(entry)
         self.max_physical_offset = end
 
-    def _check_place(self, queue_offset: int, following: int, physical_offset: int) -> None:
+    def _check_queue_offset(self, queue_offset: int, following: int, physical_offset: int) -> None:
         """Raise MisplacedRecordError unless the queue offsets from `following` to queue_offset may be missing.
 
         At most this number may be missing: the largest of the number of records that fit into the log after the last
@@ -126,7 +126,7 @@ class ConsumeQueue:
         """
         log_bytes = physical_offset - max(self.max_physical_offset, 0)
         of_a_file = self.queue.segment_bytes // ENTRY_BYTES
-        ahead_max = max(records_in(log_bytes), of_a_file, GAP_ENTRIES_MAX)
+        ahead_max = max(records_max_in(log_bytes), of_a_file, GAP_ENTRIES_MAX)
         if not 0 <= queue_offset - following <= ahead_max:
             expected = f"{following} to {following + ahead_max}"
             raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", expected, queue_offset)
@@ -182,7 +182,7 @@ class ConsumeQueue:
         assert following <= queue_offset, (following, queue_offset)
         self.append_entries(BLANK_ENTRY_BYTES * (queue_offset - following))
 
-    def place(self, queue_offset: int, raw: bytes | bytearray, *, write_again: bool = False) -> int:
+    def overwrite_entries(self, queue_offset: int, raw: bytes | bytearray, *, write_again: bool = False) -> int:
         """Overwrite the entries from queue_offset on with `raw`, during recovery. Returns how many changed.
 
         With write_again, unchanged entries are written too, so that the next sync writes their pages to the disk.
@@ -213,7 +213,7 @@ class ConsumeQueue:
         assert last is None or logic_offset == last.end_offset, (logic_offset, last)
         return self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
 
-    def recovered(self, end: int, durable: int) -> None:
+    def set_recovered_end(self, end: int, durable: int) -> None:
         """Set the positions of all segments: entries end at index `end`, durable entries at `durable`."""
         assert end >= 0, end
         for segment in self.queue.segments:
@@ -227,12 +227,12 @@ class ConsumeQueue:
         if last is not None and is_valid(last):
             self.max_physical_offset = last.physical_offset + last.size_bytes
         if self.ext is not None:
-            self.ext.recovered(self._last_ext_address())
+            self.ext.truncate_to_last_used(self._last_ext_address())
 
-    def kept_code(self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool) -> int:
+    def tags_code_to_keep(self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool) -> int:
         """Return the existing unit address if its unit fits the record, else the record's tags code.
 
-        vouched: see `ConsumeQueueExt.kept`.
+        vouched: see `ConsumeQueueExt.may_keep_address`.
         """
         if self.ext is None:
             return entry.tags_code
@@ -241,7 +241,7 @@ class ConsumeQueue:
             found is not None
             and is_ext_address(found.tags_code)
             and found[:2] == entry[:2]
-            and self.ext.kept(found.tags_code, entry.tags_code, store_timestamp_ms, vouched=vouched)
+            and self.ext.may_keep_address(found.tags_code, entry.tags_code, store_timestamp_ms, vouched=vouched)
         ):
             return found.tags_code
         return entry.tags_code
@@ -265,15 +265,15 @@ class ConsumeQueue:
         """Durably remove the entries from queue_offset on. Returns whether there were any.
 
         If the queue begins after entry 0, an empty segment is kept, because its name contains the queue's counter.
-        syncs_zeros: see `Segment.clear_from`.
+        syncs_zeros: see `Segment.zero_from`.
         """
         logic_offset = max(queue_offset * ENTRY_BYTES, self.queue.min_offset)
         if logic_offset == 0:
-            return self.forget_all()
+            return self.remove_all_segments()
         self.min_logic_offset = min(self.min_logic_offset, logic_offset)
         return self.queue.truncate(logic_offset, syncs_zeros=syncs_zeros)
 
-    def forget_all(self) -> bool:
+    def remove_all_segments(self) -> bool:
         """Durably remove all segments and the queue's counter. Returns whether there was a segment."""
         if not self.queue.segments:
             return False
@@ -344,7 +344,7 @@ class ConsumeQueue:
             if at is not None:
                 self.min_logic_offset = segment.base_offset + at
                 if self.ext is not None:
-                    self.ext.expire(decode_entry(raw, at).tags_code)
+                    self.ext.remove_before(decode_entry(raw, at).tags_code)
                 return
             # The start may already be later: `fill_blank` sets it before the first entry is appended.
             self.min_logic_offset = max(self.min_logic_offset, segment.base_offset + len(raw))

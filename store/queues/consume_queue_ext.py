@@ -14,11 +14,11 @@ from ..formats.consume_queue import (
     UNIT_BYTES_MAX,
     UNIT_BYTES_MIN,
     ExtUnit,
-    address_of,
     decode_unit,
     encode_unit,
+    ext_address_of,
+    ext_offset_of,
     is_ext_address,
-    offset_of,
     unit_bytes_at,
 )
 from ..log.segment import Segment
@@ -59,16 +59,16 @@ class ConsumeQueueExt:
         if size_bytes > min(UNIT_BYTES_MAX, self.queue.segment_bytes - END_BYTES):
             return NO_ADDRESS
         try:
-            segment, position = self._place_for(size_bytes)
+            segment, position = self._segment_with_room(size_bytes)
         except OSError:
             return NO_ADDRESS
         offset = segment.base_offset + position
         if offset > OFFSET_MAX:
             return NO_ADDRESS
         segment.append(position, encode_unit(unit))
-        return address_of(offset)
+        return ext_address_of(offset)
 
-    def _place_for(self, size_bytes: int) -> tuple[Segment, int]:
+    def _segment_with_room(self, size_bytes: int) -> tuple[Segment, int]:
         segment = self.queue.last()
         if segment is None:
             return self.queue.create(self._first_base_offset), 0
@@ -77,17 +77,17 @@ class ConsumeQueueExt:
         if size_bytes + END_BYTES <= room:
             return segment, position
         if room:
-            segment.close_with(position, END_MARK)
+            segment.close_with_blank(position, END_MARK)
         return self.queue.create(segment.end_offset), 0
 
-    def expire(self, address: int) -> None:
+    def remove_before(self, address: int) -> None:
         """Remove the files before the unit at `address`. A tags code that is not an address is ignored.
 
         After an OSError, a later call removes the remaining files.
         """
         if not is_ext_address(address):
             return
-        offset = offset_of(address)
+        offset = ext_offset_of(address)
         try:
             while self.queue.min_offset + self.queue.segment_bytes < offset and self.queue.remove_first():
                 pass
@@ -108,7 +108,7 @@ class ConsumeQueueExt:
             end = _end_of_units(last)
             last.set_positions(end, end)
 
-    def kept(self, address: int, tags_code: int, store_timestamp_ms: int, *, vouched: bool) -> bool:
+    def may_keep_address(self, address: int, tags_code: int, store_timestamp_ms: int, *, vouched: bool) -> bool:
         """Return whether an entry may keep its address: the unit has the record's tags code and store time.
 
         vouched: whether unit and entry are known to be durable.
@@ -117,11 +117,11 @@ class ConsumeQueueExt:
         if unit is None or (unit.tags_code, unit.store_timestamp_ms) != (tags_code, store_timestamp_ms):
             return False
         if not vouched:
-            offset, first = offset_of(address), self._unvouched_offset
+            offset, first = ext_offset_of(address), self._unvouched_offset
             self._unvouched_offset = offset if first is None else min(offset, first)
         return True
 
-    def recovered(self, last_address: int | None) -> None:
+    def truncate_to_last_used(self, last_address: int | None) -> None:
         """Truncate after the last unit that an entry refers to, and rewrite the units that may not be durable.
 
         last_address is the last address in an entry. If its unit is missing, all units are removed. New addresses
@@ -132,10 +132,10 @@ class ConsumeQueueExt:
             self.queue.remove_all()
             per_file = self.queue.segment_bytes
             self._first_base_offset = (
-                0 if last_address is None else (offset_of(last_address) // per_file + 1) * per_file
+                0 if last_address is None else (ext_offset_of(last_address) // per_file + 1) * per_file
             )
             return
-        end = offset_of(last_address) + UNIT_BYTES_MIN + len(unit.bit_map)
+        end = ext_offset_of(last_address) + UNIT_BYTES_MIN + len(unit.bit_map)
         assert self.queue.min_offset <= end, (self.queue.min_offset, end)
         self.queue.truncate(end)
         flushed = end if self._unvouched_offset is None else self._unvouched_offset
@@ -149,7 +149,7 @@ class ConsumeQueueExt:
     # -- reading -----------------------------------------------------------------------------------
 
     def get(self, address: int) -> ExtUnit | None:
-        offset = offset_of(address)
+        offset = ext_offset_of(address)
         segment = self.queue.find(offset)
         if segment is None:
             return None

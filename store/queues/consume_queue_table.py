@@ -7,7 +7,7 @@ from ..errors import CorruptFileError
 from ..formats.consume_queue import queue_id_of
 from ..formats.messages import is_storable_topic
 from ..log.segment_queue import SegmentQueue
-from ..marks import hit
+from ..marks import count_mark
 from ..world import World
 from .consume_queue import ConsumeQueue
 from .consume_queue_ext import ConsumeQueueExt
@@ -73,32 +73,32 @@ class ConsumeQueueTable:
         a queue's directory, and for the errors of `SegmentQueue.load`.
         """
         strays: list[CorruptFileError] = []
-        segment_queues = [self.find_or_create(*named).queue for named in self._named_in(self.directory, strays)]
+        segment_queues = [self.find_or_create(*named).queue for named in self._queues_in(self.directory, strays)]
         for segment_queue in segment_queues:
-            segment_queue.require_fit()  # before any file is changed
+            segment_queue.require_file_sizes()  # before any file is changed
         for segment_queue in segment_queues:
             segment_queue.load(before_loss=before_loss)
             strays += segment_queue.strays
             self.extended += segment_queue.extended
             self.lost_entries |= segment_queue.lost_data
         if self.ext_directory is not None:
-            for topic, queue_id in self._named_in(self.ext_directory, strays):
+            for topic, queue_id in self._queues_in(self.ext_directory, strays):
                 ext = self.find_or_create(topic, queue_id).ext
                 assert ext is not None
                 ext.load()
                 strays += ext.queue.strays
         if strays:
-            hit("stray left alone")
+            count_mark("stray left alone")
         return strays
 
-    def _named_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
+    def _queues_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
         """Yield the queues. Other directory entries are added to `strays`."""
         files = self._world.files
         if files.status(directory) is None:
             return
         for topic in files.list_directory(directory):
             path = f"{directory}/{topic}"
-            if (damage := self._no_directory(path, "topic")) is not None:
+            if (damage := self._not_a_directory_error(path, "topic")) is not None:
                 strays.append(damage)
                 continue
             for name in files.list_directory(path):
@@ -106,11 +106,11 @@ class ConsumeQueueTable:
                 if queue_id is None:
                     strays.append(CorruptFileError(f"{path}/{name}", 0, "queueId", "a number", name))
                     continue
-                if (damage := self._no_directory(f"{path}/{name}", "queueId")) is not None:
+                if (damage := self._not_a_directory_error(f"{path}/{name}", "queueId")) is not None:
                     raise damage
                 yield topic, queue_id
 
-    def _no_directory(self, path: str, field: str) -> CorruptFileError | None:
+    def _not_a_directory_error(self, path: str, field: str) -> CorruptFileError | None:
         status = self._world.files.status(path)
         if status is not None and status.is_directory:
             return None

@@ -26,7 +26,7 @@ from ..formats.properties import decode_properties
 from ..formats.scan import ScannedRecord, scan_records
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
-from ..marks import hit
+from ..marks import count_mark
 from ..running_flags import Refusal, RunningFlags
 from ..service import Service, do_nothing
 from ..world import World
@@ -94,7 +94,7 @@ class DispatchService(Service):
         """Batch versions. A dispatcher without one is called for each record."""
         self.on_arriving: list[ArrivingListener] = []
         """Called after all dispatchers, for each record that was added to a queue."""
-        self.awaits: Callable[[str, int], bool] = _always
+        self.awaits: Callable[[str, int], bool] = _always_true
         """Used only for batches."""
         self.waiting_bytes_max = 0
         """Largest backlog since the start, in bytes of log."""
@@ -128,7 +128,7 @@ class DispatchService(Service):
         try:
             moved = self.dispatch_available()
         except (StoreError, OSError) as error:
-            hit("dispatch fails")
+            count_mark("dispatch fails")
             self.last_error = error
             if not is_disk_full(error):  # a full disk is not counted: it can get free space again
                 at = self.reput_from.get()
@@ -150,7 +150,7 @@ class DispatchService(Service):
         if limit - start > self.waiting_bytes_max:
             self.waiting_bytes_max = limit - start
         log = self._commit_log.queue
-        segment = log.at_or_after(start)
+        segment = log.segment_at_or_after(start)
         if segment is None:
             return False
         if segment.base_offset > start:  # after a gap, or the log of a slave began after offset 0
@@ -162,7 +162,7 @@ class DispatchService(Service):
     def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
         at, end_offset = start, segment.base_offset + end
         assert segment.base_offset <= at <= end_offset <= segment.end_offset, (segment.base_offset, at, end)
-        read = self._records if self._plain is None else self._runs
+        read = self._records if self._plain is None else self._record_batches
         dispatchers, on_arriving = self.dispatchers, self.on_arriving
         try:
             for found in read(segment, start - segment.base_offset, end):
@@ -181,7 +181,7 @@ class DispatchService(Service):
         if at < end_offset:
             self.reput_from.set(segment.end_offset)  # a blank record closes the segment
 
-    def _runs(self, segment: Segment, position: int, end: int) -> Iterator[PlainRecords | ScannedRecord]:
+    def _record_batches(self, segment: Segment, position: int, end: int) -> Iterator[PlainRecords | ScannedRecord]:
         """Yield plain records in batches, all other records one by one."""
         plain = self._plain
         assert plain is not None
@@ -191,7 +191,7 @@ class DispatchService(Service):
             if plain.scan(view, position, segment.base_offset, check_crc=False):
                 assert position < plain.end <= end, (position, plain.end, end)
                 self._run_queues = [self._queues.find_or_create(*plain.queues[run[0]]) for run in plain.runs()]
-                if _continue_queues(plain.runs(), self._run_queues):
+                if _all_continue_queues(plain.runs(), self._run_queues):
                     yield plain
                     position = plain.end
                     continue
@@ -224,11 +224,11 @@ class DispatchService(Service):
             try:
                 dispatch(record)
             except MisplacedRecordError as error:
-                self._skip(record, segment, error)
+                self._skip_record(record, segment, error)
         if record.topic == SCHEDULE_TOPIC:
             self.on_scheduled()
         elif self._plain is not None and is_queued(record):
-            self._plain.know(record.topic, record.queue_id)
+            self._plain.register_queue(record.topic, record.queue_id)
         if on_arriving and is_queued(record):
             for listener in on_arriving:
                 listener(record)
@@ -246,7 +246,7 @@ class DispatchService(Service):
                 try:
                     dispatch(record)
                 except MisplacedRecordError as error:
-                    self._skip(record, segment, error)
+                    self._skip_record(record, segment, error)
         if self.on_arriving:
             self._call_listeners(segment, begin, run)
         if self.passed_over is None:
@@ -260,12 +260,12 @@ class DispatchService(Service):
                 for listener in self.on_arriving:
                     listener(record)
 
-    def _skip(self, record: ScannedRecord, segment: Segment, error: MisplacedRecordError) -> None:
+    def _skip_record(self, record: ScannedRecord, segment: Segment, error: MisplacedRecordError) -> None:
         """Skip a record whose queueOffset is impossible.
 
         The checkpoint does not advance past this record, so that the next recovery scans it again.
         """
-        hit("record passed over")
+        count_mark("record passed over")
         position = record.physical_offset - segment.base_offset + QUEUE_OFFSET_AT
         field = f"queueOffset in {error.queue}"
         self.passed_over = CorruptFileError(segment.file.path, position, field, error.expected, error.found)
@@ -297,7 +297,7 @@ class DispatchService(Service):
             self.last_error = error
 
 
-def _continue_queues(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
+def _all_continue_queues(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
     """Return whether each run directly follows the last entry of its queue or the run before."""
     ends: dict[int, tuple[int, int]] = {}
     for queue, (number, queue_offset, entries, _) in zip(queues, runs, strict=True):
@@ -309,7 +309,7 @@ def _continue_queues(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
     return True
 
 
-def _always(topic: str, queue_id: int) -> bool:
+def _always_true(topic: str, queue_id: int) -> bool:
     return True
 
 
@@ -373,7 +373,7 @@ class ArrivalNotifier:
         self._delays_ms = delays_ms
         self._listeners: tuple[tuple[MessageArrivingListener, Awaits], ...] = ()
 
-    def append(self, listener: MessageArrivingListener, awaits: Awaits = _always) -> None:
+    def append(self, listener: MessageArrivingListener, awaits: Awaits = _always_true) -> None:
         """Add a listener. No effect on a slave. Listeners are not called while long polling is off.
 
         `awaits` is called once per batch and queue. The listener may be called even if it returns False.

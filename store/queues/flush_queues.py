@@ -57,7 +57,7 @@ class FlushConsumeQueueService(Service):
         except OSError as error:
             self.last_error = error  # the checkpoint does not advance, so the next recovery rebuilds later entries
 
-    def hurry(self) -> None:
+    def request_full_flush(self) -> None:
         """Make the next step flush all queues and the checkpoint."""
         self._thorough_ns -= self._config.flush_consume_queue_thorough_interval_ms * 1_000_000
         self.wake()
@@ -70,7 +70,7 @@ class FlushConsumeQueueService(Service):
         self._queues.make_durable()
         self.last_error = self.last_error or self._queues.sync_error  # a sync of another task may have failed
         if self.last_error is None:  # after a failed sync, a later success does not prove durability
-            self._checkpoint.queues_are_durable_to(dispatched_ms)
+            self._checkpoint.advance_queue_time(dispatched_ms)
             self.durable_to.set(dispatched_to)
         self._flush_full_index_files()
         self._checkpoint.flush()
@@ -80,7 +80,7 @@ class FlushConsumeQueueService(Service):
         if self.index is None or self.last_error is not None:
             return False
         self.index.make_full_durable()
-        return self._checkpoint.index_is_durable_to(self.index.durable_timestamp_ms)
+        return self._checkpoint.advance_index_time(self.index.durable_timestamp_ms)
 
     def finish(self) -> None:
         try:

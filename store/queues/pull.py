@@ -19,7 +19,7 @@ from ..formats.consume_queue import ADDRESS_MAX, BLANK_ENTRY, ENTRY_BYTES, decod
 from ..formats.messages import GetMessageResult, GetMessageStatus
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
-from ..marks import hit
+from ..marks import count_mark
 from ..world import Files
 from .consume_queue import ConsumeQueue
 
@@ -64,15 +64,15 @@ class Puller:
         log = self._commit_log.queue
         has_failed = log.sync_error is not None
         # The limit is read after the entries, so that their records are before it even if the log has grown.
-        self._scan(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=has_failed)
+        self._examine_entries(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=has_failed)
         if (
             log.sync_error is not None and not has_failed
         ):  # a sync failed during the scan, so the records that it read may be lost
             result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
-            self._scan(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=True)
+            self._examine_entries(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=True)
         return result
 
-    def _scan(
+    def _examine_entries(
         self,
         result: GetMessageResult,
         queue: ConsumeQueue,
@@ -202,12 +202,12 @@ def _answer_outside_queue(offset: int, low: int, high: int) -> tuple[GetMessageS
     if high == 0:
         return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < low:
-        hit("pull before the queue")
+        count_mark("pull before the queue")
         return GetMessageStatus.OFFSET_TOO_SMALL, low
     if offset == high:
         return GetMessageStatus.OFFSET_OVERFLOW_ONE, offset
     if offset > high:
-        hit("pull beyond the queue")
+        count_mark("pull beyond the queue")
         return GetMessageStatus.OFFSET_OVERFLOW_BADLY, high
     return None
 

@@ -26,7 +26,7 @@ The host's other connections share one entry, and a wait reports at most OF_HOST
 """
 
 
-class _Host:
+class _WatchedHost:
     """The watched connections of one host.
 
     The first few are in the poller's own epoll. All others are in `crowd`, an epoll that is itself one entry in the
@@ -44,7 +44,7 @@ class _Host:
         self.crowded = 0
 
 
-class _Watched:
+class _WatchedEntry:
     """One watched connection or listener, and the operations to wait for.
 
     The poller counts as a user of the socket, so the descriptor stays valid until `forget`. An object that was closed
@@ -54,7 +54,7 @@ class _Watched:
     __slots__ = ("epoll", "events", "has_descriptor", "host", "number", "receives", "sends", "what")
 
     def __init__(
-        self, what: SocketConnection | SocketListener, number: int, host: _Host | None, epoll: select.epoll
+        self, what: SocketConnection | SocketListener, number: int, host: _WatchedHost | None, epoll: select.epoll
     ) -> None:
         self.what = what
         self.number = number
@@ -74,13 +74,13 @@ class _Watched:
     def wanted_events(self) -> int:
         if not self.has_descriptor:
             return _NOTHING
-        wants_to_send = self.sends or (isinstance(self.what, SocketConnection) and self.what.owes_bytes)
+        wants_to_send = self.sends or (isinstance(self.what, SocketConnection) and self.what.has_unsent_bytes)
         return self.receives * EPOLLIN | wants_to_send * EPOLLOUT
 
     @property
     def is_ready_without_event(self) -> bool:
         """Whether the object is closed, or has bytes in its stream."""
-        return not self.has_descriptor or (isinstance(self.what, SocketConnection) and self.what.holds_bytes)
+        return not self.has_descriptor or (isinstance(self.what, SocketConnection) and self.what.has_unread_bytes)
 
     def leave(self) -> None:
         if isinstance(self.what, SocketConnection):
@@ -98,12 +98,12 @@ class SocketPoller:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._lock = threading.Lock()
-        self._watched: dict[Connection | Listener, _Watched] = {}
-        self._hidden: dict[Connection | Listener, _Watched] = {}
+        self._watched: dict[Connection | Listener, _WatchedEntry] = {}
+        self._hidden: dict[Connection | Listener, _WatchedEntry] = {}
         """Entries that may be ready without an event of the kernel."""
-        self._by_descriptor: dict[int, _Watched] = {}
+        self._by_descriptor: dict[int, _WatchedEntry] = {}
         """Entries that are in an epoll."""
-        self._hosts: dict[str, _Host] = {}
+        self._hosts: dict[str, _WatchedHost] = {}
         """Hosts with a watched connection, by name."""
         self._crowds: dict[int, select.epoll] = {}
         """Epolls of crowds, by descriptor."""
@@ -129,12 +129,12 @@ class SocketPoller:
         with self._lock:
             entry = self._watched.get(what)
             if entry is not None:
-                self._let_go(entry)
+                self._stop_watching(entry)
 
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
         """Return the ready objects in the order of first watching; none after timeout_ms or `wake`."""
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
-        found: dict[_Watched, int] = {}
+        found: dict[_WatchedEntry, int] = {}
         if self._hidden:
             found = self._find_ready_without_event()
             timeout_s = 0 if found else timeout_s
@@ -144,7 +144,7 @@ class SocketPoller:
             elif descriptor in self._crowds:
                 self._find_crowded(descriptor, found)
             elif descriptor == self._woken.fileno():
-                self._take_wake()
+                self._consume_wake_up()
         ready: list[tuple[int, Ready]] = []
         for entry, events in found.items():
             receives, sends = self._ready_for(entry, events)
@@ -168,7 +168,7 @@ class SocketPoller:
                 return
             self._is_closed = True
             for entry in list(self._watched.values()):
-                self._let_go(entry)
+                self._stop_watching(entry)
             assert not self._by_descriptor, self._by_descriptor
             assert not self._hosts, self._hosts
             assert not self._crowds, self._crowds
@@ -176,7 +176,7 @@ class SocketPoller:
             self._waker.close()
             self._woken.close()
 
-    def _find_crowded(self, descriptor: int, found: dict[_Watched, int]) -> None:
+    def _find_crowded(self, descriptor: int, found: dict[_WatchedEntry, int]) -> None:
         """Add the next few ready connections of a crowd. The kernel moves them to the end of its list."""
         with self._lock:  # another thread may forget the last connection of the crowd, which closes the epoll
             crowd = self._crowds.get(descriptor)
@@ -184,19 +184,19 @@ class SocketPoller:
                 if (entry := self._by_descriptor.get(each)) is not None:
                     found[entry] = found.get(entry, _NOTHING) | events
 
-    def _ready_for(self, entry: _Watched, events: int) -> tuple[bool, bool]:
+    def _ready_for(self, entry: _WatchedEntry, events: int) -> tuple[bool, bool]:
         """Send pending bytes, then return whether receive and send are ready.
 
         The end of the connection and an error (EPOLLHUP, EPOLLERR) make both ready.
         """
         sends = bool(events & ~EPOLLIN)
-        if sends and isinstance(entry.what, SocketConnection) and entry.what.owes_bytes:
+        if sends and isinstance(entry.what, SocketConnection) and entry.what.has_unsent_bytes:
             entry.what.flush()
             with self._lock:
                 self._update(entry)
         return entry.receives and bool(events & ~EPOLLOUT), entry.sends and sends
 
-    def _find_ready_without_event(self) -> dict[_Watched, int]:
+    def _find_ready_without_event(self) -> dict[_WatchedEntry, int]:
         """Also drop entries that are no longer ready."""
         with self._lock:
             self._hidden = {what: entry for what, entry in self._hidden.items() if entry.is_ready_without_event}
@@ -216,7 +216,7 @@ class SocketPoller:
             if entry is not None:
                 self._update(entry)
 
-    def _update(self, entry: _Watched) -> None:
+    def _update(self, entry: _WatchedEntry) -> None:
         """Wait for the wanted events only: an ended connection would otherwise be reported by every wait."""
         if self._watched.get(entry.what) is not entry:
             return  # it was forgotten after it was found ready
@@ -233,21 +233,21 @@ class SocketPoller:
         elif wanted:
             entry.epoll.modify(descriptor, wanted)
         else:
-            self._wait_no_more(entry)
+            self._remove_from_epoll(entry)
         entry.events = wanted
 
-    def _wait_no_more(self, entry: _Watched) -> None:
+    def _remove_from_epoll(self, entry: _WatchedEntry) -> None:
         descriptor = entry.what.shared.descriptor
         entry.epoll.unregister(descriptor)
         del self._by_descriptor[descriptor]
         entry.events = _NOTHING
 
-    def _start_watching(self, what: SocketConnection | SocketListener) -> _Watched:
+    def _start_watching(self, what: SocketConnection | SocketListener) -> _WatchedEntry:
         """Raises OSError, without a change, if the epoll for the host's crowd cannot be created."""
         host, epoll = None, self._epoll
         if isinstance(what, SocketConnection):
             name = what.remote_address.rpartition(":")[0]
-            host = self._hosts.get(name) or _Host(name)
+            host = self._hosts.get(name) or _WatchedHost(name)
             if host.alone >= OF_HOST_MAX:
                 epoll = host.crowd or self._make_crowd(host)
                 host.crowded += 1
@@ -256,13 +256,13 @@ class SocketPoller:
             self._hosts[name] = host
             what.when_changed = lambda: self._changed(what)
         self._number += 1
-        entry = self._watched[what] = _Watched(what, self._number, host, epoll)
+        entry = self._watched[what] = _WatchedEntry(what, self._number, host, epoll)
         return entry
 
-    def _let_go(self, entry: _Watched) -> None:
+    def _stop_watching(self, entry: _WatchedEntry) -> None:
         entry.receives = entry.sends = False
         if entry.events:
-            self._wait_no_more(entry)
+            self._remove_from_epoll(entry)
         del self._watched[entry.what]
         self._hidden.pop(entry.what, None)
         entry.leave()
@@ -279,7 +279,7 @@ class SocketPoller:
         if not (host.alone or host.crowded):
             del self._hosts[host.name]
 
-    def _make_crowd(self, host: _Host) -> select.epoll:
+    def _make_crowd(self, host: _WatchedHost) -> select.epoll:
         crowd = select.epoll()
         try:
             self._epoll.register(crowd, EPOLLIN)
@@ -289,14 +289,14 @@ class SocketPoller:
         host.crowd = self._crowds[crowd.fileno()] = crowd
         return crowd
 
-    def _end_crowd(self, host: _Host) -> None:
+    def _end_crowd(self, host: _WatchedHost) -> None:
         assert host.crowd is not None, host.name
         self._epoll.unregister(host.crowd)
         del self._crowds[host.crowd.fileno()]
         host.crowd.close()
         host.crowd = None
 
-    def _take_wake(self) -> None:
+    def _consume_wake_up(self) -> None:
         with suppress(BlockingIOError):
             while self._woken.recv(64):
                 pass
@@ -340,7 +340,7 @@ class RealNetwork:
         failure: OSError = ConnectionRefusedError(errno.ECONNREFUSED, f"nothing at {address}")
         for found in find_addresses(address):
             try:
-                return self._open(found, address, deadline)
+                return self._open_connection(found, address, deadline)
             except OSError as error:
                 failure = error
         raise failure
@@ -348,7 +348,7 @@ class RealNetwork:
     def poller(self) -> SocketPoller:
         return SocketPoller()
 
-    def _open(self, found: SocketAddress, address: str, deadline: Deadline) -> SocketConnection:
+    def _open_connection(self, found: SocketAddress, address: str, deadline: Deadline) -> SocketConnection:
         family, place = found
         opened = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -369,7 +369,7 @@ class RealNetwork:
                 stream.shake_hands(opened)
                 return stream
             except BlockingIOError:
-                events = select.POLLIN | (select.POLLOUT if stream.owes_bytes else 0)
+                events = select.POLLIN | (select.POLLOUT if stream.has_unsent_bytes else 0)
                 deadline.wait(opened.fileno(), events)
 
 

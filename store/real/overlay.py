@@ -153,33 +153,33 @@ class OverlayFiles:
 
     def status(self, path: str) -> RealFileStatus | None:
         with self._guard:
-            found = self._at(os.path.normpath(path))
+            found = self._entry_at(os.path.normpath(path))
         return found.status() if isinstance(found, OverlayContent) else found
 
     def list_directory(self, path: str) -> list[str]:
-        with self._locked(path) as path:
+        with self._locked_table(path) as path:
             return self._names_in(path)
 
     def make_directories(self, path: str) -> None:
-        with self._locked(path) as path:
+        with self._locked_table(path) as path:
             missing = []
-            while (found := self._at(path)) is None:
+            while (found := self._entry_at(path)) is None:
                 missing.append(path)
                 path = os.path.dirname(path)
             if not _is_directory(found):
                 raise _error(errno.ENOTDIR if missing else errno.EEXIST, path)
             for name in missing:
-                self._change(name, RealFileStatus(0, _now_ms(), is_directory=True))
+                self._note_change(name, RealFileStatus(0, _now_ms(), is_directory=True))
 
     def map(self, path: str, size_bytes: int) -> OverlayMappedFile:
         """Map a file copy-on-write. Zeros in memory replace missing bytes or a missing file."""
-        with self._locked(path) as path:
+        with self._locked_table(path) as path:
             content = self._content(path, size_bytes, create=True)
             content.extend(size_bytes)
             return OverlayMappedFile(path, size_bytes, content)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        with self._locked(path) as path:
+        with self._locked_table(path) as path:
             self._content(path, 0, create=False).mtime_ms = mtime_ms
 
     def space(self, path: str) -> RealDiskSpace:
@@ -193,14 +193,14 @@ class OverlayFiles:
         return buffer_pages(size_bytes)
 
     def read(self, path: str) -> bytes:
-        with self._locked(path) as path:
+        with self._locked_table(path) as path:
             if path not in self._changed:
                 return self._disk.read(path)
             content = self._content(path, 0, create=False)
             return bytes(content.pages[: content.size_bytes])
 
     def write(self, path: str, data: bytes) -> None:
-        with self._locked(path) as path:
+        with self._locked_table(path) as path:
             self._content(path, 0, create=True).replace(data)
 
     def sync(self, path: str) -> None:
@@ -208,39 +208,39 @@ class OverlayFiles:
             raise _error(errno.ENOENT, path)
 
     def sync_directory(self, path: str) -> None:
-        with self._locked(path) as path:
+        with self._locked_table(path) as path:
             self._require_directory(path)
 
     def rename(self, old: str, new: str) -> None:
         """Replace a file of the new name. Raises OSError(EISDIR) for a directory."""
-        with self._locked(old) as old:
+        with self._locked_table(old) as old:
             new = os.path.normpath(new)
             content = self._content(old, 0, create=False)
             self._require_directory(os.path.dirname(new))
-            if _is_directory(self._at(new)):
+            if _is_directory(self._entry_at(new)):
                 raise _error(errno.EISDIR, new)
-            self._change(old, None)
-            self._change(new, content)
+            self._note_change(old, None)
+            self._note_change(new, content)
 
     def unlink(self, path: str) -> None:
         """Existing maps of the file stay usable."""
-        with self._locked(path) as path:
-            found = self._at(path)
+        with self._locked_table(path) as path:
+            found = self._entry_at(path)
             if found is None:
                 raise _error(errno.ENOENT, path)
             if _is_directory(found):
                 raise _error(errno.EISDIR, path)
-            self._change(path, None)
+            self._note_change(path, None)
 
     def remove_directory(self, path: str) -> None:
-        with self._locked(path) as path:
+        with self._locked_table(path) as path:
             if self._names_in(path):
                 raise _error(errno.ENOTEMPTY, path)
-            self._change(path, None)
+            self._note_change(path, None)
 
     def lock(self, path: str) -> OverlayLock:
         """Raises BlockingIOError if the file is locked in this overlay; locks on the disk do not count."""
-        with self._locked(path) as path:
+        with self._locked_table(path) as path:
             content = self._content(path, 0, create=True)
             if content.locked:
                 raise _error(errno.EAGAIN, path)
@@ -248,22 +248,22 @@ class OverlayFiles:
             return OverlayLock(content)
 
     @contextmanager
-    def _locked(self, path: str) -> Iterator[str]:
+    def _locked_table(self, path: str) -> Iterator[str]:
         """Yield the normalised path."""
         with self._guard:
             yield os.path.normpath(path)
 
-    def _change(self, path: str, now: OverlayContent | RealFileStatus | None) -> None:
+    def _note_change(self, path: str, now: OverlayContent | RealFileStatus | None) -> None:
         self._changed[path] = now
         above, name = os.path.split(path)
         if name:
             self._changed_in.setdefault(above, set()).add(name)
 
-    def _at(self, path: str) -> OverlayContent | RealFileStatus | None:
+    def _entry_at(self, path: str) -> OverlayContent | RealFileStatus | None:
         return self._changed[path] if path in self._changed else self._disk.status(path)
 
     def _require_directory(self, path: str) -> None:
-        found = self._at(path)
+        found = self._entry_at(path)
         if found is None:
             raise _error(errno.ENOENT, path)
         if not _is_directory(found):
@@ -282,7 +282,7 @@ class OverlayFiles:
 
     def _content(self, path: str, size_bytes: int, *, create: bool) -> OverlayContent:
         """If the content is new in the table, it can be extended to size_bytes."""
-        found = self._at(path)
+        found = self._entry_at(path)
         if isinstance(found, OverlayContent):
             return found
         if found is not None:
@@ -294,7 +294,7 @@ class OverlayFiles:
                 raise _error(errno.ENOENT, path)
             self._require_directory(os.path.dirname(path))
             content = OverlayContent(_zeros(size_bytes), 0, _now_ms())
-        self._change(path, content)
+        self._note_change(path, content)
         return content
 
 

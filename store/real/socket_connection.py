@@ -51,7 +51,7 @@ class SocketConnection:
                     return self._receive_now(carrier, bytes_max)
                 except BlockingIOError:
                     deadline = deadline or Deadline(timeout_ms)
-                owed = select.POLLOUT if self._stream.owes_bytes else 0
+                owed = select.POLLOUT if self._stream.has_unsent_bytes else 0
                 deadline.wait(self.shared.descriptor, select.POLLIN | owed)
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
@@ -76,14 +76,14 @@ class SocketConnection:
     # -- for pollers -------------------------------------------------------------------------------
 
     @property
-    def holds_bytes(self) -> bool:
+    def has_unread_bytes(self) -> bool:
         """Whether bytes can be received that a poll of the socket does not report."""
-        return self._stream.holds_bytes
+        return self._stream.has_unread_bytes
 
     @property
-    def owes_bytes(self) -> bool:
+    def has_unsent_bytes(self) -> bool:
         """Whether pending bytes wait for room in the socket."""
-        return self._stream.owes_bytes
+        return self._stream.has_unsent_bytes
 
     def flush(self) -> None:
         """Send pending bytes. The next receive or send raises any error."""
@@ -102,7 +102,7 @@ class SocketConnection:
                     try:
                         data = self._stream.receive(carrier, bytes_max)
                     finally:
-                        self._tell()
+                        self._notify_poller()
         except (BlockingIOError, ConnectionError):
             raise
         except OSError as error:
@@ -119,14 +119,14 @@ class SocketConnection:
                 try:
                     return self._stream.send(carrier, data)
                 finally:
-                    self._tell()
+                    self._notify_poller()
         except (BlockingIOError, ConnectionError):
             raise
         except OSError as error:
             raise _as_connection_error(error) from error
 
-    def _tell(self) -> None:
-        if self.when_changed is not None and (self._stream.holds_bytes or self._stream.owes_bytes):
+    def _notify_poller(self) -> None:
+        if self.when_changed is not None and (self._stream.has_unread_bytes or self._stream.has_unsent_bytes):
             self.when_changed()
 
     def _end_stream(self, carrier: socket.socket) -> None:
@@ -211,7 +211,7 @@ class SocketListener:
             except OSError as error:
                 self.shared.check_open()
                 if error.errno in _EXHAUSTED:
-                    if self._reserve.turn_away(listening):
+                    if self._reserve.reject_connection(listening):
                         raise
                     return None  # the kernel reports this error also for an empty queue
                 continue  # an error of a connection that was reset in the queue
@@ -230,7 +230,7 @@ class ReserveDescriptor:
         self._lock = threading.Lock()
         self._descriptor: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
-    def turn_away(self, listening: socket.socket) -> bool:
+    def reject_connection(self, listening: socket.socket) -> bool:
         """Accept a connection and close it; False if the queue is empty.
 
         Without a spare descriptor, sleep briefly.

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import Protocol
 
-from ..network import in_brackets
+from ..network import bracket_ipv6
 
 _PORT_MAX = 65_535
 
@@ -40,7 +40,7 @@ def split_address(address: str) -> tuple[str, int]:
 def join_address(place: tuple[str | int, ...]) -> str:
     """Return `host:port` of a result of getsockname, getpeername or accept."""
     host, port = str(place[0]), place[1]
-    return f"{in_brackets(host)}:{port}"
+    return f"{bracket_ipv6(host)}:{port}"
 
 
 def find_addresses(address: str) -> list[SocketAddress]:
@@ -69,11 +69,11 @@ class ByteStream(Protocol):
     """Both directions of one connection."""
 
     @property
-    def holds_bytes(self) -> bool:
+    def has_unread_bytes(self) -> bool:
         """Whether the stream's buffer may have received bytes. A poll of the socket does not report them."""
 
     @property
-    def owes_bytes(self) -> bool:
+    def has_unsent_bytes(self) -> bool:
         """Whether bytes, as of a handshake, wait in the stream for room in the socket."""
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
@@ -94,8 +94,8 @@ class PlainStream:
 
     __slots__ = ()
 
-    holds_bytes = False
-    owes_bytes = False
+    has_unread_bytes = False
+    has_unsent_bytes = False
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
         return carrier.recv(bytes_max)

@@ -83,11 +83,11 @@ class TlsStream:
         self._has_ended = False
 
     @property
-    def holds_bytes(self) -> bool:
+    def has_unread_bytes(self) -> bool:
         return self._may_hold
 
     @property
-    def owes_bytes(self) -> bool:
+    def has_unsent_bytes(self) -> bool:
         return len(self._owed) > 0
 
     def shake_hands(self, carrier: socket.socket) -> None:
@@ -208,12 +208,12 @@ class FirstByteStream:
         self._stream: ByteStream = TlsStream(context) if is_required else PlainStream()
 
     @property
-    def holds_bytes(self) -> bool:
-        return self._stream.holds_bytes
+    def has_unread_bytes(self) -> bool:
+        return self._stream.has_unread_bytes
 
     @property
-    def owes_bytes(self) -> bool:
-        return self._stream.owes_bytes
+    def has_unsent_bytes(self) -> bool:
+        return self._stream.has_unsent_bytes
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
         if not self._is_decided:

@@ -185,7 +185,7 @@ def _seconds(timeout_ms: int) -> float:
 
 
 @contextmanager
-def pinned() -> Iterator[int | None]:
+def pinned_to_processor() -> Iterator[int | None]:
     """Pin this thread and threads that it starts to one processor inside a block. Yields the processor's number.
 
     Python runs one thread at a time. A switch to a thread that sleeps on another processor takes longer than most time

@@ -16,12 +16,12 @@ from ..errors import CorruptFileError, is_disk_full
 from ..formats.columns import PlainRecords
 from ..formats.index import IndexEntry, header_defects, header_error, time_diff_s
 from ..formats.index_key import key_hash, keys_of, may_have_keys
-from ..formats.scan import ScannedRecord, after_damage, scan_records
+from ..formats.scan import ScannedRecord, find_record_after_damage, scan_records
 from ..index.index_file import IndexFile, defects
 from ..index.index_service import IndexService
 from ..log.checkpoint import StoreCheckpoint
 from ..log.segment_queue import SegmentQueue
-from ..marks import forces, hit
+from ..marks import count_mark, is_forced
 
 Place = tuple[int, int]
 """A position between two keys of the log: the log offset of a record, and the number of its keys before it."""
@@ -63,7 +63,7 @@ class IndexRecovery:
         findings = list(odd)
         place = _NOTHING
         for file in self._table.files:
-            end, damage = self._end_of(file, place)
+            end, damage = self._kept_end_of(file, place)
             if damage is not None:
                 findings.append(damage)
             if end is None:
@@ -71,17 +71,17 @@ class IndexRecovery:
             self._ends.append(end)
             place = end
         sizes = [error.file for error in odd if error.field == "file size"]
-        self._keep(sizes)
+        self._keep_files(sizes)
         return findings if self._clean_exit else []
 
     def dispatch(self, record: ScannedRecord) -> None:
         """Called in log order, starting at or before `start_offset`."""
-        self._index(record.physical_offset, partial(self._service.dispatch, record))
+        self._index_unless_full(record.physical_offset, partial(self._service.dispatch, record))
 
     def put_plain(self, plain: PlainRecords) -> None:
-        self._index(plain.key_column("physical_offset")[0], partial(self._service.put_plain, plain))
+        self._index_unless_full(plain.key_column("physical_offset")[0], partial(self._service.put_plain, plain))
 
-    def _index(self, physical_offset: int, index: Callable[[], None]) -> None:
+    def _index_unless_full(self, physical_offset: int, index: Callable[[], None]) -> None:
         """Do nothing after an earlier call failed because the disk was full."""
         if self.lacks_room is not None:
             return
@@ -90,24 +90,24 @@ class IndexRecovery:
         except OSError as error:
             if not is_disk_full(error):
                 raise
-            hit("load without a file")
+            count_mark("load without a file")
             self.lacks_room, self.room_ends_at = error, physical_offset
 
-    def _keep(self, odd: list[str]) -> None:
+    def _keep_files(self, odd: list[str]) -> None:
         """Remove `odd` and all files after the kept files."""
         ends = self._ends
-        if ends and forces("index dropped"):
+        if ends and is_forced("index dropped"):
             ends.pop()
         count = len(ends)
         self.lacks_room = None
         self._builds = self._builds or bool(odd) or not self._clean_exit or count < len(self._table.files)
         if count < len(self._table.files):
-            hit("index dropped")
+            count_mark("index dropped")
         if self._builds:
             # 1 ms less, because the next file may end in the same millisecond and is not durable yet.
             end_ms = self._table.files[count - 1].end_timestamp_ms - 1 if count else 0
-            self._checkpoint.index_begins_again_at(end_ms)
-        self._table.keep(count, odd)
+            self._checkpoint.limit_index_time(end_ms)
+        self._table.keep_first_files(count, odd)
         self._service.build_from(*(self._ends[-1] if self._ends else _NOTHING))
 
     @property
@@ -115,27 +115,27 @@ class IndexRecovery:
         """Log offset from which records must be indexed, -1 for the start of the log."""
         return self._ends[-1][0] if self._ends else -1
 
-    def drop_beyond(self, log_end_offset: int) -> bool:
+    def drop_files_beyond(self, log_end_offset: int) -> bool:
         """Remove files with records after the end of the log. If this returns True, the scan must be repeated."""
         count = len(self._ends)
         while self._ends and self._ends[-1][0] >= log_end_offset:
             self._ends.pop()
         if len(self._ends) == count:
             return False
-        hit("index beyond log")
-        self._keep([])
+        count_mark("index beyond log")
+        self._keep_files([])
         return True
 
     def end(self) -> None:
         """Sync all files that may not be durable, and all names. After a clean exit these include the kept files."""
         self._service.end_building()
         self._table.make_durable()
-        if self._builds and self._checkpoint.index_is_durable_to(self._table.durable_timestamp_ms):
+        if self._builds and self._checkpoint.advance_index_time(self._table.durable_timestamp_ms):
             self._checkpoint.flush()
 
     # -- one file ----------------------------------------------------------------------------------
 
-    def _end_of(self, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
+    def _kept_end_of(self, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
         """Return the position after the last key of a kept file, else None, and its error if it should be valid.
 
         `begin` is the position after the last key of the previous file.
@@ -156,19 +156,19 @@ class IndexRecovery:
         if header.end_physical_offset < log_min_offset:
             return (header.end_physical_offset, 0), None  # all of its records have left the log
         if header.begin_physical_offset >= log_min_offset:
-            due, due_hash = self._key_due_after(begin)
+            due, due_hash = self._first_key_after(begin)
             first = file.entry(1)
             found = (header.begin_physical_offset, first.physical_offset, first.key_hash)
             if found != (due, due, due_hash):
                 expected = f"{due}, the next record with a key to index" if due >= 0 else "no file"
                 return None, header_error(path, "beginPhyOffset", expected, header.begin_physical_offset)
-        end = self._end_place(file, begin)
+        end = self._last_key_position(file, begin)
         if end is None:
             expected = "a record with these keys"
             return None, header_error(path, "endPhyOffset", expected, header.end_physical_offset)
         return end, None
 
-    def _key_due_after(self, place: Place) -> tuple[int, int]:
+    def _first_key_after(self, place: Place) -> tuple[int, int]:
         """Return log offset and hash, or (-1, -1)."""
         offset, done = place
         for record in self._keyed_records(max(offset, self._log.min_offset)):
@@ -177,7 +177,7 @@ class IndexRecovery:
                 return record.physical_offset, key_hash(record.topic, keys[0])
         return -1, -1
 
-    def _end_place(self, file: IndexFile, begin: Place) -> Place | None:
+    def _last_key_position(self, file: IndexFile, begin: Place) -> Place | None:
         """Return None if the last entries do not match a record."""
         header = file.header
         offset = header.end_physical_offset
@@ -220,7 +220,7 @@ class IndexRecovery:
                             yield record
                     start = None
                 except CorruptFileError:
-                    start = after_damage(view, at, segment.base_offset)
+                    start = find_record_after_damage(view, at, segment.base_offset)
                     assert start is None or start > at, (start, at)  # otherwise this loop would never end
 
 

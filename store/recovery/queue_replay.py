@@ -13,10 +13,10 @@ from ..formats.consume_queue import (
     is_blank,
     is_valid,
 )
-from ..formats.message import records_in
+from ..formats.message import records_max_in
 from ..formats.scan import ScannedRecord
 from ..log.segment import first_nonzero
-from ..marks import hit
+from ..marks import count_mark
 from ..queues.consume_queue import GAP_ENTRIES_MAX, ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 
@@ -43,7 +43,7 @@ class Misplaced(NamedTuple):
     queue_offset: int
 
 
-class _Doubted(NamedTuple):
+class _DoubtedRecord(NamedTuple):
     """A record with an unexpected queueOffset. The next records of its queue decide where its entry is written."""
 
     queue_offset: int
@@ -63,11 +63,11 @@ class SkippedRanges:
         """The range [start, end) must be after all earlier ranges."""
         starts, ends = self._starts, self._ends
         assert start < end, (start, end)
-        assert not ends or ends[-1] <= start, (ends[-1], start)  # sorted, because `hold` bisects
+        assert not ends or ends[-1] <= start, (ends[-1], start)  # sorted, because `contain` bisects
         starts.append(start)
         ends.append(end)
 
-    def hold(self, entry: QueueEntry | None) -> bool:
+    def contain(self, entry: QueueEntry | None) -> bool:
         if entry is None or not is_valid(entry):
             return False
         number = bisect_right(self._starts, entry.physical_offset) - 1
@@ -80,7 +80,7 @@ def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
     A queue can have more entries than records in the log, because it may begin with blank entries.
     """
     queue_offset = record.queue_offset
-    if 0 <= queue_offset <= 1 + records_in(record.physical_offset):
+    if 0 <= queue_offset <= 1 + records_max_in(record.physical_offset):
         return True
     queue = queues.find(record.topic, record.queue_id)
     if queue is None or queue_offset < 0:
@@ -90,7 +90,7 @@ def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
     return reaches_it or _has_offset_and_size_of(queue.entry(queue_offset), record)
 
 
-def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
+def index_of_first_record(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
     """Return the index of the entry that matches the first scanned record of a queue, else the record's queueOffset.
 
     A matching entry is better evidence than queueOffset, which no checksum protects.
@@ -139,13 +139,13 @@ class QueueReplay:
         self.misplaced: list[Misplaced] = []
         self.lacks_room: OSError | None = None
         """Error of a full disk. After this error no entry is written."""
-        self._doubted: _Doubted | None = None
+        self._doubted: _DoubtedRecord | None = None
         self._skipped = skipped
         self._pending = bytearray()
         self._pending_at = first.queue_offset
         self._scanned_from = scanned_from
         is_continued = self._is_continued_by(first)
-        if not whole_log and (not is_continued or self._is_taken(first)):
+        if not whole_log and (not is_continued or self._is_index_taken(first)):
             raise EarlierEntriesMissing
         if not is_continued:
             self._blank_up_to_first(first)
@@ -153,7 +153,7 @@ class QueueReplay:
         self.first = first.queue_offset
         self.next = first.queue_offset
 
-    def vouching_ends(self) -> None:
+    def begin_rewriting(self) -> None:
         """Start to write unchanged entries too: the entries from here on may not be durable.
 
         The last record's entry stays buffered, because the next record can still change its index.
@@ -162,7 +162,7 @@ class QueueReplay:
         if held:
             del self._pending[-ENTRY_BYTES:]
             self.next -= 1
-        self._write()
+        self._write_buffered()
         self.write_again = True
         if held:
             self._pending += held
@@ -186,7 +186,7 @@ class QueueReplay:
         last = self._last_in_damage(min(queue_offset, end))
         if (
             last is not None
-            and queue_offset - last[0] > records_in(first.physical_offset - last[1])
+            and queue_offset - last[0] > records_max_in(first.physical_offset - last[1])
             and not _has_offset_and_size_of(self.queue.entry(queue_offset), first)
         ):
             raise RecordMisplaced
@@ -197,9 +197,9 @@ class QueueReplay:
             hole = min(queue_offset, end)
             while hole > begin and not _is_valid_or_blank(self.queue.entry(hole - 1)):
                 hole -= 1
-        hit("hole in a queue")
+        count_mark("hole in a queue")
         for start in range(hole, queue_offset, _CHUNK_ENTRIES):
-            self._place(start, BLANK_ENTRY_BYTES * min(_CHUNK_ENTRIES, queue_offset - start))
+            self._overwrite_entries(start, BLANK_ENTRY_BYTES * min(_CHUNK_ENTRIES, queue_offset - start))
 
     def _file_bounds(self) -> tuple[int, int]:
         """Return the index of the first entry in the queue's files, and the index after the last entry."""
@@ -213,11 +213,11 @@ class QueueReplay:
         begin, _ = self._file_bounds()
         for index in range(end - 1, begin - 1, -1):
             entry = self.queue.entry(index)
-            if entry is not None and self._skipped.hold(entry):
+            if entry is not None and self._skipped.contain(entry):
                 return index, entry.physical_offset
         return None
 
-    def _is_taken(self, first: ScannedRecord) -> bool:
+    def _is_index_taken(self, first: ScannedRecord) -> bool:
         """Return whether a record before the scan already has the first record's queueOffset."""
         entry = self.queue.entry(first.queue_offset)
         if entry is None or not is_valid(entry):
@@ -232,22 +232,22 @@ class QueueReplay:
             entry = self.queue.entry(index)
             if entry is None or (entry.physical_offset < self._scanned_from and not is_blank(entry)):
                 return
-            if not is_blank(entry) and not self._skipped.hold(entry):
+            if not is_blank(entry) and not self._skipped.contain(entry):
                 if not whole_log:
                     raise EarlierEntriesMissing
-                hit("hole in a queue")
-                self._place(index, BLANK_ENTRY_BYTES)
+                count_mark("hole in a queue")
+                self._overwrite_entries(index, BLANK_ENTRY_BYTES)
 
     def add(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
         if queue_offset != self.next or self._doubted is not None:
             doubted, self._doubted = self._doubted, None
             if doubted is not None:
-                self._settle(doubted, queue_offset)
+                self._settle_doubted(doubted, queue_offset)
             if queue_offset != self.next:
-                self._doubted = _Doubted(queue_offset, physical_offset, size_bytes, tags_code)
+                self._doubted = _DoubtedRecord(queue_offset, physical_offset, size_bytes, tags_code)
                 return
         if not queue_offset % _CHUNK_ENTRIES:
-            self._write()
+            self._write_buffered()
         self._pending += encode_entry(physical_offset, size_bytes, tags_code)
         self.next = queue_offset + 1
 
@@ -260,24 +260,24 @@ class QueueReplay:
             at += ENTRY_BYTES
         if at < len(entries):
             if len(self._pending) >= _CHUNK_ENTRIES * ENTRY_BYTES:
-                self._write()
+                self._write_buffered()
             self._pending += entries[at:]
             self.next += (len(entries) - at) // ENTRY_BYTES
 
-    def _settle(self, doubted: _Doubted, following: int | None) -> None:
+    def _settle_doubted(self, doubted: _DoubtedRecord, following: int | None) -> None:
         """Decide the index of a doubted record. `following` is the queueOffset of the next record."""
-        self._move_last()
-        self._write()
-        place = self._place_of(doubted, following)
+        self._move_last_record()
+        self._write_buffered()
+        place = self._index_of_doubted(doubted, following)
         if place != doubted.queue_offset:
             expected = self.next if place is None else place
             self.misplaced.append(Misplaced(doubted.physical_offset, expected, doubted.queue_offset))
         if place is not None:
-            self._skip_to(place)
+            self._skip_indexes_to(place)
             self._pending += encode_entry(doubted.physical_offset, doubted.size_bytes, doubted.tags_code)
             self.next = place + 1
 
-    def _move_last(self) -> None:
+    def _move_last_record(self) -> None:
         """Move the last record to a later index after a gap, if an old entry there matches it."""
         if not self._pending:
             return
@@ -290,7 +290,7 @@ class QueueReplay:
         self.next -= 1
         self.misplaced.append(Misplaced(entry.physical_offset, place, self.next))
         del self._pending[-ENTRY_BYTES:]
-        self._skip_to(place)
+        self._skip_indexes_to(place)
         self._pending += encode_entry(*entry)
         self.next = place + 1
 
@@ -315,7 +315,7 @@ class QueueReplay:
         end = min(segment.size_bytes, position + GAP_ENTRIES_MAX * ENTRY_BYTES)
         return first_nonzero(segment.file.view(position, end)) is not None
 
-    def _place_of(self, doubted: _Doubted, following: int | None) -> int | None:
+    def _index_of_doubted(self, doubted: _DoubtedRecord, following: int | None) -> int | None:
         """Return None if the index is already used, too far away or unknown."""
         recorded = doubted.queue_offset
         if recorded == self.next:
@@ -341,66 +341,66 @@ class QueueReplay:
         is_passed_by = following is not None and self.next <= following <= recorded
         return recorded if is_ahead and not is_passed_by and self._has_room(doubted) else None
 
-    def _has_room(self, doubted: _Doubted) -> bool:
+    def _has_room(self, doubted: _DoubtedRecord) -> bool:
         """Return whether all records that the queue lacks fit into the log before this record."""
         last, missing = self.queue.entry(self.next - 1), doubted.queue_offset - self.next
-        return last is None or missing <= records_in(doubted.physical_offset - last.physical_offset)
+        return last is None or missing <= records_max_in(doubted.physical_offset - last.physical_offset)
 
-    def kept_code(self, record: ScannedRecord, tags_code: int) -> int:
+    def tags_code_to_keep(self, record: ScannedRecord, tags_code: int) -> int:
         """Return the record's tagsCode, or the unit address in the existing entry."""
         entry, stored_ms = QueueEntry(*record[:2], tags_code), record.store_timestamp_ms
-        return self.queue.kept_code(record.queue_offset, entry, stored_ms, vouched=not self.write_again)
+        return self.queue.tags_code_to_keep(record.queue_offset, entry, stored_ms, vouched=not self.write_again)
 
-    def _skip_to(self, queue_offset: int) -> None:
+    def _skip_indexes_to(self, queue_offset: int) -> None:
         """Blank the entries up to queue_offset, but keep entries that point into damage."""
-        self._write()
+        self._write_buffered()
         begin = self.next
         assert begin <= queue_offset, (begin, queue_offset)  # the entries before it are already written
         for index in range(begin, queue_offset):
-            if not self._skipped.hold(self.queue.entry(index)):
-                hit("hole in a queue")
-                self._place(index, BLANK_ENTRY_BYTES)
+            if not self._skipped.contain(self.queue.entry(index)):
+                count_mark("hole in a queue")
+                self._overwrite_entries(index, BLANK_ENTRY_BYTES)
         self.next = self._pending_at = queue_offset
 
-    def _write(self) -> None:
+    def _write_buffered(self) -> None:
         at, pending = self._pending_at, self._pending
-        self._place(at, pending)
+        self._overwrite_entries(at, pending)
         following = self.next
         assert (following - at) * ENTRY_BYTES == len(pending), (following, at, len(pending))
         self._pending_at = following
         self._pending = bytearray()
 
-    def _place(self, queue_offset: int, raw: bytes | bytearray) -> None:
+    def _overwrite_entries(self, queue_offset: int, raw: bytes | bytearray) -> None:
         if self.lacks_room is not None:
             return
         try:
-            self.changed += self.queue.place(queue_offset, raw, write_again=self.write_again)
+            self.changed += self.queue.overwrite_entries(queue_offset, raw, write_again=self.write_again)
         except OSError as error:
             if not is_disk_full(error):
                 raise
-            hit("load without a file")
+            count_mark("load without a file")
             self.lacks_room = error
 
     def end(self, *, syncs_zeros: bool) -> None:
         """Write the buffered entries, and remove all entries after the last record.
 
         If the disk is full, the queue ends at the last entry that fitted into its files. syncs_zeros: see
-        `Segment.clear_from`.
+        `Segment.zero_from`.
         """
         if self._doubted is not None:
-            self._settle(self._doubted, None)
+            self._settle_doubted(self._doubted, None)
         if self._has_data_after_last():
-            self._move_last()
-        self._write()
+            self._move_last_record()
+        self._write_buffered()
         end = self.next if self.lacks_room is None else self._end_in_files()
-        while self._skipped.hold(self.queue.entry(end)):  # keep the entries of records in damaged parts of the log
+        while self._skipped.contain(self.queue.entry(end)):  # keep the entries of records in damaged parts of the log
             end += 1
         if self.changed:
-            hit("queue rewritten")
+            count_mark("queue rewritten")
         if self.queue.truncate(end, syncs_zeros=syncs_zeros):
-            hit("queue cut")
+            count_mark("queue cut")
             self.changed += 1
-        self.queue.recovered(end, self.first)
+        self.queue.set_recovered_end(end, self.first)
 
     def _end_in_files(self) -> int:
         """Return the index after the last valid entry. Blank entries after it are written again later."""
@@ -415,7 +415,7 @@ def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedR
     """Recover a queue without a record in the scan, which began at log_offset. Returns whether entries were removed.
 
     The entries before the first entry that points into the scanned log are kept. All-zero entries between them are a
-    gap. Blank entries are kept too, but not if the scan covers the whole log. syncs_zeros: see `Segment.clear_from`.
+    gap. Blank entries are kept too, but not if the scan covers the whole log. syncs_zeros: see `Segment.zero_from`.
     """
     end = 0
     for segment in reversed(queue.queue.segments):
@@ -430,7 +430,7 @@ def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedR
         if end > first:
             break
     changed = queue.truncate(end, syncs_zeros=syncs_zeros)
-    queue.recovered(end, end)
+    queue.set_recovered_end(end, end)
     return changed
 
 
@@ -439,10 +439,10 @@ def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRan
         return False
     if is_blank(entry):
         return log_offset > 0
-    return entry.physical_offset < log_offset or skipped.hold(entry)
+    return entry.physical_offset < log_offset or skipped.contain(entry)
 
 
-def _has_offset_and_size_of(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _Doubted) -> bool:
+def _has_offset_and_size_of(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _DoubtedRecord) -> bool:
     return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
 
 

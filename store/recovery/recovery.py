@@ -17,11 +17,11 @@ from ..formats.delay_level import entry_tags_code
 from ..formats.index_key import MAYBE_KEYED
 from ..formats.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
 from ..formats.message import BLANK_BYTES, QUEUE_OFFSET_AT, TRANSACTION_MASK
-from ..formats.scan import ScannedRecord, after_damage, scan_records
+from ..formats.scan import ScannedRecord, find_record_after_damage, scan_records
 from ..log.checkpoint import StoreCheckpoint
 from ..log.segment import Segment
 from ..log.segment_queue import SegmentQueue
-from ..marks import hit
+from ..marks import count_mark
 from ..queues.consume_queue_table import ConsumeQueueTable
 from ..queues.dispatch import UNDISPATCHED, is_queued
 from .index_recovery import IndexRecovery
@@ -32,8 +32,8 @@ from .queue_replay import (
     RecordMisplaced,
     SkippedRanges,
     can_be_first,
+    index_of_first_record,
     keep_trusted_entries,
-    witnessed_first,
 )
 
 _NOWHERE = 1 << 63  # larger than every log offset, which are signed 64-bit integers
@@ -116,7 +116,7 @@ class Recovery:
         self._lmq = config.enable_lmq or not config.enable_multi_dispatch
         self._vouched_ms = NEVER_MS if clean_exit else checkpoint.vouched_timestamp_ms
         """Store time up to which records and their queue entries are known to be durable."""
-        self._queues_are_vouched = checkpoint.knows_queues
+        self._queues_are_vouched = checkpoint.has_queue_time
         """Whether queue entries from before this load may be assumed to be durable.
 
         A clean exit alone does not prove it, because a later load may have written entries and then died.
@@ -139,7 +139,7 @@ class Recovery:
         stopped_by = self._scan_enough(trusted)
         report = self._report
         report.findings = [*self._log.gaps, *report.findings, *odd_in_index]
-        if self.cut_log(report.end_offset) and stopped_by is not None:
+        if self.truncate_log(report.end_offset) and stopped_by is not None:
             report.findings.append(stopped_by)
             report.cut_at = stopped_by
         report.dispatched_to = report.end_offset
@@ -193,23 +193,23 @@ class Recovery:
         )
 
     def _scan_enough(self, trusted: int) -> CorruptFileError | None:
-        """Scan as much as queues and index need. Returns the result of `_scan`."""
+        """Scan as much as queues and index need. Returns the result of `_scan_from`."""
         first = 0 if self._config.recover_whole_log or not self._queues_are_vouched else trusted
         while True:
             if self.index is not None:
-                first = min(first, self._log.number_of(self.index.start_offset))
+                first = min(first, self._log.segment_index_of(self.index.start_offset))
             try:
-                stopped_by = self._scan(first, trusted)
+                stopped_by = self._scan_from(first, trusted)
             except EarlierEntriesMissing:
-                self._checkpoint.queues_begin_again()  # first, because a later load may find unsynced entries
+                self._checkpoint.reset_queue_time()  # first, because a later load may find unsynced entries
                 first = 0
                 continue
-            if self.index is None or not self.index.drop_beyond(self._report.end_offset):
+            if self.index is None or not self.index.drop_files_beyond(self._report.end_offset):
                 return stopped_by
 
     # -- scanning ----------------------------------------------------------------------------------
 
-    def _scan(self, first: int, trusted: int) -> CorruptFileError | None:
+    def _scan_from(self, first: int, trusted: int) -> CorruptFileError | None:
         """Scan from segment number `first` on. Returns the error at the end, None for a blank record."""
         self._report = RecoveryReport(self._clean_exit)
         self._replays = {}
@@ -237,15 +237,15 @@ class Recovery:
                 except CorruptFileError as error:
                     if number >= trusted:
                         return error
-                    hit("trusted damage")
+                    count_mark("trusted damage")
                     report.findings.append(error)
-                    at = self._pass_damage(segment, report.end_offset)
+                    at = self._skip_damage(segment, report.end_offset)
         return None
 
-    def _pass_damage(self, segment: Segment, offset: int) -> int | None:
+    def _skip_damage(self, segment: Segment, offset: int) -> int | None:
         """Return the position of the next record after damage at a log offset, or None."""
         view, at = segment.file.view(0, segment.size_bytes), offset - segment.base_offset
-        following = after_damage(view, at, segment.base_offset)
+        following = find_record_after_damage(view, at, segment.base_offset)
         assert following is None or following > at, (following, at)
         end = segment.size_bytes if following is None else following
         self._skipped.add(offset, segment.base_offset + end)
@@ -290,7 +290,7 @@ class Recovery:
         report, replays = self._report, self._replays
         delays_ms, vouched_ms = self._delays_ms, self._vouched_ms
         extended, light = self._queues.ext_directory is not None, self._light
-        index_from, index_record = _NOWHERE, _ignore
+        index_from, index_record = _NOWHERE, _ignore_record
         if self.index is not None:
             index_from, index_record = self.index.start_offset, self.index.dispatch
         if self._unvouched_offset != _NOWHERE:
@@ -301,7 +301,7 @@ class Recovery:
             for record in islice(self._records(segment, start), limit):
                 offset, size_bytes, topic, queue_id, queue_offset, sys_flag, stored_ms, properties = record
                 if stored_ms > vouched_ms:
-                    self._durability_ends_at(offset)
+                    self._end_durability_at(offset)
                     vouched_ms = NEVER_MS
                 if offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
@@ -311,10 +311,10 @@ class Recovery:
                 ):  # 0 is tested first: most records have no transaction
                     replay = replays.get((topic, queue_id))
                     if replay is None and is_queued(record):
-                        replay = self._begin(record, whole_log=whole_log)
+                        replay = self._begin_replay(record, whole_log=whole_log)
                     tags_code = plain_code = entry_tags_code(topic, properties, stored_ms, delays_ms)
                     if extended and replay is not None:
-                        tags_code = replay.kept_code(record, plain_code)
+                        tags_code = replay.tags_code_to_keep(record, plain_code)
                     if replay is not None:
                         replay.add(queue_offset, offset, size_bytes, tags_code)
                     if light and LIGHT_MARK in properties and is_queued(record):
@@ -329,19 +329,19 @@ class Recovery:
         for seen in light_records(record, lmq=self._lmq):
             replay = self._replays.get((seen.topic, seen.queue_id))
             if replay is None:
-                replay = self._begin(seen, whole_log=whole_log)
+                replay = self._begin_replay(seen, whole_log=whole_log)
             if replay is not None:
-                code = replay.kept_code(seen, tags_code)
+                code = replay.tags_code_to_keep(seen, tags_code)
                 replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code)
 
-    def _durability_ends_at(self, physical_offset: int) -> None:
+    def _end_durability_at(self, physical_offset: int) -> None:
         self._unvouched_offset = physical_offset
         for replay in self._replays.values():
-            replay.vouching_ends()
+            replay.begin_rewriting()
 
-    def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay | None:
+    def _begin_replay(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay | None:
         """Start the replay of a queue with its first record. Reports an impossible queueOffset and returns None."""
-        place = witnessed_first(record, self._queues)
+        place = index_of_first_record(record, self._queues)
         try:
             if place == record.queue_offset and not can_be_first(record, self._queues):
                 raise RecordMisplaced
@@ -358,7 +358,7 @@ class Recovery:
             return None
         self._replays[record.topic, record.queue_id] = replay
         if self._plain is not None:
-            self._plain.know(record.topic, record.queue_id)
+            self._plain.register_queue(record.topic, record.queue_id)
         return replay
 
     def _report_misplaced(self, physical_offset: int, expected: object, found: int) -> None:
@@ -369,12 +369,12 @@ class Recovery:
 
     # -- cutting -----------------------------------------------------------------------------------
 
-    def cut_log(self, end_offset: int) -> bool:
+    def truncate_log(self, end_offset: int) -> bool:
         """Durably truncate the log. Returns whether any removed byte was not zero."""
         segments = self._log.segments
         dirty = self._log.truncate(end_offset)
         if dirty and len(self._log.segments) < len(segments):
-            hit("cut across segments")
+            count_mark("cut across segments")
         return dirty
 
     def _set_log_positions(self, trusted: int) -> None:
@@ -409,7 +409,8 @@ class Recovery:
                     queue, report.start_offset, self._skipped, syncs_zeros=syncs_zeros
                 )
                 if queue.queue.max_offset == queue.queue.min_offset and self._log.min_offset <= 0:
-                    queue.forget_all()  # no segment of the log has expired, so the counter belongs to removed records
+                    # No segment of the log has expired, so the counter belongs to removed records.
+                    queue.remove_all_segments()
             else:
                 replay.end(syncs_zeros=syncs_zeros)
                 misplaced += replay.misplaced
@@ -423,11 +424,11 @@ class Recovery:
     def _leave_to_dispatch(self, replay: QueueReplay, error: OSError) -> None:
         """Dispatch adds the missing entries after a full disk. The queue's counter continues after them."""
         report, queue = self._report, replay.queue
-        self._checkpoint.queues_begin_again()  # first, because the checkpoint must not cover missing entries
+        self._checkpoint.reset_queue_time()  # first, because the checkpoint must not cover missing entries
         report.lacks_room = error
         report.dispatched_to = min(report.dispatched_to, max(queue.max_physical_offset, report.start_offset))
         report.counted[queue.topic, queue.queue_id] = replay.next
 
 
-def _ignore(record: ScannedRecord) -> None:
+def _ignore_record(record: ScannedRecord) -> None:
     """Do nothing, because there is no index."""

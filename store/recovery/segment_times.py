@@ -21,24 +21,24 @@ class SegmentTimes:
         segments = [segment for segment_queue in segment_queues for segment in segment_queue.segments]
         self._before_ms = {segment.file.path: self._mtime_ms(segment) for segment in segments}
 
-    def put_back(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
+    def restore_mtimes(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
         """Restore all mtimes. A new queue segment gets the store time of its last message.
 
         A new segment with only blank entries gets the time of the previous segment, so that no search by time selects
         it.
         """
         for segment in commit_log.queue.segments:
-            self._set(segment, self._before_ms.get(segment.file.path))
+            self._set_mtime(segment, self._before_ms.get(segment.file.path))
         for queue in queues:
             last_ms = None
             for segment in queue.queue.segments:
                 before_ms = self._before_ms.get(segment.file.path)
                 if before_ms is None:
                     before_ms = _last_stored_ms(commit_log, segment) or last_ms
-                self._set(segment, before_ms)
+                self._set_mtime(segment, before_ms)
                 last_ms = before_ms
 
-    def _set(self, segment: Segment, mtime_ms: int | None) -> None:
+    def _set_mtime(self, segment: Segment, mtime_ms: int | None) -> None:
         if mtime_ms is not None and self._mtime_ms(segment) != mtime_ms:
             self._files.set_mtime_ms(segment.file.path, mtime_ms)
 

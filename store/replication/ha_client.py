@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ..config import FlushDiskType
 from ..errors import CorruptFileError, DivergedError
 from ..formats.replication import FrameReader, encode_report
-from ..marks import hit
+from ..marks import count_mark
 from ..message_store import MessageStore
 from ..network import Connection, send_all
 from ..service import Service, do_nothing
@@ -100,11 +100,11 @@ class HAClient(Service):
         except (OSError, ValueError) as error:  # connection refused, or an invalid address
             self.last_error = str(error)
         else:
-            self._follow(connection, self._replica, address)
+            self._replicate_from(connection, self._replica, address)
         if not self.is_stopping and address == self.master_address:
             self.signal.wait(RECONNECT_MS)
 
-    def _follow(self, connection: Connection, replica: ReplicaLog, address: str) -> None:
+    def _replicate_from(self, connection: Connection, replica: ReplicaLog, address: str) -> None:
         with self._lock:
             self._connection = connection
         try:
@@ -112,7 +112,7 @@ class HAClient(Service):
             if not self.is_stopping and address == self.master_address:
                 self._receive_stream(connection, replica)
         except DivergedError as error:
-            hit("slave diverged")
+            count_mark("slave diverged")
             with self._lock:
                 is_over = address == self.master_address  # the error does not apply to a new master
                 if is_over:
@@ -147,7 +147,7 @@ class HAClient(Service):
             if received is not None:
                 heard_ns = self._now_ns()
                 for piece in frames.feed(received):
-                    replica.take(piece)
+                    replica.compare_or_append(piece)
             self._report_progress(connection, replica)
 
     def _now_ns(self) -> int:

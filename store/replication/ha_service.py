@@ -16,9 +16,9 @@ from collections.abc import Callable
 from ..config import BrokerRole
 from ..errors import CorruptFileError
 from ..formats.replication import REPORT_BYTES, decode_report, encode_frame_header
-from ..marks import hit
+from ..marks import count_mark
 from ..message_store import MessageStore
-from ..network import Connection, Listener, in_brackets, send_all
+from ..network import Connection, Listener, bracket_ipv6, send_all
 from ..service import do_nothing
 from ..world import Task
 from .ha_client import HAClient
@@ -61,7 +61,7 @@ class HAConnection:
 
     def start(self) -> None:
         """The first report starts the task that sends."""
-        self._tasks.append(self._world.tasks.spawn(f"ha-reader-{self.number}", self._read))
+        self._tasks.append(self._world.tasks.spawn(f"ha-reader-{self.number}", self._read_reports))
 
     def wake(self) -> None:
         self._signal.notify()
@@ -72,7 +72,7 @@ class HAConnection:
             return
         self.closed_because = reason
         if self._group_transfer is not None:
-            self._group_transfer.gone(self)
+            self._group_transfer.remove_replica(self)
         self._connection.close()
         self._signal.notify()
         self._on_closed(self)
@@ -96,7 +96,7 @@ class HAConnection:
         began = self._began.get()
         return began != _UNKNOWN and began <= start_offset and end_offset <= self._reported.get()
 
-    def _read(self) -> None:
+    def _read_reports(self) -> None:
         received, position, stream = bytearray(), 0, f"reports of {self.remote_address}"
         try:
             while chunk := self._connection.receive(_RECEIVE_BYTES, self._config.ha_housekeeping_interval_ms):
@@ -149,7 +149,7 @@ class HAConnection:
         begin = report or max((end - 1) // self._log.segment_bytes * self._log.segment_bytes, first)
         if not (report == 0 or first <= report <= end):
             if report > end:
-                hit("report beyond the master's end")
+                count_mark("report beyond the master's end")
             self._send(encode_frame_header(end if report > end else first, 0))
             why = "its log has diverged" if report > end else "what it needs next has expired here"
             self.close(f"reported {report}, and the log has {first} to {end}: {why}")
@@ -159,13 +159,13 @@ class HAConnection:
         self._began.set(begin)
         self._reported.set(report)
         if self._group_transfer is not None:
-            self._group_transfer.connected(self)
+            self._group_transfer.add_replica(self)
             if self._closed.get():
-                self._group_transfer.gone(self)  # another task may have called `close` before `connected`
-        self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._write))
+                self._group_transfer.remove_replica(self)  # another task may have called `close` before `connected`
+        self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._send_frames))
         return True
 
-    def _write(self) -> None:
+    def _send_frames(self) -> None:
         try:
             while not self._closed.get():
                 if self._send_next() or self._signal.wait(self._config.ha_send_heartbeat_interval_ms):
@@ -214,7 +214,7 @@ class HAService:
         self._tasks = store.world.tasks
         self._network = store.world.network
         self._store = store
-        self._address = f"{in_brackets(listen_host)}:{store.config.ha_listen_port}"
+        self._address = f"{bracket_ipv6(listen_host)}:{store.config.ha_listen_port}"
         self._listener: Listener | None = None
         self._accepting: Task | None = None
         self._lock = self._tasks.lock("ha connections")
@@ -254,7 +254,7 @@ class HAService:
         for connection in begun:  # includes connections that their own tasks are closing
             connection.join()
         if self._store.commit_log.group_transfer is not None:
-            self._store.commit_log.group_transfer.give_up()
+            self._store.commit_log.group_transfer.time_out_all()
 
     @property
     def address(self) -> str:

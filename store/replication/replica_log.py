@@ -20,7 +20,7 @@ from ..formats.replication import TransferPiece
 from ..formats.scan import SECTOR_BYTES, ScannedRecord, scan_records
 from ..log.commit_log import CommitLog
 from ..log.segment_queue import SegmentQueue
-from ..marks import hit
+from ..marks import count_mark
 
 _HEAD = Struct(">ii")
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
@@ -73,7 +73,7 @@ class ReplicaLog:
     def is_verified(self) -> bool:
         return self._begun and self._expected >= self._log.max_offset
 
-    def take(self, piece: TransferPiece) -> bool:
+    def compare_or_append(self, piece: TransferPiece) -> bool:
         """Compare or append the next piece of the stream. Return whether the log has grown.
 
         Raises DivergedError if the piece does not match. Then no byte of the piece is appended.
@@ -102,7 +102,7 @@ class ReplicaLog:
             raise DivergedError(piece.log_offset, expected, "a file that begins here")
         self._expected = piece.log_offset
         self._reset_pending(piece.log_offset)
-        hit("slave begins empty")
+        count_mark("slave begins empty")
 
     def _count_heartbeat(self) -> None:
         self._heartbeats += 1
@@ -173,7 +173,7 @@ class ReplicaLog:
         begin, end, base_offset = self._padding, len(whole), base - self._padding
         try:
             scan = scan_records(whole, begin, end, file="what comes", base_offset=base_offset, check_crc=True)
-            return _last(scan)
+            return _last_of(scan)
         except CorruptFileError as error:
             expected, found = f"{error.field} {error.expected}", f"{error.field} {error.found}"
             raise DivergedError(base_offset + error.offset, expected, found) from error
@@ -189,11 +189,11 @@ def last_record_offset(log: SegmentQueue) -> int | None:
     for segment in reversed(log.segments):
         wrote, view = segment.wrote.get(), segment.file.view(0, segment.size_bytes)
         file, base_offset = segment.file.path, segment.base_offset
-        last = _last(scan_records(view, 0, wrote, file=file, base_offset=base_offset, check_crc=False))
+        last = _last_of(scan_records(view, 0, wrote, file=file, base_offset=base_offset, check_crc=False))
         if last is not None:
             return last.physical_offset
     return None
 
 
-def _last(records: Iterable[ScannedRecord]) -> ScannedRecord | None:
+def _last_of(records: Iterable[ScannedRecord]) -> ScannedRecord | None:
     return next(iter(deque(records, maxlen=1)), None)

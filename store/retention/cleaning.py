@@ -27,7 +27,7 @@ from ..formats.half_message import HALF_TOPIC, OP_TOPIC
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
 from ..log.segment_queue import SegmentQueue, used_ratio_if_known
-from ..marks import hit
+from ..marks import count_mark
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 from ..queues.flush_queues import FlushConsumeQueueService
@@ -50,7 +50,7 @@ _NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
 _PERCENT_MIN, _PERCENT_MAX = 10, 95  # RocketMQ MessageStoreConfig.getDiskMaxUsedSpaceRatio
 
 
-class Pressure(NamedTuple):
+class RemovalPressure(NamedTuple):
     """Removals that the disk usage requires."""
 
     delete: bool
@@ -69,7 +69,7 @@ class DiskWatermark:
         self._log_directories = config.commit_log_directories
         self._queue_directory = config.consume_queue_directory
 
-    def measure(self) -> Pressure:
+    def measure(self) -> RemovalPressure:
         """Measure all disks once. If the usage of a disk is unknown, only expired segments are deleted.
 
         DISK_FULL is cleared only if the usage of all disks is known.
@@ -86,7 +86,7 @@ class DiskWatermark:
         elif is_known and most <= config.disk_space_clean_forcibly_ratio:
             self._flags.allow(Refusal.DISK_FULL)
         percent = min(max(config.disk_max_used_space_ratio, _PERCENT_MIN), _PERCENT_MAX)
-        return Pressure(
+        return RemovalPressure(
             delete=not is_known or most > percent / 100, at_once=most > config.disk_space_clean_forcibly_ratio
         )
 
@@ -124,16 +124,16 @@ class CleanCommitLog:
         if manual:
             left = self._manual.add(-1)  # `set` could overwrite a concurrent request
             assert 0 <= left < MANUAL_PASSES, left
-        if manual or pressure.delete or self._is_time():
-            return self._delete(pressure)
+        if manual or pressure.delete or self._is_delete_time():
+            return self._delete_segments(pressure)
         return self._retry_stuck()
 
-    def _is_time(self) -> bool:
+    def _is_delete_time(self) -> bool:
         clock = self._world.clock
         hours = map(int, self._config.delete_when.split(";"))
         return (clock.now_ms() + clock.utc_offset_ms()) // _HOUR_MS % 24 in hours
 
-    def _delete(self, pressure: Pressure) -> int:
+    def _delete_segments(self, pressure: RemovalPressure) -> int:
         at_once = pressure.at_once and self._config.clean_file_forcibly_enable
         removed = 0
         while removed < SEGMENTS_PER_PASS:
@@ -157,17 +157,17 @@ class CleanCommitLog:
         first, *others = self._log.segments
         assert others, "the last segment stays"
         if self._flush_queues.durable_to.get() < first.end_offset:
-            self._flush_queues.hurry()
+            self._flush_queues.request_full_flush()
             return False
         try:
             removed = self._log.remove_first()
         except OSError:
-            hit("stuck segment")
+            count_mark("stuck segment")
             self._stuck, self._stuck_since_ns = first.base_offset, self._world.clock.monotonic_ns()
             raise
         self._stuck = None
         if removed:
-            hit("segment expired")
+            count_mark("segment expired")
         return removed
 
     def _retry_stuck(self) -> int:
@@ -275,7 +275,7 @@ class CleanConsumeQueue:
         if failure is not None:
             raise failure
         if gone:
-            hit("queue removed")
+            count_mark("queue removed")
             with suppress(OSError):  # an empty directory, or one with new files, does no harm
                 self._queues.remove_directories(queue)
 

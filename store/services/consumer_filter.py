@@ -51,9 +51,9 @@ def murmur3_64(data: bytes) -> int:
     whole = len(data) // _BLOCK.size * _BLOCK.size
     for k1, k2 in _BLOCK.iter_unpack(data[:whole]):
         h1 ^= _mix_first(k1)
-        h1 = ((_rotated(h1, 27) + h2) * 5 + 0x52DC_E729) & _MASK
+        h1 = ((_rotate_left(h1, 27) + h2) * 5 + 0x52DC_E729) & _MASK
         h2 ^= _mix_second(k2)
-        h2 = ((_rotated(h2, 31) + h1) * 5 + 0x3849_5AB5) & _MASK
+        h2 = ((_rotate_left(h2, 31) + h1) * 5 + 0x3849_5AB5) & _MASK
     k1, k2 = _BLOCK.unpack(data[whole:].ljust(_BLOCK.size, b"\0"))
     h1 ^= _mix_first(k1) ^ len(data)
     h2 ^= _mix_second(k2) ^ len(data)
@@ -62,16 +62,16 @@ def murmur3_64(data: bytes) -> int:
     return (_final_mix(h1) + _final_mix(h2)) & _MASK
 
 
-def _rotated(value: int, bits: int) -> int:
+def _rotate_left(value: int, bits: int) -> int:
     return (value << bits | value >> (64 - bits)) & _MASK
 
 
 def _mix_first(k1: int) -> int:
-    return _rotated(k1 * _C1 & _MASK, 31) * _C2 & _MASK
+    return _rotate_left(k1 * _C1 & _MASK, 31) * _C2 & _MASK
 
 
 def _mix_second(k2: int) -> int:
-    return _rotated(k2 * _C2 & _MASK, 33) * _C1 & _MASK
+    return _rotate_left(k2 * _C2 & _MASK, 33) * _C1 & _MASK
 
 
 def _final_mix(value: int) -> int:
@@ -89,10 +89,10 @@ class BloomFilter:
     hashes: int
 
     @classmethod
-    def of(cls, error_percent: int = ERROR_PERCENT, expected: int = EXPECTED_CONSUMERS) -> "BloomFilter":
+    def for_error_rate(cls, error_percent: int = ERROR_PERCENT, expected: int = EXPECTED_CONSUMERS) -> "BloomFilter":
         """Return the filter with the given error rate for the expected number of texts.
 
-        >>> BloomFilter.of()
+        >>> BloomFilter.for_error_rate()
         BloomFilter(bits=112, hashes=3)
         """
         assert 1 <= error_percent < 100, error_percent
@@ -109,11 +109,11 @@ class BloomFilter:
     def map_bytes(self) -> int:
         return self.bits // 8
 
-    def positions(self, text: str) -> tuple[int, ...]:
+    def bit_positions(self, text: str) -> tuple[int, ...]:
         assert self.bits > 0, self.bits
         hashed, numbers = murmur3_64(text.encode()), range(1, self.hashes + 1)
         first, second = hashed & 0xFFFF_FFFF, hashed >> 32
-        return tuple(_not_negative(first + number * second) % self.bits for number in numbers)
+        return tuple(_non_negative_int(first + number * second) % self.bits for number in numbers)
 
 
 def set_bits(bit_map: bytearray, positions: tuple[int, ...]) -> None:
@@ -127,7 +127,7 @@ def has_bits(bit_map: bytes, positions: tuple[int, ...]) -> bool:
     return all(bit_map[position // 8] >> position % 8 & 1 for position in positions)
 
 
-def _not_negative(value: int) -> int:
+def _non_negative_int(value: int) -> int:
     """Invert the low 32 bits if they are negative as a Java int."""
     value &= 0xFFFF_FFFF
     return value ^ 0xFFFF_FFFF if value & 0x8000_0000 else value
@@ -159,7 +159,7 @@ class ConsumerFilterManager:
 
     def __init__(self, tasks: Tasks, now_ms: Callable[[], int]) -> None:
         """`now_ms` must not return a time before the store time of a dispatched message."""
-        self.bloom_filter = BloomFilter.of()
+        self.bloom_filter = BloomFilter.for_error_rate()
         self._now_ms = now_ms
         self._lock = tasks.lock("consumer filters")
         self._by_topic: dict[str, tuple[ConsumerFilterData, ...]] = {}
@@ -175,11 +175,11 @@ class ConsumerFilterManager:
             known = self.find(topic, group)
             if known is not None and self._keeps_registration(known, parsed, client_version):
                 return known
-            bits = (self.bloom_filter.positions(f"{group}#{topic}"), self.bloom_filter.map_bytes)
+            bits = (self.bloom_filter.bit_positions(f"{group}#{topic}"), self.bloom_filter.map_bytes)
             made = ConsumerFilterData(topic, group, parsed, client_version, *bits)
             if known is not None:
                 known.born_timestamp_ms = _NEVER_MS  # from now on the bits belong to the new expression
-            others = (each for each in self.of_topic(topic) if each is not known)
+            others = (each for each in self.filters_of_topic(topic) if each is not known)
             self._by_topic[topic] = (*others, made)
             made.born_timestamp_ms = self._now_ms()  # after the publication: dispatch evaluates it from now on
         return made
@@ -210,12 +210,12 @@ class ConsumerFilterManager:
             if kept != known:
                 self._by_topic[topic] = kept
 
-    def of_topic(self, topic: str) -> tuple[ConsumerFilterData, ...]:
+    def filters_of_topic(self, topic: str) -> tuple[ConsumerFilterData, ...]:
         return self._by_topic.get(topic, ())
 
     def bit_map_of(self, record: ScannedRecord) -> bytes:
         """Combine the bits of all consumers whose expression matches. Empty if the topic has no consumers."""
-        consumers = self.of_topic(record.topic)
+        consumers = self.filters_of_topic(record.topic)
         if not consumers:
             return b""
         properties = decode_properties(record.properties.decode(errors="replace"))
@@ -226,7 +226,7 @@ class ConsumerFilterManager:
         return bytes(bit_map)
 
     def find(self, topic: str, group: str) -> ConsumerFilterData | None:
-        return next((each for each in self.of_topic(topic) if each.group == group), None)
+        return next((each for each in self.filters_of_topic(topic) if each.group == group), None)
 
 
 class SqlMessageFilter:

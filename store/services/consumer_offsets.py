@@ -4,7 +4,7 @@
 
 If light queues are enabled, offsets of groups with the prefix `%LMQ%` are in a second table, without a queue id, and
 both tables are in `lmqConsumerOffset.json` (RocketMQ's LmqConsumerOffsetManager). A crash loses at most one flush
-interval of progress. `clamp` corrects offsets beyond the end of a truncated queue.
+interval of progress. `clamp_to_queues` corrects offsets beyond the end of a truncated queue.
 Source: RocketMQ ConsumerOffsetManager, LmqConsumerOffsetManager.
 """
 
@@ -74,12 +74,12 @@ class ConsumerOffsetManager(Service):
 
     def topics_of(self, group: str) -> list[str]:
         """Return the topics sorted."""
-        return sorted(topic for topic, one in self._pairs() if one == group)
+        return sorted(topic for topic, one in self._topic_group_pairs() if one == group)
 
     def groups_of(self, topic: str) -> list[str]:
-        return sorted(group for one, group in self._pairs() if one == topic)
+        return sorted(group for one, group in self._topic_group_pairs() if one == topic)
 
-    def _pairs(self) -> list[tuple[str, str]]:
+    def _topic_group_pairs(self) -> list[tuple[str, str]]:
         with self._lock:
             keys = [*self._offsets, *self._light_offsets]
         return [(topic, group) for topic, _, group in (key.rpartition(_SEPARATOR) for key in keys)]
@@ -117,7 +117,7 @@ class ConsumerOffsetManager(Service):
     def _is_light(self, group: str) -> bool:
         return self._light_queues and group.startswith(LIGHT_GROUP_PREFIX)
 
-    def clamp(self, store: AnyMessageStore) -> int:
+    def clamp_to_queues(self, store: AnyMessageStore) -> int:
         """Reduce each offset beyond the end of its queue to that end, durably. Return the number of changed offsets.
 
         Call this after recovery and before the store accepts puts. Otherwise a consumer would miss new messages of a

@@ -25,14 +25,14 @@ from ..formats.half_message import (
     OP_TOPIC,
     QUEUE_ID,
     HalfMessage,
-    again,
-    decision,
-    put_back,
+    copy_half_message,
+    op_message,
+    put_back_message,
 )
 from ..formats.host import Host
 from ..formats.message import MessageRecord
 from ..formats.messages import LOOPBACK_BROKER, AppendMessageResult, Message, PutMessageResult
-from ..marks import hit
+from ..marks import count_mark
 from ..message_store import MessageStore
 from ..service import Service, do_nothing
 from ..world import World
@@ -134,7 +134,7 @@ class TransactionalMessageCheckService(Service):
         if done is not None:
             self._wait_committed(done.log_offset)
             self._store.flush.flush_to(done.log_offset)
-        self._publish()
+        self._publish_progress()
 
     def check(self) -> None:
         """Make one pass. No-op on a slave, because its master checks. Not thread-safe.
@@ -143,7 +143,7 @@ class TransactionalMessageCheckService(Service):
         """
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return
-        self._publish()  # the log may have become durable since the last pass
+        self._publish_progress()  # the log may have become durable since the last pass
         ops = self._ops
         if ops is None:
             ops = self._ops = self._continue_from_progress()
@@ -158,7 +158,7 @@ class TransactionalMessageCheckService(Service):
         try:
             for at, record in pull_from(self._store, HALF_TOPIC, self._half_offset, end):
                 assert at < end, (at, end)  # records after `end` were put back by this pass
-                if record is not None and not self._check_half_message(HalfMessage.of(record), ops):
+                if record is not None and not self._check_half_message(HalfMessage.from_record(record), ops):
                     break
                 self._half_offset = at + 1
                 if self.is_stopping or clock.monotonic_ns() - begin_ns > _PASS_MS_MAX * 1_000_000:
@@ -176,8 +176,8 @@ class TransactionalMessageCheckService(Service):
 
     def _record_progress(self, ops: OpQueue) -> None:
         required_log_offset = max(self._store.max_phy_offset, self._put_end)
-        self._unpublished = _Progress(self._half_offset, ops.needed_from, required_log_offset)
-        self._publish()
+        self._unpublished = _Progress(self._half_offset, ops.first_needed_offset, required_log_offset)
+        self._publish_progress()
 
     def _continue_from_progress(self) -> OpQueue:
         self._half_offset = self._progress_in(HALF_TOPIC)
@@ -196,7 +196,7 @@ class TransactionalMessageCheckService(Service):
         # Compare with the end of the puts, because a producer can decide before its half message is dispatched.
         return half_offset >= self._store.commit_log.topic_queue_table.get((HALF_TOPIC, QUEUE_ID), 0)
 
-    def _publish(self) -> None:
+    def _publish_progress(self) -> None:
         done = self._unpublished
         if done is None or self._store.log.flushed_where.get() < done.log_offset:
             return
@@ -207,12 +207,12 @@ class TransactionalMessageCheckService(Service):
                 self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
 
     def _store_missing_ops(self) -> None:
-        for half_offset in self._decisions.owed():
-            hit("op owed")
-            message = decision(half_offset, self.world.clock.now_ms(), self.config.store_host)
+        for half_offset in self._decisions.decisions_without_op():
+            count_mark("op owed")
+            message = op_message(half_offset, self.world.clock.now_ms(), self.config.store_host)
             append = self._store.put_message(message).append
             if append is not None:
-                self._decisions.op_stored(half_offset, append.queue_offset)
+                self._decisions.record_op_stored(half_offset, append.queue_offset)
 
     def _check_half_message(self, half: HalfMessage, ops: OpQueue) -> bool:
         """Return whether the pass may continue."""
@@ -224,27 +224,27 @@ class TransactionalMessageCheckService(Service):
             if not ops.is_decided(half):
                 ops.read()  # a decision may have arrived since the pass began; the lock prevents further ones
             if ops.is_decided(half) or self._has_expired(half):
-                decisions.was_passed(half)
+                decisions.record_passed(half)
                 return True
             reserved_ms = self._store.config.file_reserved_time_hours * _HOUR_MS
-            judged = verdict(half, self.world.clock.now_ms(), self.config, reserved_ms)
+            judged = verdict_on(half, self.world.clock.now_ms(), self.config, reserved_ms)
             if judged is HalfMessageVerdict.TOO_YOUNG:
                 return False
             if judged is HalfMessageVerdict.HOPELESS:
                 return self._give_up(half)
-            message = put_back(half, asked=judged is HalfMessageVerdict.DUE)
-            result = self._put_or_unchanged(message, again(half, HALF_TOPIC, {}))
+            message = put_back_message(half, asked=judged is HalfMessageVerdict.DUE)
+            result = self._put_or_unchanged(message, copy_half_message(half, HALF_TOPIC, {}))
             if result.status.is_final:
                 return self._give_up(half)
             append = result.append
             if append is None:
                 return False
-            hit("half message put back")
-            decisions.was_put_back(half, append.queue_offset)
+            count_mark("half message put back")
+            decisions.record_put_back(half, append.queue_offset)
             if judged is HalfMessageVerdict.DUE:
                 asked = _as_stored(half.record, message, append)
         if asked is not None:
-            self._ask(asked)
+            self._ask_producer(asked)
         return True
 
     def _has_expired(self, half: HalfMessage) -> bool:
@@ -253,12 +253,12 @@ class TransactionalMessageCheckService(Service):
 
     def _give_up(self, half: HalfMessage) -> bool:
         """Return False if the move to the given-up topic must be retried."""
-        result = self._put(again(half, GIVEN_UP_TOPIC, {}))
+        result = self._put(copy_half_message(half, GIVEN_UP_TOPIC, {}))
         if not result.is_stored and not result.status.is_final:
             return False
-        hit("half message given up")
-        self._decisions.was_passed(half)
-        self._decisions.was_given_up(half)
+        count_mark("half message given up")
+        self._decisions.record_passed(half)
+        self._decisions.record_given_up(half)
         return True
 
     def _put_or_unchanged(self, message: Message, unchanged: Message) -> PutMessageResult:
@@ -276,13 +276,13 @@ class TransactionalMessageCheckService(Service):
             self._put_end = result.append.wrote_offset + result.append.wrote_bytes
         return result
 
-    def _ask(self, record: MessageRecord) -> None:
+    def _ask_producer(self, record: MessageRecord) -> None:
         """Ask about a record after a look-up can find it, because the producer may answer at once.
 
         Under SYNC_FLUSH the record must be durable first. If it is in a buffer of the pool, the question waits for
         the end of the pass.
         """
-        self._store.flush.wait_durable(_end_of(record), wait=True)
+        self._store.flush.wait_durable(_record_end(record), wait=True)
         if self._is_in_file(record):
             self._put_question(record)
         else:
@@ -304,7 +304,7 @@ class TransactionalMessageCheckService(Service):
             self.signal.wait(_POLL_MS)
 
     def _is_in_file(self, record: MessageRecord) -> bool:
-        return self._store.commit is None or self._store.max_phy_offset >= _end_of(record)
+        return self._store.commit is None or self._store.max_phy_offset >= _record_end(record)
 
     def _put_question(self, record: MessageRecord) -> None:
         try:
@@ -313,7 +313,7 @@ class TransactionalMessageCheckService(Service):
             self.last_error = error
 
 
-def _end_of(record: MessageRecord) -> int:
+def _record_end(record: MessageRecord) -> int:
     return record.physical_offset + record.size_bytes
 
 
@@ -337,7 +337,7 @@ class HalfMessageVerdict(Enum):
     HOPELESS = "give it up"
 
 
-def verdict(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
+def verdict_on(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
     """`reserved_ms` is how long the store keeps messages."""
     # All rules use one age. With two clock readings a half message could be past its immunity but before its timeout.
     age_ms = now_ms - half.record.born_timestamp_ms

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from ..errors import CorruptFileError
-from ..formats.half_message import DECIDED_TAG, OP_TOPIC, QUEUE_ID, HalfMessage, whole_number
+from ..formats.half_message import DECIDED_TAG, OP_TOPIC, QUEUE_ID, HalfMessage, parse_non_negative
 from ..formats.message import MessageRecord, decode_record
 from ..formats.messages import GetMessageStatus
 from ..formats.properties import PROPERTY_TAGS, decode_properties
@@ -18,7 +18,7 @@ _SEPARATOR = ","
 """Separates the queue offsets in an op message of RocketMQ 5."""
 
 
-class PulledPlace(NamedTuple):
+class PulledMessage(NamedTuple):
     """One queue offset with its message. All existing offsets before it were yielded already."""
 
     offset: int
@@ -26,7 +26,7 @@ class PulledPlace(NamedTuple):
     """None if the message is corrupt or no longer exists."""
 
 
-def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
+def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledMessage]:
     """Yield the messages of a queue between two queue offsets, or up to the end of the queue.
 
     A queue can skip offsets, so a pull can return messages after `end`. These messages are left out: the check has
@@ -45,14 +45,14 @@ def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator
             assert at >= offset, (at, offset)
             if at >= end:
                 break
-            yield PulledPlace(at, _decoded(raw, physical_offset))
+            yield PulledMessage(at, _decode_record(raw, physical_offset))
             offset = at + 1
         if offset < following:
-            yield PulledPlace(following - 1, None)
+            yield PulledMessage(following - 1, None)
             offset = following
 
 
-def _decoded(raw: bytes, physical_offset: int) -> MessageRecord | None:
+def _decode_record(raw: bytes, physical_offset: int) -> MessageRecord | None:
     try:
         return decode_record(raw, 0, file="commitlog", file_offset=physical_offset)
     except CorruptFileError:
@@ -71,7 +71,7 @@ class OpQueue:
         self._read_to = begin
 
     @property
-    def needed_from(self) -> int:
+    def first_needed_offset(self) -> int:
         """Queue offset of the first op that a later life needs."""
         return min(self._ops, default=self._read_to)
 
@@ -88,7 +88,7 @@ class OpQueue:
             if record is None or decode_properties(record.properties).get(PROPERTY_TAGS) != DECIDED_TAG:
                 continue
             texts = record.body.decode(errors="replace").split(_SEPARATOR)
-            halves = tuple(number for number in map(whole_number, texts) if number is not None)
+            halves = tuple(number for number in map(parse_non_negative, texts) if number is not None)
             if halves:
                 self._ops[at] = halves
                 self._decided.update(halves)
@@ -145,12 +145,12 @@ class Decisions:
                 return  # the op is in flight, not stored or not dispatched, so a pull cannot return it
             del self._ops[half_offset]
 
-    def abandon(self, half: HalfMessage) -> None:
+    def release_claim(self, half: HalfMessage) -> None:
         with self.lock:
             for offset in half.offsets:
                 self._ops.pop(offset, None)
 
-    def conclude(self, half: HalfMessage, ops: Mapping[int, int | None]) -> None:
+    def record_decision(self, half: HalfMessage, ops: Mapping[int, int | None]) -> None:
         """`ops` maps half offsets to queue offsets of ops, or to None if the op is not stored."""
         with self.lock:
             for half_offset, op_offset in ops.items():
@@ -159,12 +159,12 @@ class Decisions:
             self._decided.add(half.first_offset)
             self._given_up.discard(half.first_offset)
 
-    def op_stored(self, half_offset: int, op_offset: int) -> None:
+    def record_op_stored(self, half_offset: int, op_offset: int) -> None:
         assert op_offset >= 0, op_offset
         with self.lock:
             self._ops[half_offset] = op_offset
 
-    def owed(self) -> list[int]:
+    def decisions_without_op(self) -> list[int]:
         """Return decided half messages whose op is not in the log."""
         with self.lock:
             return [half_offset for half_offset, op_offset in self._ops.items() if op_offset == _OWED]
@@ -185,11 +185,11 @@ class Decisions:
         ops = [self._ops[offset] for offset in half.offsets if offset in self._ops]
         return any(not 0 <= op_offset < visible_ops for op_offset in ops)
 
-    def was_put_back(self, half: HalfMessage, offset: int) -> None:
+    def record_put_back(self, half: HalfMessage, offset: int) -> None:
         """`offset` is the queue offset of the new copy."""
         self._put_back[half.first_offset] = offset
 
-    def was_passed(self, half: HalfMessage) -> None:
+    def record_passed(self, half: HalfMessage) -> None:
         if self._put_back.get(half.first_offset) == half.record.queue_offset:
             del self._put_back[half.first_offset]
 
@@ -197,7 +197,7 @@ class Decisions:
         """Return whether the check has not yet passed the newest copy."""
         return first_offset in self._put_back
 
-    def was_given_up(self, half: HalfMessage) -> None:
+    def record_given_up(self, half: HalfMessage) -> None:
         self._given_up.add(half.first_offset)
 
     def is_given_up(self, first_offset: int) -> bool:
@@ -207,7 +207,7 @@ class Decisions:
         )
         return not is_decided and first_offset not in self._put_back
 
-    def was_resumed(self, half: HalfMessage) -> None:
+    def record_resumed(self, half: HalfMessage) -> None:
         """An operator resumed a half message. `half` is its new copy."""
         self._given_up.discard(half.first_offset)
         if half.first_offset != half.record.queue_offset:

@@ -26,17 +26,17 @@ from ..formats.half_message import (
     QUEUE_ID,
     EndTransaction,
     HalfMessage,
-    committed,
-    decision,
+    committed_message_of,
     first_offset_of,
-    prepared,
-    resumed,
-    widest_forms,
+    half_message_of,
+    longest_later_forms,
+    op_message,
+    resumed_message,
 )
 from ..formats.message import MessageRecord
 from ..formats.messages import Message, PutMessageResult, PutMessageStatus
 from ..formats.properties import PROPERTY_PGROUP
-from ..log.put_wait import PutWait, answer_of
+from ..log.put_wait import PutWait, wait_for_answer
 from ..message_store import MessageStore
 from ..world import World
 from .consumer_offsets import ConsumerOffsetManager
@@ -80,7 +80,7 @@ class TransactionalMessageService:
 
     @property
     def on_check(self) -> Callable[[MessageRecord], None]:
-        """Called by the check with each half message to ask about. `HalfMessage.of` parses the record.
+        """Called by the check with each half message to ask about. `HalfMessage.from_record` parses the record.
 
         A decision may arrive while the question is being sent.
         """
@@ -104,17 +104,17 @@ class TransactionalMessageService:
 
     def prepare(self, message: Message) -> PutMessageResult:
         """Consumers do not receive the message before its commit."""
-        return answer_of(self.begin_prepare(message))
+        return wait_for_answer(self.begin_prepare(message))
 
     def begin_prepare(self, message: Message, on_known: Callable[[], None] | None = None) -> PutMessageResult | PutWait:
         """Begin a `prepare`, with the result of `MessageStore.begin_put`.
 
         The result is MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED if a later commit or put-back would fail.
         """
-        half = prepared(message)
+        half = half_message_of(message)
         if half is None:
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
-        for form in widest_forms(message, half):
+        for form in longest_later_forms(message, half):
             encoded = self._store.commit_log.encoder.encode(form)
             if isinstance(encoded, PutMessageStatus):
                 return PutMessageResult(encoded)
@@ -126,27 +126,27 @@ class TransactionalMessageService:
         Raises StoreNotReadableError if the store is not readable, as `rollback` does; the half message then stays
         undecided.
         """
-        half = self._claimed(request)
+        half = self._claim(request)
         if isinstance(half, EndTransactionStatus):
             return EndTransactionResult(half)
-        message = committed(half)
+        message = committed_message_of(half)
         try:
             put = None if message is None else self._store.put_message(message)
         except Exception:
-            self._decisions.abandon(half)
+            self._decisions.release_claim(half)
             raise
         if put is None or not put.is_stored:
-            self._decisions.abandon(half)
+            self._decisions.release_claim(half)
             return EndTransactionResult(EndTransactionStatus.PUT_FAILED, put)
         # A crash that left only the op would end the transaction without delivery.
-        return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
+        return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._put_ops(half))
 
     def rollback(self, request: EndTransaction) -> EndTransactionResult:
         """End a half message without delivery."""
-        half = self._claimed(request)
+        half = self._claim(request)
         if isinstance(half, EndTransactionStatus):
             return EndTransactionResult(half)
-        return EndTransactionResult(EndTransactionStatus.DECIDED, None, self._conclude(half))
+        return EndTransactionResult(EndTransactionStatus.DECIDED, None, self._put_ops(half))
 
     def resume(self, log_offset: int) -> str | None:
         """Start the checks of a given-up half message again. Return an error text, or None.
@@ -161,20 +161,20 @@ class TransactionalMessageService:
             first_offset = first_offset_of(record)
             if first_offset is not None and not decisions.is_given_up(first_offset):
                 return "the transaction is decided, or is asked about already"
-            append = self._store.put_message(resumed(record)).append
+            append = self._store.put_message(resumed_message(record)).append
             if append is None:
                 return f"the message was not put into {HALF_TOPIC}"
-            decisions.was_resumed(HalfMessage.of(replace(record, queue_offset=append.queue_offset)))
+            decisions.record_resumed(HalfMessage.from_record(replace(record, queue_offset=append.queue_offset)))
         return None
 
-    def _claimed(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
+    def _claim(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
         """Claim the half message, or return why it cannot be decided."""
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return EndTransactionStatus.SLAVE_NOT_AVAILABLE
         record = self._store.look_message_by_offset(request.commit_log_offset)
         if record is None or record.topic != HALF_TOPIC or record.queue_id != QUEUE_ID:
             return EndTransactionStatus.PREPARED_NOT_FOUND
-        half = HalfMessage.of(record)
+        half = HalfMessage.from_record(record)
         if half.properties.get(PROPERTY_PGROUP) != request.producer_group:
             return EndTransactionStatus.PRODUCER_GROUP_WRONG
         if record.queue_offset != request.tran_state_table_offset:
@@ -182,14 +182,14 @@ class TransactionalMessageService:
         visible_ops = self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)
         return half if self._decisions.begin(half, visible_ops) else EndTransactionStatus.ALREADY_DECIDED
 
-    def _conclude(self, half: HalfMessage) -> bool:
+    def _put_ops(self, half: HalfMessage) -> bool:
         """Put an op for each offset of a half message. Return whether all are stored."""
         ops = {offset: self._put_op(offset) for offset in half.offsets}
-        self._decisions.conclude(half, ops)
+        self._decisions.record_decision(half, ops)
         return None not in ops.values()
 
     def _put_op(self, half_offset: int) -> int | None:
-        message = decision(half_offset, self._world.clock.now_ms(), self.config.store_host)
+        message = op_message(half_offset, self._world.clock.now_ms(), self.config.store_host)
         try:
             append = self._store.put_message(message).append
         except (StoreError, OSError):

@@ -119,16 +119,16 @@ def read_broker_conf(text: str, root: str) -> BrokerConf:
         spelling = canonical_key(each.key)
         if spelling in seen:
             expected = f"one value, that of line {seen[spelling]}"
-            raise ConfigError(each.key, expected, _shortened(each.value), line=each.line)
+            raise ConfigError(each.key, expected, _abbreviated(each.value), line=each.line)
         seen[spelling] = each.line
         setting = _SETTINGS.get(spelling)
         if setting is not None:
-            values[setting.name] = value_of(setting, each.key, each.value, each.line)
+            values[setting.name] = parse_setting(setting, each.key, each.value, each.line)
             lines[setting.name] = each.line
         elif each.key in BROKER_KEYS:
             others[each.key] = each.value
         else:
-            raise ConfigError("key", _expected_key(each.key), _shortened(each.key), line=each.line)
+            raise ConfigError("key", _expected_key(each.key), _abbreviated(each.key), line=each.line)
     return BrokerConf(_config_of({"store_path_root_dir": root} | values, lines), others, lines)
 
 
@@ -143,7 +143,7 @@ def _config_of(values: dict[str, Any], lines: Mapping[str, int]) -> StoreConfig:
     try:
         return StoreConfig(**values)
     except ConfigError as error:
-        found = _shortened(error.found) if isinstance(error.found, str) else error.found
+        found = _abbreviated(error.found) if isinstance(error.found, str) else error.found
         raise ConfigError(_KEYS[error.name], error.expected, found, line=lines.get(error.name)) from error
 
 
@@ -161,16 +161,16 @@ def _expected_key(key: str) -> str:
     return f"one of RocketMQ's, perhaps {near[0]}" if near else "one of RocketMQ's"
 
 
-def _shortened(text: str) -> str:
+def _abbreviated(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
-def value_of(setting: Field[Any], key: str, text: str, line: int | None = None) -> Any:
+def parse_setting(setting: Field[Any], key: str, text: str, line: int | None = None) -> Any:
     """Raise ConfigError unless the text has the type of the setting."""
     expected, read = _parser_of(setting)
     value = read(text)
     if value is None:
-        raise ConfigError(key, expected, _shortened(text), line=line)
+        raise ConfigError(key, expected, _abbreviated(text), line=line)
     return value
 
 

@@ -27,7 +27,7 @@ def changed_text(text: str, settings: Mapping[str, str]) -> str:
         if each.key in settings:
             at, end = each.line - 1, each.line
             assert end <= count, (each.line, count)
-            while end < count and _continues(lines[end - 1]):
+            while end < count and _is_continued(lines[end - 1]):
                 end += 1
             written = _setting_line(each.key, left.pop(each.key)) if each.key in left else ""
             # The first line of a key gets the new value. Further lines become empty, so that line numbers stay valid.
@@ -43,7 +43,7 @@ def _setting_line(key: str, value: str) -> str:
     return f"{key}={escaped}\n"
 
 
-def _continues(line: str) -> bool:
+def _is_continued(line: str) -> bool:
     bare = line.rstrip("\r\n")
     return (len(bare) - len(bare.rstrip("\\"))) % 2 == 1
 

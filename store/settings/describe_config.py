@@ -129,11 +129,11 @@ class Setting(NamedTuple):
     own: bool
 
     @property
-    def differs(self) -> bool:
+    def differs_from_default(self) -> bool:
         return self.value != self.default
 
 
-def describe(config: StoreConfig, default_root: str) -> list[Setting]:
+def describe_settings(config: StoreConfig, default_root: str) -> list[Setting]:
     """Return the settings in the order of StoreConfig. `default_root` is the default of storePathRootDir."""
     rows = []
     for one in fields(StoreConfig):
@@ -142,7 +142,7 @@ def describe(config: StoreConfig, default_root: str) -> list[Setting]:
         unit, meaning = MEANINGS[key.name]
         assert meaning, key.name
         value = getattr(config, one.name)
-        rows.append(Setting(key.name, _plain(value), _plain(default), unit, meaning, key.own))
+        rows.append(Setting(key.name, _json_value(value), _json_value(default), unit, meaning, key.own))
     return rows
 
 
@@ -150,11 +150,11 @@ def config_fields(settings: Sequence[Setting], others: Mapping[str, str]) -> dic
     return {"format": FORMAT, "settings": [one._asdict() for one in settings], "others": dict(others)}
 
 
-def spelled(value: str | int | float | bool) -> str:
+def setting_text(value: str | int | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _plain(value: object) -> str | int | float | bool:
+def _json_value(value: object) -> str | int | float | bool:
     plain = value.value if isinstance(value, Enum) else value
     assert isinstance(plain, str | int | float | bool), plain
     return plain

@@ -35,14 +35,14 @@ from typing import Any
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
-from ..formats.checkpoint import claims_beyond
+from ..formats.checkpoint import times_beyond_log
 from ..formats.host import encode_message_id
 from ..formats.message import MessageRecord, decode_record
 from ..formats.properties import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_UNIQ_KEY, decode_properties, find_property
 from ..formats.scan import ScannedRecord, find_record, scan_records
 from ..log.checkpoint import read_checkpoint
 from ..log.segment import first_nonzero, segment_name
-from ..log.segment_queue import name_of
+from ..log.segment_queue import file_name_of
 from ..world import Files
 from .geometry import log_statuses
 
@@ -78,7 +78,7 @@ class Selection:
     def is_before(self, log_offset: int) -> bool:
         return self.queue_id is None and self.end is not None and log_offset >= self.end
 
-    def wants(self, record: ScannedRecord) -> bool:
+    def matches(self, record: ScannedRecord) -> bool:
         if self.topic is not None and record.topic != self.topic:
             return False
         if self.queue_id is not None and record.queue_id != self.queue_id:
@@ -111,10 +111,10 @@ def dump_log(
     segments, segment_bytes = list(log_statuses(files, config)), config.mapped_file_size_commit_log
     if not segments:
         claims, path = read_checkpoint(files, config.checkpoint_path), config.checkpoint_path
-        yield from claims_beyond(claims, 0, unclean_exit=unclean_exit, file=path)
-    next_offset = int(name_of(segments[0][0])) if segments else 0
+        yield from times_beyond_log(claims, 0, unclean_exit=unclean_exit, file=path)
+    next_offset = int(file_name_of(segments[0][0])) if segments else 0
     for path, status in segments:
-        base_offset, size_bytes = int(name_of(path)), min(status.size_bytes, segment_bytes)
+        base_offset, size_bytes = int(file_name_of(path)), min(status.size_bytes, segment_bytes)
         expected_offset, next_offset = next_offset, base_offset + segment_bytes
         if selection.is_after(base_offset + size_bytes):
             continue
@@ -139,7 +139,7 @@ def dump_log(
             yield from (*doubtful, *holes)  # a whole record follows, so a crash cannot be the cause
             doubtful.clear()
             holes.clear()
-            if selection.wants(found):
+            if selection.matches(found):
                 try:
                     record = decode_record(view, found.physical_offset - base_offset, file=path)
                 except CorruptFileError as error:
@@ -193,11 +193,11 @@ def _fields(record: MessageRecord, body: BodyText) -> dict[str, Any]:
         "bodyLength": len(record.body),
     }
     if body is not BodyText.NONE:
-        fields["body"] = _spelled(record.body, body)
+        fields["body"] = _body_text(record.body, body)
     return fields
 
 
-def _spelled(raw: bytes, body: BodyText) -> str:
+def _body_text(raw: bytes, body: BodyText) -> str:
     if body is BodyText.TEXT:
         return raw.decode(errors="replace")
     return raw.hex() if body is BodyText.HEX else b64encode(raw).decode()

@@ -18,7 +18,7 @@ from ..formats.delay_level import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, parse_de
 from ..formats.index import (
     ENTRY_BYTES,
     SLOT_BYTES,
-    entries_at,
+    entries_position,
     index_file_bytes,
     index_names_in_order,
     parse_index_file_name,
@@ -27,7 +27,7 @@ from ..formats.index import (
 from ..formats.light_queues import LIGHT_PREFIX
 from ..formats.message import BLANK_BYTES, RECORD_BYTES_MIN, decode_record
 from ..log.segment import is_segment_name
-from ..log.segment_queue import SegmentDirectories, name_of
+from ..log.segment_queue import SegmentDirectories, file_name_of
 from ..settings.broker_conf import read_broker_conf
 from ..world import Files, FileStatus
 from .verify_files import RawSegment
@@ -82,7 +82,7 @@ def _slots_and_entries(
         slots = slots_of(files.map(path, size_bytes).view(0, size_bytes))
     if slots is None:
         return None
-    entries, odd_bytes = divmod(size_bytes - entries_at(slots), ENTRY_BYTES)
+    entries, odd_bytes = divmod(size_bytes - entries_position(slots), ENTRY_BYTES)
     return (slots, entries) if entries >= _ENTRIES_MIN and not odd_bytes else None
 
 
@@ -110,22 +110,22 @@ class Geometry:
         """Raises ConfigError, which names key and line."""
         conf = read_broker_conf(text, "/")
 
-        def given(name: str) -> Any:
+        def setting_of(name: str) -> Any:
             return getattr(conf.store, name) if name in conf.lines else None
 
         return cls(
-            given("mapped_file_size_commit_log"),
-            given("mapped_file_size_consume_queue"),
-            given("max_message_size"),
-            given("message_delay_level"),
+            setting_of("mapped_file_size_commit_log"),
+            setting_of("mapped_file_size_consume_queue"),
+            setting_of("max_message_size"),
+            setting_of("message_delay_level"),
             conf.store.store_path_commit_log,
             conf.store.read_only_commit_log_store_paths,
-            given("mapped_file_size_consume_queue_ext"),
-            given("max_hash_slot_num"),
-            given("max_index_num"),
-            given("message_index_enable"),
+            setting_of("mapped_file_size_consume_queue_ext"),
+            setting_of("max_hash_slot_num"),
+            setting_of("max_index_num"),
+            setting_of("message_index_enable"),
             conf.store.enable_multi_dispatch,
-            given("enable_lmq"),
+            setting_of("enable_lmq"),
         )
 
 
@@ -169,7 +169,7 @@ def _config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreCo
         ext_bytes = geometry.consume_queue_ext_bytes or ext_bytes
         config = replace(config, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=ext_bytes)
     topics = _directories(files, config.consume_queue_directory)
-    has_light = any(name_of(topic).startswith(LIGHT_PREFIX) for topic in topics)
+    has_light = any(file_name_of(topic).startswith(LIGHT_PREFIX) for topic in topics)
     config = replace(
         config,
         enable_multi_dispatch=geometry.multi_dispatch or has_light,
@@ -239,7 +239,7 @@ def _statuses_in(files: Files, directory: str) -> Iterator[tuple[str, FileStatus
 def _segments_among(files: Files, paths: Iterable[str]) -> Iterator[tuple[str, FileStatus]]:
     for path in paths:
         status = files.status(path)
-        if status is not None and not status.is_directory and is_segment_name(name_of(path)):
+        if status is not None and not status.is_directory and is_segment_name(file_name_of(path)):
             yield path, status
 
 

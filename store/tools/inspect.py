@@ -36,7 +36,7 @@ from ..config import StoreConfig
 from ..errors import CorruptFileError, StoreError
 from ..formats.scan import find_record, scan_records
 from ..log.segment import segment_name
-from ..log.segment_queue import name_of
+from ..log.segment_queue import file_name_of
 from ..message_store import MessageStore
 from ..recovery.recovery import RecoveryReport
 from ..world import Files, FileStatus, World
@@ -86,12 +86,12 @@ class Inspection:
         mtimes_ms = {path: status.mtime_ms for path, status in self.segments.items()}
         return fields | observe(store, report, mtimes_ms)
 
-    def note(self, damage: CorruptFileError, consequence: str) -> None:
+    def add_note(self, damage: CorruptFileError, consequence: str) -> None:
         """Add a harmless defect and its consequence."""
         place = str(damage).replace(damage.file, relative_to(self.root, damage.file), 1)
         self.notes.append(f"{place}; {consequence}")
 
-    def everything(self) -> Fields:
+    def all_fields(self) -> Fields:
         """Return all fields of the contract."""
         fields = self.summary()
         if self.store is not None:
@@ -135,9 +135,9 @@ def inspect_directory(
         if before is not None and cut_at is not None and not _whole_record_follows(cut_at, before, found.config):
             assert cut_at in found.findings, cut_at
             found.findings.remove(cut_at)  # a torn end is expected after a crash
-            found.note(cut_at, "unclean exit: recovery will end the log there")
+            found.add_note(cut_at, "unclean exit: recovery will end the log there")
         for stray in found.report.strays:
-            found.note(stray, "not part of the store: a start does not change it")
+            found.add_note(stray, "not part of the store: a start does not change it")
         known = {one.file for one in found.findings}
         found.findings += [one for one in damaged_side_files(world.files, found.config) if one.file not in known]
         if is_clean:
@@ -155,7 +155,7 @@ def _whole_record_follows(cut_at: CorruptFileError, files: Files, config: StoreC
         if not is_behind or not status.size_bytes:
             continue
         view = files.map(path, status.size_bytes).view(0, status.size_bytes)
-        base_offset, segment_bytes = int(name_of(path)), config.mapped_file_size_commit_log
+        base_offset, segment_bytes = int(file_name_of(path)), config.mapped_file_size_commit_log
         at = find_record(view, cut_at.offset + 1 if is_first else 0, base_offset, segment_bytes)
         while at is not None:
             if _is_complete_record(view, at, path, base_offset):

@@ -47,15 +47,15 @@ def observe(store: MessageStore, report: RecoveryReport, mtimes_ms: Mapping[str,
         "dispatchBehindBytes": store.dispatch.behind_bytes,
         "runningFlagBits": store.flags.bits,
         "earliestMessageTime": _earliest_message_time(store),
-        "checkpoint": _checkpoint(store, report),
-        "commitLogFiles": [_file(segment) for segment in store.log.segments],
-        "queues": [_queue(store, queue, mtimes_ms) for queue in store.queues.all() if queue.queue.segments],
+        "checkpoint": _checkpoint_fields(store, report),
+        "commitLogFiles": [_segment_fields(segment) for segment in store.log.segments],
+        "queues": [_queue_fields(store, queue, mtimes_ms) for queue in store.queues.all() if queue.queue.segments],
         "topicQueueTable": {
             f"{topic}-{queue_id}": offset
             for (topic, queue_id), offset in sorted(store.commit_log.topic_queue_table.items())
             if offset
         },
-        "indexFiles": [] if store.index is None else [_index_file(file) for file in store.index.table.files],
+        "indexFiles": [] if store.index is None else [_index_file_fields(file) for file in store.index.table.files],
         "delayOffsetTable": {str(level): offset for level, offset in sorted(store.schedule.offsets.items())},
         "delayOffsetJson": encoded_offsets(store.schedule.offsets).decode(),
     }
@@ -74,7 +74,7 @@ def _store_timestamp_ms(store: MessageStore, physical_offset: int) -> int:
     return -1 if record is None else record.store_timestamp_ms
 
 
-def _checkpoint(store: MessageStore, report: RecoveryReport) -> Fields:
+def _checkpoint_fields(store: MessageStore, report: RecoveryReport) -> Fields:
     """After an unclean exit, the second time is the last record's store time."""
     values = store.checkpoint.values
     redispatched = not report.clean_exit and report.records > 0
@@ -85,12 +85,12 @@ def _checkpoint(store: MessageStore, report: RecoveryReport) -> Fields:
     }
 
 
-def _file(segment: Segment) -> Fields:
+def _segment_fields(segment: Segment) -> Fields:
     name, wrote = segment_name(segment.base_offset), segment.wrote.get()
     return {"name": name, "size": segment.size_bytes, "wrotePosition": wrote}
 
 
-def _index_file(file: IndexFile) -> Fields:
+def _index_file_fields(file: IndexFile) -> Fields:
     header = file.header
     return {
         "name": file.name,
@@ -107,7 +107,7 @@ def _index_file(file: IndexFile) -> Fields:
 # -- queues ----------------------------------------------------------------------------------------
 
 
-def _queue(store: MessageStore, queue: ConsumeQueue, mtimes_ms: Mapping[str, int]) -> Fields:
+def _queue_fields(store: MessageStore, queue: ConsumeQueue, mtimes_ms: Mapping[str, int]) -> Fields:
     first = queue.entry(queue.min_offset)
     earliest_ms = -1
     if first is not None and is_valid(first) and queue.min_offset < queue.max_offset:
@@ -123,7 +123,8 @@ def _queue(store: MessageStore, queue: ConsumeQueue, mtimes_ms: Mapping[str, int
         "messageTotal": queue.max_offset - queue.min_offset,
         "earliestMessageTime": earliest_ms,
         "files": [
-            _file(segment) | {"mtimeMs": mtimes_ms.get(segment.file.path, -1)} for segment in queue.queue.segments
+            _segment_fields(segment) | {"mtimeMs": mtimes_ms.get(segment.file.path, -1)}
+            for segment in queue.queue.segments
         ],
     }
 
@@ -186,7 +187,7 @@ def _fields_at(view: memoryview, at: int, end: int, base_offset: int) -> Fields:
         record = decode_record(view[:end], at, file=_RECORD_FILE, file_offset=base_offset)
     except CorruptFileError as error:
         return _damaged_fields(view, at, end, base_offset, error)
-    return _placed(_record_fields(record), offset)
+    return _with_offset(_record_fields(record), offset)
 
 
 def _damaged_fields(view: memoryview, at: int, end: int, base_offset: int, error: CorruptFileError) -> Fields:
@@ -208,11 +209,11 @@ def _mismatched_fields(view: memoryview, at: int, end: int, base_offset: int) ->
     stored = mended[BODY_CRC_AT : BODY_CRC_AT + 4]
     mended[BODY_CRC_AT : BODY_CRC_AT + 4] = crc.to_bytes(4, "big")
     record = decode_record(mended, 0, file=_RECORD_FILE, file_offset=base_offset + at)
-    fields = _placed(_record_fields(record), base_offset + at)
+    fields = _with_offset(_record_fields(record), base_offset + at)
     return fields | {"bodyCRC": int.from_bytes(stored, "big", signed=True), "crcMismatch": crc}
 
 
-def _placed(fields: Fields, offset: int) -> Fields:
+def _with_offset(fields: Fields, offset: int) -> Fields:
     return fields if fields["offset"] == offset else fields | {"at": offset}
 
 

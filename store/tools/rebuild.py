@@ -31,11 +31,11 @@ from typing import Any
 from ..config import StoreConfig
 from ..directories import make_directory
 from ..errors import CorruptFileError
-from ..formats.checkpoint import CheckpointValues, claims_beyond, encode_checkpoint_file
+from ..formats.checkpoint import CheckpointValues, encode_checkpoint_file, times_beyond_log
 from ..formats.side_json import SIDE_JSON_BYTES_MAX
 from ..log.checkpoint import read_checkpoint
 from ..log.segment import first_nonzero
-from ..log.segment_queue import name_of
+from ..log.segment_queue import file_name_of
 from ..message_store import MessageStore
 from ..world import Files, World
 from .dump import read_segment
@@ -49,7 +49,7 @@ Advance = Callable[[int], None]
 
 
 @dataclass(slots=True)
-class Rebuilt:
+class RebuildResult:
     """The content of a new directory."""
 
     root: str
@@ -74,7 +74,7 @@ class Rebuilt:
         }
 
 
-def rebuild_directory(source: Files, config: StoreConfig, world: World, root: str, advance: Advance) -> Rebuilt:
+def rebuild_directory(source: Files, config: StoreConfig, world: World, root: str, advance: Advance) -> RebuildResult:
     """Make the directory root from the log of the store described by config. root must be missing or empty.
 
     Raises FileExistsError if root has entries, CorruptFileError if the log cannot belong to a store, OSError if a disk
@@ -100,9 +100,9 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
         findings += report.findings
         findings += _claims_beyond_log(claims, store, report.last_store_timestamp_ms, unclean_exit=not clean_exit)
         findings += odd_side_files
-        store.checkpoint.log_ends_at(report.last_store_timestamp_ms)
-        store.checkpoint.index_begins_again_at(report.last_store_timestamp_ms)
-        store.checkpoint.log_is_durable_to(report.last_store_timestamp_ms)
+        store.checkpoint.limit_to_log_end(report.last_store_timestamp_ms)
+        store.checkpoint.limit_index_time(report.last_store_timestamp_ms)
+        store.checkpoint.advance_log_time(report.last_store_timestamp_ms)
         store.flush_queues.flush_thoroughly()
         # Last, because after this a start trusts the directory.
         files.unlink(own.abort_path)
@@ -118,7 +118,7 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
             if queue.queue.segments
         ]
         bounds = store.min_phy_offset, store.max_phy_offset
-        return Rebuilt(root, log_bytes, report.records, *bounds, queues, findings)
+        return RebuildResult(root, log_bytes, report.records, *bounds, queues, findings)
     finally:
         store.close()
 
@@ -135,8 +135,8 @@ def _copy_log(source: Files, config: StoreConfig, files: Files, directory: str, 
     make_directory(files, directory)
     log_bytes = 0
     for path, status in segments:
-        _copy(source, path, status.size_bytes, files, f"{directory}/{name_of(path)}", advance)
-        files.set_mtime_ms(f"{directory}/{name_of(path)}", status.mtime_ms)
+        _copy(source, path, status.size_bytes, files, f"{directory}/{file_name_of(path)}", advance)
+        files.set_mtime_ms(f"{directory}/{file_name_of(path)}", status.mtime_ms)
         log_bytes += status.size_bytes
     files.sync_directory(directory)
     return log_bytes
@@ -200,10 +200,10 @@ def _claims_beyond_log(
 ) -> list[CorruptFileError]:
     """last_ms: the last record's store time."""
     path = store.config.checkpoint_path
-    if not any(claims_beyond(claims, last_ms, unclean_exit=unclean_exit, file=path)):
+    if not any(times_beyond_log(claims, last_ms, unclean_exit=unclean_exit, file=path)):
         return []
     newest_ms = max(last_ms, _newest_store_time_ms(store))
-    return list(claims_beyond(claims, newest_ms, unclean_exit=unclean_exit, file=path))
+    return list(times_beyond_log(claims, newest_ms, unclean_exit=unclean_exit, file=path))
 
 
 def _newest_store_time_ms(store: MessageStore) -> int:

@@ -11,7 +11,7 @@ from ..services.consumer_offsets import decoded_consumer_offsets
 from ..world import Files
 
 
-def _decoded(raw: bytes, file: str) -> object:
+def _decode_side_file(raw: bytes, file: str) -> object:
     return decode_side_json(raw, file=file)
 
 
@@ -42,6 +42,6 @@ def damaged_side_files(files: Files, config: StoreConfig) -> Iterator[CorruptFil
             yield CorruptFileError(path, 0, "file size", f"{SIDE_JSON_BYTES_MAX} or less", found.size_bytes)
             continue
         try:
-            _DECODERS.get(name, _decoded)(files.read(path), path)
+            _DECODERS.get(name, _decode_side_file)(files.read(path), path)
         except CorruptFileError as error:
             yield error

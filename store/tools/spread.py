@@ -21,7 +21,7 @@ class PartSpread(Protocol):
         """Yield the results in the order of the items. Raises any OSError of a check."""
 
 
-def in_turn(files: Files, core: Core | None) -> PartSpread:
+def one_after_another(files: Files, core: Core | None) -> PartSpread:
     """Return a spread that checks one part after another in this process."""
 
     def judged(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:

@@ -38,16 +38,16 @@ from ..formats.checkpoint import (
     CHECKPOINT_BYTES,
     SAFETY_MARGIN_MS,
     CheckpointValues,
-    claims_beyond,
     decode_checkpoint,
-    is_unborn,
+    is_creation_interrupted,
+    times_beyond_log,
 )
 from ..formats.columns import Core
 from ..log.segment_queue import SegmentDirectories
 from ..world import Files
 from .geometry import Geometry, config_of_directory, geometry_fields
 from .side_files import damaged_side_files
-from .spread import PartSpread, in_turn
+from .spread import PartSpread, one_after_another
 from .verify_files import RawSegment, RowReader
 from .verify_index import IndexFacts, IndexFileFacts, IndexFinding, LinkJudgement, examine_index, report_index
 from .verify_log import LogFacts, LogVerifier, joined_ranges
@@ -107,12 +107,12 @@ def verify_directory(
     try:
         found.config = config_of_directory(files, root, geometry)
     except CorruptFileError as error:
-        findings.corrupt(DirectoryPromise.LOG, error)
+        findings.add_corrupt(DirectoryPromise.LOG, error)
         return found
     except OSError as error:
-        findings.unreadable(DirectoryPromise.LOG, root, error)
+        findings.add_unreadable(DirectoryPromise.LOG, root, error)
         return found
-    _Verifier(files, found, found.config, spread or in_turn(files, core), split_bytes).verify(advance)
+    _Verifier(files, found, found.config, spread or one_after_another(files, core), split_bytes).verify(advance)
     return found
 
 
@@ -144,7 +144,7 @@ class _Verifier:
         findings, config, counts = self._findings, self._config, self._found.counts
         log_directories = SegmentDirectories.of_commit_log(self._files, config)
         reader = RowReader(self._files, config.mapped_file_size_commit_log, DirectoryPromise.LOG, findings)
-        segments = reader.read(log_directories.present())
+        segments = reader.read(log_directories.existing_directories())
         checkpoint = _Checkpoint(self._files, config.checkpoint_path, findings)
         of_index = Findings(findings.root, findings.unclean_exit)
         index_ms = checkpoint.values.index_msg_timestamp_ms
@@ -155,10 +155,10 @@ class _Verifier:
         findings.extend(of_index)
         report_index([*index.found, *links, *facts.key_findings], findings)
         last_ms, is_unclean, path = facts.last_store_timestamp_ms, findings.unclean_exit, config.checkpoint_path
-        for error in claims_beyond(checkpoint.values, last_ms, unclean_exit=is_unclean, file=path):
-            findings.corrupt(DirectoryPromise.CKPT, error)
+        for error in times_beyond_log(checkpoint.values, last_ms, unclean_exit=is_unclean, file=path):
+            findings.add_corrupt(DirectoryPromise.CKPT, error)
         for error in damaged_side_files(self._files, config):
-            findings.corrupt(DirectoryPromise.META, error)
+            findings.add_corrupt(DirectoryPromise.META, error)
         findings.violations.sort(key=lambda violation: _PROMISES.index(violation.promise))
         counts["segments"] = len(segments)
         counts["logBytes"] = sum(segment.size_bytes for segment in segments)
@@ -180,7 +180,7 @@ class _Verifier:
         verifier = LogVerifier(segments[0].base_offset if segments else 0, self._findings)
         each = zip(ranges, cast(Iterator[RangeFacts], judged), strict=True)
         for log_range, facts in joined_ranges(each, self._spread, of_log):
-            verifier.take(log_range, facts)
+            verifier.add_range(log_range, facts)
             advance(log_range.end - log_range.start)
         facts_of_log = verifier.finish()
         if not segments:
@@ -226,9 +226,9 @@ class _Checkpoint:
         try:
             self.values = self._read(files)
         except CorruptFileError as error:
-            self._found.corrupt(DirectoryPromise.CKPT, error)
+            self._found.add_corrupt(DirectoryPromise.CKPT, error)
         except OSError as error:
-            self._found.unreadable(DirectoryPromise.CKPT, path, error)
+            self._found.add_unreadable(DirectoryPromise.CKPT, path, error)
 
     def _read(self, files: Files) -> CheckpointValues:
         status = files.status(self._path)
@@ -238,10 +238,10 @@ class _Checkpoint:
         size_bytes = min(status.size_bytes, CHECKPOINT_BYTES)  # RocketMQ 5 has more data after these bytes
         # read with a map, which fails for everything except a file
         raw = bytes(files.map(self._path, size_bytes).view(0, size_bytes))
-        if is_unborn(raw):
+        if is_creation_interrupted(raw):
             expected, found = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"
             violation = self._found.violation(DirectoryPromise.CKPT, self._path, len(raw), "size", expected, found)
-            self._found.explained(violation, "complete the checkpoint")
+            self._found.add_explained(violation, "complete the checkpoint")
             return CheckpointValues(0, 0, 0)
         return decode_checkpoint(raw, file=self._path)
 
@@ -249,5 +249,5 @@ class _Checkpoint:
         """A missing checkpoint is a finding if the log has records: a store creates the checkpoint first."""
         if self._is_missing and records:
             violation = findings.violation(DirectoryPromise.CKPT, self._path, 0, "file", "a file", "nothing")
-            findings.explained(violation, "check all queue entries and create the checkpoint")
+            findings.add_explained(violation, "check all queue entries and create the checkpoint")
         findings.extend(self._found)

@@ -5,7 +5,7 @@ Every extension file must have whole units up to an end mark or to zeros.
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
-from ..formats.consume_queue import END_MARK, ExtUnit, decode_unit, offset_of, unit_bytes_at
+from ..formats.consume_queue import END_MARK, ExtUnit, decode_unit, ext_offset_of, unit_bytes_at
 from ..log.segment import first_nonzero
 from ..world import Files
 from .verify_files import RawSegment, RowReader
@@ -33,8 +33,8 @@ class ExtVerifier:
             self._verify_file(segment, is_last=segment is self._segments[-1])
         self.file_count += len(self._segments)
 
-    def _unit(self, address: int) -> ExtUnit | None:
-        offset = offset_of(address)
+    def _unit_at(self, address: int) -> ExtUnit | None:
+        offset = ext_offset_of(address)
         for segment in self._segments:
             at = offset - segment.base_offset
             if 0 <= at < segment.size_bytes:
@@ -51,28 +51,28 @@ class ExtVerifier:
                 at += size_bytes
                 self.unit_count += 1
         except CorruptFileError as error:
-            self._explained(path, error.offset, error.field, error.expected, error.found)
+            self._report_explained(path, error.offset, error.field, error.expected, error.found)
             return
         if view[at : at + len(END_MARK)] == END_MARK:
             return
         if not is_last:
-            self._explained(path, at, "size", "a unit or an end mark, as a file follows", "zeros")
+            self._report_explained(path, at, "size", "a unit or an end mark, as a file follows", "zeros")
         elif (behind := first_nonzero(view[at:])) is not None:
-            self._explained(path, at + behind, "size", "zeros after the last unit", "something else")
+            self._report_explained(path, at + behind, "size", "zeros after the last unit", "something else")
 
-    def _explained(self, path: str, at: int, name: str, expected: str, found: str) -> None:
+    def _report_explained(self, path: str, at: int, name: str, expected: str, found: str) -> None:
         violation = self._findings.violation(_VALID, path, at, name, expected, found)
-        self._findings.explained(violation, "write the plain tagsCode into entries that lead there")
+        self._findings.add_explained(violation, "write the plain tagsCode into entries that lead there")
 
     def compare(self, entry_file: str, at: int, address: int, tags_code: int, store_timestamp_ms: int) -> None:
         """Check that an entry's address refers to the unit of the entry's record.
 
         at: position of the entry in its file.
         """
-        unit = self._unit(address)
+        unit = self._unit_at(address)
         expected = f"the address of a unit with tagsCode {tags_code} and storeTimestamp {store_timestamp_ms}"
         if unit is None:
-            self._explained(entry_file, at, "tagsCode", expected, "an address without a unit")
+            self._report_explained(entry_file, at, "tagsCode", expected, "an address without a unit")
         elif unit[:2] != (tags_code, store_timestamp_ms):
             found = f"one with {unit.tags_code} and {unit.store_timestamp_ms}"
-            self._explained(entry_file, at, "tagsCode", expected, found)
+            self._report_explained(entry_file, at, "tagsCode", expected, found)

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ..formats.scan import ScannedRecord, scan_records
 from ..log.segment import first_nonzero, is_segment_name, segment_name
-from ..log.segment_queue import name_of
+from ..log.segment_queue import file_name_of
 from ..world import Files, MappedFile
 from .violation import DirectoryPromise, DirectoryViolation, Findings, relative_to
 
@@ -86,28 +86,28 @@ class RowReader:
         """
         segments: list[RawSegment] = []
         for path in self._paths(directories):
-            name = name_of(path)
+            name = file_name_of(path)
             if not is_segment_name(name) and (self._is_rebuilt_from_log or self._is_directory(path)):
-                self.findings.stray(self.promise, path, "file name", "20 digits", name)
+                self.findings.add_stray_note(self.promise, path, "file name", "20 digits", name)
                 continue
             if not is_segment_name(name) or int(name) % self.segment_bytes:
-                self._violated(path, "file name", f"20 digits, a multiple of {self.segment_bytes}", name)
+                self._report_violation(path, "file name", f"20 digits, a multiple of {self.segment_bytes}", name)
                 continue
-            segment = self._segment(path, int(name))
+            segment = self._map_segment(path, int(name))
             if segment is None:
                 continue
             if segments and segments[-1].base_offset == segment.base_offset:
-                segment = self._keep_one(segments.pop(), segment)
+                segment = self._keep_file_with_data(segments.pop(), segment)
             segments.append(segment)
         self._drop_unfinished(segments)
-        self._check_row(segments)
+        self._check_segment_order(segments)
         return segments
 
     @property
     def _is_rebuilt_from_log(self) -> bool:
         return self.promise is not DirectoryPromise.LOG
 
-    def _violated(self, path: str, name: str, expected: object, found: object) -> None:
+    def _report_violation(self, path: str, name: str, expected: object, found: object) -> None:
         self.findings.violations.append(self._violation(path, name, expected, found))
 
     def _violation(self, path: str, name: str, expected: object, found: object) -> DirectoryViolation:
@@ -119,39 +119,39 @@ class RowReader:
             try:
                 found += [f"{directory}/{name}" for name in self.files.list_directory(directory)]
             except OSError as error:
-                self.findings.unreadable(self.promise, directory, error)
-        return sorted(found, key=name_of)
+                self.findings.add_unreadable(self.promise, directory, error)
+        return sorted(found, key=file_name_of)
 
     def _is_directory(self, path: str) -> bool:
         status = self.files.status(path)
         return status is not None and status.is_directory
 
-    def _keep_one(self, first: RawSegment, second: RawSegment) -> RawSegment:
+    def _keep_file_with_data(self, first: RawSegment, second: RawSegment) -> RawSegment:
         """Report two files of the same name; return the file with content."""
-        twin, kept = (first, second) if self._holds_nothing(first) else (second, first)
+        twin, kept = (first, second) if self._is_all_zero(first) else (second, first)
         expected = "a name that no other directory has"
         found = f"{relative_to(self.findings.root, kept.path)} too"
         violation = self._violation(twin.path, "file name", expected, found)
-        if self._holds_nothing(twin):
-            self.findings.explained(violation, "remove the file that is all zero")
+        if self._is_all_zero(twin):
+            self.findings.add_explained(violation, "remove the file that is all zero")
         else:
             self.findings.violations.append(violation)
         return kept
 
-    def _holds_nothing(self, segment: RawSegment) -> bool:
+    def _is_all_zero(self, segment: RawSegment) -> bool:
         return segment.file_bytes <= self.segment_bytes and segment.zeros_from(0)
 
-    def _segment(self, path: str, base_offset: int) -> RawSegment | None:
+    def _map_segment(self, path: str, base_offset: int) -> RawSegment | None:
         status = self.files.status(path)
         if status is None or status.is_directory:
             found = "nothing behind the name" if status is None else "a directory"
-            self._violated(path, "file", "a file", found)
+            self._report_violation(path, "file", "a file", found)
             return None
         try:
             file = self.files.map(path, min(status.size_bytes, self.segment_bytes))
             return RawSegment(path, base_offset, file, status.size_bytes)
         except OSError as error:
-            self.findings.unreadable(self.promise, path, error)
+            self.findings.add_unreadable(self.promise, path, error)
             return None
 
     def _drop_unfinished(self, segments: list[RawSegment]) -> None:
@@ -159,23 +159,23 @@ class RowReader:
             last = segments[-1]
             size_bytes, expected = last.file_bytes, self.segment_bytes
             behind_gap = len(segments) > 1 and last.base_offset != segments[-2].base_offset + expected
-            if (size_bytes >= expected and not behind_gap) or not self._holds_nothing(last):
+            if (size_bytes >= expected and not behind_gap) or not self._is_all_zero(last):
                 return
             segments.pop()
             found = f"{size_bytes}, all zero"
             violation = self._violation(last.path, "file size", expected, found)
-            self.findings.explained(violation, "remove the unfinished segment")
+            self.findings.add_explained(violation, "remove the unfinished segment")
 
-    def _check_row(self, segments: list[RawSegment]) -> None:
+    def _check_segment_order(self, segments: list[RawSegment]) -> None:
         expected = segments[0].base_offset if segments else 0
         for segment in segments:
             path, base_offset, size_bytes = segment.path, segment.base_offset, segment.file_bytes
             if self._is_rebuilt_from_log and size_bytes < self.segment_bytes:
                 violation = self._violation(path, "file size", self.segment_bytes, size_bytes)
-                self.findings.explained(violation, "rebuild it from the log")
+                self.findings.add_explained(violation, "rebuild it from the log")
             elif size_bytes != self.segment_bytes:
-                self._violated(path, "file size", self.segment_bytes, size_bytes)
+                self._report_violation(path, "file size", self.segment_bytes, size_bytes)
             if base_offset != expected:
                 next_name = f"the next segment, {segment_name(expected)}"
-                self._violated(path, "base offset", next_name, segment_name(base_offset))
+                self._report_violation(path, "base offset", next_name, segment_name(base_offset))
             expected = base_offset + self.segment_bytes

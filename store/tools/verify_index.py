@@ -22,7 +22,7 @@ from ..formats.index import (
     IndexHeader,
     decode_entry,
     decode_header,
-    entries_at,
+    entries_position,
     header_defects,
     index_file_bytes,
     index_names_in_order,
@@ -78,7 +78,7 @@ class IndexFacts:
     """Without an index, keys need no entries."""
 
 
-class _Examined(NamedTuple):
+class _ExaminedFile(NamedTuple):
     facts: IndexFileFacts | None
     """None if the header is invalid."""
     header: IndexHeader
@@ -91,17 +91,17 @@ class _Examination:
     slots: int
     entries_max: int
 
-    def __call__(self, files: Files, core: Core | None, path: str) -> _Examined:
+    def __call__(self, files: Files, core: Core | None, path: str) -> _ExaminedFile:
         file_bytes = index_file_bytes(self.slots, self.entries_max)
         view = files.map(path, file_bytes).view(0, file_bytes)
         header = decode_header(view)
         found = _violations(self.findings, header_defects(header, path, self.entries_max))
         if found:
-            return _Examined(None, header, found)
+            return _ExaminedFile(None, header, found)
         kept, last = _entries_in_order(view, self.slots, header.next_entry)
-        at = entries_at(self.slots) + ENTRY_BYTES
+        at = entries_position(self.slots) + ENTRY_BYTES
         first = decode_entry(view, at).physical_offset if header.next_entry > 1 else -1
-        return _Examined(IndexFileFacts(path, header, first, kept, last), header, found)
+        return _ExaminedFile(IndexFileFacts(path, header, first, kept, last), header, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _violations(findings: Findings, found: Iterable[CorruptFileError]) -> list[D
 
 def _entries_in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tuple[tuple[int, int], ...], int]:
     """Also return the log offset of the last of these entries."""
-    at = entries_at(slots)
+    at = entries_position(slots)
     raw = ENTRY.iter_unpack(view[at + ENTRY_BYTES : at + ENTRY_BYTES * next_entry])
     kept, last, number = list[list[int]](), -1, 1
     while block := [entry[1] for entry in islice(raw, _BLOCK_ENTRIES)]:
@@ -161,13 +161,13 @@ def examine_index(
         violation = findings.violation(DirectoryPromise.IDX, directory, 0, "index", expected, "nothing")
         return IndexFacts(found=(IndexFinding(violation, is_durable=True),))
     try:
-        return _Index(files, config, index_timestamp_ms, findings).examined(spread)
+        return _IndexExamination(files, config, index_timestamp_ms, findings).examine_all(spread)
     except OSError as error:
-        findings.unreadable(DirectoryPromise.IDX, directory, error)
+        findings.add_unreadable(DirectoryPromise.IDX, directory, error)
         return IndexFacts()
 
 
-class _Index:
+class _IndexExamination:
     def __init__(self, files: Files, config: StoreConfig, index_timestamp_ms: int, findings: Findings) -> None:
         self._files = files
         self._directory = config.index_directory
@@ -180,7 +180,7 @@ class _Index:
         self._all_durable = True
         self._durable_end = self._last = -1
 
-    def examined(self, spread: PartSpread) -> IndexFacts:
+    def examine_all(self, spread: PartSpread) -> IndexFacts:
         names = index_names_in_order(self._files.list_directory(self._directory))
         sizes = {name: self._size_of(name) for name in names}
         file_bytes = index_file_bytes(self._slots, self._entries_max)
@@ -189,11 +189,11 @@ class _Index:
         each = spread(examination, [self._path(name) for name in whole])
         for name, size_bytes in sizes.items():
             if size_bytes is None:
-                self._add(self._path(name), 0, "file name", "a file named by a time, yyyyMMddHHmmssSSS", name)
+                self._add_finding(self._path(name), 0, "file name", "a file named by a time, yyyyMMddHHmmssSSS", name)
             elif size_bytes != file_bytes:
-                self._add(self._path(name), 0, "file size", file_bytes, size_bytes, is_durable=False)
+                self._add_finding(self._path(name), 0, "file size", file_bytes, size_bytes, is_durable=False)
             else:
-                self._take(next(each))
+                self._take_examined(next(each))
         return IndexFacts(
             tuple(self._kept),
             self._slots,
@@ -215,11 +215,13 @@ class _Index:
             return None
         return status.size_bytes
 
-    def _add(self, file: str, at: int, name: str, expected: object, found: object, *, is_durable: bool = True) -> None:
+    def _add_finding(
+        self, file: str, at: int, name: str, expected: object, found: object, *, is_durable: bool = True
+    ) -> None:
         violation = self._findings.violation(DirectoryPromise.IDX, file, at, name, expected, found)
         self._found.append(IndexFinding(violation, is_durable))
 
-    def _take(self, examined: _Examined) -> None:
+    def _take_examined(self, examined: _ExaminedFile) -> None:
         header = examined.header
         is_full = header.next_entry == self._entries_max
         # Only up to the first file that is not durable, because recovery rebuilds all later files.
@@ -233,8 +235,8 @@ class _Index:
         file = file._replace(floor=self._last, is_durable=self._all_durable)
         if header.next_entry > 1 and file.first_offset < self._last:
             expected = f"{self._last}, where the file before it ends, or more"
-            at = entries_at(self._slots) + ENTRY_BYTES + PHY_OFFSET_AT
-            self._add(file.path, at, "phyOffset", expected, file.first_offset, is_durable=file.is_durable)
+            at = entries_position(self._slots) + ENTRY_BYTES + PHY_OFFSET_AT
+            self._add_finding(file.path, at, "phyOffset", expected, file.first_offset, is_durable=file.is_durable)
         self._kept.append(file)
         self._last = max(self._last, file.last_offset)
 
@@ -251,4 +253,4 @@ def report_index(found: Iterable[IndexFinding], findings: Findings) -> None:
         consequence = "build the index again from there"
         if len(explained) > 1:
             consequence += f", which mends {len(explained) - 1} more"
-        findings.explained(explained[0], consequence)
+        findings.add_explained(explained[0], consequence)

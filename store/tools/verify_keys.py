@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from ..formats.columns import KEY_COLUMNS, PlainRecords
-from ..formats.index import ENTRY, ENTRY_BYTES, entries_at, time_diff_s
+from ..formats.index import ENTRY, ENTRY_BYTES, entries_position, time_diff_s
 from ..world import Files
 from .verify_index import PHY_OFFSET_AT, IndexFacts, IndexFileFacts, IndexFinding
 from .violation import DirectoryPromise, Findings
@@ -48,7 +48,7 @@ class KeyVerifier:
     ) -> None:
         """segment: path and base offset of the part's segment. findings: used only for file names."""
         self._entries = _IndexCursor(files, index, begin_offset)
-        self._entries_at = entries_at(index.slots)
+        self._entries_at = entries_position(index.slots)
         self._durable_end = index.durable_end
         self._violation = findings.violation
         self._segment_path, self._base_offset = segment
@@ -57,21 +57,21 @@ class KeyVerifier:
         self._held: list[KeyedRecord] = []
         """Damaged records with no whole record after them so far."""
 
-    def hold(self, record: KeyedRecord) -> None:
+    def add_damaged(self, record: KeyedRecord) -> None:
         """Add a damaged record. It counts only if a whole record follows."""
         self._held.append(record)
 
-    def take(self, record: KeyedRecord | None) -> None:
+    def add_whole(self, record: KeyedRecord | None) -> None:
         """Add a whole record; None: a record without keys."""
-        self._take_held()
+        self._add_held_records()
         if record is not None:
             self._whole.append(record)
             if len(self._whole) == _BLOCK_ENTRIES:
-                self._compare_whole()
+                self._compare_whole_records()
 
-    def take_plain(self, plain: PlainRecords) -> None:
-        self._take_held()
-        self._compare_whole()
+    def add_plain(self, plain: PlainRecords) -> None:
+        self._add_held_records()
+        self._compare_whole_records()
         columns = [plain.key_column(name) for name in KEY_COLUMNS]
         if not len(columns[0]) or self._skip_if_next(*columns):
             return
@@ -80,23 +80,23 @@ class KeyVerifier:
 
     def finish(self, end_offset: int | None) -> KeyFindings:
         """end_offset: where the part ends in the log; None: at the end of the log."""
-        self._compare_whole()
+        self._compare_whole_records()
         certain, self._found = self._found, []
-        self._entries.mark()
+        self._entries.set_mark()
         self._finish_at(end_offset)
         if_log_ends = self._found
         if self._held:
             self._found = []
-            self._entries.back()
-            self._take_held()
+            self._entries.return_to_mark()
+            self._add_held_records()
             self._finish_at(end_offset)
         return KeyFindings(certain, self._found, if_log_ends)
 
     def _finish_at(self, end_offset: int | None) -> None:
         while (entry := self._entries.next) is not None and (end_offset is None or entry[1] < end_offset):
-            self._without_record()
+            self._report_without_record()
 
-    def _compare_whole(self) -> None:
+    def _compare_whole_records(self) -> None:
         records, self._whole = self._whole, []
         keys = [(key, record.physical_offset, record.store_timestamp_ms) for record in records for key in record.hashes]
         if not keys or self._skip_if_next(*zip(*keys, strict=True)):
@@ -104,9 +104,9 @@ class KeyVerifier:
         for record in records:
             self._compare(record)
 
-    def _take_held(self) -> None:
+    def _add_held_records(self) -> None:
         if self._held:
-            self._compare_whole()
+            self._compare_whole_records()
         for record in self._held:
             self._compare(record)
         self._held.clear()
@@ -116,63 +116,63 @@ class KeyVerifier:
     def _skip_if_next(self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> bool:
         """Skip the next entries only if they are exactly those of the given keys."""
         entries, at = self._entries, 0
-        entries.mark()
+        entries.set_mark()
         while at < len(hashes):
             some = entries.block(len(hashes) - at)
             end = at + len(some)
             if not some or not _are_entries_of_keys(
                 entries.file, entries.number, some, hashes[at:end], offsets[at:end], times[at:end]
             ):
-                entries.back()
+                entries.return_to_mark()
                 return False
             entries.skip(len(some))
             at = end
         if entries.next is not None and entries.next[1] <= offsets[-1]:
-            entries.back()  # restores the entry of the last record
+            entries.return_to_mark()  # restores the entry of the last record
             return False
         return True
 
     # -- one record ----------------------------------------------------------------------------------
 
-    def _add(self, file: str, at: int, name: str, expected: object, found: object, *, is_durable: bool) -> None:
+    def _add_finding(self, file: str, at: int, name: str, expected: object, found: object, *, is_durable: bool) -> None:
         violation = self._violation(DirectoryPromise.IDX, file, at, name, expected, found)
         self._found.append(IndexFinding(violation, is_durable))
 
-    def _add_of_next(self, at: int, name: str, expected: object, found: object) -> None:
+    def _add_finding_of_next(self, at: int, name: str, expected: object, found: object) -> None:
         file = self._entries.file
         at += self._entries_at + ENTRY_BYTES * self._entries.number
-        self._add(file.path, at, name, expected, found, is_durable=file.is_durable)
+        self._add_finding(file.path, at, name, expected, found, is_durable=file.is_durable)
 
-    def _without_record(self) -> None:
+    def _report_without_record(self) -> None:
         entry = self._entries.next
         assert entry is not None
-        self._add_of_next(PHY_OFFSET_AT, "phyOffset", "where a record with a key begins", entry[1])
+        self._add_finding_of_next(PHY_OFFSET_AT, "phyOffset", "where a record with a key begins", entry[1])
         self._entries.skip(1)
 
     def _compare(self, record: KeyedRecord) -> None:
         entries, offset = self._entries, record.physical_offset
-        entries.mark()
+        entries.set_mark()
         while (entry := entries.next) is not None and entry[1] < offset:
-            self._without_record()
+            self._report_without_record()
         missing = list(record.hashes)
         while (entry := entries.next) is not None and entry[1] == offset:
             key_hash, _, found_s, _ = entry
             if key_hash in missing:
                 missing.remove(key_hash)
             elif key_hash in record.hashes:
-                self._add_of_next(0, "keyHash", f"one entry for each key of record {offset}", "one more")
+                self._add_finding_of_next(0, "keyHash", f"one entry for each key of record {offset}", "one more")
             else:
-                self._add_of_next(0, "keyHash", f"the hash of a key of record {offset}", key_hash)
+                self._add_finding_of_next(0, "keyHash", f"the hash of a key of record {offset}", key_hash)
             # The first entry's time is relative to the previous file, which may be removed.
             diff_s = time_diff_s(entries.file.header.begin_timestamp_ms, record.store_timestamp_ms)
             if entries.number > 1 and found_s != diff_s:
-                self._add_of_next(_TIME_DIFF_AT, "timeDiff", diff_s, found_s)
+                self._add_finding_of_next(_TIME_DIFF_AT, "timeDiff", diff_s, found_s)
             entries.skip(1)
         for key in missing:
             is_durable = offset < self._durable_end
             expected = f"one with keyHash {key}"
             at = offset - self._base_offset
-            self._add(self._segment_path, at, "index entry", expected, "none", is_durable=is_durable)
+            self._add_finding(self._segment_path, at, "index entry", expected, "none", is_durable=is_durable)
 
 
 def _are_entries_of_keys(
@@ -202,7 +202,7 @@ class _IndexCursor:
 
     def __init__(self, files: Files, index: IndexFacts, begin_offset: int) -> None:
         self._files = files
-        self._at = entries_at(index.slots)
+        self._at = entries_position(index.slots)
         self._blocks = self._read(index.files, begin_offset)
         self._seen: list[tuple[IndexFileFacts, int, list[_Entry]]] = []
         """Blocks that were loaded since the mark: file, number of the first entry, entries."""
@@ -230,12 +230,12 @@ class _IndexCursor:
         assert self._position <= len(self._seen[self._block][2]), (self._position, count)
         self._load_next()
 
-    def mark(self) -> None:
+    def set_mark(self) -> None:
         """Mark the current entry, and release earlier blocks."""
         del self._seen[: self._block]
         self._block, self._marked = 0, self._position
 
-    def back(self) -> None:
+    def return_to_mark(self) -> None:
         self._block, self._position = 0, self._marked
         self._load_next()
 

@@ -62,7 +62,7 @@ class _QueueCount:
         self._next = first
         self._also_next: int | None = None
 
-    def take(self, run: QueueRun) -> int | None:
+    def count_run(self, run: QueueRun) -> int | None:
         """Return the expected queueOffset of the run's first record, or None if its queueOffset is right.
 
         After a mismatch the count may continue from either.
@@ -91,7 +91,7 @@ class LogVerifier:
         self._keys: list[tuple[int, KeyFindings]] = []
         """The findings of each range, and the end of the log known after the range."""
 
-    def take(self, log_range: LogPart, found: RangeFacts) -> None:
+    def add_range(self, log_range: LogPart, found: RangeFacts) -> None:
         facts = self.facts
         if found.records:
             self._findings.violations += self._zero_tails  # records follow, so zeros are violations
@@ -114,7 +114,7 @@ class LogVerifier:
                 # If the log begins at 0, no message has expired.
                 count = self._counts[queue] = _QueueCount(None if facts.min_offset else 0)
             for run in of_range.runs:
-                expected = count.take(run)
+                expected = count.count_run(run)
                 if expected is not None:
                     misplaced.append((run.physical_offset, run.is_light, queue[0], expected, run.first))
             spans = facts.settled.setdefault(queue, [])
@@ -127,7 +127,7 @@ class LogVerifier:
                 name = f"{PROPERTY_INNER_MULTI_QUEUE_OFFSET} for {topic}"
             else:
                 at += QUEUE_OFFSET_AT
-            self._findings.violated(DirectoryPromise.QOFF, log_range.path, at, name, expected, number)
+            self._findings.add_violation(DirectoryPromise.QOFF, log_range.path, at, name, expected, number)
 
     def finish(self) -> LogFacts:
         facts = self.facts
@@ -135,7 +135,7 @@ class LogVerifier:
             if log_offset < facts.end_offset:
                 self._findings.violations.append(violation)
             else:
-                self._findings.explained(violation, "end the log there")
+                self._findings.add_explained(violation, "end the log there")
         for end_offset, keys in self._keys:
             facts.key_findings += keys.certain
             facts.key_findings += keys.if_log_goes_on if end_offset < facts.end_offset else keys.if_log_ends

@@ -91,7 +91,7 @@ class QueueJudgement:
 
 def queue_directories(files: Files, config: StoreConfig, findings: Findings) -> list[tuple[str, int, str]]:
     """Return topic, queueId and directory. Other names in these directories are reported."""
-    return _QueueListing(files, findings).of(config.consume_queue_directory)
+    return _QueueListing(files, findings).list_in(config.consume_queue_directory)
 
 
 class _QueueListing:
@@ -99,33 +99,33 @@ class _QueueListing:
         self._files = files
         self._findings = findings
 
-    def of(self, directory: str) -> list[tuple[str, int, str]]:
+    def list_in(self, directory: str) -> list[tuple[str, int, str]]:
         found: list[tuple[str, int, str]] = []
-        for topic, status in self._named_in(directory):
+        for topic, status in self._names_in(directory):
             path = f"{directory}/{topic}"
             if status is None or not status.is_directory:
-                self._findings.stray(_VALID, path, "topic", "a directory", _no_directory(status))
+                self._findings.add_stray_note(_VALID, path, "topic", "a directory", _missing_directory_text(status))
                 continue
-            for name, status in self._named_in(path):
+            for name, status in self._names_in(path):
                 queue_id = queue_id_of(name)
                 if queue_id is None:
-                    self._findings.stray(_VALID, f"{path}/{name}", "queueId", "a number", name)
+                    self._findings.add_stray_note(_VALID, f"{path}/{name}", "queueId", "a number", name)
                 elif status is None or not status.is_directory:
-                    self._findings.violated(
-                        _VALID, f"{path}/{name}", 0, "queueId", "a directory", _no_directory(status)
+                    self._findings.add_violation(
+                        _VALID, f"{path}/{name}", 0, "queueId", "a directory", _missing_directory_text(status)
                     )
                 else:
                     found.append((topic, queue_id, f"{path}/{name}"))
         return found
 
-    def _named_in(self, path: str) -> list[tuple[str, FileStatus | None]]:
+    def _names_in(self, path: str) -> list[tuple[str, FileStatus | None]]:
         try:
             if self._files.status(path) is None:
                 return []
             names = self._files.list_directory(path)
             return [(name, self._files.status(f"{path}/{name}")) for name in names]
         except OSError as error:
-            self._findings.unreadable(_VALID, path, error)
+            self._findings.add_unreadable(_VALID, path, error)
         return []
 
 
@@ -149,7 +149,7 @@ class _SettledRecords:
         entry = self._entry(number)
         return (number, entry) if entry.physical_offset == physical_offset else None
 
-    def passed(self, segment: RawSegment, segment_bytes: int) -> list[tuple[int, int]]:
+    def settled_bounds(self, segment: RawSegment, segment_bytes: int) -> list[tuple[int, int]]:
         """Bounds of the settled spans in a file, in order."""
         begin = segment.base_offset // ENTRY_BYTES
         end = begin + min(segment.size_bytes, segment_bytes) // ENTRY_BYTES
@@ -179,8 +179,8 @@ class _QueueVerifier:
         self._log_bytes = judgement.config.mapped_file_size_commit_log
         self._files = files
 
-    def _violated(self, file: str, offset: int, field: str, expected: object, found: object) -> None:
-        self.findings.violated(_VALID, file, offset, field, expected, found)
+    def _report_violation(self, file: str, offset: int, field: str, expected: object, found: object) -> None:
+        self.findings.add_violation(_VALID, file, offset, field, expected, found)
 
     def verify(self, queue: QueueToJudge) -> None:
         segments = self._reader.read([queue.directory])
@@ -191,15 +191,15 @@ class _QueueVerifier:
         hole: tuple[RawSegment, int] | None = None
         first_beyond: DirectoryViolation | None = None
         for segment in segments:
-            passed = settled.passed(segment, self._segment_bytes)
+            passed = settled.settled_bounds(segment, self._segment_bytes)
             used = _used_bytes(segment, passed[-1][1] if passed else 0)
-            for at, settled_end in _places(used, passed):
+            for at, settled_end in _positions_to_check(used, passed):
                 is_settled = settled_end > at
                 if not is_settled and segment.bytes_at(at, ENTRY_BYTES) == _ZEROS:
                     hole = hole or (segment, at)
                     continue
                 if hole is not None:
-                    self._violated(hole[0].path, hole[1], "entry", "no hole, as entries follow", "zeros")
+                    self._report_violation(hole[0].path, hole[1], "entry", "no hole, as entries follow", "zeros")
                     hole = None
                 index = (segment.base_offset + at) // ENTRY_BYTES
                 if is_settled:
@@ -215,7 +215,7 @@ class _QueueVerifier:
             if used < segment.size_bytes and hole is None:
                 hole = (segment, used)
         if first_beyond is not None:
-            self.findings.explained(first_beyond, f"remove {_entries(beyond)} past the end of the log")
+            self.findings.add_explained(first_beyond, f"remove {_entry_count_text(beyond)} past the end of the log")
         self.report_missing_entries(queue.topic, queue.queue_id, records, covered, end=end)
 
     def _verify_entry(
@@ -231,14 +231,14 @@ class _QueueVerifier:
         assert at < segment.size_bytes, (at, segment.size_bytes)
         self.entries += 1
         if segment.size_bytes - at < ENTRY_BYTES:
-            self._violated(segment.path, at, "entry", f"{ENTRY_BYTES} bytes", f"{segment.size_bytes - at}")
+            self._report_violation(segment.path, at, "entry", f"{ENTRY_BYTES} bytes", f"{segment.size_bytes - at}")
             return None
         entry = decode_entry(segment.bytes_at(at, ENTRY_BYTES), 0)
         if is_blank(entry):
             self.blanks += 1
         elif not is_valid(entry):
             field, offset = ("phyOffset", at) if entry.physical_offset < 0 else ("size", at + 8)
-            self._violated(segment.path, offset, field, "more than 0", min(entry[:2]))
+            self._report_violation(segment.path, offset, field, "more than 0", min(entry[:2]))
         elif entry.physical_offset < self._judgement.min_offset:
             self.expired += 1
         else:
@@ -255,7 +255,7 @@ class _QueueVerifier:
                 return self.findings.violation(*place, "phyOffset", expected, entry.physical_offset)
             else:
                 expected = "where a record of this queue begins"
-                self._violated(segment.path, at, "phyOffset", expected, entry.physical_offset)
+                self._report_violation(segment.path, at, "phyOffset", expected, entry.physical_offset)
         return None
 
     def _compare(
@@ -270,17 +270,17 @@ class _QueueVerifier:
         """record: the expected number and entry. stored_ms: None if unknown."""
         number, (_, size_bytes, code) = record
         if entry.size_bytes != size_bytes:
-            self._violated(segment.path, at + 8, "size", size_bytes, entry.size_bytes)
+            self._report_violation(segment.path, at + 8, "size", size_bytes, entry.size_bytes)
         if is_ext_address(entry.tags_code) and entry.tags_code != code:
             if stored_ms is None:
                 stored_ms = self._stored_ms(entry.physical_offset)
             self.ext.compare(segment.path, at + 12, entry.tags_code, code, stored_ms)
         elif entry.tags_code != code:
-            self._violated(segment.path, at + 12, "tagsCode", code, entry.tags_code)
+            self._report_violation(segment.path, at + 12, "tagsCode", code, entry.tags_code)
         if index != number:
             expected = f"the record with queueOffset {index}"
             found = f"{entry.physical_offset}, with queueOffset {number}"
-            self._violated(segment.path, at, "phyOffset", expected, found)
+            self._report_violation(segment.path, at, "phyOffset", expected, found)
 
     def _stored_ms(self, physical_offset: int) -> int:
         at = physical_offset % self._log_bytes
@@ -297,7 +297,7 @@ class _QueueVerifier:
         position = covered.find(0)
         while position >= 0:
             if position not in records.damaged:
-                violation = self._without_entry(topic, queue_id, records, position)
+                violation = self._missing_entry_violation(topic, queue_id, records, position)
                 # Entries up to the checkpoint's time must exist after any exit.
                 is_late = records.stored_ms[position] > self._judgement.durable_ms
                 is_tail = is_late and records.queue_offsets[position] >= end
@@ -308,9 +308,11 @@ class _QueueVerifier:
                     self.findings.violations.append(violation)
             position = covered.find(0, position + 1)
         if first is not None and self.findings.unclean_exit:
-            self.findings.explained(first, f"add {_entries(missing)} to the queue")
+            self.findings.add_explained(first, f"add {_entry_count_text(missing)} to the queue")
 
-    def _without_entry(self, topic: str, queue_id: int, records: QueuedRecords, position: int) -> DirectoryViolation:
+    def _missing_entry_violation(
+        self, topic: str, queue_id: int, records: QueuedRecords, position: int
+    ) -> DirectoryViolation:
         physical_offset = records.entry(position).physical_offset
         at = physical_offset % self._log_bytes
         base_offset = physical_offset - at
@@ -320,7 +322,7 @@ class _QueueVerifier:
         return self.findings.violation(*place, "queue entry", expected, "none")
 
 
-def _places(used: int, passed: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _positions_to_check(used: int, passed: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the position of each entry to check, with 0, and of each settled span, with its end."""
     at = 0
     for begin, end in [*passed, (used, used)]:
@@ -344,9 +346,9 @@ def _used_bytes(segment: RawSegment, least: int) -> int:
     return -(-end // ENTRY_BYTES) * ENTRY_BYTES
 
 
-def _no_directory(status: FileStatus | None) -> str:
+def _missing_directory_text(status: FileStatus | None) -> str:
     return "nothing behind the name" if status is None else "a file"
 
 
-def _entries(count: int) -> str:
+def _entry_count_text(count: int) -> str:
     return "1 entry" if count == 1 else f"{count} entries"

@@ -176,7 +176,7 @@ class _RangeVerifier:
                     if at >= end:
                         return at
                 if limit is None or at == begin:
-                    self._take_blank(at)
+                    self._handle_blank(at)
                     return through
             except CorruptFileError as error:
                 if segment.zeros_from(at):
@@ -204,7 +204,7 @@ class _RangeVerifier:
             for number, first, entries, times in plain.runs():
                 self._settling.add(plain.queues[number], first, entries, times)
             if self._keys is not None:
-                self._keys.take_plain(plain)
+                self._keys.add_plain(plain)
             segment.file.advise_dont_need(at, plain.end)
             at = plain.end
         return at
@@ -215,11 +215,11 @@ class _RangeVerifier:
         facts.record_bytes += record.size_bytes
         facts.end_offset = record.physical_offset + record.size_bytes
         facts.last_store_timestamp_ms = max(facts.last_store_timestamp_ms, record.store_timestamp_ms)
-        self._take_queued(record, damaged=False)
+        self._add_queued_record(record, damaged=False)
         if self._keys is not None:
-            self._keys.take(_keyed(record))
+            self._keys.add_whole(_keyed_record_of(record))
 
-    def _take_queued(self, record: ScannedRecord, *, damaged: bool) -> None:
+    def _add_queued_record(self, record: ScannedRecord, *, damaged: bool) -> None:
         if not is_queued(record):
             return
         tags_code = record_tags_code(record, self._delays_ms)
@@ -229,7 +229,7 @@ class _RangeVerifier:
             queue = seen.topic, seen.queue_id
             is_new = queue not in self._settling.queues
             if is_new and self._plain is not None:
-                self._plain.know(*queue)
+                self._plain.register_queue(*queue)
             self._settling.add(queue, seen.queue_offset, entry, times, is_light=seen is not record, damaged=damaged)
 
     def _in_light_queues(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
@@ -239,7 +239,7 @@ class _RangeVerifier:
                 if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX)):
                     yield seen
 
-    def _take_blank(self, at: int) -> None:
+    def _handle_blank(self, at: int) -> None:
         segment = self._segment
         if at == segment.size_bytes:
             return
@@ -259,10 +259,10 @@ class _RangeVerifier:
         if error.field == "bodyCRC":
             with suppress(CorruptFileError):  # if other fields are damaged too
                 for record in segment.records_from(at, segment.size_bytes, check_crc=False):
-                    self._take_queued(record, damaged=True)
-                    keyed = _keyed(record)
+                    self._add_queued_record(record, damaged=True)
+                    keyed = _keyed_record_of(record)
                     if self._keys is not None and keyed is not None:
-                        self._keys.hold(keyed)
+                        self._keys.add_damaged(keyed)
                     return at + record.size_bytes
         return find_record(segment.view, at + 1, segment.base_offset, self._segment_bytes)
 
@@ -270,6 +270,6 @@ class _RangeVerifier:
         return self._findings.violation(DirectoryPromise.LOG, self._segment.path, at, name, expected, found)
 
 
-def _keyed(record: ScannedRecord) -> KeyedRecord | None:
+def _keyed_record_of(record: ScannedRecord) -> KeyedRecord | None:
     hashes = key_hashes(record.topic, record.properties) if may_have_keys(record) else ()
     return KeyedRecord(record.physical_offset, record.store_timestamp_ms, hashes) if hashes else None

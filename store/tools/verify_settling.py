@@ -115,10 +115,10 @@ class QueueFiles:
             # close all, because parts read files in order and do not return to earlier files
             if len(self._open) == _FILES_MAX:
                 self._open.clear()
-            self._open[place] = self._opened(f"{self._root}/{queue[0]}/{queue[1]}/{segment_name(base_offset)}")
+            self._open[place] = self._open_file(f"{self._root}/{queue[0]}/{queue[1]}/{segment_name(base_offset)}")
         return self._open[place]
 
-    def _opened(self, path: str) -> MappedFile | None:
+    def _open_file(self, path: str) -> MappedFile | None:
         try:
             status = self._files.status(path)
             if status is None or status.is_directory:
@@ -145,7 +145,7 @@ class EntrySettling:
     def __init__(self, files: QueueFiles) -> None:
         self.queues: dict[QueueKey, RangeQueue] = {}
         self._files = files
-        self._pending: dict[QueueKey, _Pending] = {}
+        self._pending: dict[QueueKey, _PendingRecords] = {}
         self._pending_bytes = 0
 
     def add(
@@ -164,7 +164,7 @@ class EntrySettling:
         """
         pending = self._pending.get(queue)
         if pending is None:
-            pending = self._pending[queue] = _Pending(self.queues.setdefault(queue, RangeQueue()))
+            pending = self._pending[queue] = _PendingRecords(self.queues.setdefault(queue, RangeQueue()))
         _add_to_runs(pending.of.runs, first, entries, is_light=is_light)
         if damaged or first != pending.end:
             self._look_up(queue, pending)
@@ -181,7 +181,7 @@ class EntrySettling:
         for queue, pending in self._pending.items():
             self._look_up(queue, pending)
 
-    def _look_up(self, queue: QueueKey, pending: "_Pending", *, damaged: bool = False) -> None:
+    def _look_up(self, queue: QueueKey, pending: "_PendingRecords", *, damaged: bool = False) -> None:
         expected, at = memoryview(bytes(pending.entries)), 0
         while at < len(expected):
             number = pending.first + at // ENTRY_BYTES
@@ -189,7 +189,7 @@ class EntrySettling:
             # in a missing file all other entries are missing too
             end = at + len(found) if len(found) else len(expected)
             if found == expected[at:end]:
-                _settle(pending.of.settled, number, found)
+                _add_settled_entries(pending.of.settled, number, found)
             else:
                 self._compare_each(pending, expected[at:end], found, at, damaged=damaged)
             at = end
@@ -200,19 +200,19 @@ class EntrySettling:
         del pending.times[:]
 
     def _compare_each(
-        self, pending: "_Pending", expected: memoryview, found: memoryview, begin: int, *, damaged: bool
+        self, pending: "_PendingRecords", expected: memoryview, found: memoryview, begin: int, *, damaged: bool
     ) -> None:
         """begin: position of the first entry after the first pending entry, in bytes."""
         for at in range(0, len(expected), ENTRY_BYTES):
             entry, position = expected[at : at + ENTRY_BYTES], (begin + at) // ENTRY_BYTES
             number = pending.first + position
             if found[at : at + ENTRY_BYTES] == entry:
-                _settle(pending.of.settled, number, entry)
+                _add_settled_entries(pending.of.settled, number, entry)
             else:
                 pending.of.unsettled.add(number, bytes(entry), pending.times[position], damaged=damaged)
 
 
-class _Pending:
+class _PendingRecords:
     """Records of one queue with consecutive queueOffsets whose entries are not compared yet."""
 
     def __init__(self, of: RangeQueue) -> None:
@@ -238,7 +238,7 @@ def _add_to_runs(runs: list[QueueRun], first: int, entries: bytes, *, is_light: 
         runs.append(QueueRun(first, count, physical_offset, is_light))
 
 
-def _settle(spans: list[SettledSpan], number: int, entries: memoryview) -> None:
+def _add_settled_entries(spans: list[SettledSpan], number: int, entries: memoryview) -> None:
     count = len(entries) // ENTRY_BYTES
     assert count > 0, len(entries)
     (first_offset,) = _OFFSET.unpack_from(entries, 0)

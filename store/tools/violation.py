@@ -69,7 +69,7 @@ class Findings:
         place = relative_to(self.root, file), offset
         return DirectoryViolation(promise, *place, name, str(expected), str(found))
 
-    def violated(
+    def add_violation(
         self, promise: DirectoryPromise, file: str, offset: int, name: str, expected: object, found: object
     ) -> None:
         self.violations.append(self.violation(promise, file, offset, name, expected, found))
@@ -78,22 +78,22 @@ class Findings:
         self.violations += others.violations
         self.notes += others.notes
 
-    def corrupt(self, promise: DirectoryPromise, error: CorruptFileError) -> None:
-        self.violated(promise, error.file, error.offset, error.field, error.expected, error.found)
+    def add_corrupt(self, promise: DirectoryPromise, error: CorruptFileError) -> None:
+        self.add_violation(promise, error.file, error.offset, error.field, error.expected, error.found)
 
-    def unreadable(self, promise: DirectoryPromise, file: str, error: OSError) -> None:
+    def add_unreadable(self, promise: DirectoryPromise, file: str, error: OSError) -> None:
         """Raises the error if its cause is no damage."""
         if is_refusal(error):
             error.filename = error.filename or file
             raise error
-        self.violated(promise, error.filename or file, 0, "file", "a readable file", error.strerror or error)
+        self.add_violation(promise, error.filename or file, 0, "file", "a readable file", error.strerror or error)
 
-    def stray(self, promise: DirectoryPromise, file: str, name: str, expected: object, found: object) -> None:
+    def add_stray_note(self, promise: DirectoryPromise, file: str, name: str, expected: object, found: object) -> None:
         """Note a file that is unknown to the store."""
         violation = self.violation(promise, file, 0, name, expected, found)
         self.notes.append(f"{violation}; not part of the store: a start does not change it")
 
-    def explained(self, violation: DirectoryViolation, consequence: str) -> None:
+    def add_explained(self, violation: DirectoryViolation, consequence: str) -> None:
         """Add a finding that an unclean exit can cause: after such an exit a note, else a violation."""
         if self.unclean_exit:
             self.notes.append(f"{violation}; unclean exit: recovery will {consequence}")

@@ -120,14 +120,14 @@ def end_process(process: "subprocess.Popen[str]") -> None:
             pipe.close()
 
 
-def broker_sends(place: Workplace, flush: FlushDiskType, connections: int) -> Sample:
+def measure_broker_sends(place: Workplace, flush: FlushDiskType, connections: int) -> Sample:
     """Measure sends of 1 KiB per second; each connection waits for its answer before the next send."""
     with _broker(place, flush) as broker:
         _run_load(broker, "send", connections, _WARM_UP_SECONDS)
         return _sample(_run_load(broker, "send", connections, place.settings.seconds))
 
 
-def broker_pulls(place: Workplace, connections: int) -> Sample:
+def measure_broker_pulls(place: Workplace, connections: int) -> Sample:
     """Measure pulled messages of 1 KiB per second, 32 at a time; latencies are of pulls."""
     with _broker(place, FlushDiskType.ASYNC_FLUSH) as broker:
         _run_load(broker, "send", _FILL_CONNECTIONS, place.settings.seconds)

@@ -17,30 +17,49 @@ from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 
-from tornlog.reports.cli.console import OUT, progress_shown
+from tornlog.reports.cli.console import OUT, show_progress
 from tornlog.reports.cli.options import EXIT_HELD, JsonFile, ResultFiles, results_written, write_json
 from tornlog.reports.studies.closed_loop import Latency, Sample
 from tornlog.store.config import FlushDiskType
 
 from .against import OtherCheckoutError, compare, table_of
-from .broker import broker_pulls, broker_sends
+from .broker import measure_broker_pulls, measure_broker_sends
 from .figure import Figure, cpu_seconds_spent
 from .history import Histories
-from .real_store import real_pulls, real_puts, real_queries, real_recovery_scan, why_missing
-from .recorder import bare, compared, is_recordable, recorded, under_strace, why_no_strace
-from .simulated import crash_runs, crash_states, digest_overhead, kernel_steps, simulated_messages
+from .real_store import (
+    measure_real_pulls,
+    measure_real_puts,
+    measure_real_queries,
+    measure_real_recovery_scan,
+    why_missing,
+)
+from .recorder import (
+    is_recordable,
+    measure_comparison,
+    measure_recorded,
+    measure_under_strace,
+    measure_without_recording,
+    why_no_strace,
+)
+from .simulated import (
+    measure_crash_runs,
+    measure_crash_states,
+    measure_digest_overhead,
+    measure_kernel_steps,
+    measure_simulated_messages,
+)
 from .store_measurements import (
-    batch_puts,
-    clean_load,
-    dispatch,
-    load_of_queues,
-    memory_copy,
-    pulls,
-    puts,
-    queries,
-    recovery_scan,
-    sequential_write,
-    sync_of_a_page,
+    measure_batch_puts,
+    measure_clean_load,
+    measure_dispatch,
+    measure_load_of_queues,
+    measure_memory_copy,
+    measure_page_sync,
+    measure_pulls,
+    measure_puts,
+    measure_queries,
+    measure_recovery_scan,
+    measure_sequential_write,
 )
 from .tables import fill_page, page_text, print_bench
 from .workplace import BenchSettings, Workplace
@@ -95,7 +114,7 @@ def _broker_sends() -> list[Measurement]:
             f"broker send {flush}, by {connections}",
             "sends/s",
             _BROKER_FLOORS.get((flush, connections)),
-            partial(broker_sends, flush=flush_type, connections=connections),
+            partial(measure_broker_sends, flush=flush_type, connections=connections),
         )
         for flush_type, flush in _FLUSHES
         for connections in _BROKER_CONNECTIONS
@@ -112,80 +131,86 @@ def _puts() -> list[Measurement]:
         for flush_type, flush in _FLUSHES:
             for producers in _PRODUCERS:
                 name = _put_name(body, flush, producers)
-                measure = partial(puts, body_bytes=body_bytes, flush=flush_type, producers=producers)
+                measure = partial(measure_puts, body_bytes=body_bytes, flush=flush_type, producers=producers)
                 found.append(Measurement(name, "puts/s", _PUT_FLOORS.get(name), measure))
             name = _batch_name(body, flush)
-            measure = partial(batch_puts, body_bytes=body_bytes, flush=flush_type)
+            measure = partial(measure_batch_puts, body_bytes=body_bytes, flush=flush_type)
             found.append(Measurement(name, "messages/s", _PUT_FLOORS.get(name), measure))
     return found
 
 
 _REAL_STORE = (
     *(
-        Measurement(_real_name(f"put {flush}"), "puts/s", None, partial(real_puts, body_bytes=1024, flush=how))
+        Measurement(_real_name(f"put {flush}"), "puts/s", None, partial(measure_real_puts, body_bytes=1024, flush=how))
         for how, flush in _FLUSHES
     ),
     Measurement(
         _real_name("put sync by 16"),
         "puts/s",
         None,
-        partial(real_puts, body_bytes=1024, flush=FlushDiskType.SYNC_FLUSH, producers=16),
+        partial(measure_real_puts, body_bytes=1024, flush=FlushDiskType.SYNC_FLUSH, producers=16),
     ),
     Measurement(
         _real_name("put in batches"),
         "messages/s",
         None,
-        partial(real_puts, body_bytes=1024, flush=FlushDiskType.ASYNC_FLUSH, batch=True),
+        partial(measure_real_puts, body_bytes=1024, flush=FlushDiskType.ASYNC_FLUSH, batch=True),
     ),
-    Measurement(_real_name("get"), "messages/s", None, partial(real_pulls, body_bytes=1024)),
-    Measurement(_real_name("query by key"), "queries/s", None, real_queries),
-    Measurement(_real_name("recovery"), "MB/s", None, real_recovery_scan),
+    Measurement(_real_name("get"), "messages/s", None, partial(measure_real_pulls, body_bytes=1024)),
+    Measurement(_real_name("query by key"), "queries/s", None, measure_real_queries),
+    Measurement(_real_name("recovery"), "MB/s", None, measure_real_recovery_scan),
 )
 
-_WAYS = {"bare": bare, **({} if why_no_strace() else {"under strace": under_strace}), "recorded": recorded}
+_WAYS = {
+    "bare": measure_without_recording,
+    **({} if why_no_strace() else {"under strace": measure_under_strace}),
+    "recorded": measure_recorded,
+}
 _RECORDER = (
     *(
         Measurement(f"{what}, {way}", "µs", None, partial(measure, kind=kind))
         for what, kind in (("call", "calls"), ("sync", "syncs"), ("promise", "promises"))
         for way, measure in _WAYS.items()
     ),
-    Measurement("call, compared", "µs", None, compared),
-    Measurement("store, recorded", "µs", None, partial(recorded, kind="stores")),
+    Measurement("call, compared", "µs", None, measure_comparison),
+    Measurement("store, recorded", "µs", None, partial(measure_recorded, kind="stores")),
 )
 
 MEASUREMENTS = (
-    Measurement("kernel steps", "steps/s", 400_000.0, _simulated(kernel_steps)),
+    Measurement("kernel steps", "steps/s", 400_000.0, _simulated(measure_kernel_steps)),
     *(
-        Measurement(name, "messages/s", floor, _simulated(partial(simulated_messages, **how)))
+        Measurement(name, "messages/s", floor, _simulated(partial(measure_simulated_messages, **how)))
         for name, floor, how in (
             ("simulated messages, async", 15_000.0, {"sync_flush": False}),
             ("simulated messages, sync", None, {"sync_flush": True}),
             ("simulated messages, keyed", None, {"sync_flush": False, "keyed": True}),
         )
     ),
-    Measurement("complete crash runs, async", "runs/s", 150.0, _simulated(partial(crash_runs, sync_flush=False))),
-    Measurement("complete crash runs, sync", "runs/s", None, _simulated(partial(crash_runs, sync_flush=True))),
-    Measurement("crash states", "states/s", 500.0, _simulated(crash_states)),
-    Measurement("digest overhead", "%", None, _simulated(digest_overhead), ceiling=8.0),
+    Measurement(
+        "complete crash runs, async", "runs/s", 150.0, _simulated(partial(measure_crash_runs, sync_flush=False))
+    ),
+    Measurement("complete crash runs, sync", "runs/s", None, _simulated(partial(measure_crash_runs, sync_flush=True))),
+    Measurement("crash states", "states/s", 500.0, _simulated(measure_crash_states)),
+    Measurement("digest overhead", "%", None, _simulated(measure_digest_overhead), ceiling=8.0),
     Measurement("history judged", "puts/s", 100_000.0, _HISTORIES.rate),
     Measurement("history judged, a tenth", "puts/s", None, _HISTORIES.rate_of_a_tenth),
     Measurement("history in memory", "bytes/put", None, _HISTORIES.peak_memory, ceiling=1_000.0),
-    Measurement("memory: copy", "MB/s", None, memory_copy),
-    Measurement("disk: sequential write", "MB/s", None, sequential_write),
-    Measurement("disk: fdatasync of 4 KiB", "syncs/s", None, sync_of_a_page),
+    Measurement("memory: copy", "MB/s", None, measure_memory_copy),
+    Measurement("disk: sequential write", "MB/s", None, measure_sequential_write),
+    Measurement("disk: fdatasync of 4 KiB", "syncs/s", None, measure_page_sync),
     *_puts(),
-    Measurement("get 1 KiB, 32 at a time", "messages/s", 60_000.0, partial(pulls, body_bytes=1024)),
-    Measurement("get 100 B, 32 at a time", "messages/s", None, partial(pulls, body_bytes=100)),
-    Measurement("query by key", "queries/s", None, queries),
-    Measurement("dispatch", "messages/s", 60_000.0, dispatch),
-    Measurement("dispatch, a key each", "messages/s", None, partial(dispatch, keyed=True)),
-    Measurement("recovery scan with CRC", "MB/s", 400.0, recovery_scan),
-    Measurement("recovery, a key each", "MB/s", None, partial(recovery_scan, keyed=True)),
-    Measurement("load after a clean exit", "ms", None, clean_load),
-    Measurement("load of 1,000 queues", "queues/s", None, partial(load_of_queues, queues=1_000)),
-    Measurement("load of 10,000 queues", "queues/s", None, partial(load_of_queues, queues=10_000)),
+    Measurement("get 1 KiB, 32 at a time", "messages/s", 60_000.0, partial(measure_pulls, body_bytes=1024)),
+    Measurement("get 100 B, 32 at a time", "messages/s", None, partial(measure_pulls, body_bytes=100)),
+    Measurement("query by key", "queries/s", None, measure_queries),
+    Measurement("dispatch", "messages/s", 60_000.0, measure_dispatch),
+    Measurement("dispatch, a key each", "messages/s", None, partial(measure_dispatch, keyed=True)),
+    Measurement("recovery scan with CRC", "MB/s", 400.0, measure_recovery_scan),
+    Measurement("recovery, a key each", "MB/s", None, partial(measure_recovery_scan, keyed=True)),
+    Measurement("load after a clean exit", "ms", None, measure_clean_load),
+    Measurement("load of 1,000 queues", "queues/s", None, partial(measure_load_of_queues, queues=1_000)),
+    Measurement("load of 10,000 queues", "queues/s", None, partial(measure_load_of_queues, queues=10_000)),
     *_broker_sends(),
-    Measurement("broker pull, by 8", "messages/s", None, partial(broker_pulls, connections=8)),
+    Measurement("broker pull, by 8", "messages/s", None, partial(measure_broker_pulls, connections=8)),
     *(() if why_missing() else _REAL_STORE),
     *(_RECORDER if is_recordable() else ()),
 )
@@ -318,15 +343,15 @@ def bench(
         select(only or ())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--only") from error
-    with progress_shown() as update:
+    with show_progress() as update:
         figures = run_bench(rounds, lambda name: update(description=name), settings, tuple(only or ()))
     written = ResultFiles()
-    with written.attempt():
+    with written.writing():
         write_json(json_file, {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]})
     if json_file != "-":
         print_bench(OUT, figures, rounds)
     if page is not None:
-        with written.attempt(), results_written("--page"):
+        with written.writing(), results_written("--page"):
             try:
                 fill_page(page, page_text(figures, rounds, date.today()))
             except ValueError as error:
@@ -338,12 +363,12 @@ def _compare_checkouts(
     other: Path, rounds: int, only: Sequence[str], arguments: Sequence[str], json_file: str | None
 ) -> NoReturn:
     try:
-        with progress_shown() as update:
+        with show_progress() as update:
             compared = compare(other, rounds, only, arguments, lambda what: update(description=what))
     except OtherCheckoutError as error:
         raise typer.BadParameter(str(error), param_hint="--against") from error
     written = ResultFiles()
-    with written.attempt():
+    with written.writing():
         write_json(json_file, {"format": "tornlog-bench-against/1", "figures": [one.to_json() for one in compared]})
     if json_file != "-":
         OUT.print(table_of(compared, rounds))

@@ -16,11 +16,17 @@ from tornlog.scenarios.oracle.evidence import Evidence, Violation
 from tornlog.scenarios.oracle.index_model import FoundIndex, FoundIndexHeader, ModelEntry, file_content, time_diff_s
 from tornlog.scenarios.oracle.invariants import CHECKERS
 from tornlog.scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, ConsumedMessage, Ledger
-from tornlog.scenarios.oracle.put_entry import PLAIN, Detour, PutEntry
+from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry, WaitingPlace
 from tornlog.scenarios.oracle.reader import LogRecord, indexed_keys
-from tornlog.scenarios.oracle.recovered import DecodedEntries, FoundQueue, FoundRecord, RecoveredStore, keep_once
-from tornlog.scenarios.oracle.transactions import Behaviour
-from tornlog.sim.process import garbage_kept
+from tornlog.scenarios.oracle.recovered import (
+    DecodedEntries,
+    FoundQueue,
+    FoundRecord,
+    RecoveredStore,
+    share_equal_bytes,
+)
+from tornlog.scenarios.oracle.transactions import TransactionBehaviour
+from tornlog.sim.process import garbage_collected_at_end
 from tornlog.store.formats.consume_queue import ENTRY_BYTES, encode_entry, tags_code
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.index_key import key_hash
@@ -35,7 +41,7 @@ _TAG = "TagA"
 _DELAY_MS = 1_000
 _FILE = "/store/commitlog/00000000000000000000"
 _INDEX_SLOTS, _INDEX_ENTRIES = 20_000, 50_001
-_PLAIN = Behaviour(True, 0, False, 0, 0, 0)
+_PLAIN = TransactionBehaviour(True, 0, False, 0, 0, 0)
 _FATES = (
     *(PutMessageStatus.PUT_OK,) * 16,
     PutMessageStatus.FLUSH_DISK_TIMEOUT,
@@ -65,23 +71,23 @@ class Histories:
 
     def rate(self, place: Workplace) -> Sample:
         """Return operations judged per second of processor time, by all checkers."""
-        self._last = _sound(judge_apart(place.settings.history_operations))
+        self._last = _without_violations(judge_apart(place.settings.history_operations))
         return Sample(self._last.operations / self._last.seconds)
 
     def rate_of_a_tenth(self, place: Workplace) -> Sample:
         """Return the rate for a tenth of the history. It is equal if the time of judging is linear."""
-        last = _sound(judge_apart(place.settings.history_operations // 10))
+        last = _without_violations(judge_apart(place.settings.history_operations // 10))
         return Sample(last.operations / last.seconds)
 
     def peak_memory(self, place: Workplace) -> Sample:
         """Return the highest memory in bytes per operation, in the run of the last rate."""
         last, self._last = self._last, None
         if last is None:
-            last = _sound(judge_apart(place.settings.history_operations))
+            last = _without_violations(judge_apart(place.settings.history_operations))
         return Sample(last.peak_bytes / last.operations)
 
 
-def _sound(judgement: Judgement) -> Judgement:
+def _without_violations(judgement: Judgement) -> Judgement:
     if judgement.violations:
         raise RuntimeError(f"{judgement.violations} violations in a sound history")
     return judgement
@@ -94,7 +100,7 @@ def judge_apart(operations: int) -> Judgement:
 
 
 def judge_history(operations: int) -> Judgement:
-    with garbage_kept():
+    with garbage_collected_at_end():
         evidence = History(operations).evidence
         began = process_time()
         violations = judge(evidence)
@@ -138,10 +144,10 @@ class History:
         put.status = _FATES[fate]
         put.answered_ns = None if put.status is None else put.asked_ns + 500
         if number % 100 == 1:
-            put.detour = Detour((SCHEDULE_TOPIC, 0), _DELAY_MS)
+            put.detour = WaitingPlace((SCHEDULE_TOPIC, 0), _DELAY_MS)
         elif number % 100 == 2:
-            put.detour = Detour((HALF_TOPIC, 0))
-        self.evidence.ledger.ask(put)
+            put.detour = WaitingPlace((HALF_TOPIC, 0))
+        self.evidence.ledger.record_request(put)
         if fate in _LOST:
             return
         if put.detour is not None:
@@ -193,7 +199,7 @@ class History:
             head = head._replace(born_host=head.store_host)
         record = LogRecord(at, size_bytes, topic, queue_id, index, sys_flag, _now_ms(number), raw, head)
         found = FoundRecord(record, _FILE, at, body)
-        keep_once(found, self.evidence.ledger.by_properties)
+        share_equal_bytes(found, self.evidence.ledger.by_properties)
         store.by_offset[at] = found
         store.records.append(found)
         entries += encode_entry(at, size_bytes, tags_code(_TAG) if code is None else code)
@@ -217,7 +223,7 @@ def _index_of(records: Sequence[FoundRecord]) -> FoundIndex:
         record = found.record
         for key in indexed_keys(record):
             if len(entries) + 1 == _INDEX_ENTRIES:
-                _close(index, entries, begin_ms, end_ms)
+                _append_index_file(index, entries, begin_ms, end_ms)
                 entries, counted_from_ms = [], end_ms
             stored_ms = record.store_timestamp_ms
             if not entries:
@@ -225,11 +231,11 @@ def _index_of(records: Sequence[FoundRecord]) -> FoundIndex:
             seconds = time_diff_s(counted_from_ms, stored_ms)
             entries.append((key_hash(record.topic, key), record.physical_offset, seconds))
             counted_from_ms, end_ms = begin_ms, stored_ms
-    _close(index, entries, begin_ms, end_ms)
+    _append_index_file(index, entries, begin_ms, end_ms)
     return index
 
 
-def _close(index: FoundIndex, entries: list[ModelEntry], begin_ms: int, end_ms: int) -> None:
+def _append_index_file(index: FoundIndex, entries: list[ModelEntry], begin_ms: int, end_ms: int) -> None:
     first, last = entries[0][1], entries[-1][1]
     header = FoundIndexHeader(begin_ms, end_ms, first, last, 0, 0)
     content = file_content(header, entries, index.slots, index.entries_max)

@@ -166,7 +166,7 @@ def main(
         for number in range(connections)
     ]
     load = run_load(address, exchanges, seconds, interval_ms / 1_000 or None)
-    answers, latency = len(load.latencies_ns), Latency.of([load.latencies_ns])
+    answers, latency = len(load.latencies_ns), Latency.from_series([load.latencies_ns])
     counts = {"messages": load.messages, "busy": load.busy, "answers": answers, "per_second": load.per_second}
     typer.echo(json.dumps(counts | latency._asdict()))
 

@@ -37,7 +37,7 @@ def why_missing() -> str:
     return ""
 
 
-def real_puts(
+def measure_real_puts(
     place: Workplace, body_bytes: int, flush: FlushDiskType, producers: int = 1, *, batch: bool = False
 ) -> Sample:
     """Measure single puts per second of all producers, or messages per second of one producer in batches of 32."""
@@ -48,7 +48,7 @@ def real_puts(
         return _rate(_ask(real, place, config, {"do": "bench-put", **how, "config": settings}))
 
 
-def real_queries(place: Workplace) -> Sample:
+def measure_real_queries(place: Workplace) -> Sample:
     """Measure queries per second, each for a key of one message."""
     filled, keys = place.filled(place.settings.small_log_bytes, keyed=True), keys_in(place)
     with place.directory() as directory, _real_store() as real:
@@ -56,14 +56,14 @@ def real_queries(place: Workplace) -> Sample:
         return _rate(_ask(real, place, _copied(place, filled, directory), command))
 
 
-def real_pulls(place: Workplace, body_bytes: int) -> Sample:
+def measure_real_pulls(place: Workplace, body_bytes: int) -> Sample:
     """Measure messages per second of one consumer in batches of 32, over the queue again and again."""
     filled = place.filled(place.settings.small_log_bytes, body_bytes)
     with place.directory() as directory, _real_store() as real:
         return _rate(_ask(real, place, _copied(place, filled, directory), {"do": "bench-get"}))
 
 
-def real_recovery_scan(place: Workplace) -> Sample:
+def measure_real_recovery_scan(place: Workplace) -> Sample:
     """Return MB (10^6 bytes) of log per second that recovery reads after an unclean exit, with CRC and queues."""
     small, large = (place.filled(size) for size in (place.settings.small_log_bytes, place.settings.log_bytes))
     with _real_store() as real:

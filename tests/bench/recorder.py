@@ -59,28 +59,30 @@ def why_no_strace() -> str:
     return "" if shutil.which("strace") else "strace is not on the PATH"
 
 
-def bare(place: Workplace, kind: str) -> Sample:
+def measure_without_recording(place: Workplace, kind: str) -> Sample:
     """Return the cost of a call without recording."""
-    return _each(place, kind, lambda directory, count: _processor_seconds(_program(kind, count), directory))
+    return _measure_per_call(place, kind, lambda directory, count: _processor_seconds(_program(kind, count), directory))
 
 
-def under_strace(place: Workplace, kind: str) -> Sample:
+def measure_under_strace(place: Workplace, kind: str) -> Sample:
     """Return the cost of a call under strace, with the recorder's filter."""
     traced = ["strace", "-f", "--seccomp-bpf", "-e", "trace=pwrite64,fsync,write", "-o", "trace"]
-    return _each(place, kind, lambda directory, count: _processor_seconds([*traced, *_program(kind, count)], directory))
+    return _measure_per_call(
+        place, kind, lambda directory, count: _processor_seconds([*traced, *_program(kind, count)], directory)
+    )
 
 
-def recorded(place: Workplace, kind: str) -> Sample:
+def measure_recorded(place: Workplace, kind: str) -> Sample:
     """Return the cost of a recorded call in the program and in the recorder."""
-    return _each(place, kind, lambda directory, count: _recorded_seconds(kind, count, directory)[0])
+    return _measure_per_call(place, kind, lambda directory, count: _recorded_seconds(kind, count, directory)[0])
 
 
-def compared(place: Workplace) -> Sample:
+def measure_comparison(place: Workplace) -> Sample:
     """Return the cost of comparing a recorded call with the program's file."""
-    return _each(place, "calls", lambda directory, count: _recorded_seconds("calls", count, directory)[1])
+    return _measure_per_call(place, "calls", lambda directory, count: _recorded_seconds("calls", count, directory)[1])
 
 
-def _each(place: Workplace, kind: str, seconds: Callable[[str, int], float]) -> Sample:
+def _measure_per_call(place: Workplace, kind: str, seconds: Callable[[str, int], float]) -> Sample:
     count = max(int(_A_SECOND[kind] * place.settings.seconds), 1)
     with _one_processor():
         with place.directory() as directory:

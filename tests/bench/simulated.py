@@ -17,7 +17,7 @@ from tornlog.scenarios.runs.run_of import policy_of, run_of, simulation_of
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.process import garbage_kept
+from tornlog.sim.process import garbage_collected_at_end
 from tornlog.sim.trace import RollingDigest
 
 _HOUR_NS = 3600 * 1_000_000_000
@@ -25,7 +25,7 @@ _PAIRS = 25
 _new_digest = RollingDigest.__init__
 
 
-def kernel_steps() -> float:
+def measure_kernel_steps() -> float:
     """Return scheduling points per second of two tasks on one cell, with the digest."""
     loops = 100_000
     with Kernel(RandomWalk(Choices("bench").stream("schedule"), 8)) as kernel:
@@ -77,7 +77,7 @@ def _plan(producers: int, messages_each: int, ending: LifeEnding, *, sync_flush:
     )
 
 
-def simulated_messages(*, sync_flush: bool, keyed: bool = False) -> float:
+def measure_simulated_messages(*, sync_flush: bool, keyed: bool = False) -> float:
     """Return messages per second through put, flush, dispatch, stop, two recoveries and the judge.
 
     Eight producers that share syncs. keyed: each message has a key in an index.
@@ -86,20 +86,20 @@ def simulated_messages(*, sync_flush: bool, keyed: bool = False) -> float:
     if not keyed:
         plan = plan.replace(index={"slots": 0})
     began = perf_counter()
-    with garbage_kept():
+    with garbage_collected_at_end():
         outcome = run_of(plan, simulation_of(plan, Choices("bench/messages"))).execute()
     assert not outcome.violations, outcome.violations
     return outcome.messages / (perf_counter() - began)
 
 
-def digest_overhead() -> float:
+def measure_digest_overhead() -> float:
     """Return the cost of the digest in percent of complete crash runs: a median of pairs, with and without."""
     plan = _plan(3, 17, LifeEnding.CRASH_AT_REST)
     overheads = []
     for number in range(_PAIRS):
         seconds: dict[bool, float] = {}
         for is_off in (False, True) if number % 2 else (True, False):
-            with garbage_kept(), _no_digest() if is_off else nullcontext():
+            with garbage_collected_at_end(), _no_digest() if is_off else nullcontext():
                 began = process_time()
                 outcome = run_of(plan, simulation_of(plan, Choices(f"bench/crash/{number}"))).execute()
                 seconds[is_off] = process_time() - began
@@ -132,7 +132,7 @@ def _note_nothing(digest: RollingDigest) -> None:
     digest.note = len  # type: ignore[assignment]
 
 
-def crash_runs(*, sync_flush: bool) -> float:
+def measure_crash_runs(*, sync_flush: bool) -> float:
     """Return complete runs per second: open, 3 producers of 17 messages, crash, recover, judge, recover again."""
     runs = 20
     plan = _plan(3, 17, LifeEnding.CRASH_AT_REST, sync_flush=sync_flush)
@@ -140,14 +140,14 @@ def crash_runs(*, sync_flush: bool) -> float:
     for number in range(runs + 1):
         if number == 1:  # the first run does late imports, which take as long as ten runs
             began = perf_counter()
-        with garbage_kept():
+        with garbage_collected_at_end():
             outcome = run_of(plan, simulation_of(plan, Choices(f"bench/crash/{number}"))).execute()
         assert not outcome.violations, outcome.violations
         assert outcome.crash_points == 1
     return runs / (perf_counter() - began)
 
 
-def crash_states() -> float:
+def measure_crash_states() -> float:
     """Return crash states per second that are recovered and judged, at every third operation of one life.
 
     Three producers of 2 messages on any file system that POSIX allows, with an index. The time includes reaching each

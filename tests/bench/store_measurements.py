@@ -32,14 +32,14 @@ _RAW_CHUNK = os.urandom(1 << 20)  # random, so that no lower layer can compress 
 _PAGE_BYTES = 4096
 
 
-def puts(place: Workplace, body_bytes: int, flush: FlushDiskType, producers: int) -> Sample:
+def measure_puts(place: Workplace, body_bytes: int, flush: FlushDiskType, producers: int) -> Sample:
     """Measure single puts per second, all producers together."""
     with place.store(flush_disk_type=flush) as store:
         calls = [_put(store.put_message, message(body_bytes, number % QUEUES)) for number in range(producers)]
         return ClosedLoop(calls, place.settings.seconds).run()
 
 
-def batch_puts(place: Workplace, body_bytes: int, flush: FlushDiskType) -> Sample:
+def measure_batch_puts(place: Workplace, body_bytes: int, flush: FlushDiskType) -> Sample:
     """Measure messages per second of one producer in batches, encoded before; latencies are of batches."""
     with place.store(flush_disk_type=flush) as store:
         call = _put(store.put_messages, batch(body_bytes))
@@ -55,7 +55,7 @@ def _put(put: Callable[[_Put], PutMessageResult], what: _Put) -> Callable[[], No
     return call
 
 
-def pulls(place: Workplace, body_bytes: int) -> Sample:
+def measure_pulls(place: Workplace, body_bytes: int) -> Sample:
     """Measure messages per second of one consumer in batches of 32, over the queue again and again."""
     with _opened(place, place.filled(place.settings.small_log_bytes, body_bytes)) as store:
         offset = 0
@@ -73,7 +73,7 @@ def pulls(place: Workplace, body_bytes: int) -> Sample:
         return ClosedLoop([pull], place.settings.seconds).run(BATCH_MESSAGES)
 
 
-def queries(place: Workplace) -> Sample:
+def measure_queries(place: Workplace) -> Sample:
     """Measure queries per second, each for a key of one message."""
     with _opened(place, place.filled(place.settings.small_log_bytes, keyed=True)) as store:
         count = _message_count(store)
@@ -110,7 +110,7 @@ def _opened(place: Workplace, directory: str) -> Iterator[MessageStore]:
         store.close()
 
 
-def dispatch(place: Workplace, *, keyed: bool = False) -> Sample:
+def measure_dispatch(place: Workplace, *, keyed: bool = False) -> Sample:
     """Return messages per second that the dispatch service makes visible; keyed: and indexed, one key each."""
     with place.store() as store:
         may_pass = Event()
@@ -135,7 +135,7 @@ def dispatch(place: Workplace, *, keyed: bool = False) -> Sample:
         return Sample(batches * BATCH_MESSAGES / (perf_counter() - began))
 
 
-def recovery_scan(place: Workplace, *, keyed: bool = False) -> Sample:
+def measure_recovery_scan(place: Workplace, *, keyed: bool = False) -> Sample:
     """Return MB (10^6 bytes) of log per second that recovery reads after an unclean exit, with CRC and queues.
 
     keyed: a smaller log with a key per message; recovery decides how much of the index it rebuilds.
@@ -145,13 +145,13 @@ def recovery_scan(place: Workplace, *, keyed: bool = False) -> Sample:
     return Sample(end_offset / seconds / 1e6)
 
 
-def clean_load(place: Workplace) -> Sample:
+def measure_clean_load(place: Workplace) -> Sample:
     """Return the ms of a start after a clean exit until puts could begin, with the log of the scan."""
     _, seconds = _opened_load(place, place.filled(place.settings.log_bytes), clean_exit=True)
     return Sample(seconds * 1_000)
 
 
-def load_of_queues(place: Workplace, queues: int) -> Sample:
+def measure_load_of_queues(place: Workplace, queues: int) -> Sample:
     """Return queues per second that a load opens after an unclean exit, with two messages per queue.
 
     The cost per message is small in comparison, and the same for any number of queues.
@@ -164,7 +164,7 @@ def load_of_queues(place: Workplace, queues: int) -> Sample:
 
 def _opened_load(place: Workplace, directory: str, *, clean_exit: bool, **others: Any) -> tuple[int, float]:
     """Load the store in a directory; return its log's end, and the seconds. others: settings."""
-    _have_in_page_cache(Path(directory))
+    _read_into_page_cache(Path(directory))
     store = MessageStore(overlay_world(), place.config(directory, **others))
     began = perf_counter()
     report = store.load(clean_exit=clean_exit)
@@ -176,7 +176,7 @@ def _opened_load(place: Workplace, directory: str, *, clean_exit: bool, **others
     return log_bytes, took
 
 
-def _have_in_page_cache(directory: Path) -> None:
+def _read_into_page_cache(directory: Path) -> None:
     for path in directory.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -184,7 +184,7 @@ def _have_in_page_cache(directory: Path) -> None:
                     pass
 
 
-def memory_copy(place: Workplace) -> Sample:
+def measure_memory_copy(place: Workplace) -> Sample:
     """Return MB (10^6 bytes) per second of a copy in memory."""
     source = bytes(place.settings.raw_bytes)
     target = bytearray(source)  # allocates its pages
@@ -193,7 +193,7 @@ def memory_copy(place: Workplace) -> Sample:
     return Sample(len(source) / (perf_counter() - began) / 1e6)
 
 
-def sequential_write(place: Workplace) -> Sample:
+def measure_sequential_write(place: Workplace) -> Sample:
     """Return MB (10^6 bytes) per second written to one file, including its sync at the end."""
     size_bytes = place.settings.raw_bytes
     with place.directory() as directory:
@@ -208,7 +208,7 @@ def sequential_write(place: Workplace) -> Sample:
             os.close(descriptor)
 
 
-def sync_of_a_page(place: Workplace) -> Sample:
+def measure_page_sync(place: Workplace) -> Sample:
     """Return writes with sync per second, each of the next page, in a file allocated before."""
     size_bytes = place.settings.raw_bytes
     with place.directory() as directory:

@@ -19,7 +19,7 @@ def test_a_checkout_compared_with_itself_has_each_figure_twice_per_round() -> No
     assert begun == [f"round {number} of 2: {side} checkout" for number in (1, 2) for side in ("this", "other")]
 
 
-def test_smaller_is_better_for_time_and_memory() -> None:
+def test_a_lower_time_or_memory_figure_is_an_improvement() -> None:
     assert Compared("load", "ms", [10.0], [20.0]).ratios == [2.0]
     assert Compared("call, recorded", "µs", [10.0], [20.0]).ratios == [2.0]
     assert Compared("puts", "puts/s", [10.0], [20.0]).ratios == [0.5]
@@ -40,7 +40,7 @@ def test_a_command_that_writes_no_json_is_reported_with_its_last_output() -> Non
         Checkout(ROOT).run("tornlog", "run", "no-such-scenario")
 
 
-def test_processor_time_is_compared_where_both_checkouts_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processor_time_is_compared_if_both_checkouts_report_it(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = iter(
         [
             {"puts": Measured("puts/s", 50.0, 10.0), "load": Measured("ms", 3.0)},

@@ -37,8 +37,8 @@ def test_other_rates_of_a_figure_are_medians_too() -> None:
 
 def test_latencies_are_taken_over_all_workers_calls() -> None:
     series = [range(1_000, 51_000, 1_000), range(51_000, 101_000, 1_000)]  # 1 to 100 µs
-    assert Latency.of(series) == (51.0, 99.0, 100.0)
-    assert Latency.of([[7_000], []]) == (7.0, 7.0, 7.0)
+    assert Latency.from_series(series) == (51.0, 99.0, 100.0)
+    assert Latency.from_series([[7_000], []]) == (7.0, 7.0, 7.0)
 
 
 def test_json_has_the_medians_of_the_latencies_the_longest_call_and_each_rounds_load() -> None:

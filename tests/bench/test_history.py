@@ -6,9 +6,9 @@ from tests.bench import history as module
 from tests.bench.history import Histories, History, Judgement, judge, judge_apart, judge_history
 from tests.bench.workplace import BenchSettings, Workplace
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.put_entry import Knowledge
+from tornlog.scenarios.oracle.put_entry import ProducerKnowledge
 from tornlog.scenarios.oracle.recovered import DecodedEntries, FoundRecord
-from tornlog.store.formats.index import ENTRY_BYTES, decode_header, entries_at
+from tornlog.store.formats.index import ENTRY_BYTES, decode_header, entries_position
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +19,7 @@ def test_a_history_has_every_kind_of_answer_and_no_violation() -> None:
     evidence = History(_OPERATIONS).evidence
     knowledge = [put.knowledge for put in evidence.ledger.puts]
     assert len(knowledge) == _OPERATIONS
-    assert set(knowledge) == set(Knowledge)
+    assert set(knowledge) == set(ProducerKnowledge)
     assert evidence.ledger.stable
     assert evidence.ledger.transactions.by_name
     assert any(put.delay_ms for put in evidence.ledger.puts)
@@ -64,12 +64,14 @@ def break_last_seen(evidence: Evidence) -> None:
 def break_index(evidence: Evidence) -> None:
     assert evidence.store.index is not None
     path, content = evidence.store.index.files[-1]
-    entry = entries_at(evidence.store.index.slots) + ENTRY_BYTES * (decode_header(memoryview(content)).next_entry - 1)
+    entry = entries_position(evidence.store.index.slots) + ENTRY_BYTES * (
+        decode_header(memoryview(content)).next_entry - 1
+    )
     broken = content[:entry] + bytes(ENTRY_BYTES) + content[entry + ENTRY_BYTES :]
     evidence.store.index.files[-1] = (path, broken)
 
 
-def return_a_refused_one(evidence: Evidence) -> None:
+def return_a_refused_put(evidence: Evidence) -> None:
     put = evidence.ledger.puts[-1]
     last = evidence.store.records[-1]
     last.record = last.record._replace(properties=put.properties)
@@ -90,7 +92,7 @@ def forget_a_commit(evidence: Evidence) -> None:
         (break_last_entry, {"CQ-VALID"}),
         (break_last_seen, {"VIS"}),
         (break_index, {"IDX"}),
-        (return_a_refused_one, {"PREFIX"}),
+        (return_a_refused_put, {"PREFIX"}),
         (forget_a_commit, {"TX"}),
     ],
 )
@@ -130,13 +132,13 @@ def test_time_and_memory_are_of_the_same_run(monkeypatch: pytest.MonkeyPatch) ->
     assert asked == [1_000, 100, 1_000]
 
 
-def test_a_correct_history_with_violations_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_in_a_correct_history_is_an_error_of_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "judge_apart", lambda operations: Judgement(operations, 2.0, 1, 3))
     with pytest.raises(RuntimeError, match="3 violations in a sound history"):
         Histories().rate(Workplace(BenchSettings()))
 
 
-def test_entries_are_a_sequence_like_any_other() -> None:
+def test_decoded_entries_support_len_index_slice_and_iteration() -> None:
     queue = History(_OPERATIONS).evidence.store.queues["T0", 0]
     entries, plain = queue.entries, list(queue.entries)
     assert isinstance(entries, DecodedEntries)

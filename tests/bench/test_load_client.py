@@ -23,7 +23,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize("form", HeaderForm)
-def test_each_send_has_a_key_of_its_own_and_is_else_the_same(form: HeaderForm) -> None:
+def test_sends_of_a_client_differ_only_in_their_unique_key(form: HeaderForm) -> None:
     frames = Sends(10, 11, client=3, form=form)
     raw = [bytes(frames.request()) for _ in range(2)]
     sent = [decode_frame(frame, 0, len(frame), file="f")[0] for frame in raw]
@@ -58,12 +58,12 @@ def test_a_load_process_reports_its_result_or_its_error(broker: BrokerProcess) -
         LoadProcess("send", nobody, "--seconds", "0.2").result()
 
 
-def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_the_error_for_a_broker_that_does_not_start_has_its_output(tmp_path: Path) -> None:
     with pytest.raises(ProcessError, match="nosuchkey"), BrokerProcess(str(tmp_path), ("nosuchkey=1",)):
         pass
 
 
-def answering(response: RemotingCommand | None) -> str:
+def program_that_answers(response: RemotingCommand | None) -> str:
     """Serve one connection with this answer to everything, or close it; return the address."""
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -83,21 +83,21 @@ def answering(response: RemotingCommand | None) -> str:
 def test_an_error_response_makes_the_load_fail() -> None:
     denied = RemotingCommand(1, 1, RESPONSE_FLAG, remark="no")
     with pytest.raises(ResponseError, match="answered 1: no"):
-        run_load(answering(denied), [Sends(10, 0, 0)], 0.2)
+        run_load(program_that_answers(denied), [Sends(10, 0, 0)], 0.2)
 
 
 def test_busy_answers_are_counted_separately() -> None:
-    load = run_load(answering(RemotingCommand(2, 1, RESPONSE_FLAG)), [Sends(10, 0, 0)], 0.1)
+    load = run_load(program_that_answers(RemotingCommand(2, 1, RESPONSE_FLAG)), [Sends(10, 0, 0)], 0.1)
     assert load.messages == 0
     assert load.busy == len(load.latencies_ns) > 0
 
 
 def test_a_connection_that_ends_makes_the_load_fail() -> None:
     with pytest.raises((ResponseError, ConnectionError)):
-        run_load(answering(None), [Sends(10, 0, 0)], 0.2)
+        run_load(program_that_answers(None), [Sends(10, 0, 0)], 0.2)
 
 
-def test_pulled_messages_have_to_be_those_that_come_next() -> None:
+def test_a_pulled_message_out_of_order_is_an_error() -> None:
     pulls = Pulls(0)
     assert decode_frame(pull_frame(0, 0), 0, len(pull_frame(0, 0)), file="f")[0].code == 11
     record = b"\0\0\0\x08abcd"
@@ -114,12 +114,12 @@ def test_pulled_messages_have_to_be_those_that_come_next() -> None:
 
 
 @pytest.mark.parametrize("records", [b"\0", b"\0\0\0\0", b"\0\0\0\x09abcd", b"\xff\xff\xff\xffabcd"])
-def test_records_that_do_not_fill_an_answer_are_an_error(records: bytes) -> None:
+def test_a_pull_answer_with_a_partial_record_is_an_error(records: bytes) -> None:
     with pytest.raises(ResponseError):
         message_count(records)
 
 
-def test_an_answer_in_pieces_is_one_and_two_at_once_are_too_many() -> None:
+def test_a_response_in_pieces_is_joined_and_two_responses_at_once_are_an_error() -> None:
     frame = encode_frame(RemotingCommand(0, 1, RESPONSE_FLAG))
     reader = ResponseReader()
     assert reader.add(frame[:3]) is None

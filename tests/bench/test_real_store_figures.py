@@ -9,7 +9,13 @@ from tests.bench import real_store
 from tests.bench import tables as table
 from tests.bench.command import RATIOS, select
 from tests.bench.figure import Figure
-from tests.bench.real_store import real_pulls, real_puts, real_queries, real_recovery_scan, why_missing
+from tests.bench.real_store import (
+    measure_real_pulls,
+    measure_real_puts,
+    measure_real_queries,
+    measure_real_recovery_scan,
+    why_missing,
+)
 from tests.bench.workplace import BenchSettings, Workplace
 from tests.conformance.maven import JavaProgram, real_store_program
 from tornlog.store.config import FlushDiskType, StoreConfig
@@ -35,28 +41,28 @@ def place(
 @pytest.mark.parametrize("flush", list(FlushDiskType))
 def test_puts_of_the_real_store_are_counted(place: Workplace, flush: FlushDiskType) -> None:
     with place:
-        assert real_puts(place, 100, flush).rate > 0.0
-        assert real_puts(place, 100, flush, producers=3).rate > 0.0
-        assert real_puts(place, 100, flush, batch=True).rate > 0.0
+        assert measure_real_puts(place, 100, flush).rate > 0.0
+        assert measure_real_puts(place, 100, flush, producers=3).rate > 0.0
+        assert measure_real_puts(place, 100, flush, batch=True).rate > 0.0
 
 
 @pytest.mark.slow
-def test_pulls_and_recovery_of_the_real_store_are_counted_and_leave_the_filled_store_as_it_was(
+def test_pulls_and_recovery_of_the_real_store_are_counted_and_do_not_change_the_filled_store(
     place: Workplace,
 ) -> None:
     with place:
         filled = Path(place.filled(place.settings.small_log_bytes, 100))
         before = {path: path.read_bytes() for path in sorted(filled.rglob("*")) if path.is_file()}
-        assert real_pulls(place, 100).rate > 0.0
-        assert real_queries(place).rate > 0.0
-        assert real_recovery_scan(place).rate > 0.0
+        assert measure_real_pulls(place, 100).rate > 0.0
+        assert measure_real_queries(place).rate > 0.0
+        assert measure_real_recovery_scan(place).rate > 0.0
         assert {path: path.read_bytes() for path in sorted(filled.rglob("*")) if path.is_file()} == before
 
 
-def test_a_real_store_that_cannot_put_is_no_measurement(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_store_whose_put_fails_raises_an_error(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real_store, "TOPIC", "t" * 200)
     with place, pytest.raises(RuntimeError, match="a put was answered MESSAGE_ILLEGAL"):
-        real_puts(place, 100, FlushDiskType.ASYNC_FLUSH)
+        measure_real_puts(place, 100, FlushDiskType.ASYNC_FLUSH)
 
 
 def test_a_missing_maven_is_reported_by_the_bench(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +72,7 @@ def test_a_missing_maven_is_reported_by_the_bench(monkeypatch: pytest.MonkeyPatc
     assert "the real store was not measured: mvn is not on the PATH" in out.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_a_missing_tool_is_detected_by_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_tool_missing_from_the_path_is_detected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     why_missing.cache_clear()
     try:

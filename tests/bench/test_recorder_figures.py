@@ -42,34 +42,34 @@ def run_commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
 
 
 @pytest.mark.parametrize(("kind", "many"), [("calls", 2_100), ("stores", 2_100), ("syncs", 200), ("promises", 200)])
-def test_the_recorder_measures_a_few_steps_and_then_many(
+def test_the_recorder_runs_with_100_steps_and_then_with_many(
     place: Workplace, run_commands: Commands, kind: str, many: int
 ) -> None:
     with place:
-        recorder.recorded(place, kind=kind)  # checks that each call is a step
+        recorder.measure_recorded(place, kind=kind)  # checks that each call is a step
     assert [command[-2:] for command, _ in run_commands] == [[kind, "100"], [kind, str(many)]]
 
 
 @pytest.mark.skipif(bool(why_no_strace()), reason="strace is not installed")
-def test_strace_sees_a_few_calls_and_then_many(place: Workplace, run_commands: Commands) -> None:
+def test_strace_runs_with_100_calls_and_then_with_200(place: Workplace, run_commands: Commands) -> None:
     with place:
-        recorder.under_strace(place, "promises")
+        recorder.measure_under_strace(place, "promises")
     for call in ("pwrite64(", "fsync(", "write(1"):
         assert [trace.count(call) for _, trace in run_commands] == [100, 200]
 
 
-def test_all_processes_of_a_figure_have_the_same_processor(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_processes_of_a_figure_run_on_the_same_processor(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.sched_getaffinity(0)
     seen = []
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: seen.append(os.sched_getaffinity(0)))
     with place:
-        recorder.bare(place, "calls")
-        recorder.under_strace(place, "calls")
+        recorder.measure_without_recording(place, "calls")
+        recorder.measure_under_strace(place, "calls")
     assert seen == [{max(before)}] * 4
     assert os.sched_getaffinity(0) == before
 
 
-def test_the_cost_of_a_call_is_the_difference_of_many_and_few(
+def test_the_cost_of_a_call_is_the_difference_between_two_runs_divided_by_the_extra_calls(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spent_us = 0
@@ -81,7 +81,7 @@ def test_the_cost_of_a_call_is_the_difference_of_many_and_few(
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(resource, "getrusage", lambda _: SimpleNamespace(ru_utime=spent_us / 1e6, ru_stime=0.0))
     with place:
-        assert recorder.bare(place, "calls").rate == pytest.approx(7)
+        assert recorder.measure_without_recording(place, "calls").rate == pytest.approx(7)
 
 
 def test_a_missing_strace_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_missing_strace_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert "not measured beside strace: strace is not on the PATH" in out.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_a_recorder_that_fails_is_no_measurement(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorder_that_fails_raises_an_error(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with place, pytest.raises(RuntimeError, match="the recorder has ended with 1"):
-        recorder.recorded(place, kind="calls")
+        recorder.measure_recorded(place, kind="calls")

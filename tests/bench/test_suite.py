@@ -5,19 +5,24 @@ import pytest
 from tests.bench import command as module
 from tests.bench.command import MEASUREMENTS, RATIOS, Measurement, run_bench, select
 from tests.bench.figure import Figure
-from tests.bench.simulated import crash_runs, digest_overhead, kernel_steps, simulated_messages
+from tests.bench.simulated import (
+    measure_crash_runs,
+    measure_digest_overhead,
+    measure_kernel_steps,
+    measure_simulated_messages,
+)
 from tests.bench.store_measurements import (
-    batch_puts,
-    clean_load,
-    dispatch,
-    load_of_queues,
-    memory_copy,
-    pulls,
-    puts,
-    queries,
-    recovery_scan,
-    sequential_write,
-    sync_of_a_page,
+    measure_batch_puts,
+    measure_clean_load,
+    measure_dispatch,
+    measure_load_of_queues,
+    measure_memory_copy,
+    measure_page_sync,
+    measure_pulls,
+    measure_puts,
+    measure_queries,
+    measure_recovery_scan,
+    measure_sequential_write,
 )
 from tests.bench.workplace import BenchSettings, Workplace
 from tornlog.faults.disk import fault_injector, files, mapped_file
@@ -56,81 +61,85 @@ def _small_config(place: Workplace, directory: str, **others: object) -> StoreCo
 
 
 @pytest.mark.parametrize("sync_flush", [False, True])
-def test_a_crash_run_is_complete_and_holds(*, sync_flush: bool) -> None:
-    assert crash_runs(sync_flush=sync_flush) > 0.0  # it asserts one crash per run and no violation itself
+def test_a_benchmark_crash_run_finishes_without_a_violation(*, sync_flush: bool) -> None:
+    assert measure_crash_runs(sync_flush=sync_flush) > 0.0  # it asserts one crash per run and no violation itself
 
 
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("sync_flush", [False, True])
-def test_simulated_messages_are_counted_and_hold(*, sync_flush: bool, keyed: bool) -> None:
-    assert simulated_messages(sync_flush=sync_flush, keyed=keyed) > 0.0
+def test_simulated_messages_are_counted_and_break_no_invariant(*, sync_flush: bool, keyed: bool) -> None:
+    assert measure_simulated_messages(sync_flush=sync_flush, keyed=keyed) > 0.0
 
 
 def test_kernel_steps_are_counted() -> None:
-    assert kernel_steps() > 0.0
+    assert measure_kernel_steps() > 0.0
 
 
-def test_the_digest_works_again_after_its_overhead_was_measured() -> None:
+def test_measuring_the_digest_overhead_restores_the_original_functions() -> None:
     originals = RollingDigest.__init__, files.crc32, mapped_file.crc32, fault_injector.crc32
-    assert -50.0 < digest_overhead() < 100.0
+    assert -50.0 < measure_digest_overhead() < 100.0
     assert (RollingDigest.__init__, files.crc32, mapped_file.crc32, fault_injector.crc32) == originals
 
 
 @pytest.mark.parametrize(("flush", "producers"), [(FlushDiskType.ASYNC_FLUSH, 1), (FlushDiskType.SYNC_FLUSH, 4)])
 def test_puts_are_timed_one_by_one(settings: BenchSettings, flush: FlushDiskType, producers: int) -> None:
     with Workplace(settings) as place:
-        for sample in (puts(place, 100, flush, producers), batch_puts(place, 100, flush)):
+        for sample in (measure_puts(place, 100, flush, producers), measure_batch_puts(place, 100, flush)):
             assert sample.rate > 0.0
             assert sample.latency is not None
             assert 0 < sample.latency.p50_us <= sample.latency.p99_us <= sample.latency.max_us
 
 
-def test_a_put_that_is_not_answered_ok_is_no_measurement(
+def test_a_put_that_is_not_answered_ok_raises_an_error(
     settings: BenchSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = PutMessageResult(PutMessageStatus.OS_PAGECACHE_BUSY)
     monkeypatch.setattr(MessageStore, "put_message", lambda store, message: refused)
     with Workplace(settings) as place, pytest.raises(RuntimeError, match="answered OS_PAGECACHE_BUSY"):
-        puts(place, 100, FlushDiskType.ASYNC_FLUSH, 2)
+        measure_puts(place, 100, FlushDiskType.ASYNC_FLUSH, 2)
     assert not any(Path(str(settings.directory)).iterdir())
 
 
 def test_pulls_and_queries_find_every_message(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
-        assert pulls(place, 100).rate > 0.0
-        assert queries(place).rate > 0.0
+        assert measure_pulls(place, 100).rate > 0.0
+        assert measure_queries(place).rate > 0.0
 
 
-def test_a_pull_without_messages_is_no_measurement(settings: BenchSettings) -> None:
+def test_a_pull_without_messages_raises_an_error(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         place._filled[settings.small_log_bytes, 100, False] = str(settings.directory)
         with pytest.raises(RuntimeError, match="answered NO_MESSAGE_IN_QUEUE, 0 records"):
-            pulls(place, 100)
+            measure_pulls(place, 100)
 
 
-def test_a_query_without_records_is_no_measurement(settings: BenchSettings) -> None:
+def test_a_query_without_records_raises_an_error(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         place._filled[settings.small_log_bytes, 1024, True] = place.filled(settings.small_log_bytes)
         with pytest.raises(RuntimeError, match="a query for key 0 found 0 records"):
-            queries(place)
+            measure_queries(place)
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_dispatch_goes_through_the_whole_backlog(settings: BenchSettings, keyed: bool) -> None:
+def test_the_dispatch_benchmark_dispatches_the_whole_backlog(settings: BenchSettings, keyed: bool) -> None:
     with Workplace(settings) as place:
-        assert dispatch(place, keyed=keyed).rate > 0.0
+        assert measure_dispatch(place, keyed=keyed).rate > 0.0
 
 
-def test_opening_reads_the_whole_log_after_any_exit(settings: BenchSettings) -> None:
+def test_the_open_benchmark_reads_the_whole_log_after_clean_and_unclean_exits(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
-        for sample in (recovery_scan(place), recovery_scan(place, keyed=True), clean_load(place)):
+        for sample in (
+            measure_recovery_scan(place),
+            measure_recovery_scan(place, keyed=True),
+            measure_clean_load(place),
+        ):
             assert sample.rate > 0.0
         place._filled[settings.log_bytes, 1024, False] = str(settings.directory)
         with pytest.raises(RuntimeError, match="recovery found 0 records"):
-            clean_load(place)
+            measure_clean_load(place)
 
 
-def test_a_filled_store_is_made_once_and_is_whole(settings: BenchSettings) -> None:
+def test_a_filled_store_is_created_once_and_is_complete(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         directory = place.filled(settings.small_log_bytes, 100, keyed=True)
         assert place.filled(settings.small_log_bytes, 100, keyed=True) == directory
@@ -141,21 +150,21 @@ def test_a_filled_store_is_made_once_and_is_whole(settings: BenchSettings) -> No
         store.close()
 
 
-def test_a_store_of_many_queues_is_loaded_with_all_of_them(settings: BenchSettings) -> None:
+def test_the_load_benchmark_loads_every_queue_of_the_store(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
-        assert load_of_queues(place, 300).rate > 0.0
+        assert measure_load_of_queues(place, 300).rate > 0.0
         directory = place.with_queues(300)
         assert len(list(Path(directory, "store", "consumequeue", "Bench").iterdir())) == 300
 
 
-def test_the_machine_is_measured_without_a_store(settings: BenchSettings) -> None:
+def test_machine_figures_are_measured_without_a_store(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
-        assert memory_copy(place).rate > 0.0
-        assert sequential_write(place).rate > 0.0
-        assert sync_of_a_page(place).latency is not None
+        assert measure_memory_copy(place).rate > 0.0
+        assert measure_sequential_write(place).rate > 0.0
+        assert measure_page_sync(place).latency is not None
 
 
-def test_a_workplace_is_removed_also_after_an_interrupt(settings: BenchSettings) -> None:
+def test_a_workplace_directory_is_removed_even_after_an_interrupt(settings: BenchSettings) -> None:
     def put_and_interrupt() -> None:
         with Workplace(settings) as place, place.store() as store:
             store.put_message(message(100))
@@ -167,7 +176,7 @@ def test_a_workplace_is_removed_also_after_an_interrupt(settings: BenchSettings)
     assert not any(Path(str(settings.directory)).iterdir())
 
 
-def test_every_figure_is_measured_as_often_as_asked_and_ratios_round_by_round(
+def test_figures_run_the_requested_number_of_times_and_ratios_are_taken_per_round(
     settings: BenchSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ratio = next(ratio for ratio in RATIOS if ratio.floor is not None)
@@ -189,7 +198,7 @@ def test_every_figure_is_measured_as_often_as_asked_and_ratios_round_by_round(
     assert not any(Path(str(settings.directory)).iterdir())
 
 
-def test_figures_are_chosen_by_a_part_of_their_names_and_a_ratio_stands_for_both_its_sides() -> None:
+def test_figures_are_selected_by_part_of_their_name_and_a_ratio_selects_both_figures() -> None:
     assert select(()) == list(MEASUREMENTS)
     assert len({one.name for one in (*MEASUREMENTS, *RATIOS)}) == len(MEASUREMENTS) + len(RATIOS)
     assert [one.name for one in select(("RECOVERY", "query"))] == [
@@ -202,7 +211,7 @@ def test_figures_are_chosen_by_a_part_of_their_names_and_a_ratio_stands_for_both
         select(("query", "sheep"))
 
 
-def test_a_quick_bench_has_smaller_sizes_in_the_same_place() -> None:
+def test_a_quick_bench_uses_smaller_sizes() -> None:
     settings = BenchSettings("/somewhere", log_bytes=1 << 20)
     quick = settings.quick()
     assert (quick.directory, quick.log_bytes, quick.segment_bytes) == ("/somewhere", 1 << 20, 64 << 20)

@@ -12,7 +12,7 @@ from tests.bench.tables import BEGIN, END, bench_table, fill_page, machine_text,
 from tornlog.reports.studies.closed_loop import Latency
 
 
-def told(figures: list[Figure]) -> list[str]:
+def printed_lines(figures: list[Figure]) -> list[str]:
     printed = StringIO()
     print_bench(Console(file=printed, width=80), figures, 3)
     return [line.rstrip() for line in printed.getvalue().splitlines()]
@@ -20,7 +20,7 @@ def told(figures: list[Figure]) -> list[str]:
 
 def test_a_table_shows_rates_floors_and_latencies() -> None:
     latencies = (Latency(8.4, 36.0, 25_990.0),)
-    lines = told(
+    lines = printed_lines(
         [
             Figure("sheep counted", "sheep/s", 100.0, (90.0, 1250.0, 120.0), latencies, (0.5, 2.25, 1.0)),
             Figure("fences", "x", None, (1.234,)),
@@ -34,8 +34,8 @@ def test_a_table_shows_rates_floors_and_latencies() -> None:
     assert fences == ["fences", "1.23", "1.23", "1.23", "x"]
 
 
-def test_without_timed_calls_there_is_one_table() -> None:
-    lines = told([Figure("sheep counted", "sheep/s", None, (90.0,))])
+def test_without_timed_calls_there_is_no_latency_table() -> None:
+    lines = printed_lines([Figure("sheep counted", "sheep/s", None, (90.0,))])
     assert lines[0] == "medians of 3"
     assert "p99" not in "".join(lines)
 
@@ -43,7 +43,7 @@ def test_without_timed_calls_there_is_one_table() -> None:
 def test_every_figure_fits_one_line_of_80_columns() -> None:
     figures = [Figure(one.name, one.unit, one.floor, (1_234_567.0,)) for one in MEASUREMENTS]
     figures += [Figure(one.name, "messages/s", one.floor, (1_234_567.0,)) for one in RATIOS]
-    lines = told(figures)
+    lines = printed_lines(figures)
     assert len(lines) == 5 + len(figures)
     assert lines[-1] == machine_text()
 

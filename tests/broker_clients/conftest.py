@@ -212,7 +212,7 @@ class RealBrokerProcess(BrokerProcess):
 Serve = Callable[..., BrokerProcess]
 
 
-def _serving(place: Path, stack: ExitStack) -> Serve:
+def _start_brokers(place: Path, stack: ExitStack) -> Serve:
     def serve(*options: str, **conf: str) -> BrokerProcess:
         kind = BrokerProcess if REAL_BROKER_JARS is None else RealBrokerProcess
         served = kind(place / f"broker-{len(list(place.iterdir()))}", conf, options)
@@ -227,11 +227,11 @@ def _serving(place: Path, stack: ExitStack) -> Serve:
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Start brokers with options and broker.conf keys. At the end they must stop cleanly."""
     with ExitStack() as stack:
-        yield _serving(tmp_path, stack)
+        yield _start_brokers(tmp_path, stack)
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker shared by the tests of a module. Each test has its own topics."""
     with ExitStack() as stack:
-        yield _serving(tmp_path_factory.mktemp("brokers"), stack)()
+        yield _start_brokers(tmp_path_factory.mktemp("brokers"), stack)()

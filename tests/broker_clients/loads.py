@@ -23,7 +23,7 @@ from tests.bench.load_client import LoadKind
 from tests.broker_clients.conftest import REAL_BROKER_JARS, BrokerProcess, RealBrokerProcess
 from tests.broker_clients.mqadmin.test_side_by_side import OF_A_NETWORK, REAL
 from tests.conformance.maven import fetched_jars
-from tornlog.reports.cli.console import OUT, plain_table, progress_shown
+from tornlog.reports.cli.console import OUT, plain_table, show_progress
 from tornlog.store.config import FlushDiskType
 
 WARM_UP_S = 4.0
@@ -58,7 +58,7 @@ class Round(NamedTuple):
 def _measured(
     kind: type[BrokerProcess], flush: FlushDiskType, load: LoadKind, connections: int, seconds: float
 ) -> Round:
-    with _started(kind, flush) as broker:
+    with _started_broker(kind, flush) as broker:
         if load is LoadKind.PULL:
             _load(broker, LoadKind.SEND, connections, WARM_UP_S)
         _load(broker, load, connections, WARM_UP_S)
@@ -70,7 +70,7 @@ def _measured(
 
 
 @contextmanager
-def _started(kind: type[BrokerProcess], flush: FlushDiskType) -> Iterator[BrokerProcess]:
+def _started_broker(kind: type[BrokerProcess], flush: FlushDiskType) -> Iterator[BrokerProcess]:
     with TemporaryDirectory() as place:
         conf = {"flushDiskType": flush.value, "mapedFileSizeCommitLog": str(256 << 20)}
         conf["defaultTopicQueueNums"] = str(QUEUES)
@@ -103,7 +103,7 @@ def main(
         ("load", "flush", "broker"),
         ("messages/s", "p50, ms", "p99, ms", "CPU, µs", "refused, ‰", "÷ real", "from, to"),
     )
-    with progress_shown() as update:
+    with show_progress() as update:
         for load, flush in LOADS:
             ours, real = list[Round](), list[Round]()
             for number in range(1, rounds + 1):

@@ -17,7 +17,7 @@ from tornlog.scenarios.campaigns.worker_pool import worker_pool
 
 from .cases import WRITTEN_HERE, CaseResult, DirectoryCase, case_written_here, cases_written_there, compare
 from .maven import JavaProgram
-from .real_store import STORES_AT_A_TIME, RealStore, config_of_settings, moved, settings_of
+from .real_store import STORES_AT_A_TIME, RealStore, config_in_directory, config_of_settings, settings_of
 
 _CASES_PER_PROCESS = 120
 """Cases per process of the real store, because stopped stores do not release all memory and threads."""
@@ -70,17 +70,17 @@ def run_campaign(
     version: RocketMQ's version whose bugs our writer gets."""
     campaign = ConformanceReport()
     with TemporaryDirectory(prefix="tornlog-compare-") as scratch:
-        for compared in _compared(files, seeds, writers, version, Path(scratch), jobs):
+        for compared in _case_results(files, seeds, writers, version, Path(scratch), jobs):
             campaign.add(compared)
             if compared.unexplained and out is not None:
-                keep(compared, out)
+                keep_case(compared, out)
             shutil.rmtree(compared.case.directory)
             on_case(compared)
     campaign.failures.sort(key=lambda one: one.case.name)
     return campaign
 
 
-def _compared(
+def _case_results(
     files: JavaProgram, seeds: Sequence[int], writers: Sequence[str], version: str | None, work: Path, jobs: int
 ) -> Iterator[CaseResult]:
     for writer in writers:
@@ -115,7 +115,7 @@ def _written_here(seeds: Sequence[int], version: str | None, work: Path, jobs: i
 # -- failures --------------------------------------------------------------------------------------
 
 
-def keep(compared: CaseResult, out: Path) -> Path:
+def keep_case(compared: CaseResult, out: Path) -> Path:
     """Write a failure below out: the directory, and a file with the differences, which is returned."""
     case = compared.case
     place = out / "failures" / case.name
@@ -129,7 +129,7 @@ def keep(compared: CaseResult, out: Path) -> Path:
         case.kind,
         case.disk,
         case.scenario,
-        settings_of(moved(case.config, Path("/store"))),
+        settings_of(config_in_directory(case.config, Path("/store"))),
         case.config.recover_whole_log,
         list(case.answers),
         [one.to_json() for one in compared.differences],

@@ -11,10 +11,10 @@ from typing import Any
 from tornlog.store.config import StoreConfig
 
 from .differences import differences
-from .images import CLEAN_STOP, PROCESS_KILL, left_by
+from .images import CLEAN_STOP, PROCESS_KILL, crash_image_left_by
 from .maven import JavaProgram
 from .observed import OpenedDirectory, StoreDifference, StoreObservation, observe, read_answer, times_of
-from .real_store import RealStore, RealStoreDied, RealStoreFailed, moved, settings_of
+from .real_store import RealStore, RealStoreDied, RealStoreFailed, config_in_directory, settings_of
 from .workload import Workload, workload_of
 
 WRITTEN_HERE, WRITTEN_THERE = "ours", "real"
@@ -66,7 +66,7 @@ def case_written_here(seed: int, directory: Path, version: str | None = None) ->
 
     version: of RocketMQ; its bugs are put into the writer; None if one of them ended the run early.
     """
-    left = left_by(seed, version)
+    left = crash_image_left_by(seed, version)
     if left is None:
         if version is not None:
             return None
@@ -92,7 +92,7 @@ def cases_written_there(
         stopped = [pool.submit(_write, real, workload, work, answers) for workload in clean]
         killed = [workload for workload in workloads if workload.is_killed]
         for first in range(0, len(killed), KILLED_TOGETHER):
-            yield from _killed(killed[first : first + KILLED_TOGETHER], files, work, answers)
+            yield from _cases_after_kills(killed[first : first + KILLED_TOGETHER], files, work, answers)
         for one in stopped:
             yield one.result()
 
@@ -109,7 +109,7 @@ def leave_empty_queue_files(root: Path, file_bytes: int) -> None:
     (root / "abort").touch()
 
 
-def _killed(
+def _cases_after_kills(
     workloads: Sequence[Workload], files: JavaProgram, work: Path, answers: Mapping[int, list[dict[str, Any]]]
 ) -> Iterator[DirectoryCase]:
     """Run stores in one process until the longest of their lives has ended, and kill the process."""
@@ -128,7 +128,7 @@ def _write(
     directory = work / f"real-{workload.seed}"
     answers = _put_all(real, workload, workload.producers, directory, stop=not workload.is_killed)
     kind = PROCESS_KILL if workload.is_killed else CLEAN_STOP
-    config = moved(workload.config, directory)
+    config = config_in_directory(workload.config, directory)
     answers = before.get(workload.seed, []) + answers
     return DirectoryCase(WRITTEN_THERE, workload.seed, kind, "", "", directory, config, answers)
 
@@ -137,7 +137,7 @@ def _put_all(
     real: RealStore, workload: Workload, producers: Sequence[Sequence[dict[str, Any]]], directory: Path, *, stop: bool
 ) -> list[dict[str, Any]]:
     """Open a directory in the real store and put messages. Return the answers, up to the kill if there is one."""
-    config = moved(workload.config, directory)
+    config = config_in_directory(workload.config, directory)
     command = {
         "do": "write",
         "root": str(directory),
@@ -166,11 +166,11 @@ def compare(case: DirectoryCase, real: RealStore) -> CaseResult:
     try:
         # 5.x looks up by the records' times, to a lower or an upper bound, unlike 4.9.
         times_ms = times_of(ours) if real.version.startswith("rocketmq-4.") else ()
-        seen = read_answer(real.open(copy, moved(case.config, copy), times_ms))
+        seen = read_answer(real.open(copy, config_in_directory(case.config, copy), times_ms))
     finally:
         shutil.rmtree(copy, ignore_errors=True)
     found = differences(OpenedDirectory(case.config, files, ours, seen, real.version))
-    return CaseResult(case, len(ours.records), not ours.refusal, found + list(_unkept(case, ours)))
+    return CaseResult(case, len(ours.records), not ours.refusal, found + list(_missing_acknowledged_puts(case, ours)))
 
 
 def _files_of(directory: Path) -> dict[str, bytes]:
@@ -181,7 +181,7 @@ def _files_of(directory: Path) -> dict[str, bytes]:
     }
 
 
-def _unkept(case: DirectoryCase, ours: StoreObservation) -> Iterator[StoreDifference]:
+def _missing_acknowledged_puts(case: DirectoryCase, ours: StoreObservation) -> Iterator[StoreDifference]:
     """Yield puts that the real store answered OK and that our store lacks.
 
     A kill must not lose any, except for the end of the log that was in the buffers of the pool."""

@@ -23,8 +23,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from tornlog.faults.simulation.prose import prose
-from tornlog.reports.cli.console import OUT, findings_console, plain_table, print_error, progress_shown
+from tornlog.faults.simulation.prose import print_line
+from tornlog.reports.cli.console import OUT, findings_console, plain_table, print_error, show_progress
 from tornlog.reports.cli.options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
@@ -98,19 +98,19 @@ def compare(
         raise typer.Exit(EXIT_HARNESS) from failed
     seconds = perf_counter() - began
     written = ResultFiles()
-    with written.attempt():
+    with written.writing():
         write_json(json_file, _campaign_json(campaign, against, chosen, seconds))
     if json_file != "-":
         _print_campaign(OUT, campaign, against, seconds)
     for failure in campaign.failures[:_FAILURES_SHOWN_MAX]:
-        _print_failure(findings_console(json_file), failure, _again(failure, against, as_version, out))
+        _print_failure(findings_console(json_file), failure, _repeat_command(failure, against, as_version, out))
     written.exit(EXIT_BROKEN if campaign.failures else EXIT_HELD)
 
 
 def _run(
     files: JavaProgram, seeds: range, writers: Sequence[str], version: str | None, jobs: int, out: Path | None
 ) -> ConformanceReport:
-    with progress_shown("comparing", len(seeds) * len(writers), ticks=False) as update:
+    with show_progress("comparing", len(seeds) * len(writers), ticks=False) as update:
         unexplained = 0
 
         def on_case(compared: CaseResult) -> None:
@@ -121,7 +121,7 @@ def _run(
         return run_campaign(files, seeds, writers, version=version, jobs=jobs, out=out, on_case=on_case)
 
 
-def _again(compared: CaseResult, against: str, version: str | None, out: Path | None) -> str:
+def _repeat_command(compared: CaseResult, against: str, version: str | None, out: Path | None) -> str:
     """Return the command that repeats a case. A case with a kill is not repeatable and must be kept."""
     case = compared.case
     command = f"python -m tests.conformance --against {against}"
@@ -139,7 +139,7 @@ def _replay(file: Path, files: JavaProgram, json_file: str | None) -> NoReturn:
         except CaseFileError as error:
             raise typer.BadParameter(str(error), param_hint="--replay") from error
     written = ResultFiles()
-    with written.attempt():
+    with written.writing():
         write_json(json_file, {"format": "tornlog-compare-replay/1", **_failure_json(compared)})
     if json_file != "-":
         OUT.print(f"{case.name}: {compared.outcome}", soft_wrap=True)
@@ -162,7 +162,7 @@ def _print_campaign(console: Console, campaign: ConformanceReport, against: str,
     console.print(table)
     if campaign.answers:
         answers = f"{campaign.answers:,} puts that the real store had answered OK were looked for here"
-        prose(console, 0, answers)
+        print_line(console, 0, answers)
     if campaign.deviations:
         table = plain_table(
             "what explains differences: what the real store does instead, in directories of",
@@ -187,10 +187,10 @@ def _print_failure(console: Console, compared: CaseResult, again: str) -> None:
     facts = ", ".join(text for text in (case.scenario, case.kind, case.disk) if text)
     console.print(f"\n[red]{case.name}[/red] {escape(facts)}", soft_wrap=True)
     for one in compared.unexplained[:_DIFFERENCES_SHOWN_MAX]:
-        prose(console, 2, f"{one.place}: ours {one.ours}, real {one.real}")
+        print_line(console, 2, f"{one.place}: ours {one.ours}, real {one.real}")
     more = len(compared.unexplained) - _DIFFERENCES_SHOWN_MAX
     if more > 0:
-        prose(console, 2, f"and {more:,} more")
+        print_line(console, 2, f"and {more:,} more")
     console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
 
 

@@ -14,17 +14,17 @@ from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from . import deviations
 from .deviations import Deviation
 from .observed import Entry, OpenedDirectory, QueueKey, SeenQueue, StoreDifference, times_of, window_of
-from .truth import BLANK, faults_of, keys_of
+from .truth import BLANK, contradictions_of, keys_of
 
 
 def differences(opened: OpenedDirectory) -> list[StoreDifference]:
     """Return all differences. Contradictions between our store and its own log come first and have no explanation."""
     ours, real = opened.ours, opened.real
     if ours.refusal or real.refusal:
-        return list(_of_refusals(opened))
+        return list(_refusal_differences(opened))
     found = [
         StoreDifference(f"{place}, by the log", str(got), str(expected), None)
-        for place, expected, got in faults_of(ours, opened.config)
+        for place, expected, got in contradictions_of(ours, opened.config)
     ]
     found += differences_of_log(opened)
     for key in sorted(ours.queues.keys() | real.queues.keys()):
@@ -36,7 +36,7 @@ def differences(opened: OpenedDirectory) -> list[StoreDifference]:
     return found
 
 
-def _of_refusals(opened: OpenedDirectory) -> Iterator[StoreDifference]:
+def _refusal_differences(opened: OpenedDirectory) -> Iterator[StoreDifference]:
     ours, real = opened.ours, opened.real
     why = None
     if ours.refusal:  # a refusal by the real store does not make ours right
@@ -142,13 +142,13 @@ def differences_of_queue(opened: OpenedDirectory, key: QueueKey) -> Iterator[Sto
             if is_behind and here == BLANK:  # a blank entry is explained by the entries after it
                 behind = (ours.entry(number) for number in range(queue_offset + 1, end))
                 kept = next((one for one in behind if one != BLANK), here)
-            why = _why_entry(opened, key, kept, there, is_behind=is_behind)
+            why = _why_entry_differs(opened, key, kept, there, is_behind=is_behind)
             yield StoreDifference(f"{name} {queue_offset}", str(here), str(there), why)
     if not differ and ours.pulled != real.pulled:
         yield StoreDifference(f"{name} pulled", str(ours.pulled), str(real.pulled), None)
 
 
-def _why_entry(
+def _why_entry_differs(
     opened: OpenedDirectory, key: QueueKey, here: Entry | None, there: Entry | None, *, is_behind: bool
 ) -> Deviation | None:
     """Return why an entry differs. Our entry was compared with the log before: it is right, or a blank."""
@@ -221,12 +221,14 @@ def differences_of_lookup(opened: OpenedDirectory, topic: str, key: str) -> Iter
     here, there = Counter(opened.ours.lookups[topic, key]), Counter(opened.real.lookups[topic, key])
     for offset in sorted(here.keys() | there.keys()):
         if here[offset] != there[offset]:
-            why = _why_found(opened, topic, key, offset, here[offset], there[offset])
+            why = _why_found_differently(opened, topic, key, offset, here[offset], there[offset])
             place = f"look-up {topic} {key}: {offset}"
             yield StoreDifference(place, f"{here[offset]} times", f"{there[offset]} times", why)
 
 
-def _why_found(opened: OpenedDirectory, topic: str, key: str, offset: int, here: int, there: int) -> Deviation | None:
+def _why_found_differently(
+    opened: OpenedDirectory, topic: str, key: str, offset: int, here: int, there: int
+) -> Deviation | None:
     """Return why a look-up finds a message more or less often. Ours was compared with the log."""
     if there < here:
         return _why_not_found(opened, offset)
@@ -239,7 +241,7 @@ def _why_found(opened: OpenedDirectory, topic: str, key: str, offset: int, here:
         return deviations.INDEX_HASH_ONLY
     if not equal:
         return deviations.INDEX_STALE
-    was_twice = _indexed(opened)[offset] > len(keys_of(record))  # by an earlier start of the real store
+    was_twice = _index_entry_counts(opened)[offset] > len(keys_of(record))  # by an earlier start of the real store
     return (
         deviations.INDEX_TWICE if was_twice or "abort" in opened.files or offset >= _dispatched_from(opened) else None
     )
@@ -253,7 +255,7 @@ def differences_of_times(opened: OpenedDirectory) -> Iterator[StoreDifference]:
         queues = [(store.queues[key].min_offset, store.queues[key].entries) for store in (ours, real)]
         if here != there and queues[0] == queues[1]:
             place = f"queue {key[0]}/{key[1]} at {time_ms}"
-            yield StoreDifference(place, str(here), str(there), _why_nearest(opened, key, there))
+            yield StoreDifference(place, str(here), str(there), _why_nearest_differs(opened, key, there))
     begin_ms, end_ms = window_of(times_of(ours))
     for topic, key_name in sorted(ours.windowed.keys() & real.windowed.keys()):
         if ours.lookups[topic, key_name] != real.lookups[topic, key_name]:
@@ -268,7 +270,7 @@ def differences_of_times(opened: OpenedDirectory) -> Iterator[StoreDifference]:
             yield StoreDifference(place, str(offset in here_found), str(offset in there_found), why)
 
 
-def _why_nearest(opened: OpenedDirectory, key: QueueKey, there: int) -> Deviation | None:
+def _why_nearest_differs(opened: OpenedDirectory, key: QueueKey, there: int) -> Deviation | None:
     """Return why equal queues give different results: entries without a time, or several files.
 
     The real store picks a file by its mtime, also one without a valid entry. An empty file ends the search at 0. In a
@@ -308,13 +310,13 @@ def _dispatched_from(opened: OpenedDirectory) -> int:
 def _why_not_found(opened: OpenedDirectory, offset: int) -> Deviation | None:
     """Return why a look-up misses a message: recovery did not reach it, or two index files had one name."""
     is_scanned = "abort" in opened.files and offset >= recovery_start(opened)
-    if not is_scanned and ("abort" in opened.files or offset not in _indexed(opened)):
+    if not is_scanned and ("abort" in opened.files or offset not in _index_entry_counts(opened)):
         return deviations.INDEX_LOST
     entries = sum(len(keys_of(record)) for record in opened.ours.records.values())
     return deviations.INDEX_NAME_TAKEN if entries >= opened.config.max_index_num else None
 
 
-def _indexed(opened: OpenedDirectory) -> Counter[int]:
+def _index_entry_counts(opened: OpenedDirectory) -> Counter[int]:
     """Return the number of index entries per log offset in the directory as written.
 
     Entries from the header's number on do not count: the real store overwrites them.

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.disk.export import export
+from tornlog.faults.disk.export import export_image
 from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
@@ -50,11 +50,11 @@ class LastLife:
 
     def export(self, directory: Path) -> StoreConfig:
         """Write the image into an existing directory; return the settings to open it with."""
-        export(self.image, ROOT, directory)
+        export_image(self.image, ROOT, directory)
         return replace(config_of(self.plan), store_path_root_dir=str(directory))
 
 
-def left_by(seed: int, mutant: str | None = None) -> LastLife | None:
+def crash_image_left_by(seed: int, mutant: str | None = None) -> LastLife | None:
     """Run a seed. Return None if a mutant broke a promise before the end of the last life.
 
     Raises RuntimeError if the store without a mutant breaks a promise, also in the recovery of the image."""
@@ -62,7 +62,7 @@ def left_by(seed: int, mutant: str | None = None) -> LastLife | None:
     scenario = SCENARIOS[_SCENARIOS[seed // len(_KINDS) % len(_SCENARIOS)]]
     choices = Choices(f"compare/{scenario.seed_stream}/{seed}")
     with applied_mutant(mutant):
-        plan = _ending_in(kind, draw_plan(choices.stream("plan"), _narrowed(scenario.ranges, kind)))
+        plan = _with_power_cut(kind, draw_plan(choices.stream("plan"), _ranges_ending_in(scenario.ranges, kind)))
         run = _LeftRun(plan, choices)
         violations = run.execute().violations
     if violations and mutant is None:
@@ -73,7 +73,7 @@ def left_by(seed: int, mutant: str | None = None) -> LastLife | None:
     return LastLife(seed, scenario.name, kind, disk, plan, run.left)
 
 
-def _ending_in(kind: str, plan: Plan) -> Plan:
+def _with_power_cut(kind: str, plan: Plan) -> Plan:
     """Return the plan with a power cut in its last life, if kind says so."""
     last = plan.lives[-1]
     if kind != POWER_LOSS or not PROFILES[last.profile].page_cache_survives:
@@ -82,7 +82,7 @@ def _ending_in(kind: str, plan: Plan) -> Plan:
     return replace(plan, lives=(*plan.lives[:-1], replace(last, profile=power_loss)))
 
 
-def _narrowed(ranges: Ranges, kind: str) -> Ranges:
+def _ranges_ending_in(ranges: Ranges, kind: str) -> Ranges:
     """Return ranges for runs that end in this way, on disks that behave like file systems."""
     endings: tuple[str, ...] = (LifeEnding.STOP,)
     if kind != CLEAN_STOP:
@@ -105,5 +105,5 @@ class _LeftRun(Run):
         self.left: Image | None = None
 
     def _heal(self) -> None:
-        self.left = self.lasting.settled()
+        self.left = self.lasting.next_image()
         super()._heal()

@@ -146,7 +146,7 @@ def observe(directory: Path, config: StoreConfig) -> StoreObservation:
             seen.records[record.physical_offset] = _seen(record)
     for queue in store.queues.all():
         if queue.max_offset > 0:
-            seen.queues[queue.topic, queue.queue_id] = _seen_queue(store, queue)
+            seen.queues[queue.topic, queue.queue_id] = _seen_queue_of(store, queue)
     if store.index is not None:
         begin_ms, end_ms = window_of(times_of(seen))
         for topic, key in dict.fromkeys(_keys(seen)):
@@ -202,7 +202,7 @@ def _host(host: Host) -> str:
     return f"{host.address.hex()}:{host.port}"
 
 
-def _seen_queue(store: MessageStore, queue: ConsumeQueue) -> SeenQueue:
+def _seen_queue_of(store: MessageStore, queue: ConsumeQueue) -> SeenQueue:
     pulled: list[int] = []
     at = queue.min_offset
     while at < queue.max_offset:

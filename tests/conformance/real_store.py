@@ -179,10 +179,10 @@ def config_of_settings(directory: Path, settings: Fields, recover_whole_log: boo
     Old failure files lack some settings; these had their defaults.
     """
     chosen = {_FIELDS[name]: settings[name] for name in (*_SETTINGS, _LOG_PATHS) if name in settings}
-    return moved(StoreConfig("/store", recover_whole_log=recover_whole_log, **chosen), directory)
+    return config_in_directory(StoreConfig("/store", recover_whole_log=recover_whole_log, **chosen), directory)
 
 
-def moved(config: StoreConfig, directory: Path) -> StoreConfig:
+def config_in_directory(config: StoreConfig, directory: Path) -> StoreConfig:
     """Return the settings of a store in another directory, including the directories of its log."""
     root = config.store_path_root_dir
     names = [path.removeprefix(f"{root}/") for path in config.commit_log_directories]

@@ -49,7 +49,7 @@ def test_several_processes_report_the_same(program: JavaProgram) -> None:
 
 
 @pytest.mark.slow
-def test_stores_may_write_with_the_bugs_of_a_version(program: JavaProgram) -> None:
+def test_our_store_can_write_with_the_bugs_of_a_version(program: JavaProgram) -> None:
     def records(*more: str) -> int:
         """Return the number of records in all stores. A run that a bug ends early leaves none to compare."""
         result = compare("--seeds", "40:52", "--written-by", "ours", "--json", "-", *more)
@@ -59,7 +59,7 @@ def test_stores_may_write_with_the_bugs_of_a_version(program: JavaProgram) -> No
     assert 0 < records("--as", "rocketmq-4.9.8") < records()
 
 
-def test_unexplained_differences_are_kept_and_end_with_1(
+def test_unexplained_differences_are_saved_and_the_exit_code_is_1(
     program: JavaProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compare_case = campaign.compare
@@ -96,7 +96,7 @@ def test_a_command_that_fails_in_the_real_store_is_an_error_of_the_harness(
     assert "it would not" in result.stderr
 
 
-def test_without_maven_the_command_reports_this_and_exits_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_maven_the_command_names_maven_and_exits_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     result = compare("--seeds", 1)
     assert result.exit_code == 2
@@ -107,11 +107,11 @@ def test_without_maven_the_command_reports_this_and_exits_2(monkeypatch: pytest.
     "arguments",
     [("--against", "rocketmq-1.0"), ("--written-by", "nobody"), ("--seeds", "none"), ("--as", "rocketmq-1.0")],
 )
-def test_an_impossible_request_is_a_usage_error(arguments: tuple[str, str]) -> None:
+def test_an_impossible_option_is_a_usage_error(arguments: tuple[str, str]) -> None:
     assert compare(*arguments).exit_code == 2
 
 
-def test_a_file_that_is_no_failure_is_a_matter_of_usage(program: JavaProgram, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_failure_is_a_usage_error(program: JavaProgram, tmp_path: Path) -> None:
     file = tmp_path / "failure.json"
     file.write_text("{}")
     assert compare("--replay", file).exit_code == 2

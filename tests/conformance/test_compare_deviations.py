@@ -19,7 +19,7 @@ from tests.conformance.observed import (
     times_of,
     window_of,
 )
-from tests.conformance.truth import BLANK, faults_of
+from tests.conformance.truth import BLANK, contradictions_of
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats import scan
 from tornlog.store.formats.consume_queue import tags_code
@@ -39,7 +39,7 @@ def entry(number: int, tags: str = "") -> Entry:
     return number * 100, 100, tags_code(tags)
 
 
-def seen(count: int, **changes: Any) -> StoreObservation:
+def observation(count: int, **changes: Any) -> StoreObservation:
     """Return a store of count messages in one queue, each with its own key."""
     records = {number * 100: record(number, KEYS=f"k{number}") for number in range(count)}
     entries = [entry(number) for number in range(count)]
@@ -73,13 +73,13 @@ def differences_between(
     return differences(OpenedDirectory(CONFIG, {"abort": b""} | (files or {}), ours, real, version))
 
 
-def test_every_deviation_is_a_line_of_the_page() -> None:
+def test_every_deviation_has_a_line_in_the_documentation_table() -> None:
     text = (ROOT / "docs/deviations.md").read_text()
     assert [each.name for each in DEVIATIONS.values() if f"| {each.line}" not in text] == []
 
 
 def test_equal_observations_have_no_differences() -> None:
-    assert names(seen(3), seen(3)) == set()
+    assert names(observation(3), observation(3)) == set()
 
 
 @pytest.mark.parametrize(
@@ -93,63 +93,61 @@ def test_equal_observations_have_no_differences() -> None:
         ((entry(0), entry(1), (200, 100, 7)), {"nothing"}),
     ],
 )
-def test_a_different_queue_is_explained_by_the_kind_of_difference(
-    entries: tuple[Entry, ...], explained: set[str]
-) -> None:
-    assert names(seen(3), seen(3, queues=queue_of(*entries))) == explained
+def test_each_kind_of_queue_difference_has_its_explanation(entries: tuple[Entry, ...], explained: set[str]) -> None:
+    assert names(observation(3), observation(3, queues=queue_of(*entries))) == explained
 
 
 def test_an_expired_entry_before_the_beginning_of_our_queue_is_explained() -> None:
     records = {number * 100: record(number) for number in (1, 2)}
-    ours = seen(3, min_offset=100, records=records, lookups={}, queues=queue_of(entry(1), entry(2), begin=1))
+    ours = observation(3, min_offset=100, records=records, lookups={}, queues=queue_of(entry(1), entry(2), begin=1))
     real = replace(ours, queues=queue_of(entry(0), entry(1), entry(2)))
     assert names(ours, real) == {"expired-entry"}
 
 
 def test_a_missing_queue_end_is_explained_only_if_another_queue_ends_later() -> None:
     other = ("U", 0)
-    records = seen(3).records | {300: record(3, "U")._replace(queue_offset=0)}
+    records = observation(3).records | {300: record(3, "U")._replace(queue_offset=0)}
     further = {other: SeenQueue(0, 1, [entry(3)], [300])}
-    ours = seen(4, records=records, queues=seen(3).queues | further, lookups={})
+    ours = observation(4, records=records, queues=observation(3).queues | further, lookups={})
     short = queue_of(entry(0), entry(1))
     assert names(ours, replace(ours, queues=short | further)) == {"queue-tail-lost"}
     assert "nothing" in names(ours, replace(ours, queues=short))
 
 
-def test_an_entry_is_torn_only_if_it_was_so_before_it_was_opened() -> None:
+def test_a_torn_entry_is_explained_only_if_it_was_torn_before_opening() -> None:
     torn = (200, 100, 7)
     raw = (200).to_bytes(8, "big") + (100).to_bytes(4, "big") + (7).to_bytes(8, "big")
-    real = seen(3, queues=queue_of(entry(0), entry(1), torn))
-    assert names(seen(3), real, {"consumequeue/T/0/00000000000000000000": bytes(40) + raw}) == {"torn-entry"}
-    assert names(seen(3), real, {"consumequeue/T/1/00000000000000000000": bytes(40) + raw}) == {"nothing"}
+    real = observation(3, queues=queue_of(entry(0), entry(1), torn))
+    assert names(observation(3), real, {"consumequeue/T/0/00000000000000000000": bytes(40) + raw}) == {"torn-entry"}
+    assert names(observation(3), real, {"consumequeue/T/1/00000000000000000000": bytes(40) + raw}) == {"nothing"}
 
 
-def faults(ours: StoreObservation) -> list[str]:
+def contradictions(ours: StoreObservation) -> list[str]:
     """Return the places where a store contradicts its own log."""
-    return [place for place, _, _ in faults_of(ours, CONFIG)]
+    return [place for place, _, _ in contradictions_of(ours, CONFIG)]
 
 
 def test_an_entry_before_the_start_of_our_log_is_an_error_of_our_store() -> None:
     records = {number * 100: record(number) for number in (1, 2)}
-    ours = seen(3, min_offset=100, records=records, lookups={})
+    ours = observation(3, min_offset=100, records=records, lookups={})
     without = replace(ours, queues=queue_of(entry(1), entry(2), begin=1))
     blank = replace(ours, queues={("T", 0): SeenQueue(0, 3, [BLANK, entry(1), entry(2)], [100, 200])})
     ours.queues["T", 0].pulled = [100, 200]
-    assert faults(ours) == ["queue T/0 0"]
-    assert faults(without) == faults(blank) == []
+    assert contradictions(ours) == ["queue T/0 0"]
+    assert contradictions(without) == contradictions(blank) == []
 
 
 def test_a_blank_after_the_last_entry_of_our_queue_is_an_error_of_our_store() -> None:
     def ending_in(*more: Entry) -> StoreObservation:
-        return seen(2, queues={("T", 0): SeenQueue(0, 2 + len(more), [entry(0), entry(1), *more], [0, 100])})
+        return observation(2, queues={("T", 0): SeenQueue(0, 2 + len(more), [entry(0), entry(1), *more], [0, 100])})
 
-    assert faults(ending_in()) == []
-    assert faults(ending_in(BLANK)) == ["queue T/0 2"]
-    assert faults(seen(0, queues={("T", 0): SeenQueue(0, 1, [BLANK], [])})) == []
+    assert contradictions(ending_in()) == []
+    assert contradictions(ending_in(BLANK)) == ["queue T/0 2"]
+    assert contradictions(observation(0, queues={("T", 0): SeenQueue(0, 1, [BLANK], [])})) == []
 
 
-def test_a_blank_missing_in_the_real_store_is_explained_with_the_next_entry() -> None:
-    ours = seen(4, lookups={})
+def test_a_blank_entry_missing_in_the_real_store_is_explained_with_the_next_entry() -> None:
+    ours = observation(4, lookups={})
     del ours.records[100]
     ours.records[300] = ours.records[300]._replace(topic="A", queue_offset=0)
     ahead = SeenQueue(0, 1, [entry(3)], [300])
@@ -161,7 +159,7 @@ def test_a_blank_missing_in_the_real_store_is_explained_with_the_next_entry() ->
 
 def test_an_entry_missing_in_the_real_store_is_lost_only_if_our_entry_points_to_a_record() -> None:
     records = {number * 100: record(number) for number in (1, 2)}
-    ours = seen(3, records=records, lookups={})
+    ours = observation(3, records=records, lookups={})
     real = replace(ours, queues=queue_of(entry(1), entry(2), begin=1))
     ours.queues["T", 0] = SeenQueue(0, 3, [BLANK, entry(1), entry(2)], [100, 200])
     assert names(ours, real) == {"nothing"}
@@ -170,17 +168,17 @@ def test_an_entry_missing_in_the_real_store_is_lost_only_if_our_entry_points_to_
     found = differences(OpenedDirectory(CONFIG, {}, dangling, real, "rocketmq-4.9.8"))
     assert [one.deviation for one in found if one.place == "queue T/0 0"] == [None]
 
-    whole = replace(seen(3), queues=queue_of(entry(1), entry(2), begin=1))
-    assert names(seen(3), whole) == {"queue-head-lost"}
+    whole = replace(observation(3), queues=queue_of(entry(1), entry(2), begin=1))
+    assert names(observation(3), whole) == {"queue-head-lost"}
 
 
-def test_a_contradiction_with_our_own_log_has_no_explanation() -> None:
-    wrong = seen(3, queues=queue_of(entry(0), entry(1)))
-    assert names(wrong, seen(3)) >= {"nothing"}
-    assert names(seen(3, lookups={("T", "k1"): []}), seen(3)) >= {"nothing"}
+def test_a_difference_that_contradicts_our_own_log_has_no_explanation() -> None:
+    wrong = observation(3, queues=queue_of(entry(0), entry(1)))
+    assert names(wrong, observation(3)) >= {"nothing"}
+    assert names(observation(3, lookups={("T", "k1"): []}), observation(3)) >= {"nothing"}
 
 
-def written(
+def written_files(
     *,
     physical_offset: int = 200,
     magic: int = 0xDAA320A7,
@@ -225,38 +223,38 @@ def written(
         ({"properties": b"p" * 219 + b"\0" + b"p" * 5}, "nothing"),
     ],
 )
-def test_a_message_that_only_the_real_store_has_needs_torn_or_foreign_bytes_where_our_log_ends(
+def test_a_message_that_only_the_real_store_has_is_explained_only_by_torn_or_foreign_bytes_at_our_log_end(
     how: dict[str, Any], explained: str
 ) -> None:
-    assert names(seen(2), seen(3), written(**how)) == {explained}
+    assert names(observation(2), observation(3), written_files(**how)) == {explained}
 
 
-def test_a_record_that_our_scanner_wrongly_rejects_is_no_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = written(topic=b"never-seen-before")
+def test_a_valid_record_that_our_scanner_rejects_has_no_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = written_files(topic=b"never-seen-before")
     monkeypatch.setattr(scan, "torn_properties", lambda topic, properties, at: "properties")
-    assert names(seen(2), seen(3), sound) == {"nothing"}
+    assert names(observation(2), observation(3), sound) == {"nothing"}
 
 
 def test_a_message_missing_in_the_real_store_has_no_explanation() -> None:
-    assert "nothing" in names(seen(3), seen(2))
+    assert "nothing" in names(observation(3), observation(2))
 
 
 @pytest.mark.parametrize(
     ("offsets", "explained"),
     [([100, 100], "index-twice"), ([100, 200], "index-stale"), ([100, 900], "nothing"), ([], "nothing")],
 )
-def test_a_different_look_up_is_explained_by_the_kind_of_difference(offsets: list[int], explained: str) -> None:
-    real = seen(3, lookups={("T", "k1"): offsets})
-    assert names(seen(3), real) == {explained}
+def test_each_kind_of_key_lookup_difference_has_its_explanation(offsets: list[int], explained: str) -> None:
+    real = observation(3, lookups={("T", "k1"): offsets})
+    assert names(observation(3), real) == {explained}
 
 
 def test_a_missing_key_is_explained_only_before_the_start_of_recovery() -> None:
     late_ms = 1_000_000
     records = {number * 100: record(number, KEYS=f"k{number}") for number in range(10)}
     records[1000] = record(10, KEYS="k10")._replace(store_timestamp=late_ms)
-    ours = seen(11, records=records)
-    lacks_first = seen(11, records=records, lookups=ours.lookups | {("T", "k1"): []})
-    lacks_last = seen(11, records=records, lookups=ours.lookups | {("T", "k10"): []})
+    ours = observation(11, records=records)
+    lacks_first = observation(11, records=records, lookups=ours.lookups | {("T", "k1"): []})
+    lacks_last = observation(11, records=records, lookups=ours.lookups | {("T", "k10"): []})
     checkpoint = {"checkpoint": (late_ms + 3_000).to_bytes(8, "big") * 2}
 
     assert names(ours, lacks_first, checkpoint) == {"index-lost"}
@@ -264,18 +262,18 @@ def test_a_missing_key_is_explained_only_before_the_start_of_recovery() -> None:
     assert names(ours, lacks_first) == {"nothing"}
 
 
-def test_after_a_clean_exit_a_key_is_forgotten_only_if_no_index_file_has_it_below_its_next_entry() -> None:
+def test_after_a_clean_exit_a_missing_key_is_explained_only_if_no_index_file_covers_it() -> None:
     sizes = {"max_hash_slot_num": 5, "max_index_num": 100}
 
     def index_of(next_entry: int) -> bytes:
         entry_bytes = bytes(4) + (100).to_bytes(8, "big") + bytes(8)
         return bytes(36) + next_entry.to_bytes(4, "big") + bytes(4 * 5 + 20) + entry_bytes
 
-    lacks = seen(3, lookups=seen(3).lookups | {("T", "k1"): []})
+    lacks = observation(3, lookups=observation(3).lookups | {("T", "k1"): []})
 
     def explained(index: bytes) -> set[Any]:
         config = replace(CONFIG, **sizes)  # type: ignore[arg-type]
-        found = differences(OpenedDirectory(config, {"index/1": index}, seen(3), lacks, "rocketmq-4.9.8"))
+        found = differences(OpenedDirectory(config, {"index/1": index}, observation(3), lacks, "rocketmq-4.9.8"))
         return {one.deviation and one.deviation.name for one in found}
 
     assert explained(bytes(len(index_of(2)))) == {"index-lost"}
@@ -283,122 +281,128 @@ def test_after_a_clean_exit_a_key_is_forgotten_only_if_no_index_file_has_it_belo
     assert explained(index_of(2)) == {None}
 
 
-def timed(found: int, count: int = 3, *, blank_first: bool = False) -> StoreObservation:
+def observation_of_times(found: int, count: int = 3, *, blank_first: bool = False) -> StoreObservation:
     """Return a store of some records, five to a queue file, and its result for the time of the third."""
-    store = seen(count)
+    store = observation(count)
     if blank_first:
         queue = store.queues["T", 0]
         store = replace(store, queues={("T", 0): replace(queue, entries=[BLANK, *queue.entries[1:]])})
     return replace(store, nearest={(("T", 0), 1_002): found})
 
 
-def test_a_time_look_up_may_differ_only_for_changed_mtimes_or_entries_without_a_time() -> None:
-    assert names(timed(2), timed(2)) == set()
-    assert names(timed(2), timed(0)) == {"nothing"}
-    assert names(timed(2, 6), timed(0, 6)) == {"file-times"}
-    assert "time-of-nothing" in names(timed(2, blank_first=True), timed(0, blank_first=True))
+def test_a_time_lookup_difference_is_explained_only_by_changed_mtimes_or_blank_entries() -> None:
+    assert names(observation_of_times(2), observation_of_times(2)) == set()
+    assert names(observation_of_times(2), observation_of_times(0)) == {"nothing"}
+    assert names(observation_of_times(2, 6), observation_of_times(0, 6)) == {"file-times"}
+    assert "time-of-nothing" in names(
+        observation_of_times(2, blank_first=True), observation_of_times(0, blank_first=True)
+    )
 
 
-def empty_file(number: int) -> dict[str, bytes]:
+def file_without_entries(number: int) -> dict[str, bytes]:
     return {f"consumequeue/T/0/{number * 20:020d}": bytes(100)}
 
 
-def test_a_time_look_up_returns_0_if_the_last_queue_file_is_empty() -> None:
-    assert names(timed(2, 5), timed(0, 5), empty_file(5)) == {"time-of-nothing"}
-    assert names(timed(2, 5), timed(1, 5), empty_file(5)) == {"nothing"}
-    assert names(timed(2, 5), timed(0, 5), empty_file(0)) == {"nothing"}
+def test_a_time_lookup_result_of_0_is_explained_by_an_empty_last_queue_file() -> None:
+    assert names(observation_of_times(2, 5), observation_of_times(0, 5), file_without_entries(5)) == {"time-of-nothing"}
+    assert names(observation_of_times(2, 5), observation_of_times(1, 5), file_without_entries(5)) == {"nothing"}
+    assert names(observation_of_times(2, 5), observation_of_times(0, 5), file_without_entries(0)) == {"nothing"}
 
 
 @pytest.mark.parametrize(("first", "leads_to"), [(0, 0), (5, 4)])
-def test_a_time_look_up_in_a_file_of_expired_entries_returns_the_offset_before_the_file(
+def test_a_time_lookup_in_an_expired_file_is_explained_if_it_returns_the_offset_before_the_file(
     first: int, leads_to: int
 ) -> None:
-    entries = timed(0).queues["T", 0].entries
-    ours, real, other = (replace(timed(found), queues=queue_of(*entries, begin=10)) for found in (12, leads_to, 11))
+    entries = observation_of_times(0).queues["T", 0].entries
+    ours, real, other = (
+        replace(observation_of_times(found), queues=queue_of(*entries, begin=10)) for found in (12, leads_to, 11)
+    )
     found, unknown = (
-        [one.deviation for one in differences_between(ours, there, empty_file(first)) if " at " in one.place]
+        [one.deviation for one in differences_between(ours, there, file_without_entries(first)) if " at " in one.place]
         for there in (real, other)
     )
     assert found == [DEVIATIONS["file-times"]]
     assert unknown == [None]
 
 
-def test_in_queues_of_other_numbers_times_lead_to_other_numbers() -> None:
-    shifted = replace(timed(7), queues=queue_of(*timed(2).queues["T", 0].entries, begin=5))
-    assert {one.place for one in differences_between(timed(2), shifted) if " at " in one.place} == set()
+def test_time_lookups_of_queues_with_different_offsets_are_not_compared() -> None:
+    shifted = replace(
+        observation_of_times(7), queues=queue_of(*observation_of_times(2).queues["T", 0].entries, begin=5)
+    )
+    assert {one.place for one in differences_between(observation_of_times(2), shifted) if " at " in one.place} == set()
 
 
-def test_a_time_look_up_in_our_store_that_misses_the_nearest_message_is_an_error() -> None:
-    records = {offset: one._replace(store_timestamp=offset) for offset, one in seen(3).records.items()}
-    store = seen(3, records=records)
-    assert faults(replace(store, nearest={(("T", 0), 149): 1})) == []
-    assert faults(replace(store, nearest={(("T", 0), 149): 2})) == ["queue T/0 at 149"]
+def test_a_time_lookup_of_our_store_that_misses_the_nearest_message_is_an_error() -> None:
+    records = {offset: one._replace(store_timestamp=offset) for offset, one in observation(3).records.items()}
+    store = observation(3, records=records)
+    assert contradictions(replace(store, nearest={(("T", 0), 149): 1})) == []
+    assert contradictions(replace(store, nearest={(("T", 0), 149): 2})) == ["queue T/0 at 149"]
 
 
-def test_a_time_window_returns_all_of_its_messages_and_at_most_one_second_more() -> None:
+def test_a_time_window_query_returns_all_of_its_messages_and_at_most_one_second_more() -> None:
     at_ms = (1_000, 2_000, 3_000, 4_000, 5_000, 5_900, 6_100)
     records = {
         offset: one._replace(store_timestamp=at_ms[number])
-        for number, (offset, one) in enumerate(seen(7).records.items())
+        for number, (offset, one) in enumerate(observation(7).records.items())
     }
-    store = seen(7, records=records)
+    store = observation(7, records=records)
     first, *_, late = store.lookups
     begin_ms, end_ms = window_of(times_of(store))
 
     assert (begin_ms, end_ms) == (1_000, 6_100)
-    assert faults(replace(store, windowed={late: store.lookups[late]})) == []
-    assert faults(replace(store, windowed={late: []})) != []
+    assert contradictions(replace(store, windowed={late: store.lookups[late]})) == []
+    assert contradictions(replace(store, windowed={late: []})) != []
     sound = replace(store, windowed={first: store.lookups[first]})
     assert names(sound, replace(store, windowed={first: []})) == {"index-seconds"}
 
 
-def test_keys_of_one_hash_are_found_together() -> None:
+def test_keys_with_equal_hashes_are_found_together() -> None:
     records = {0: record(0, KEYS="Aa"), 100: record(1, KEYS="BB")}
     exact = {("T", "Aa"): [0], ("T", "BB"): [100]}
     both = {("T", "Aa"): [0, 100], ("T", "BB"): [0, 100]}
-    ours = seen(2, records=records, lookups=exact)
+    ours = observation(2, records=records, lookups=exact)
     assert names(ours, replace(ours, lookups=both)) == {"index-hash-only"}
 
 
-def test_a_refusal_is_explained_by_a_file_of_another_size_only() -> None:
+def test_a_start_refused_by_the_real_store_is_explained_only_by_a_wrong_file_size() -> None:
     refused = StoreObservation(refusal="load() returned false")
-    assert names(seen(1), refused) == {"nothing"}
-    assert names(seen(1), refused, {"commitlog/00000000000000001000": b""}) == {"odd-file"}
-    assert names(refused, seen(1), {"commitlog/00000000000000001000": b""}) == {"nothing"}
-    assert names(seen(1), StoreObservation(refusal="java.lang.Error"), {"commitlog/1": b""}) == {"nothing"}
+    assert names(observation(1), refused) == {"nothing"}
+    assert names(observation(1), refused, {"commitlog/00000000000000001000": b""}) == {"odd-file"}
+    assert names(refused, observation(1), {"commitlog/00000000000000001000": b""}) == {"nothing"}
+    assert names(observation(1), StoreObservation(refusal="java.lang.Error"), {"commitlog/1": b""}) == {"nothing"}
 
 
-def test_a_refusal_by_our_store_has_no_explanation() -> None:
+def test_a_start_refused_by_our_store_has_no_explanation() -> None:
     refused = StoreObservation(refusal="load() returned false")
     gap = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
     assert names(refused, refused) == {"nothing"}
     assert names(refused, refused, gap) == {"nothing"}
-    assert names(refused, seen(1), gap) == {"nothing"}
+    assert names(refused, observation(1), gap) == {"nothing"}
 
 
-def test_an_endless_wait_of_the_real_store_is_explained_only_by_a_hole_in_its_log() -> None:
+def test_an_endless_wait_of_the_real_store_is_explained_only_by_a_gap_in_its_log() -> None:
     waits = StoreObservation(refusal="start() does not end: dispatch is 265 bytes behind")
     files = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
-    assert names(seen(1), waits, files) == {"gap"}
-    assert names(seen(1), waits) == {"nothing"}
+    assert names(observation(1), waits, files) == {"gap"}
+    assert names(observation(1), waits) == {"nothing"}
 
 
-def test_5_3_3_fails_if_the_last_queue_file_has_no_entries() -> None:
+def test_a_failure_of_5_3_3_is_explained_by_a_last_queue_file_without_entries() -> None:
     refused = StoreObservation(refusal="load() returned false")
     queue = {f"consumequeue/T/0/{base:020}": bytes(100) for base in (0, 100)}
     written = queue | {f"consumequeue/T/0/{100:020}": b"x" * 100}
-    assert names(seen(1), refused, queue, "rocketmq-5.3.3") == {"empty-queue-file"}
-    assert names(seen(1), refused, written, "rocketmq-5.3.3") == {"nothing"}
-    assert names(seen(1), refused, queue) == {"nothing"}
+    assert names(observation(1), refused, queue, "rocketmq-5.3.3") == {"empty-queue-file"}
+    assert names(observation(1), refused, written, "rocketmq-5.3.3") == {"nothing"}
+    assert names(observation(1), refused, queue) == {"nothing"}
 
 
-def test_a_hole_in_the_log_explains_a_record_that_only_our_store_finds() -> None:
+def test_a_gap_in_the_log_explains_a_record_that_only_our_store_finds() -> None:
     files = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
-    real = replace(seen(1), records={})
-    assert names(seen(1), real, files) == {"gap"}
-    assert names(seen(1), real) == {"nothing"}
+    real = replace(observation(1), records={})
+    assert names(observation(1), real, files) == {"gap"}
+    assert names(observation(1), real) == {"nothing"}
 
 
 def test_delivery_progress_may_differ_only_if_the_queue_differs() -> None:
-    assert names(seen(1, progress={1: 4}), seen(1, progress={1: 3})) == {"nothing"}
-    assert names(seen(1, progress={1: 4}), seen(1, progress=None)) == set()
+    assert names(observation(1, progress={1: 4}), observation(1, progress={1: 3})) == {"nothing"}
+    assert names(observation(1, progress={1: 4}), observation(1, progress=None)) == set()

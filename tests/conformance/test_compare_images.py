@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance.campaign import ConformanceReport
 from tests.conformance.cases import WRITTEN_THERE, DirectoryCase, case_written_here, compare
-from tests.conformance.images import left_by
+from tests.conformance.images import crash_image_left_by
 from tests.conformance.real_store import RealStore
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.judge import Judge
@@ -27,7 +27,7 @@ class Refusing:
         return {"load": False}
 
 
-def judging(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def judge_finds_violations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Make the judge find a violation in each recovered store; return the places where it looked."""
     looked: list[str] = []
 
@@ -38,7 +38,7 @@ def judging(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def heal(run: Any) -> None:
         looked.append("left" if run.left is not None else "nothing left")
         with monkeypatch.context() as patched:
-            patched.setattr(Judge, "recovery", recovery)
+            patched.setattr(Judge, "judge_recovery", recovery)
             original(run)
 
     original = Run._heal
@@ -47,22 +47,22 @@ def judging(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_violation_in_the_recovery_of_an_image_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    looked = judging(monkeypatch)
+    looked = judge_finds_violations(monkeypatch)
     with pytest.raises(RuntimeError, match=r"seed 8: .*DUR: what was promised is not there"):
         case_written_here(8, tmp_path)
     assert looked == ["left", "looked"]
 
 
-def test_a_violation_by_a_mutant_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = judging(monkeypatch)
-    assert left_by(8, _VERSION) is not None
+def test_a_violation_that_a_mutant_causes_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = judge_finds_violations(monkeypatch)
+    assert crash_image_left_by(8, _VERSION) is not None
     assert looked == ["left", "looked"]
 
 
-def test_the_image_is_kept_before_the_judge_recovers_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    left = left_by(8)
+def test_the_crash_image_is_saved_before_the_judge_recovers_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = crash_image_left_by(8)
     monkeypatch.setattr(Run, "_heal", lambda run: None)
-    unjudged = left_by(8)
+    unjudged = crash_image_left_by(8)
     assert left is not None
     assert unjudged is not None
     assert left.image.digest() == unjudged.image.digest()

@@ -25,7 +25,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def test_a_program_is_made_once_and_then_found(tools: Path, tmp_path: Path) -> None:
+def test_a_java_program_is_compiled_once_and_then_reused(tools: Path, tmp_path: Path) -> None:
     made = java_program("p", ["g:a:1"], {"A.java": "class A {}"}, tmp_path / "cache")
     (tools / "mvn").write_text("#!/bin/sh\nexit 1\n")
     again = java_program("p", ["g:a:1"], {"A.java": "class A {}"}, tmp_path / "cache")
@@ -35,7 +35,7 @@ def test_a_program_is_made_once_and_then_found(tools: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("tools")
-def test_a_relative_cache_is_found_from_every_working_directory(
+def test_a_relative_cache_path_works_from_every_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -45,7 +45,7 @@ def test_a_relative_cache_is_found_from_every_working_directory(
     assert (made.classes / "A.java").exists()
 
 
-def test_other_sources_or_artifacts_are_another_program(tools: Path, tmp_path: Path) -> None:
+def test_other_sources_or_artifacts_give_another_compiled_program(tools: Path, tmp_path: Path) -> None:
     made = java_program("p", ["g:a:1"], {"A.java": "class A {}"}, tmp_path)
     others = [
         java_program("p", ["g:a:1"], {"A.java": "class A { }"}, tmp_path),
@@ -66,7 +66,7 @@ def test_a_failed_build_leaves_no_directory(tools: Path, tmp_path: Path, broken:
 
 
 @pytest.mark.parametrize("missing", ["mvn", "javac", "java"])
-def test_a_missing_tool_is_named(tools: Path, tmp_path: Path, missing: str) -> None:
+def test_the_error_for_a_missing_tool_names_the_tool(tools: Path, tmp_path: Path, missing: str) -> None:
     (tools / missing).unlink()
     with pytest.raises(JavaMissing, match=f"{missing} is not on the PATH"):
         java_program("p", ["g:a:1"], {}, tmp_path)
@@ -80,12 +80,12 @@ def test_an_ended_process_of_the_real_store_raises_real_store_died(program: Java
     real.close()
 
 
-def test_an_unknown_command_is_answered_with_the_exception(program: JavaProgram, tmp_path: Path) -> None:
+def test_an_unknown_command_is_answered_with_the_java_exception(program: JavaProgram, tmp_path: Path) -> None:
     with RealStore(program, tmp_path, stores=1) as real:
         assert "no command dance" in real.ask({"do": "dance"})["exception"]
 
 
-def test_a_workload_is_its_seed() -> None:
+def test_a_seed_determines_the_workload() -> None:
     assert workload_of(7) == workload_of(7)
     assert workload_of(7).producers != workload_of(8).producers
     kinds = [workload_of(seed).is_killed for seed in range(9)]

@@ -69,7 +69,7 @@ def keys_of(record: SeenRecord) -> list[str]:
     return [key for key in (properties.get("UNIQ_KEY", ""), *properties.get("KEYS", "").split(" ")) if key]
 
 
-def faults_of(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
+def contradictions_of(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
     """Yield contradictions between a store and its own log: place, expected, found."""
     places = places_of(seen, config)
     for key, expected in places.items():
@@ -92,11 +92,11 @@ def faults_of(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str
         for (topic, name), found_offsets in seen.lookups.items():
             if found_offsets != keyed[topic, name]:
                 yield f"look-up {topic} {name}", keyed[topic, name], found_offsets
-        yield from _windowed_faults(seen, keyed)
-    yield from _nearest_faults(seen, config)
+        yield from _window_contradictions(seen, keyed)
+    yield from _nearest_contradictions(seen, config)
 
 
-def _windowed_faults(
+def _window_contradictions(
     seen: StoreObservation, keyed: Mapping[tuple[str, str], list[int]]
 ) -> Iterator[tuple[str, object, object]]:
     """Yield wrong results for a time window. Index times are in seconds, so messages of one more second are allowed."""
@@ -109,7 +109,7 @@ def _windowed_faults(
             yield f"look-up {topic} {name} from {begin_ms} to {end_ms}", must, found_offsets
 
 
-def _nearest_faults(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
+def _nearest_contradictions(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
     """Yield wrong look-ups by time. Only for queues of one file: with several files the result depends on mtimes."""
     per_file = config.mapped_file_size_consume_queue // ENTRY_BYTES
     for (key, time_ms), found in seen.nearest.items():

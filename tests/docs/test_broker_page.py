@@ -44,7 +44,7 @@ def example_of(page: str) -> str:
     return smaller
 
 
-def test_the_page_has_the_limits_of_the_server() -> None:
+def test_the_broker_page_lists_the_limits_of_the_server() -> None:
     limits = ServerLimits()
     send = limits.pools[Pool.SEND_MESSAGE]
     for figure in (
@@ -65,12 +65,12 @@ def test_the_page_has_the_limits_of_the_server() -> None:
         assert re.search(rf"(?<![\d,]){figure}(?![\d,]\d)", PAGE), figure
 
 
-def test_the_page_shows_how_to_serve() -> None:
+def test_the_broker_page_lists_the_options_of_serve() -> None:
     assert len(COMMANDS) >= 4
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_broker_is_served_as_the_page_says(command: str, workplace: Path) -> None:
+def test_the_serve_example_of_the_broker_page_runs(command: str, workplace: Path) -> None:
     words = shlex.split(command)
     if "--port" in words:
         at = words.index("--port")
@@ -97,7 +97,7 @@ def test_a_broker_is_served_as_the_page_says(command: str, workplace: Path) -> N
     assert not (workplace / words[1] / "abort").exists()
 
 
-def test_hooks_are_called_as_the_page_says(tmp_path: Path) -> None:
+def test_the_hooks_example_of_the_broker_page_runs(tmp_path: Path) -> None:
     send = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0", "i": ""}
     pull = {"consumerGroup": "billing", "topic": "Orders", "queueId": "0", "queueOffset": "0", "maxMsgNums": "1"}
     pull |= {"sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0"}
@@ -118,7 +118,7 @@ def test_hooks_are_called_as_the_page_says(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
-def test_the_store_is_a_library_as_the_page_shows(tmp_path: Path) -> None:
+def test_the_library_example_of_the_broker_page_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-c", example_of((DOCS / "store.md").read_text())]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 

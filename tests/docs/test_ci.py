@@ -119,7 +119,7 @@ def runner(action: dict[str, Any], checkout: Path, offline_python: Path, tmp_pat
 
 
 @pytest.mark.slow
-def test_the_action_writes_its_files_and_fails_like_the_command(
+def test_the_ci_action_writes_its_files_and_fails_with_the_command(
     runner: Runner,
 ) -> None:
     done = runner.run(**_FAST)
@@ -142,7 +142,7 @@ def test_the_action_writes_its_files_and_fails_like_the_command(
     assert "no scenario no-such" in failing.stderr
 
 
-def test_without_seeds_and_time_the_action_runs_for_a_minute(runner: Runner) -> None:
+def test_without_seeds_or_time_the_ci_action_runs_for_a_minute(runner: Runner) -> None:
     install = runner.temp / "tornlog" / "bin"
     install.mkdir(parents=True)
     (install / "tornlog").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\nexit 1\n')
@@ -158,7 +158,7 @@ def test_without_seeds_and_time_the_action_runs_for_a_minute(runner: Runner) -> 
     assert timed.stdout.splitlines()[-4:] == ["--seeds", "9", "--time", "5m"]
 
 
-def test_the_action_uses_all_inputs_and_always_uploads(action: dict[str, Any]) -> None:
+def test_the_ci_action_uses_all_inputs_and_always_uploads_results(action: dict[str, Any]) -> None:
     text = json.dumps(action["runs"])
     steps = action["runs"]["steps"]
 
@@ -170,7 +170,7 @@ def test_the_action_uses_all_inputs_and_always_uploads(action: dict[str, Any]) -
     assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
 
 
-def test_the_page_lists_exactly_the_inputs_of_the_action(
+def test_the_ci_page_lists_exactly_the_inputs_of_the_action(
     action: dict[str, Any], snippets: list[dict[str, Any]], source: Path
 ) -> None:
     steps = [step for snippet in snippets for job in snippet.get("jobs", {}).values() for step in job["steps"]]
@@ -182,7 +182,7 @@ def test_the_page_lists_exactly_the_inputs_of_the_action(
 
 
 @pytest.mark.slow
-def test_the_gitlab_job_of_the_page_runs(
+def test_the_gitlab_job_on_the_ci_page_runs(
     snippets: list[dict[str, Any]], wheel: Path, offline_python: Path, tmp_path: Path
 ) -> None:
     (job,) = (snippet["crashes"] for snippet in snippets if "crashes" in snippet)

@@ -86,7 +86,7 @@ def store(tmp_path: Path) -> str:
     found.load()
     found.start()
     for number in range(30):
-        found.put_message(Message.of("Orders", b"hello", keys=f"order-{number}"))
+        found.put_message(Message.create("Orders", b"hello", keys=f"order-{number}"))
     found.shutdown()
     return root
 
@@ -101,7 +101,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def smaller(command: str) -> str:
+def shortened(command: str) -> str:
     for large, small in SMALLER.items():
         if large in command:
             return command.replace(large, small)
@@ -119,21 +119,21 @@ def expected_exits(words: list[str]) -> tuple[int, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_every_command_of_a_page_runs(path: Path, store: str, workplace: Path) -> None:
+def test_every_command_on_a_documentation_page_runs(path: Path, store: str, workplace: Path) -> None:
     for command in commands_of(path):
         if any(part in command for part in ELSEWHERE) or command.startswith("pip"):
             continue
-        words = shlex.split(smaller(command).replace(STORE, store))
+        words = shlex.split(shortened(command).replace(STORE, store))
         result = CliRunner().invoke(application(), words[1:])
         assert result.exit_code in expected_exits(words), f"{command}\n{result.output}\n{result.exception!r}"
 
 
-def test_there_are_commands_on_many_pages() -> None:
+def test_documentation_pages_contain_many_commands() -> None:
     assert len(PAGES) >= 7
     assert sum(len(commands_of(path)) for path in PAGES) >= 50
 
 
-def test_every_smaller_or_excluded_command_is_on_a_page() -> None:
+def test_every_shortened_or_excluded_command_occurs_on_a_page() -> None:
     commands = "\n".join(command for path in PAGES for command in commands_of(path))
 
     assert [part for part in (*SMALLER, *ELSEWHERE) if part not in commands] == []
@@ -141,14 +141,14 @@ def test_every_smaller_or_excluded_command_is_on_a_page() -> None:
         assert (ROOT / place).exists(), (part, place)
 
 
-def test_other_commands_run_elsewhere() -> None:
+def test_commands_of_other_programs_are_tested_in_other_files() -> None:
     others = [command for path in PAGES for command in commands_of(path) if not command.startswith(("tornlog", "pip"))]
 
     assert others
     assert [command for command in others if not any(part in command for part in ELSEWHERE)] == []
 
 
-def test_every_extra_on_a_page_exists() -> None:
+def test_every_extra_named_on_a_page_exists() -> None:
     extras = (ROOT / "pyproject.toml").read_text()
     asked = [extra for path in PAGES for extra in _EXTRA.findall(path.read_text())]
 

@@ -44,7 +44,7 @@ def scenario_of(check: Any, bug: str = "") -> Scenario:
 
 
 @pytest.mark.slow
-def test_the_store_without_a_bug_loses_no_data(check: Any) -> None:
+def test_the_example_store_without_a_bug_loses_no_data(check: Any) -> None:
     injected: Counter[str] = Counter()
 
     def count(seed: int, outcome: TrialOutcome) -> None:

@@ -74,7 +74,7 @@ def test_the_script_of_a_finding_prints_the_output_of_its_page(finding: Path, fe
     assert shown == (finding.name, done.stdout)
 
 
-def answer(config: StoreConfig, ask: str) -> str:
+def answer_of_our_store(config: StoreConfig, ask: str) -> str:
     """Return our store's answer to a finding's question, in the words of its script."""
     store = MessageStore(overlay_world(), config)
     try:
@@ -92,10 +92,10 @@ def answer(config: StoreConfig, ask: str) -> str:
     queue = store.queues.find(words[0], int(words[1]))
     if queue is None:
         return "nothing"
-    return due(store, queue) if what == "due" else pulled(store, queue, *words[2:])
+    return entries_due_now(store, queue) if what == "due" else pulled_offsets(store, queue, *words[2:])
 
 
-def due(store: MessageStore, queue: ConsumeQueue) -> str:
+def entries_due_now(store: MessageStore, queue: ConsumeQueue) -> str:
     found = []
     for number in range(queue.min_offset, queue.max_offset):
         entry = queue.entry(number)
@@ -106,7 +106,7 @@ def due(store: MessageStore, queue: ConsumeQueue) -> str:
     return ", ".join(found)
 
 
-def pulled(store: MessageStore, queue: ConsumeQueue, tag: str | None = None) -> str:
+def pulled_offsets(store: MessageStore, queue: ConsumeQueue, tag: str | None = None) -> str:
     found: list[int] = []
     at = queue.min_offset
     while at < queue.max_offset:
@@ -117,13 +117,13 @@ def pulled(store: MessageStore, queue: ConsumeQueue, tag: str | None = None) -> 
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)
-def test_this_store_keeps_the_promise_of_each_finding(finding: Path, tmp_path: Path) -> None:
+def test_this_store_has_none_of_the_published_findings(finding: Path, tmp_path: Path) -> None:
     with tarfile.open(finding / "store.tar.gz") as tar:
         tar.extractall(tmp_path, filter="data")
     config = config_of_settings(tmp_path / "store", settings_of(finding), recover_whole_log=True)
     found = properties_of(finding)
 
-    kept = answer(config, found["ask"]) == found["promised"]
+    kept = answer_of_our_store(config, found["ask"]) == found["promised"]
     assert kept == (finding.name != CUT_BEFORE)
 
 
@@ -142,7 +142,7 @@ SEEN_AS = {
 
 
 @pytest.mark.parametrize("name", sorted(SEEN_AS))
-def test_the_seed_of_a_finding_leads_to_its_deviation(name: str, fetched: Fetched) -> None:
+def test_the_seed_of_a_finding_reproduces_its_deviation(name: str, fetched: Fetched) -> None:
     version = f"rocketmq-{properties_of(DOCS / 'findings' / name)['version']}"
     program = fetched(lambda: real_store_program(version))
     (seed,) = re.findall(r"Seed (\d+)", section_of(name))
@@ -154,11 +154,11 @@ def test_the_seed_of_a_finding_leads_to_its_deviation(name: str, fetched: Fetche
     assert (WRITTEN_HERE, SEEN_AS[name]) in found.deviations
 
 
-def test_only_one_finding_is_invisible_to_the_comparison() -> None:
+def test_exactly_one_finding_is_not_detected_by_the_comparison() -> None:
     assert {finding.name for finding in FINDINGS} - SEEN_AS.keys() == {CUT_BEFORE}
 
 
-def test_findings_and_sections_correspond() -> None:
+def test_every_finding_has_a_section_and_every_section_a_finding() -> None:
     names = [finding.name for finding in FINDINGS]
 
     assert len(names) >= 5

@@ -69,7 +69,7 @@ def run_page(page: str, directory: Path, executes: bool) -> str:
     return _BLOCK.sub(run, page)
 
 
-def steady(page: str) -> str:
+def without_varying_values(page: str) -> str:
     """Return a page without the values that differ between runs or versions of Python."""
     return re.sub(r"(?<=dumb\.py:)\d+", "N", re.sub(r"in \d+\.\d s", "in N s", page))
 
@@ -81,13 +81,13 @@ def text_of(name: str) -> str:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in EXECUTED else pytest.mark.ci) for name in PAGES]
 )
-def test_every_block_prints_the_output_on_the_page(name: str, tmp_path: Path) -> None:
+def test_every_code_block_prints_the_output_on_the_page(name: str, tmp_path: Path) -> None:
     page = text_of(name)
     kinds = [block["kind"] for block in _BLOCK.finditer(page)]
 
     assert page.count("```") == 2 * len(kinds)
     assert (kinds.count("python"), kinds.count("console") + kinds.count("text")) == PAGES[name]
-    assert steady(run_page(page, examples(tmp_path), name in EXECUTED)) == steady(page)
+    assert without_varying_values(run_page(page, examples(tmp_path), name in EXECUTED)) == without_varying_values(page)
 
 
 @pytest.mark.slow
@@ -106,14 +106,20 @@ def test_every_block_prints_the_output_on_the_page(name: str, tmp_path: Path) ->
         ),
     ],
 )
-def test_a_wrong_output_is_noticed(part: tuple[str, str, str], spoil: Callable[[str], str], tmp_path: Path) -> None:
+def test_a_wrong_output_on_a_page_fails_the_check(
+    part: tuple[str, str, str], spoil: Callable[[str], str], tmp_path: Path
+) -> None:
     name, begin, end = part
     page = text_of(name).partition(begin)[2].partition(end)[0]
     spoilt = spoil(page)
 
     assert spoilt != page
-    assert steady(run_page(page, examples(tmp_path / "right"), name in EXECUTED)) == steady(page)
-    assert steady(run_page(spoilt, examples(tmp_path / "wrong"), name in EXECUTED)) != steady(spoilt)
+    assert without_varying_values(
+        run_page(page, examples(tmp_path / "right"), name in EXECUTED)
+    ) == without_varying_values(page)
+    assert without_varying_values(
+        run_page(spoilt, examples(tmp_path / "wrong"), name in EXECUTED)
+    ) != without_varying_values(spoilt)
 
 
 if __name__ == "__main__":

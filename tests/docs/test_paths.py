@@ -47,7 +47,7 @@ def is_in_module(path: Path) -> bool:
     return any(one.with_suffix(".py").exists() for one in (path, path.parent))
 
 
-def test_the_house_in_architecture_lists_all_rooms() -> None:
+def test_the_house_section_of_architecture_md_lists_every_package() -> None:
     _, _, house = (ROOT / "ARCHITECTURE.md").read_text().partition("## The house\n")
     folder, folders, rooms = "", [], []
     for line in house.partition("\n## ")[0].splitlines():

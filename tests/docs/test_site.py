@@ -85,7 +85,7 @@ def test_the_gallery_fits_the_screen_with_enough_contrast(
     assert page.evaluate(CONTRAST) == []
 
 
-def test_each_select_of_the_gallery_has_a_name_and_filters(site: Path, browser: Browser) -> None:
+def test_each_select_element_of_the_gallery_has_a_label_and_filters(site: Path, browser: Browser) -> None:
     page = browser.new_page(viewport=PHONE)
     page.goto((site / "gallery.html").as_uri())
     for name in ("after", "promises to survive", "outcome", "language"):

@@ -16,7 +16,7 @@ PAGES = ("pytest.md", "hypothesis.md", "mutants.md")
 _BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def follow(page: str, project: Path, shell: Callable[..., Done]) -> list[str]:
+def run_page_examples(page: str, project: Path, shell: Callable[..., Done]) -> list[str]:
     """Follow a page in a project; return the shown outputs that differ."""
     missing = []
     for block in _BLOCK.finditer(page):
@@ -31,11 +31,11 @@ def follow(page: str, project: Path, shell: Callable[..., Done]) -> list[str]:
             for command in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
                 line, _, shown = command.partition("\n")
                 done = shell(line, project)
-                missing += not_in(done.stdout + done.stderr, shown, line)
+                missing += missing_lines(done.stdout + done.stderr, shown, line)
     return missing
 
 
-def not_in(output: str, shown: str, line: str) -> list[str]:
+def missing_lines(output: str, shown: str, line: str) -> list[str]:
     """Return the first shown line that is missing from the output, in order; … matches any text."""
     at = 0
     for piece in shown.splitlines():
@@ -49,21 +49,21 @@ def not_in(output: str, shown: str, line: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_shows_the_actual_output(name: str, tmp_path: Path, shell: Callable[..., Done]) -> None:
+def test_a_page_shows_the_output_of_its_example(name: str, tmp_path: Path, shell: Callable[..., Done]) -> None:
     page = (DOCS / name).read_text()
     kinds = [block["kind"] for block in _BLOCK.finditer(page)]
 
     assert page.count("```") == 2 * len(kinds)
     assert kinds.count("python") >= 1
     assert kinds.count("console") >= 2
-    assert follow(page, tmp_path, shell) == []
+    assert run_page_examples(page, tmp_path, shell) == []
 
 
-def test_the_readme_shows_the_actual_failure(tmp_path: Path, shell: Callable[..., Done]) -> None:
+def test_the_readme_shows_the_output_of_its_failing_example(tmp_path: Path, shell: Callable[..., Done]) -> None:
     page = README.read_text()
 
     assert [block["kind"] for block in _BLOCK.finditer(page)] == ["console"]
-    assert follow(page, tmp_path, shell) == []
+    assert run_page_examples(page, tmp_path, shell) == []
 
 
 @pytest.mark.slow
@@ -74,11 +74,13 @@ def test_the_readme_shows_the_actual_failure(tmp_path: Path, shell: Callable[...
         ('self.files.rename("/settings.new", "/settings")', 'self.files.rename("/settings.new", "/other")'),
     ],
 )
-def test_a_wrong_output_is_noticed(there: str, spoilt: str, tmp_path: Path, shell: Callable[..., Done]) -> None:
+def test_a_wrong_output_on_a_users_page_fails_the_check(
+    there: str, spoilt: str, tmp_path: Path, shell: Callable[..., Done]
+) -> None:
     page = (DOCS / "pytest.md").read_text().partition("`again` is the command")[0]
 
     assert there in page
-    assert len(follow(page.replace(there, spoilt), tmp_path, shell)) == 1
+    assert len(run_page_examples(page.replace(there, spoilt), tmp_path, shell)) == 1
 
 
 def test_the_page_about_pytest_has_every_option_and_argument(shell: Callable[..., Done], tmp_path: Path) -> None:

@@ -144,14 +144,14 @@ def rate_of(lines: list[Line]) -> float:
 
 
 @pytest.mark.parametrize("place", CEILINGS)
-def test_hard_wording_stays_below_its_ceiling(place: str, source: Path) -> None:
+def test_the_rate_of_hard_wording_stays_below_its_ceiling(place: str, source: Path) -> None:
     lines = lines_of(place, source)
     worst = sorted(lines, key=lambda line: -line.hits)[:WORST]
 
     assert rate_of(lines) <= CEILINGS[place], "\n".join(f"{line.place}: {line.text}" for line in worst)
 
 
-def test_every_package_has_a_ceiling(source: Path) -> None:
+def test_every_package_has_a_ceiling_for_hard_wording(source: Path) -> None:
     packages = {
         path.parent.relative_to(source).as_posix() for room in ROOMS for path in (source / room).glob("*/__init__.py")
     }
@@ -171,15 +171,15 @@ def test_every_package_has_a_ceiling(source: Path) -> None:
         "All but for one are kept.",
     ],
 )
-def test_each_pattern_is_found(sentence: str) -> None:
+def test_each_hard_wording_pattern_is_detected(sentence: str) -> None:
     assert Line("here", sentence).hits == 1
 
 
-def test_plain_sentences_have_no_hits() -> None:
+def test_plain_sentences_match_no_hard_wording_pattern() -> None:
     assert Line("here", "A missing file is reported as missing. Decide what to type after the first offset.").hits == 0
 
 
-def test_code_and_strings_are_no_prose() -> None:
+def test_code_and_strings_are_not_checked_for_wording() -> None:
     module = 'def f():\n    """Behind."""\n    return "nobody"  # beside\n'
     page = "Behind\n\n```text\nnobody\n```\n\n    nothing\nbeside\n"
 

@@ -16,7 +16,7 @@ POWER_CUTS = set(DISKS) - {"process-kill"}
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_check_on_the_page_is_the_one_that_runs() -> None:
+def test_the_example_check_on_the_page_is_the_one_that_is_tested() -> None:
     (shown,) = (block for block in _PYTHON.findall(text_of("your-python-program")) if "def check" in block)
     body = [line for line in shown.split("def check")[1].splitlines()[1:] if line.strip()]
     names: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def breaches(document: dict[str, Any]) -> dict[str, set[str]]:
     return {breach["signature"]: set(breach["disks"]) for breach in document["breaches"]}
 
 
-def test_the_writer_with_both_syncs_holds_on_every_disk(probed: Callable[..., dict[str, Any]]) -> None:
+def test_the_example_writer_with_both_fsyncs_passes_on_every_disk(probed: Callable[..., dict[str, Any]]) -> None:
     document = probed("atomic_writer")
 
     assert breaches(document) == {}
@@ -68,7 +68,7 @@ def test_the_writer_with_both_syncs_holds_on_every_disk(probed: Callable[..., di
         ),
     ],
 )
-def test_the_writer_without_one_sync_is_caught(
+def test_the_example_writer_without_one_fsync_fails(
     probed: Callable[..., dict[str, Any]], left_out: str, signature: str, loss: str
 ) -> None:
     document = probed("atomic_writer", left_out)
@@ -82,7 +82,7 @@ def test_the_writer_without_one_sync_is_caught(
     assert "probe_atomic_writer.py:" in smallest["losses"][0]["by"]
 
 
-def test_ext4_keeps_the_order_that_saves_a_writer_without_file_sync(
+def test_the_example_writer_without_file_fsync_passes_on_ext4(
     probed: Callable[..., dict[str, Any]],
 ) -> None:
     found = breaches(probed("atomic_writer", "no-file-sync"))
@@ -93,7 +93,7 @@ def test_ext4_keeps_the_order_that_saves_a_writer_without_file_sync(
 @pytest.mark.parametrize(
     ("name", "lost"), [("dbm_dumb", "synced entry '…' is lost"), ("shelve", "synced object '…' is lost")]
 )
-def test_dbm_dumb_loses_synced_entries_at_a_process_kill(
+def test_dbm_dumb_loses_synced_entries_in_a_process_kill(
     probed: Callable[..., dict[str, Any]], name: str, lost: str
 ) -> None:
     document = probed(name)
@@ -108,7 +108,7 @@ def test_dbm_dumb_loses_synced_entries_at_a_process_kill(
     assert any("cannot be read" in one for one in found)
 
 
-def test_persist_queue_survives_kills_but_no_power_cut(
+def test_persist_queue_loses_data_in_a_power_cut_but_not_in_a_process_kill(
     probed: Callable[..., dict[str, Any]],
 ) -> None:
     document = probed("persist_queue")

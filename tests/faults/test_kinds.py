@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.image import DamagedRange, FileImage, Image, RotPlan, rot
+from tornlog.faults.disk.image import DamagedRange, FileImage, Image, RotPlan, decay_image
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.kinds import FAULTS, GROUPS, FaultKind
 from tornlog.faults.network import NetworkFaults
@@ -22,7 +22,7 @@ from tornlog.sim.machine import Machine
 from tornlog.sim.network.hosts import SimNetwork
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.policies.starving import Starving
+from tornlog.sim.policies.starving import StarvingPolicy
 
 Rig = Any
 PAGE = 4096
@@ -53,13 +53,13 @@ def change_everything(rig: Rig) -> None:
     files.remove_directory("/hollow")
 
 
-def overwrite(rig: Rig) -> None:
+def overwrite_old_file(rig: Rig) -> None:
     mapped = rig.files.map("/old", 2 * PAGE)
     for number in range(1, 4):
         mapped.store(100, bytes([number]) * 3000)
 
 
-def grow(rig: Rig) -> None:
+def create_long_file(rig: Rig) -> None:
     rig.files.map("/new", 2 * PAGE)
 
 
@@ -69,10 +69,10 @@ def sync_often(rig: Rig) -> None:
     def body() -> None:
         mapped = rig.files.map("/old", 2 * PAGE)
         for number in range(1, 6):
-            tolerate(lambda number=number: rig.files.write(f"/file{number}", b"x"))
+            ignore_os_errors(lambda number=number: rig.files.write(f"/file{number}", b"x"))
             mapped.store(PAGE - 10, bytes([number]) * 20)
-            tolerate(lambda: mapped.msync(0, 2 * PAGE))
-            tolerate(lambda: rig.files.sync_directory("/"))
+            ignore_os_errors(lambda: mapped.msync(0, 2 * PAGE))
+            ignore_os_errors(lambda: rig.files.sync_directory("/"))
 
     rig.run(body)
 
@@ -80,12 +80,12 @@ def sync_often(rig: Rig) -> None:
 def write_often(rig: Rig) -> None:
     for number in range(5):
         mapped = rig.files.map("/old", 2 * PAGE)
-        tolerate(lambda mapped=mapped: mapped.pwrite(0, b"some bytes"))
-        tolerate(mapped.mlock)
-        tolerate(lambda number=number: rig.files.write(f"/file{number}", b"some bytes"))
+        ignore_os_errors(lambda mapped=mapped: mapped.pwrite(0, b"some bytes"))
+        ignore_os_errors(mapped.mlock)
+        ignore_os_errors(lambda number=number: rig.files.write(f"/file{number}", b"some bytes"))
 
 
-def tolerate(attempt: Callable[[], Any]) -> None:
+def ignore_os_errors(attempt: Callable[[], Any]) -> None:
     try:
         attempt()
     except OSError:
@@ -98,7 +98,7 @@ def remove_often(rig: Rig) -> None:
     def body() -> None:
         for _ in range(20):
             rig.files.write("/gone", b"")
-            tolerate(lambda: rig.files.unlink("/gone"))
+            ignore_os_errors(lambda: rig.files.unlink("/gone"))
 
     rig.run(body)
 
@@ -109,19 +109,19 @@ def rename_often(rig: Rig) -> None:
     def body() -> None:
         for _ in range(20):
             rig.files.write("/aside", b"")
-            tolerate(lambda: rig.files.rename("/aside", "/current"))
+            ignore_os_errors(lambda: rig.files.rename("/aside", "/current"))
 
     rig.run(body)
 
 
-def look_often(rig: Rig) -> None:
+def view_often(rig: Rig) -> None:
     """View durable bytes through a map several times; ignore errors."""
 
     def body() -> None:
         mapped = rig.files.map("/old", 2 * PAGE)
         with rig.disk.with_page_ins():
             for _ in range(5):
-                tolerate(lambda: mapped.view(0, PAGE))
+                ignore_os_errors(lambda: mapped.view(0, PAGE))
 
     rig.run(body)
 
@@ -131,10 +131,10 @@ def read_often(rig: Rig) -> None:
 
     def body() -> None:
         for number in range(5):
-            tolerate(lambda: rig.files.read("/gone"))
-            tolerate(lambda: rig.files.map("/old", 2 * PAGE))
-            tolerate(lambda number=number: rig.files.map(f"/file{number}", PAGE))
-            tolerate(lambda: rig.files.status("/old"))
+            ignore_os_errors(lambda: rig.files.read("/gone"))
+            ignore_os_errors(lambda: rig.files.map("/old", 2 * PAGE))
+            ignore_os_errors(lambda number=number: rig.files.map(f"/file{number}", PAGE))
+            ignore_os_errors(lambda: rig.files.status("/old"))
 
     rig.run(body)
 
@@ -145,15 +145,15 @@ class OwnTwin(NamedTuple):
     program: Callable[[str, bool], Counter[str]]
 
 
-def use_bad_sector(seed: str, on: bool) -> Counter[str]:
+def read_bad_sector(seed: str, on: bool) -> Counter[str]:
     choices, kernel, machine = bare_world(seed)
     bad = [DamagedRange("/gone", 0, 4, "latent sector error")] if on else []
     disk = Disk(kernel, choices.stream("disk"), image=DURABLE, bad_sectors=bad)
-    tolerate(lambda: disk.mount(machine).read("/gone"))
+    ignore_os_errors(lambda: disk.mount(machine).read("/gone"))
     return disk.injected
 
 
-def touch_hole(seed: str, on: bool) -> Counter[str]:
+def store_to_hole(seed: str, on: bool) -> Counter[str]:
     choices, kernel, machine = bare_world(seed)
     disk = Disk(kernel, choices.stream("disk"), faults=FaultPlan(sparse=on), capacity_bytes=PAGE)
     files = disk.mount(machine)
@@ -168,11 +168,11 @@ def touch_hole(seed: str, on: bool) -> Counter[str]:
     return disk.injected
 
 
-def leave_alone(seed: str, on: bool) -> Counter[str]:
+def let_image_rot(seed: str, on: bool) -> Counter[str]:
     found: Counter[str] = Counter()
     plan = RotPlan(bit_rot_chance=0.3, zeroed_sector_chance=0.3, swapped_pages_chance=0.3)
     halves = Image({"/old": FileImage(b"a" * PAGE + b"b" * PAGE, 1)}, ())
-    rot(halves, Choices(seed).stream("rot"), plan if on else RotPlan(), found)
+    decay_image(halves, Choices(seed).stream("rot"), plan if on else RotPlan(), found)
     return found
 
 
@@ -180,7 +180,7 @@ def take_points(seed: str, on: bool) -> Counter[str]:
     """Let three tasks pass scheduling points, with or without disturbances and a starving policy."""
     choices = Choices(seed)
     policy: Policy = RandomWalk(choices.stream("schedule"), 4)
-    starving = Starving(choices.stream("starving"), policy, 20, 50)
+    starving = StarvingPolicy(choices.stream("starving"), policy, 20, 50)
     kernel = Kernel(starving if on else policy)
     machine = kernel.machine("broker")
     plan = DisturbancePlan(paused_task_chance=0.3, paused_machine_chance=0.3, clock_step_chance=0.3)
@@ -247,9 +247,9 @@ def bare_world(seed: str) -> tuple[Choices, Kernel, Machine]:
 
 
 TWINS: dict[str, Twin | OwnTwin | Networked] = {
-    **dict.fromkeys(("page kept", "page lost", "page at a middle moment", "torn page"), Twin(overwrite)),
-    "torn sector": Twin(overwrite, FaultPlan(torn_bytes_chance=0.5), without="strict-posix"),
-    "garbage sector": Twin(overwrite, FaultPlan(garbage_chance=0.5), without="strict-posix"),
+    **dict.fromkeys(("page kept", "page lost", "page at a middle moment", "torn page"), Twin(overwrite_old_file)),
+    "torn sector": Twin(overwrite_old_file, FaultPlan(torn_bytes_chance=0.5), without="strict-posix"),
+    "garbage sector": Twin(overwrite_old_file, FaultPlan(garbage_chance=0.5), without="strict-posix"),
     **dict.fromkeys(
         (
             "name lost",
@@ -262,7 +262,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
         ),
         Twin(change_everything),
     ),
-    "partial extend": Twin(grow, without="xfs"),
+    "partial extend": Twin(create_long_file, without="xfs"),
     "slow sync": Twin(sync_often, FaultPlan(slow_sync_chance=0.2)),
     "failed sync": Twin(sync_often, FaultPlan(failed_sync_chance=0.2)),
     "failed write-back": Twin(sync_often, FaultPlan(failed_write_back_chance=0.2)),
@@ -278,8 +278,8 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "refused mlock": Twin(write_often, FaultPlan(refused_lock_chance=0.3)),
     "failed read": Twin(read_often, FaultPlan(failed_read_chance=0.3)),
     "failed map": Twin(read_often, FaultPlan(failed_map_chance=0.3)),
-    "failed page-in": Twin(look_often, FaultPlan(failed_page_in_chance=0.3)),
-    "slow page-in": Twin(look_often, FaultPlan(slow_page_in_chance=0.3)),
+    "failed page-in": Twin(view_often, FaultPlan(failed_page_in_chance=0.3)),
+    "slow page-in": Twin(view_often, FaultPlan(slow_page_in_chance=0.3)),
     "failed look-up": Twin(read_often, FaultPlan(failed_lookup_chance=0.3)),
     "failed removal": Twin(remove_often, FaultPlan(failed_removal_chance=0.3)),
     "failed rename": Twin(rename_often, FaultPlan(failed_rename_chance=0.3)),
@@ -288,9 +288,9 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "stalled device": Twin(read_often, FaultPlan(stall_chance=0.3)),
     "lost write": Twin(sync_often, FaultPlan(lost_write_chance=0.3)),
     "misdirected write": Twin(sync_often, FaultPlan(misdirected_write_chance=0.3)),
-    "latent sector error": OwnTwin(use_bad_sector),
-    "hole without room": OwnTwin(touch_hole),
-    **dict.fromkeys(("bit rot", "zeroed sector", "swapped pages"), OwnTwin(leave_alone)),
+    "latent sector error": OwnTwin(read_bad_sector),
+    "hole without room": OwnTwin(store_to_hole),
+    **dict.fromkeys(("bit rot", "zeroed sector", "swapped pages"), OwnTwin(let_image_rot)),
     **dict.fromkeys(("paused task", "paused machine", "clock step", "starved task"), OwnTwin(take_points)),
     "split delivery": Networked(NetworkPlan(split_chance=0.3)),
     "late delivery": Networked(NetworkPlan(late_chance=0.3)),
@@ -327,14 +327,14 @@ OF_PLANS = [kind for kind in FaultKind if not (kind.row.by_scenarios or kind.row
 
 
 @pytest.mark.parametrize("kind", OF_PLANS)
-def test_a_kind_happens_only_if_enabled(make_rig: Callable[..., Rig], kind: str) -> None:
+def test_a_fault_kind_is_injected_only_if_enabled(make_rig: Callable[..., Rig], kind: str) -> None:
     twin = TWINS[kind]
 
     assert injected(make_rig, twin, on=False)[kind] == 0
     assert injected(make_rig, twin, on=True)[kind] > 0
 
 
-def test_every_twin_has_a_kind() -> None:
+def test_every_twin_field_is_a_field_of_a_plan() -> None:
     assert set(TWINS) == set(OF_PLANS)
 
 
@@ -346,14 +346,14 @@ def test_every_injected_kind_is_listed(make_rig: Callable[..., Rig]) -> None:
     assert {kind for kind in found if not kind.startswith("crash")} <= set(FAULTS)
 
 
-def test_every_row_is_complete() -> None:
+def test_every_row_of_the_fault_table_is_complete() -> None:
     assert FAULTS.keys() == {kind for kind in FaultKind if not kind.row.by_probes}
     for kind in FaultKind:
         assert all(kind.row[:6]), kind
         assert kind.row.group in GROUPS, kind
 
 
-def test_a_transient_kind_or_one_with_odds_names_a_plan_field() -> None:
+def test_a_transient_fault_kind_or_one_with_odds_names_a_plan_field() -> None:
     names = {field.name for plan in (FaultPlan, NetworkPlan) for field in fields(plan)}
     rows = [kind.row for kind in FaultKind]
 

@@ -73,7 +73,7 @@ def test_without_faults_data_arrives_after_the_latency() -> None:
     assert not rig.faults.injected
 
 
-def test_late_deliveries_are_known_per_host() -> None:
+def test_the_latest_delivery_time_is_known_per_host() -> None:
     rig = Rig(NetworkPlan(latency_us_min=300, latency_us_max=300))
 
     def body() -> None:
@@ -131,7 +131,7 @@ def test_a_partition_affects_only_two_hosts() -> None:
     rig.run(body)
 
 
-def test_a_one_way_link_works_in_the_other_direction() -> None:
+def test_a_one_way_partition_lets_the_other_direction_work() -> None:
     rig = Rig(NetworkPlan())
 
     def body() -> None:
@@ -166,7 +166,7 @@ def test_a_slow_link_limits_the_bytes_per_second() -> None:
     assert rig.faults.injected["slow link"] >= 1
 
 
-def test_a_late_delivery_delays_only_its_stream() -> None:
+def test_a_late_delivery_delays_only_its_own_stream() -> None:
     rig = Rig(NetworkPlan())
 
     def body() -> None:
@@ -185,7 +185,7 @@ def test_a_late_delivery_delays_only_its_stream() -> None:
     assert rig.faults.injected == {"late delivery": 1}
 
 
-def test_a_split_delivery_arrives_completely() -> None:
+def test_bytes_delivered_in_pieces_arrive_completely() -> None:
     rig = Rig(NetworkPlan(latency_us_max=5_000, split_chance=1.0))
 
     def body() -> None:
@@ -240,7 +240,7 @@ def test_a_half_open_connection_fails_after_a_timeout() -> None:
     assert rig.faults.injected == {"half-open connection": 1}
 
 
-def test_a_waiting_connect_can_be_refused() -> None:
+def test_a_waiting_connect_can_be_refused_by_a_fault() -> None:
     rig = Rig(NetworkPlan(refused_chance=1.0))
 
     def body() -> None:
@@ -253,7 +253,7 @@ def test_a_waiting_connect_can_be_refused() -> None:
     assert rig.faults.injected == {"refused connection": 1}
 
 
-def test_transmissions_of_a_host_to_itself_have_no_faults() -> None:
+def test_connections_of_a_host_to_itself_have_no_faults() -> None:
     everything = {
         field.name: 1.0 for field in fields(NetworkPlan) if field.name.endswith("_chance") and "death" not in field.name
     }
@@ -269,7 +269,7 @@ def test_transmissions_of_a_host_to_itself_have_no_faults() -> None:
     assert not rig.faults.injected
 
 
-def test_healing_ends_outages_and_resets_lost_connections() -> None:
+def test_healing_the_network_ends_outages_and_resets_lost_connections() -> None:
     rig = Rig(NetworkPlan())
 
     def body() -> None:
@@ -290,7 +290,7 @@ def test_healing_ends_outages_and_resets_lost_connections() -> None:
     rig.run(body)
 
 
-def busy(plan: NetworkPlan, choices: Choices) -> tuple[Rig, bytes]:
+def echo_over_network(plan: NetworkPlan, choices: Choices) -> tuple[Rig, bytes]:
     """Let a client send a stream that a server echoes, and return the echoed bytes."""
     rig = Rig(plan, choices=choices, buffer_bytes=64)
     echoed = bytearray()
@@ -328,31 +328,31 @@ ROUGH = NetworkPlan(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_connection_keeps_byte_order_under_any_faults(seed: int) -> None:
-    rig, echoed = busy(ROUGH, Choices(str(seed)))
+    rig, echoed = echo_over_network(ROUGH, Choices(str(seed)))
 
     assert echoed == bytes(range(200)) * 2
     assert sum(rig.faults.injected.values()) > 0
 
 
 def test_a_seed_repeats_its_network_faults() -> None:
-    digests = [busy(ROUGH, Choices(seed))[0].kernel.digest() for seed in ("1", "1", "2")]
+    digests = [echo_over_network(ROUGH, Choices(seed))[0].kernel.digest() for seed in ("1", "1", "2")]
 
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_recorded_draws_repeat_the_faults() -> None:
-    rig, _ = busy(ROUGH, Choices("7"))
+def test_replayed_draws_repeat_the_network_faults() -> None:
+    rig, _ = echo_over_network(ROUGH, Choices("7"))
     network: list[Decision] = [draw for draw in rig.choices.decisions() if draw.stream == "network"]
     again = Choices("7")
     again._streams["network"] = Choices.replaying(network).stream("network")
 
-    repeated, _ = busy(ROUGH, again)
+    repeated, _ = echo_over_network(ROUGH, again)
 
     assert repeated.kernel.digest() == rig.kernel.digest()
     assert repeated.faults.injected == rig.faults.injected
 
 
-def test_each_chance_enables_its_own_kind() -> None:
+def test_each_network_chance_enables_its_own_kind() -> None:
     chances = [field.name for field in fields(NetworkPlan) if field.name.endswith("_chance")]
     switched_on = [list(enabled_kinds(NetworkPlan(**{name: 0.5}))) for name in chances]
 

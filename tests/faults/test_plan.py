@@ -16,13 +16,13 @@ def test_an_empty_plan_enables_no_kind() -> None:
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_each_chance_enables_its_own_kind(name: str) -> None:
+def test_each_disk_chance_enables_its_own_kind(name: str) -> None:
     (kind,) = enabled_kinds(replace(FaultPlan(), **{name: True if name == "sparse" else 0.5}))
 
     assert kind in FAULTS
 
 
-def test_no_two_chances_enable_the_same_kind() -> None:
+def test_no_two_disk_chances_enable_the_same_kind() -> None:
     everything = FaultPlan(**{name: True if name == "sparse" else 0.5 for name in SWITCHES})
 
     found = list(enabled_kinds(everything))

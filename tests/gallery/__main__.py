@@ -33,7 +33,7 @@ def main(
     ] = False,
 ) -> None:
     """Probe every setting of the installed programs, and print expected and found outcomes."""
-    rows = _chosen(names or [])
+    rows = _selected_rows(names or [])
     failures, notes = [], []
     table = plain_table("gallery", ("program", "setting", *DISKS, "agrees"), ("steps", "checked", "seconds"))
     for row in rows:
@@ -55,7 +55,7 @@ def main(
     raise typer.Exit(1 if failures else 0)
 
 
-def _chosen(names: list[str]) -> list[Row]:
+def _selected_rows(names: list[str]) -> list[Row]:
     by_name = {row.name: row for row in all_rows()}
     unknown = [name for name in names if name not in by_name]
     if unknown:

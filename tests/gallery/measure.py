@@ -74,7 +74,7 @@ def measure(
     """
     began = perf_counter()
     with _environment(program.environment):
-        start = _made(program, setting) if setting.is_made else EMPTY
+        start = _image_made_by(program, setting) if setting.is_made else EMPTY
         record = _record(row, program, setting, start)
         check = CheckServer(shlex.join([*program.command, "check"]))
         with Checkers(check, jobs, _CHECK_SECONDS) as checkers:
@@ -83,7 +83,7 @@ def measure(
             kinds = {disk: set[str]() for disk in DISKS}
             groups: dict[tuple[str, str], list[ViolationGroup]] = {}
             for _, group in report.in_order:
-                kind = _kind(group.smallest.verdict)
+                kind = _kind_of(group.smallest.verdict)
                 groups.setdefault((kind, group.smallest.disk), []).append(group)
                 for disk in group.disks:
                     kinds[disk].add(kind)
@@ -129,7 +129,7 @@ def _story(
 ) -> Story:
     """Return the smallest case of one kind of breach on one disk, without irrelevant losses."""
     best = min(same, key=lambda group: group.smallest.rank).smallest
-    kind = _kind(best.verdict)
+    kind = _kind_of(best.verdict)
     finding = ProbeFinding(best.verdict.signature, record, start, shrink(record, start, best, checkers))
     places = write_cases([finding], check, None if out is None else out / kind / best.disk)
     disks = tuple(disk for disk in DISKS if any(disk in group.disks for group in same))
@@ -139,14 +139,14 @@ def _story(
     return Story(kind, best.disk, disks, text)
 
 
-def _kind(verdict: CheckOutcome) -> str:
+def _kind_of(verdict: CheckOutcome) -> str:
     """Return the kind of a breach. A program that crashes on opening counts as unusable."""
     if verdict.outcome == DIED:
         return UNUSABLE
     return verdict.lines[0].partition(":")[0] if verdict.outcome == BROKEN else verdict.outcome
 
 
-def _made(program: InstalledProgram, setting: Setting) -> Image:
+def _image_made_by(program: InstalledProgram, setting: Setting) -> Image:
     with TemporaryDirectory(prefix="tornlog-gallery-") as place:
         subprocess.run([*program.command, "make", *setting.arguments], cwd=place, check=True, timeout=_PROGRAM_SECONDS)
         return start_of(Path(place))

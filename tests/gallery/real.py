@@ -49,7 +49,7 @@ def main(names: Annotated[list[str] | None, typer.Argument(help="Of these folder
             OUT.print(f"not cut: {row.name}: {error}", soft_wrap=True, markup=False)
             continue
         for setting in row.settings:
-            answers = list(_cut(program, setting))
+            answers = list(_cut_power(program, setting))
             found = frozenset(line.partition(":")[0] for answer in answers for line in answer[:1])
             expected = setting.expected(EXT4)
             agrees = found <= expected.always | expected.perhaps
@@ -72,7 +72,7 @@ def _missing() -> str:
     return "" if shutil.which("mkfs.ext4") else "mkfs.ext4"
 
 
-def _cut(program: InstalledProgram, setting: Setting) -> Iterator[list[str]]:
+def _cut_power(program: InstalledProgram, setting: Setting) -> Iterator[list[str]]:
     """Yield the result of the check after each promise."""
     environment = {**os.environ, **program.environment}
     with TemporaryDirectory(prefix="tornlog-real-") as scratch:
@@ -80,7 +80,7 @@ def _cut(program: InstalledProgram, setting: Setting) -> Iterator[list[str]]:
         with image.open("wb") as file:
             file.truncate(_IMAGE_BYTES)
         subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
-        with _mounted(image, Path(scratch, "live")) as live:
+        with _mount(image, Path(scratch, "live")) as live:
             place = live / "files"
             place.mkdir()
             if setting.is_made:
@@ -98,13 +98,15 @@ def _cut(program: InstalledProgram, setting: Setting) -> Iterator[list[str]]:
                     os.killpg(running.pid, signal.SIGSTOP)
                     subprocess.run(["cp", "--sparse=always", str(image), str(copy)], check=True)
                     os.killpg(running.pid, signal.SIGCONT)
-                    with _mounted(copy, Path(scratch, "left")) as left:
-                        yield _checked(program, left / "files", promised, environment)
+                    with _mount(copy, Path(scratch, "left")) as left:
+                        yield _check_verdict(program, left / "files", promised, environment)
             if running.returncode:
                 raise RuntimeError(f"{setting.name}: the program has ended with {running.returncode}")
 
 
-def _checked(program: InstalledProgram, directory: Path, promised: list[str], environment: dict[str, str]) -> list[str]:
+def _check_verdict(
+    program: InstalledProgram, directory: Path, promised: list[str], environment: dict[str, str]
+) -> list[str]:
     question = json.dumps({"directory": str(directory), "acknowledged": promised})
     check = [*program.command, "check"]
     done = subprocess.run(
@@ -117,7 +119,7 @@ def _checked(program: InstalledProgram, directory: Path, promised: list[str], en
 
 
 @contextmanager
-def _mounted(image: Path, place: Path) -> Iterator[Path]:
+def _mount(image: Path, place: Path) -> Iterator[Path]:
     place.mkdir(exist_ok=True)
     subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
     try:

@@ -58,7 +58,7 @@ def written(folder: Path, text: str) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["delete off", "delete extra"])
-def test_sqlite_is_corrupted_without_syncs_and_loses_nothing_with_them(name: str) -> None:
+def test_sqlite_is_corrupted_without_syncs_and_loses_no_data_with_them(name: str) -> None:
     row = read_row(GALLERY / "sqlite")
 
     found = measure(row, install(row), row.setting(name))
@@ -70,7 +70,7 @@ def test_sqlite_is_corrupted_without_syncs_and_loses_nothing_with_them(name: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("row", "setting"), _QUICK, ids=name_of)
-def test_the_breaches_of_a_setting_are_those_that_its_row_expects(row: Row, setting: Setting) -> None:
+def test_each_gallery_setting_has_the_breaches_that_its_row_expects(row: Row, setting: Setting) -> None:
     try:
         program = install(row)
     except NotInstalled as missing:
@@ -84,7 +84,7 @@ def test_the_breaches_of_a_setting_are_those_that_its_row_expects(row: Row, sett
 
 
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
-def test_each_setting_that_breaks_its_promise_has_a_finding_or_shares_its_reason(row: Row) -> None:
+def test_each_gallery_setting_with_a_breach_has_a_finding_or_shares_its_reason(row: Row) -> None:
     broken = {
         (setting.name, disk)
         for setting in row.settings
@@ -98,7 +98,7 @@ def test_each_setting_that_breaks_its_promise_has_a_finding_or_shares_its_reason
 
 
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
-def test_each_row_agrees_with_its_stored_result(row: Row) -> None:
+def test_each_gallery_row_agrees_with_its_stored_result(row: Row) -> None:
     result = read_result(row)
 
     assert result is not None, f"make gallery ONLY={row.name}"
@@ -153,7 +153,7 @@ def test_a_result_agrees_only_if_it_has_exactly_the_expected_breaches() -> None:
     assert not expected.agrees(frozenset({LOST, "part"}))
 
 
-def test_a_row_is_read_from_its_folder(tmp_path: Path) -> None:
+def test_a_gallery_row_is_read_from_its_folder(tmp_path: Path) -> None:
     row = read_row(written(tmp_path / "one", _ROW))
 
     assert row.name == "one"
@@ -170,7 +170,9 @@ def test_a_row_is_read_from_its_folder(tmp_path: Path) -> None:
         ('"T"', "", "row.toml"),
     ],
 )
-def test_an_invalid_row_is_refused_with_file_and_field(changed: str, by: str, said: str, tmp_path: Path) -> None:
+def test_an_invalid_gallery_row_is_refused_with_file_and_field(
+    changed: str, by: str, said: str, tmp_path: Path
+) -> None:
     folder = written(tmp_path / "one", _ROW.replace(changed, by, 1))
 
     with pytest.raises(RowError) as refused:
@@ -190,7 +192,7 @@ def test_each_finding_names_an_existing_setting_and_script(tmp_path: Path) -> No
         read_row(written(tmp_path / "one", _ROW + finding.replace('"sync"', '"none"')))
 
 
-def test_the_error_for_a_missing_program_names_the_remedy(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_program_names_the_package_to_install(tmp_path: Path) -> None:
     declared = 'apt = ["no-such-package"]\ncommands = ["no-such-command"]\n\n[[settings]]'
     row = read_row(written(tmp_path / "one", _ROW.replace("[[settings]]", declared, 1)))
 

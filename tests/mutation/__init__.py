@@ -28,11 +28,11 @@ def selected_sites() -> tuple[Site, ...]:
     groups: defaultdict[tuple[str, str], list[Site]] = defaultdict(list)
     for site in (one for one in all_sites() if one.id not in UNREACHED):
         groups[site.component.name, site.operator.name].append(site)
-    chosen = [site for group in groups.values() for site in sorted(group, key=_lot)[:SITES_EACH]]
+    chosen = [site for group in groups.values() for site in sorted(group, key=_hash_of)[:SITES_EACH]]
     return tuple(sorted(chosen, key=lambda site: site.id))
 
 
-def _lot(site: Site) -> bytes:
+def _hash_of(site: Site) -> bytes:
     return blake2b(site.id.encode(), digest_size=8).digest()
 
 

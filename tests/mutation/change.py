@@ -22,10 +22,10 @@ class Change:
 
     def applied_to(self, function: Function) -> Function:
         """Return a changed copy of the function with these nodes."""
-        return substituted(function, *self.replaced)
+        return with_replaced_nodes(function, *self.replaced)
 
 
-def substituted(tree: Node, *pairs: tuple[ast.AST, ast.AST]) -> Node:
+def with_replaced_nodes(tree: Node, *pairs: tuple[ast.AST, ast.AST]) -> Node:
     """Return a copy of a tree with some nodes, compared by identity, replaced."""
     return deepcopy(tree, {id(old): new for old, new in pairs})
 
@@ -35,7 +35,7 @@ def replacing(old: ast.stmt | ast.expr, new: ast.stmt | ast.expr, text: str | No
     return Change(old.lineno, shown(old), shown(new) if text is None else text, ((old, new),))
 
 
-def dropping(statement: ast.stmt) -> Change:
+def dropping_statement(statement: ast.stmt) -> Change:
     """Return the removal of a statement."""
     return replacing(statement, ast.copy_location(ast.Pass(), statement), "nothing")
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from .change import Change, Function, dropping, replacing, shown
+from .change import Change, Function, dropping_statement, replacing, shown
 from .stale import stale_positions
-from .vocabulary import NOTICES, OWN_SYNCS, SYNCS, WRITES, Vocabulary, called
-from .walk import blocks, calls_alone, names_bound, names_read, state_changed
+from .vocabulary import NOTICES, OWN_SYNCS, SYNCS, WRITES, Vocabulary, called_name
+from .walk import blocks, call_statements, names_bound, names_read, state_changed
 
 Sites = Callable[[Function, Vocabulary], Iterator[Change]]
 
@@ -33,36 +33,40 @@ class Operator:
 
 def _drop_sync(function: Function, words: Vocabulary) -> Iterator[Change]:
     syncs = SYNCS | OWN_SYNCS
-    for statement, call in calls_alone(function):
-        if called(call) in syncs:
-            yield dropping(statement)
+    for statement, call in call_statements(function):
+        if called_name(call) in syncs:
+            yield dropping_statement(statement)
     for node in ast.walk(function):
-        if isinstance(node, ast.While) and isinstance(node.body[0], ast.Pass) and called(node.test) in syncs:
-            yield dropping(node)
+        if isinstance(node, ast.While) and isinstance(node.body[0], ast.Pass) and called_name(node.test) in syncs:
+            yield dropping_statement(node)
 
 
 def _drop_write(function: Function, words: Vocabulary) -> Iterator[Change]:
-    return (dropping(statement) for statement, call in calls_alone(function) if called(call) in WRITES)
+    return (
+        dropping_statement(statement) for statement, call in call_statements(function) if called_name(call) in WRITES
+    )
 
 
 def _drop_notice(function: Function, words: Vocabulary) -> Iterator[Change]:
-    return (dropping(statement) for statement, call in calls_alone(function) if called(call) in NOTICES)
+    return (
+        dropping_statement(statement) for statement, call in call_statements(function) if called_name(call) in NOTICES
+    )
 
 
 def _drop_step(function: Function, words: Vocabulary) -> Iterator[Change]:
-    for statement, call in calls_alone(function):
-        if called(call) in words.functions:
-            yield dropping(statement)
+    for statement, call in call_statements(function):
+        if called_name(call) in words.functions:
+            yield dropping_statement(statement)
 
 
 def _skip_advance(function: Function, words: Vocabulary) -> Iterator[Change]:
-    for statement, call in calls_alone(function):
+    for statement, call in call_statements(function):
         if words.is_cell_call(call, "set", "add"):
-            yield dropping(statement)
+            yield dropping_statement(statement)
 
 
 def _short_by_one(function: Function, words: Vocabulary) -> Iterator[Change]:
-    for _, call in calls_alone(function):
+    for _, call in call_statements(function):
         if words.is_cell_call(call, "set") and not isinstance(call.args[0], ast.Constant):
             less = ast.BinOp(call.args[0], ast.Sub(), ast.Constant(1))
             shorter = ast.Call(call.func, [less], [])
@@ -73,7 +77,7 @@ def _forget_state(function: Function, words: Vocabulary) -> Iterator[Change]:
     for block in blocks(function):
         for statement in block:
             if state_changed(statement) & words.state:
-                yield dropping(statement)
+                yield dropping_statement(statement)
 
 
 def _swap(function: Function, words: Vocabulary) -> Iterator[Change]:
@@ -105,7 +109,7 @@ _PLACES = frozenset(
 
 def _off_by_one(function: Function, words: Vocabulary) -> Iterator[Change]:
     for node in ast.walk(function):
-        if not isinstance(node, ast.Compare) or not _speaks_of_places(node):
+        if not isinstance(node, ast.Compare) or not _mentions_positions(node):
             continue
         for number, op in enumerate(node.ops):
             if type(op) in _BOUNDS:
@@ -113,7 +117,7 @@ def _off_by_one(function: Function, words: Vocabulary) -> Iterator[Change]:
                 yield replacing(node, ast.copy_location(ast.Compare(node.left, ops, node.comparators), node))
 
 
-def _speaks_of_places(node: ast.Compare) -> bool:
+def _mentions_positions(node: ast.Compare) -> bool:
     """Return whether one side is a bound in a file or queue, by its name."""
     names = (name.attr for name in ast.walk(node) if isinstance(name, ast.Attribute))
     return any(_PLACES & set(name.split("_")) for name in (*names, *names_read(node)))
@@ -128,7 +132,7 @@ def _ignore_error(function: Function, words: Vocabulary) -> Iterator[Change]:
                 silent = ast.copy_location(ast.ExceptHandler(node.type, None, [_pass_at(node)]), node)
                 yield Change(node.lineno, f"{what}: {done}", f"{what}: pass", ((node, silent),))
         elif isinstance(node, ast.Raise) and node.exc is not None:
-            yield dropping(node)
+            yield dropping_statement(node)
 
 
 def _pass_at(node: ast.ExceptHandler) -> ast.stmt:

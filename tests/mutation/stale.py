@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from .change import Change, Function, shown, substituted
+from .change import Change, Function, shown, with_replaced_nodes
 from .vocabulary import Vocabulary
 from .walk import Loop, names_bound
 
@@ -17,7 +17,7 @@ def stale_positions(function: Function, words: Vocabulary) -> Iterator[Change]:
     """
     in_loops: set[ast.AST] = set()
     for loop in (node for node in ast.walk(function) if isinstance(node, Loop)):
-        for reading in _readings(loop, words):
+        for reading in _position_reads(loop, words):
             if reading not in in_loops and not _inside(reading, loop, "iter"):
                 in_loops.add(reading)
                 if _root(reading) not in names_bound(loop):
@@ -26,13 +26,13 @@ def stale_positions(function: Function, words: Vocabulary) -> Iterator[Change]:
     may_be_stale = words.may_switch(first)
     for statement in later:
         may_be_stale = may_be_stale or (isinstance(statement, ast.With) and words.may_switch(statement))
-        for reading in _readings(statement, words):
+        for reading in _position_reads(statement, words):
             if may_be_stale and reading not in in_loops and _root(reading) == "self":
                 yield _read_at_start(function, first, reading)
         may_be_stale = may_be_stale or words.may_switch(statement)
 
 
-def _readings(tree: ast.AST, words: Vocabulary) -> list[ast.expr]:
+def _position_reads(tree: ast.AST, words: Vocabulary) -> list[ast.expr]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.expr) and words.is_position(node)]
 
 
@@ -54,19 +54,19 @@ def _without_docstring(function: Function) -> list[ast.stmt]:
 
 def _read_before(loop: Loop, reading: ast.expr) -> Change:
     kept = ast.Name(_KEPT, ast.Load())
-    stale = substituted(loop, (reading, kept))
-    once = ast.If(ast.Constant(True), [_keeping(reading), stale], [])
+    stale = with_replaced_nodes(loop, (reading, kept))
+    once = ast.If(ast.Constant(True), [_saving_statement(reading), stale], [])
     new = f"{_KEPT} = {shown(reading)} before the loop"
     return Change(reading.lineno, shown(reading), new, ((loop, ast.copy_location(once, loop)),))
 
 
 def _read_at_start(function: Function, first: ast.stmt, reading: ast.expr) -> Change:
-    begin = ast.If(ast.Constant(True), [_keeping(reading), first], [])
+    begin = ast.If(ast.Constant(True), [_saving_statement(reading), first], [])
     kept = ast.Name(_KEPT, ast.Load())
     new = f"{_KEPT} = {shown(reading)} at the start of {function.name}"
     replaced = ((first, ast.copy_location(begin, first)), (reading, kept))
     return Change(reading.lineno, shown(reading), new, replaced)
 
 
-def _keeping(reading: ast.expr) -> ast.stmt:
+def _saving_statement(reading: ast.expr) -> ast.stmt:
     return ast.copy_location(ast.Assign([ast.Name(_KEPT, ast.Store())], reading), reading)

@@ -34,7 +34,9 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:segment_queue.SegmentQueue.remove_in_use#1": (
         "equivalent: assigning is one step, and nobody else replaces the row of a queue that is removed"
     ),
-    "drop-lock:transaction_queues.Decisions.op_stored#1": "equivalent: assigning to a place in a table is one step",
+    "drop-lock:transaction_queues.Decisions.record_op_stored#1": (
+        "equivalent: assigning to a place in a table is one step"
+    ),
     "drop-lock:transient_pool.TransientStorePool.borrow#1": (
         "equivalent: one task borrows, so a buffer that it has seen is there when it takes one"
     ),
@@ -45,7 +47,7 @@ SURVIVORS: dict[str, str] = {
     "drop-notice:flush.FlushRealTimeService.begin_durable#1": (
         "equivalent: what puts have gathered is flushed at the end of the interval instead"
     ),
-    "drop-notice:flush_queues.FlushConsumeQueueService.hurry#1": (
+    "drop-notice:flush_queues.FlushConsumeQueueService.request_full_flush#1": (
         "equivalent: the queues are flushed at the end of the interval instead"
     ),
     "drop-step:allocate.AllocateMappedFileService.finish#1": (
@@ -63,7 +65,7 @@ SURVIVORS: dict[str, str] = {
     "drop-sync:index_service.IndexFiles.make_full_durable#1": (
         "equivalent: the checkpoint does not speak for a file that was not synced, and a load builds that again"
     ),
-    "drop-write:allocate.AllocateMappedFileService.make#2": (
+    "drop-write:allocate.AllocateMappedFileService.make_segment#2": (
         "equivalent: the next attempt to make the segment removes the half made file first, and so does load"
     ),
     "forget-state:cleaning.RetentionService.delete_manually#1": (
@@ -80,7 +82,7 @@ SURVIVORS: dict[str, str] = {
     "forget-state:message_store.MessageStore.recover#3": (
         "equivalent: until the first record is dispatched the checkpoint lags"
     ),
-    "forget-state:recovery.Recovery._scan#3": (
+    "forget-state:recovery.Recovery._scan_from#3": (
         "equivalent: a second scan comes upon the same damage; what is noted twice counts once"
     ),
     "forget-state:segment_queue.SegmentQueue.load#2": (
@@ -96,7 +98,7 @@ SURVIVORS: dict[str, str] = {
     "ignore-error:side_file.SideFile.load#1": (
         "equivalent: the version before is taken all the same; only what is told of the damage is missing"
     ),
-    "ignore-error:transaction_queues._decoded#1": (
+    "ignore-error:transaction_queues._decode_record#1": (
         "equivalent: the function ends behind the handler, and gives None as well"
     ),
     "ignore-error:transient_pool.CommitRealTimeService.commit#1": (
@@ -105,7 +107,7 @@ SURVIVORS: dict[str, str] = {
     "negate-condition:flush.FlushRealTimeService.step#1": (
         "equivalent: the log is flushed thoroughly at every interval but a few"
     ),
-    "negate-condition:light_queues.LightPut.exceeds#1": (
+    "negate-condition:light_queues.LightPut.exceeds_queue_limit#1": (
         "equivalent: the condition is a short cut; the count behind it comes to the same answer"
     ),
     "negate-condition:transient_pool.TransientStorePool.borrow#1": (
@@ -117,17 +119,17 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:commit_log.CommitLog.record_bytes#1": (
         "equivalent: no bytes are no record to whoever asked, as None is"
     ),
-    "off-by-one:consumer_offsets.ConsumerOffsetManager.clamp#1": (
+    "off-by-one:consumer_offsets.ConsumerOffsetManager.clamp_to_queues#1": (
         "equivalent: an offset at the end is replaced by the end"
     ),
     "off-by-one:flush.GroupCommitService.commit#1": (
         "equivalent: a request that ends where the durable part does is asked about once more, with the same answer"
     ),
-    "off-by-one:index_recovery.IndexRecovery._keep#2": "equivalent: only a mark is hit that should not be",
+    "off-by-one:index_recovery.IndexRecovery._keep_files#2": "equivalent: only a mark is hit that should not be",
     "off-by-one:message_store.MessageStore.get_message#1": (
         "equivalent: only a statistic tells a reader at the end from one just in front of it"
     ),
-    "off-by-one:segment.Segment.clear_from#1": "equivalent: no bytes are synced once more",
+    "off-by-one:segment.Segment.zero_from#1": "equivalent: no bytes are synced once more",
     "off-by-one:segment_queue.SegmentQueue.truncate#2": "equivalent: a position is set to where it is",
     "off-by-one:transaction_queues.pull_from#3": (
         "gap: in its component's runs no answer reaches behind the end of a pass; shipped scenarios find it"
@@ -136,7 +138,7 @@ SURVIVORS: dict[str, str] = {
     "short-by-one:cleaning.CleanCommitLog.delete_manually#1": (
         "equivalent: an order to delete lasts nineteen passes; what they leave goes with the next order, or at its hour"
     ),
-    "short-by-one:index_file.IndexFile._publish#1": (
+    "short-by-one:index_file.IndexFile._publish_header#1": (
         "equivalent: readers take the entry at the count for one that is there, and a full file is synced later"
     ),
     "stale-position:cleaning.CleanCommitLog.run#1": (
@@ -183,13 +185,15 @@ _NO_CORE = "runs take records one by one, for a simulated world has no core"
 _NO_WRONG_NUMBER = "no record of its component's runs has a number that cannot be its own"
 
 UNREACHED: dict[str, str] = {
-    "forget-state:flush.GroupCommitRequest.look#1": "only a broker's sends look, and its runs are of another component",
+    "forget-state:flush.GroupCommitRequest.poll#1": "only a broker's sends look, and its runs are of another component",
     "forget-state:consumer_offsets.ConsumerOffsetManager.commit_offset#1": "no consumer group reads light queues only",
     "ignore-error:light_queues.light_put#1": "nobody names a light queue that no directory can have",
-    "ignore-error:redirect.redirection#1": _NO_SUCH_DELAY,
+    "ignore-error:redirect.redirect_delayed#1": _NO_SUCH_DELAY,
     "ignore-error:allocate.AllocateMappedFileService.finish#1": _NO_REFUSAL,
-    "ignore-error:segment_queue.SegmentQueue._find_bases#1": _NO_FOREIGN_NAME,
-    "ignore-error:segment_queue.SegmentQueue._keep_one#1": "no two directories of a log have a segment of one name",
+    "ignore-error:segment_queue.SegmentQueue._find_base_offsets#1": _NO_FOREIGN_NAME,
+    "ignore-error:segment_queue.SegmentQueue._keep_file_with_data#1": (
+        "no two directories of a log have a segment of one name"
+    ),
     "ignore-error:transaction_service.TransactionalMessageService._put_op#1": "no put of an op raises an error",
     "ignore-error:transaction_service.TransactionalMessageService.commit#1": "no put of a copy raises an error",
     "negate-condition:cleaning.CleanCommitLog._retry_stuck#2": _NO_REFUSAL,
@@ -199,7 +203,7 @@ UNREACHED: dict[str, str] = {
     "drop-step:allocate.AllocateMappedFileService.begin_at#1": _NO_SLAVE,
     "off-by-one:allocate.AllocateMappedFileService.begin_at#1": _NO_SLAVE,
     "drop-notice:commit_log.CommitLog.append_replicated#1": _NO_SLAVE,
-    "stale-position:commit_log.CommitLog._begins_at#1": _NO_SLAVE,
+    "stale-position:commit_log.CommitLog._can_append_at#1": _NO_SLAVE,
     "drop-write:schedule.ScheduleMessageService.take_over#1": _NO_SLAVE,
     "drop-lock:transaction_service.TransactionalMessageService.resume#1": (
         "only operators of brokers resume, and its runs are of a lone store"
@@ -212,12 +216,12 @@ UNREACHED: dict[str, str] = {
     "drop-step:transaction_check.TransactionalMessageCheckService._store_missing_ops#1": (
         "no put of an op fails in its component's runs"
     ),
-    "drop-write:allocate.AllocateMappedFileService.make#1": "no file is in the place of a new segment",
+    "drop-write:allocate.AllocateMappedFileService.make_segment#1": "no file is in the place of a new segment",
     "ignore-error:checkpoint.StoreCheckpoint.load#1": "nobody damages a checkpoint in its component's runs",
     "ignore-error:cleaning.CleanConsumeQueue._remove#1": _NO_REFUSAL,
-    "ignore-error:consume_queue.ConsumeQueue._check_place#1": _NO_WRONG_NUMBER,
-    "off-by-one:consume_queue.ConsumeQueue._check_place#2": _NO_WRONG_NUMBER,
-    "ignore-error:recovery.Recovery._begin#2": _NO_WRONG_NUMBER,
+    "ignore-error:consume_queue.ConsumeQueue._check_queue_offset#1": _NO_WRONG_NUMBER,
+    "off-by-one:consume_queue.ConsumeQueue._check_queue_offset#2": _NO_WRONG_NUMBER,
+    "ignore-error:recovery.Recovery._begin_replay#2": _NO_WRONG_NUMBER,
     "ignore-error:segment_queue.SegmentQueue.make_second_durable#1": "no sync of a file fails in its component's runs",
     "ignore-error:service.Service._run#1": "no service ends by an error",
     "ignore-error:transaction_check.TransactionalMessageCheckService._put_question#1": (

@@ -46,7 +46,7 @@ def functions(body: str) -> tuple[ast.Module, Function]:
     return tree, function
 
 
-def changed(operator: str, body: str) -> list[str]:
+def changed_bodies(operator: str, body: str) -> list[str]:
     """Return the changed bodies of a function, one per site."""
     tree, function = functions(body)
     before = ast.dump(function)
@@ -150,7 +150,7 @@ CASES = [
         "def f(self, end_offset):\n    return self.x > end_offset or self.y >= end_offset",
         ["return self.x >= end_offset or self.y >= end_offset", "return self.x > end_offset or self.y > end_offset"],
     ),
-    ("off-by-one", "def f(self, now, limit):\n    return now < self.then or now == limit", []),
+    ("off-by-one", "def f(self, now, limit):\n    return now < self.call_when_answered or now == limit", []),
     (
         "ignore-error",
         """
@@ -177,14 +177,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("operator", "body", "expected"), CASES)
-def test_an_operator_makes_exactly_these_changes(operator: str, body: str, expected: list[str]) -> None:
-    assert changed(operator, body) == expected
+def test_a_mutation_operator_makes_exactly_the_expected_changes(operator: str, body: str, expected: list[str]) -> None:
+    assert changed_bodies(operator, body) == expected
 
 
-def test_every_operator_has_a_case_in_which_it_changes_something() -> None:
+def test_every_mutation_operator_has_a_test_case_with_a_change() -> None:
     assert {operator for operator, _, expected in CASES if expected} == set(OPERATORS)
 
 
-def test_an_operator_describes_its_change_and_its_cause() -> None:
+def test_a_mutation_operator_describes_its_change_and_its_cause() -> None:
     assert all(name == operator.name for name, operator in OPERATORS.items())
     assert all(operator.does and operator.why for operator in OPERATORS.values())

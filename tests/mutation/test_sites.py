@@ -17,23 +17,23 @@ from tornlog.store.log.flush import FlushRealTimeService
 from tornlog.store.log.segment import Segment
 
 
-def test_there_are_hundreds_of_sites_each_with_a_name_of_its_own() -> None:
+def test_there_are_hundreds_of_mutation_sites_with_unique_ids() -> None:
     ids = [site.id for site in all_sites()]
     assert len(set(ids)) == len(ids) > 500
 
 
-def test_every_component_and_every_operator_has_sites() -> None:
+def test_every_component_and_every_operator_has_mutation_sites() -> None:
     assert {site.component.name for site in all_sites()} == set(COMPONENTS)
     assert {site.operator.name for site in all_sites()} == set(OPERATORS)
 
 
-def test_a_module_is_in_one_component() -> None:
+def test_each_module_belongs_to_one_component() -> None:
     modules = Counter(module for component in COMPONENTS.values() for module in component.modules)
     assert set(modules.values()) == {1}
 
 
 @pytest.mark.ci
-def test_every_site_can_be_put_in_and_taken_out_again() -> None:
+def test_every_mutation_can_be_applied_and_removed_again() -> None:
     for site in all_sites():
         mutant = site.mutant()
         before = [vars(patch.owner)[patch.name] for patch in mutant.patches]
@@ -42,7 +42,7 @@ def test_every_site_can_be_put_in_and_taken_out_again() -> None:
         assert [vars(patch.owner)[patch.name] for patch in mutant.patches] == before, site.id
 
 
-def test_the_hunted_sites_are_the_first_few_of_each_operator_and_component() -> None:
+def test_a_limited_number_of_sites_is_selected_per_operator_and_component() -> None:
     groups = Counter((site.component.name, site.operator.name) for site in all_sites() if site.id not in UNREACHED)
     mutant_result = Counter((site.component.name, site.operator.name) for site in selected_sites())
     assert mutant_result == {group: min(count, SITES_EACH) for group, count in groups.items()}
@@ -50,7 +50,7 @@ def test_the_hunted_sites_are_the_first_few_of_each_operator_and_component() -> 
     assert list(MUTANTS) == sorted(site.id for site in selected_sites())
 
 
-def test_an_id_names_operator_and_place_and_the_summary_shows_the_change() -> None:
+def test_a_mutant_id_names_operator_and_place_and_its_summary_shows_the_change() -> None:
     (site,) = [site for site in all_sites() if site.id == "drop-sync:checkpoint.StoreCheckpoint.flush#1"]
     assert site.summary.startswith("log/checkpoint.py:")
     assert site.summary.endswith("flush: self._file.msync(0, CHECKPOINT_FILE_BYTES) → nothing")
@@ -61,13 +61,13 @@ def test_an_id_names_operator_and_place_and_the_summary_shows_the_change() -> No
 
 
 @pytest.mark.parametrize("site", selected_sites(), ids=lambda site: site.id)
-def test_plans_can_be_drawn_from_the_needs_of_a_mutant(site: object) -> None:
+def test_plans_can_be_drawn_from_the_required_ranges_of_a_mutant(site: object) -> None:
     mutant = MUTANTS[getattr(site, "id", "")]
     assert mutant.needs != Ranges()
     draw_plan(Choices(mutant.id).stream("plan"), mutant.needs)
 
 
-def test_an_operators_needs_come_on_top_of_the_components() -> None:
+def test_the_ranges_of_an_operator_are_added_to_those_of_the_component() -> None:
     ranges = COMPONENTS["commit"].narrow({"disk": ("strict-posix",), "faults": {"failed_sync_chance": (0.1,)}})
     assert ranges["memory.transient_pool"] == (True,)
     assert ranges["disk"] == ("strict-posix",)
@@ -75,7 +75,7 @@ def test_an_operators_needs_come_on_top_of_the_components() -> None:
     assert faults == {"faults.failed_write_chance", "faults.short_write_chance", "faults.failed_sync_chance"}
 
 
-def test_a_method_without_arguments_for_super_still_finds_its_class() -> None:
+def test_a_mutated_method_with_zero_argument_super_still_finds_its_class() -> None:
     (subject,) = [one for one in subjects_of("log.flush") if one.name == "flush.FlushRealTimeService.start"]
     (change,) = OPERATORS["forget-state"].sites(subject.tree, _vocabulary_with("_thorough_ns"))
     (patch,) = patches_of(subject, change)
@@ -83,14 +83,14 @@ def test_a_method_without_arguments_for_super_still_finds_its_class() -> None:
     assert "__class__" in getattr(patch.replacement, "__code__").co_freevars  # noqa: B009
 
 
-def test_a_changed_property_is_still_a_property() -> None:
+def test_a_mutated_property_is_still_a_property() -> None:
     (subject,) = [one for one in subjects_of("log.segment_queue") if one.tree.name == "max_offset"]
     change = next(iter(OPERATORS["negate-condition"].sites(subject.tree, _vocabulary_with())))
     (patch,) = patches_of(subject, change)
     assert isinstance(patch.replacement, property)
 
 
-def test_a_function_is_replaced_in_every_module_that_imports_it() -> None:
+def test_a_mutated_function_is_replaced_in_every_module_that_imports_it() -> None:
     (subject,) = [one for one in subjects_of("log.segment") if one.tree.name == "first_nonzero"]
     change = next(iter(OPERATORS["negate-condition"].sites(subject.tree, _vocabulary_with())))
     owners = [patch.owner for patch in patches_of(subject, change)]
@@ -98,7 +98,7 @@ def test_a_function_is_replaced_in_every_module_that_imports_it() -> None:
     assert segment_queue in owners
 
 
-def test_constructors_and_declarations_are_left_alone() -> None:
+def test_constructors_and_declarations_are_not_mutated() -> None:
     names = {
         subject.tree.name for module in ("services.transaction_check", "log.flush") for subject in subjects_of(module)
     }
@@ -115,7 +115,7 @@ def _vocabulary_with(*state: str) -> object:
     return replace(_vocabulary(), state=frozenset(state))
 
 
-def test_every_survivor_is_a_site_and_says_whether_it_is_equivalent_or_a_gap() -> None:
+def test_every_surviving_mutant_is_a_site_with_the_verdict_equivalent_or_gap() -> None:
     ids = {site.id for site in all_sites()}
     assert set(SURVIVORS) <= ids
     assert set(UNREACHED) <= ids
@@ -127,7 +127,7 @@ def test_every_survivor_is_a_site_and_says_whether_it_is_equivalent_or_a_gap() -
 APPEND = "tests.mutation:skip-advance:segment.Segment.append#1"
 
 
-def test_mutants_are_known_by_name_in_the_catalogue_and_in_modules() -> None:
+def test_mutants_are_found_by_name_in_the_catalogue_and_in_modules() -> None:
     assert find_mutant(APPEND) is mutant_named(APPEND) is MUTANTS["skip-advance:segment.Segment.append#1"]
     assert mutant_named(APPEND).id == APPEND
     assert find_mutant("ack-before-flush") is CATALOGUE["ack-before-flush"]
@@ -143,7 +143,7 @@ def test_mutants_are_known_by_name_in_the_catalogue_and_in_modules() -> None:
         mutants_in("json")
 
 
-def test_no_mutant_is_applied_without_a_name() -> None:
+def test_an_unnamed_mutant_is_not_applied() -> None:
     original = vars(Segment)["append"]
     with applied_mutant(None):
         assert vars(Segment)["append"] is original

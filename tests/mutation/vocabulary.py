@@ -32,10 +32,12 @@ OWN_SYNCS = frozenset(
 )
 """The store's own names for the same."""
 
-WRITES = frozenset({"store", "pwrite", "write", "rename", "unlink", "clear_from", "write_again"})
+WRITES = frozenset({"store", "pwrite", "write", "rename", "unlink", "zero_from", "write_again"})
 """Calls that change files, and the store's functions that only do that."""
 
-NOTICES = frozenset({"notify", "wake", "on_appended", "on_committed", "on_flushed", "on_scheduled", "hurry"})
+NOTICES = frozenset(
+    {"notify", "wake", "on_appended", "on_committed", "on_flushed", "on_scheduled", "request_full_flush"}
+)
 """Calls that wake another task."""
 
 _SWITCHES = frozenset(
@@ -93,7 +95,7 @@ class Vocabulary:
             return any(self.is_lock(item.context_expr) for item in node.items)
         if isinstance(node, ast.Attribute):
             return node.attr in self.switching & self.positions
-        name = called(node)
+        name = called_name(node)
         return name in _SWITCHES | self.switching or name.startswith("on_") or self.is_cell_call(node, *SHARED)
 
     def is_lock(self, node: ast.expr) -> bool:
@@ -101,11 +103,11 @@ class Vocabulary:
 
     def is_effect(self, node: ast.AST) -> bool:
         """Return whether a node is a call that other tasks can notice: of the world, or of a cell."""
-        name = called(node)
+        name = called_name(node)
         return name in SYNCS | OWN_SYNCS | WRITES | NOTICES or self.is_cell_call(node, "set", "add")
 
 
-def called(node: ast.AST) -> str:
+def called_name(node: ast.AST) -> str:
     """Return the last name of a call, empty for other nodes."""
     if not isinstance(node, ast.Call):
         return ""
@@ -117,8 +119,8 @@ def called(node: ast.AST) -> str:
 def vocabulary_of(trees: Iterable[ast.Module]) -> Vocabulary:
     nodes = [node for tree in trees for node in ast.walk(tree)]
     assigned = [node for node in nodes if isinstance(node, ast.Assign)]
-    cells = _made_by("cell", assigned)
-    locks = _made_by("lock", assigned)
+    cells = _attributes_assigned_from("cell", assigned)
+    locks = _attributes_assigned_from("lock", assigned)
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     nothing: frozenset[str] = frozenset()
     found = Vocabulary(cells, locks, nothing, nothing, nothing, nothing)
@@ -149,14 +151,15 @@ def _with_switching(words: Vocabulary, functions: Iterable[ast.FunctionDef]) -> 
         words = replace(words, switching=words.switching | found)
 
 
-def _made_by(maker: str, assigned: Iterable[ast.Assign]) -> frozenset[str]:
+def _attributes_assigned_from(maker: str, assigned: Iterable[ast.Assign]) -> frozenset[str]:
     """Return the attributes assigned from calls of a maker, or from such attributes."""
     found: set[str] = set()
     while True:
         more = {
             target
             for assign in assigned
-            if called(assign.value) == maker or (isinstance(assign.value, ast.Attribute) and assign.value.attr in found)
+            if called_name(assign.value) == maker
+            or (isinstance(assign.value, ast.Attribute) and assign.value.attr in found)
             for target in _attributes(assign.targets)
         }
         if more <= found:

@@ -17,7 +17,7 @@ def blocks(function: Function) -> Iterator[list[ast.stmt]]:
                 yield block
 
 
-def calls_alone(function: Function) -> Iterator[tuple[ast.Expr, ast.Call]]:
+def call_statements(function: Function) -> Iterator[tuple[ast.Expr, ast.Call]]:
     """Yield every statement that is a call without use of its result."""
     for node in ast.walk(function):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):

@@ -59,7 +59,7 @@ def core(packages: list[str], source: Path) -> list[Path]:
     return [path for path in modules_of(packages, source) if is_in_core(path, source)]
 
 
-def test_every_extra_exists(source: Path) -> None:
+def test_every_extra_named_in_the_code_exists(source: Path) -> None:
     assert all((source / extra).exists() for extra in (*EXTRAS, *FOR_EXTRAS))
 
 
@@ -81,7 +81,7 @@ def test_no_core_module_imports_an_extra_at_import_time(core: list[Path], source
         ("from ..store import brokerage", 0),
     ],
 )
-def test_an_import_of_an_extra_is_found_if_it_runs_at_import_time(text: str, found: int, tmp_path: Path) -> None:
+def test_an_import_of_an_extra_at_import_time_is_detected(text: str, found: int, tmp_path: Path) -> None:
     path = tmp_path / "scenarios" / "module.py"
     path.parent.mkdir()
     path.write_text(text)

@@ -34,7 +34,7 @@ def run(place: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     ],
     ids=lambda words: words[0],
 )
-def test_commands_without_extras_run(words: list[str], tmp_path: Path) -> None:
+def test_commands_run_without_extras_installed(words: list[str], tmp_path: Path) -> None:
     done = run(tmp_path, *words)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -49,7 +49,7 @@ def test_commands_without_extras_run(words: list[str], tmp_path: Path) -> None:
     ],
     ids=lambda words: words[0],
 )
-def test_a_command_names_its_missing_extra(words: list[str], extra: str, tmp_path: Path) -> None:
+def test_the_error_for_a_missing_extra_names_it(words: list[str], extra: str, tmp_path: Path) -> None:
     (tmp_path / "acl.yml").write_text("accounts: []\n")
     done = run(tmp_path, *words)
 

@@ -132,7 +132,7 @@ def is_within(name: str, package: str) -> bool:
     return f"{name}.".startswith(f"{package}.")
 
 
-def wrong_arrows(path: Path, source: Path) -> Iterator[str]:
+def forbidden_imports(path: Path, source: Path) -> Iterator[str]:
     module = module_name(path, source)
     home = max((name for name in ALLOWED if is_within(module, name)), key=len, default=None)
     if home is None:
@@ -144,14 +144,14 @@ def wrong_arrows(path: Path, source: Path) -> Iterator[str]:
             yield f"{path}:{line}: {home} imports {name}"
 
 
-def reaches_outside(path: Path, source: Path, banned: set[str]) -> Iterator[str]:
+def banned_imports(path: Path, source: Path, banned: set[str]) -> Iterator[str]:
     package = module_name(path, source).rpartition(".")[0]
     for line, name in imported_names(path.read_text(), package):
         if any(is_within(name, module) for module in banned):
             yield f"{path}:{line}: imports {name}"
 
 
-def bound_and_exempt(source: Path) -> tuple[list[Path], list[Path]]:
+def banned_and_exempt_modules(source: Path) -> tuple[list[Path], list[Path]]:
     """Return modules under the ban of a folder's ruff.toml, and those exempt from it, read as ruff does."""
     bound: list[Path] = []
     exempt: list[Path] = []
@@ -170,10 +170,10 @@ def test_every_module_imports_only_allowed_packages(packages: list[str], source:
     modules = modules_of(packages, source)
 
     assert len(modules) > 80
-    assert [arrow for path in modules for arrow in wrong_arrows(path, source)] == []
+    assert [arrow for path in modules for arrow in forbidden_imports(path, source)] == []
 
 
-def store_room(module: str) -> str:
+def store_group(module: str) -> str:
     """Return the room of a module or name of the store: its folder, or one of the two groups of `store/` itself."""
     part = module.split(".")[2]
     if part in STORE and part not in WHOLE_STORE:
@@ -181,14 +181,14 @@ def store_room(module: str) -> str:
     return "message_store" if part in WHOLE_STORE else "base"
 
 
-def scenario_room(module: str) -> str:
+def scenario_folder(module: str) -> str:
     """Return the folder of a module or name of scenarios."""
     return module.split(".")[2]
 
 
 @pytest.mark.parametrize(
     ("top", "room_of", "order"),
-    [("tornlog.store", store_room, STORE), ("tornlog.scenarios", scenario_room, SCENARIOS)],
+    [("tornlog.store", store_group, STORE), ("tornlog.scenarios", scenario_folder, SCENARIOS)],
 )
 def test_no_package_imports_one_listed_after_it(
     top: str, room_of: Callable[[str], str], order: tuple[str, ...], packages: list[str], source: Path
@@ -224,7 +224,7 @@ def imports_of(modules: list[Path], source: Path) -> dict[str, set[str]]:
     return found
 
 
-def circles(imports: dict[str, set[str]]) -> list[list[str]]:
+def import_cycles(imports: dict[str, set[str]]) -> list[list[str]]:
     """Return the modules that import themselves through others, those of one circle together."""
 
     def reached(start: str) -> set[str]:
@@ -245,10 +245,10 @@ def test_no_modules_import_each_other_in_a_cycle(packages: list[str], source: Pa
     imports = imports_of(modules_of(packages, source), source)
 
     assert sum(map(len, imports.values())) > 1000
-    assert circles(imports) == []
+    assert import_cycles(imports) == []
 
 
-def test_a_cycle_of_type_checking_imports_is_found(tmp_path: Path) -> None:
+def test_a_cycle_of_type_checking_imports_is_detected(tmp_path: Path) -> None:
     written = {
         "kernel.py": "from .task import Task",
         "task.py": "if TYPE_CHECKING:\n    from . import trace",
@@ -258,7 +258,7 @@ def test_a_cycle_of_type_checking_imports_is_found(tmp_path: Path) -> None:
     for name, text in written.items():
         (tmp_path / name).write_text(text)
 
-    found = circles(imports_of([tmp_path / name for name in written], tmp_path))
+    found = import_cycles(imports_of([tmp_path / name for name in written], tmp_path))
     assert found == [["tornlog.kernel", "tornlog.task", "tornlog.trace"]]
 
 
@@ -267,17 +267,17 @@ def test_every_package_has_a_list_of_allowed_imports(packages: list[str]) -> Non
         assert any(is_within(package, name) for name in ALLOWED), package
 
 
-def test_only_the_exceptions_of_ruff_toml_reach_outside(source: Path, pyproject: dict[str, Any]) -> None:
+def test_only_exceptions_in_ruff_toml_use_banned_modules(source: Path, pyproject: dict[str, Any]) -> None:
     banned = set(pyproject["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"])
-    bound, _ = bound_and_exempt(source)
+    bound, _ = banned_and_exempt_modules(source)
 
     assert banned.issuperset(OUTSIDE)
     assert len(bound) > 300
-    assert [leak for path in bound for leak in reaches_outside(path, source, banned)] == []
+    assert [leak for path in bound for leak in banned_imports(path, source, banned)] == []
 
 
-def test_the_exceptions_from_the_ban_are_few(source: Path) -> None:
-    _, exempt = bound_and_exempt(source)
+def test_the_exceptions_from_banned_imports_are_few(source: Path) -> None:
+    _, exempt = banned_and_exempt_modules(source)
 
     in_simulation = [
         path
@@ -313,12 +313,12 @@ def test_the_exceptions_from_the_ban_are_few(source: Path) -> None:
         ),
     ],
 )
-def test_each_form_of_a_forbidden_import_is_found(where: str, text: str, found: str, tmp_path: Path) -> None:
+def test_each_form_of_a_forbidden_import_is_detected(where: str, text: str, found: str, tmp_path: Path) -> None:
     path = tmp_path / where
     path.parent.mkdir(parents=True)
     path.write_text(text)
 
-    arrows = list(wrong_arrows(path, tmp_path))
+    arrows = list(forbidden_imports(path, tmp_path))
     assert len(arrows) == 1
     assert arrows[0].endswith(f" imports {found}")
 
@@ -344,12 +344,12 @@ def test_an_allowed_import_is_accepted(where: str, text: str, tmp_path: Path) ->
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
-    assert list(wrong_arrows(path, tmp_path)) == []
+    assert list(forbidden_imports(path, tmp_path)) == []
 
 
 @pytest.mark.parametrize("text", ["import os.path", "from time import time", "import threading as t"])
-def test_each_form_of_a_banned_import_is_found(text: str, tmp_path: Path) -> None:
+def test_each_form_of_a_banned_import_is_detected(text: str, tmp_path: Path) -> None:
     path = tmp_path / "log.py"
     path.write_text(text)
 
-    assert len(list(reaches_outside(path, tmp_path, set(OUTSIDE)))) == 1
+    assert len(list(banned_imports(path, tmp_path, set(OUTSIDE)))) == 1

@@ -48,12 +48,12 @@ def names_given_twice(text: str) -> list[str]:
     return [name for name, times in given.items() if times > 1]
 
 
-def dialect_in(text: str) -> list[str]:
+def lines_with_banned_words(text: str) -> list[str]:
     """Return the lines with old words."""
     return [line.strip() for line in text.splitlines() if _WORDS.search(line)]
 
 
-def test_a_class_name_means_one_thing(source: Path) -> None:
+def test_each_class_name_is_defined_once(source: Path) -> None:
     places: defaultdict[str, list[str]] = defaultdict(list)
     for path in modules(source):
         for name in classes_of(path.read_text()):
@@ -63,31 +63,31 @@ def test_a_class_name_means_one_thing(source: Path) -> None:
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
-def test_a_constant_of_a_module_has_one_value(source: Path) -> None:
+def test_each_constant_name_has_one_value(source: Path) -> None:
     found = {str(path.relative_to(source)): names_given_twice(path.read_text()) for path in modules(source)}
     assert {path: names for path, names in found.items() if names} == {}
 
 
-def test_a_second_value_of_a_constant_is_found() -> None:
+def test_a_second_value_of_a_constant_is_detected() -> None:
     assert names_given_twice("ZEROS = bytes(20)\nSIZE: int = 1\nZEROS = bytes(SIZE)\n") == ["ZEROS"]
 
 
-def test_code_and_pages_use_the_words_of_the_field(source: Path) -> None:
+def test_code_and_pages_contain_no_banned_words(source: Path) -> None:
     pages = [source / "README.md", source / "ARCHITECTURE.md", *sorted((source / "docs").glob("*.md"))]
 
     found = {
         str(path.relative_to(source)): lines
         for path in (*modules(source), *pages)
-        if (lines := dialect_in(path.read_text()))
+        if (lines := lines_with_banned_words(path.read_text()))
     }
     assert found == {}
 
 
 @pytest.mark.parametrize("line", ["def tell_all() -> None:", "# what befalls it", "class HuntedMutant:"])
-def test_old_words_are_found(line: str) -> None:
-    assert dialect_in(line) == [line]
+def test_banned_words_are_detected(line: str) -> None:
+    assert lines_with_banned_words(line) == [line]
 
 
 @pytest.mark.parametrize("line", ["def intelligent() -> None:", "from .recording import shunt", "retell_it"])
-def test_other_words_are_accepted(line: str) -> None:
-    assert dialect_in(line) == []
+def test_other_words_are_not_reported(line: str) -> None:
+    assert lines_with_banned_words(line) == []

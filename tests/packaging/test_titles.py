@@ -8,7 +8,7 @@ import pytest
 Done = subprocess.CompletedProcess[str]
 
 
-def run(*words: str, directory: Path) -> Done:
+def run_in_directory(*words: str, directory: Path) -> Done:
     return subprocess.run(words, cwd=directory, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -23,7 +23,7 @@ def git(*words: str, directory: Path) -> None:
         "-c",
         "commit.gpgsign=false",
     )
-    done = run("git", *identity, *words, directory=directory)
+    done = run_in_directory("git", *identity, *words, directory=directory)
     assert done.returncode == 0, done.stderr
 
 
@@ -41,22 +41,24 @@ def git(*words: str, directory: Path) -> None:
         ('Revert "a: b"', 0),
     ],
 )
-def test_the_hook_accepts_a_component_and_72_characters(title: str, status: int, source: Path, tmp_path: Path) -> None:
+def test_the_commit_title_hook_requires_a_component_and_at_most_72_characters(
+    title: str, status: int, source: Path, tmp_path: Path
+) -> None:
     (tmp_path / "message").write_text(f"{title}\n")
 
-    assert run(str(source / ".ci/commit-msg"), "message", directory=tmp_path).returncode == status
+    assert run_in_directory(str(source / ".ci/commit-msg"), "message", directory=tmp_path).returncode == status
 
 
-def test_only_new_commits_are_checked(source: Path, tmp_path: Path) -> None:
+def test_the_commit_title_check_covers_only_new_commits(source: Path, tmp_path: Path) -> None:
     check = str(source / ".ci/commit-msg")
     git("init", directory=tmp_path)
     git("commit", "--allow-empty", "-m", "An old title", directory=tmp_path)
     git("checkout", "-b", "topic", directory=tmp_path)
     git("commit", "--allow-empty", "-m", "store: do this", directory=tmp_path)
-    assert run(check, directory=tmp_path).returncode == 0
+    assert run_in_directory(check, directory=tmp_path).returncode == 0
 
     git("commit", "--allow-empty", "-m", "Do that", directory=tmp_path)
-    done = run(check, directory=tmp_path)
+    done = run_in_directory(check, directory=tmp_path)
     assert (done.returncode, done.stderr.count("'Do that'")) == (1, 1)
 
 
@@ -64,18 +66,18 @@ def test_a_clone_without_the_default_branch_has_no_new_commits(source: Path, tmp
     git("init", "-b", "topic", directory=tmp_path)
     git("commit", "--allow-empty", "-m", "Do that", directory=tmp_path)
 
-    assert run(str(source / ".ci/commit-msg"), directory=tmp_path).returncode == 0
+    assert run_in_directory(str(source / ".ci/commit-msg"), directory=tmp_path).returncode == 0
 
 
-def test_make_hooks_installs_the_check(source: Path, tmp_path: Path) -> None:
+def test_make_hooks_installs_the_commit_title_check(source: Path, tmp_path: Path) -> None:
     git("init", directory=tmp_path)
     (tmp_path / ".ci").mkdir()
     for name in ("Makefile", ".ci/commit-msg"):
         (tmp_path / name).write_bytes((source / name).read_bytes())
     (tmp_path / ".ci/commit-msg").chmod(0o755)
-    assert run("make", "hooks", directory=tmp_path).returncode == 0
+    assert run_in_directory("make", "hooks", directory=tmp_path).returncode == 0
 
-    done = run(
+    done = run_in_directory(
         "git", "-c", "user.name=A", "-c", "user.email=a@b", "commit", "--allow-empty", "-m", "Do", directory=tmp_path
     )
     assert done.returncode == 1

@@ -33,7 +33,7 @@ def words_in_code(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield line, word
 
 
-def speaks_of_message_stores(path: Path) -> list[str]:
+def lines_with_message_store_words(path: Path) -> list[str]:
     return [
         f"{path}:{line}: {word}"
         for line, word in words_in_code(ast.parse(path.read_text()))
@@ -41,15 +41,15 @@ def speaks_of_message_stores(path: Path) -> list[str]:
     ]
 
 
-def test_kernel_and_disks_do_not_mention_message_stores(source: Path) -> None:
+def test_simulator_packages_do_not_mention_message_stores(source: Path) -> None:
     modules = [path for package in GENERIC for path in sorted((source / package).rglob("*.py"))]
 
     assert len(modules) > 50
-    assert [found for path in modules for found in speaks_of_message_stores(path)] == []
+    assert [found for path in modules for found in lines_with_message_store_words(path)] == []
 
 
-def test_the_store_itself_mentions_them(source: Path) -> None:
-    assert speaks_of_message_stores(source / "store" / "message_store.py")
+def test_the_store_package_does_mention_message_stores(source: Path) -> None:
+    assert lines_with_message_store_words(source / "store" / "message_store.py")
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_the_store_itself_mentions_them(source: Path) -> None:
         "f'{x} commit-log'",
     ],
 )
-def test_a_word_of_message_stores_is_found_anywhere_in_code(text: str, tmp_path: Path) -> None:
+def test_a_message_store_word_is_detected_anywhere_in_code(text: str, tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(text)
 
-    assert speaks_of_message_stores(path)
+    assert lines_with_message_store_words(path)
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_plain_words_and_examples_in_documentation_are_accepted(text: str, tmp_p
     path = tmp_path / "module.py"
     path.write_text(text)
 
-    assert speaks_of_message_stores(path) == []
+    assert lines_with_message_store_words(path) == []

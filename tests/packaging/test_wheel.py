@@ -26,11 +26,11 @@ needs_compiler = pytest.mark.skipif(
 
 
 @needs_compiler
-def test_one_wheel_fits_every_supported_python(wheel: Path) -> None:
+def test_one_wheel_supports_every_python_version(wheel: Path) -> None:
     assert "-cp311-abi3-" in wheel.name
 
 
-def test_without_a_compiler_all_but_the_core_is_built(build: Callable[..., Path]) -> None:
+def test_without_a_compiler_the_wheel_is_built_without_the_core(build: Callable[..., Path]) -> None:
     names = zipfile.ZipFile(build("wheel", CC="false")).namelist()
 
     assert "tornlog/store/formats/columns.py" in names
@@ -38,7 +38,7 @@ def test_without_a_compiler_all_but_the_core_is_built(build: Callable[..., Path]
 
 
 @needs_compiler
-def test_an_sdist_has_the_sources_of_the_core(build: Callable[..., Path], tmp_path: Path) -> None:
+def test_an_sdist_contains_the_sources_of_the_core(build: Callable[..., Path], tmp_path: Path) -> None:
     with tarfile.open(build("sdist")) as tar:
         tar.extractall(tmp_path, filter="data")
     (tree,) = tmp_path.iterdir()
@@ -46,7 +46,7 @@ def test_an_sdist_has_the_sources_of_the_core(build: Callable[..., Path], tmp_pa
     assert {*zipfile.ZipFile(build("wheel", tree)).namelist()} >= CORES
 
 
-def test_every_folder_of_modules_is_a_documented_package(packages: list[str], source: Path) -> None:
+def test_every_folder_with_modules_is_a_documented_package(packages: list[str], source: Path) -> None:
     for package in packages:
         init = source.joinpath(*package.split(".")[1:], "__init__.py")
         assert init.is_file(), package
@@ -54,7 +54,7 @@ def test_every_folder_of_modules_is_a_documented_package(packages: list[str], so
 
 
 @needs_compiler
-def test_a_wheel_holds_the_packages_their_type_marker_the_core_and_no_tests(
+def test_a_wheel_contains_packages_py_typed_and_core_but_no_tests(
     wheel: Path, packages: list[str], source: Path, pyproject: dict[str, Any]
 ) -> None:
     names = zipfile.ZipFile(wheel).namelist()
@@ -77,7 +77,7 @@ def test_a_wheel_holds_the_packages_their_type_marker_the_core_and_no_tests(
     assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
 
 
-def test_a_wheel_works_next_to_folders_of_the_same_names(wheel: Path, tmp_path: Path) -> None:
+def test_a_wheel_works_beside_folders_with_the_same_names(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     project = tmp_path / "project"
     for name in ("store", "sim", "tests"):

@@ -13,7 +13,7 @@ from rich.table import Table
 from tests.bench.command import BenchSettings, Measurement, measured
 from tests.bench.figure import Figure
 from tests.bench.tables import bench_table, rate_text
-from tornlog.reports.cli.console import OUT, plain_table, progress_shown
+from tornlog.reports.cli.console import OUT, plain_table, show_progress
 
 from . import PEERS, Peer
 
@@ -25,7 +25,7 @@ def measurement_of(peer: Peer) -> Measurement:
 def main(rounds: Annotated[int, typer.Option(min=1, help="The median counts.")] = 5) -> None:
     """Measure how often a second each tool runs the mini workload to a power cut and judges what is left."""
     wanted = [measurement_of(peer) for peer in PEERS if peer.version is not None]
-    with progress_shown() as update:
+    with show_progress() as update:
         figures = measured(wanted, rounds, lambda name: update(description=name), BenchSettings())
     print_peers(OUT, figures, rounds)
 

@@ -16,33 +16,33 @@ INSTALLED = [peer for peer in PEERS if peer.version is not None]
 
 
 @pytest.mark.parametrize("peer", INSTALLED, ids=lambda peer: peer.name)
-def test_an_installed_tool_runs_the_workload_again_and_again(peer: Peer) -> None:
+def test_an_installed_tool_runs_the_workload_repeatedly(peer: Peer) -> None:
     sample = replace(peer, runs=5).measure()
     assert sample.rate > 0.0
     assert sample.per_second["operations"] > sample.rate  # a run has more than one
     assert sample.per_second["events"] > 0.0
 
 
-def test_ours_is_always_there_and_others_have_no_version_unless_installed() -> None:
+def test_tornlog_is_the_first_peer_and_a_missing_tool_has_no_version() -> None:
     assert INSTALLED[0] is PEERS[0] is peer_of("tornlog")
     assert replace(PEERS[0], distribution="a-tool-that-nobody-has-made").version is None
     assert len({peer.figure_name for peer in PEERS}) == len(PEERS)
 
 
-def test_a_tool_with_a_failing_command_is_no_measurement() -> None:
+def test_a_tool_with_a_failing_command_raises_an_error() -> None:
     broken = replace(peer_of("tornlog"), name="a tool that nobody has made", launcher="python")
     with pytest.raises(RuntimeError, match="a tool that nobody has made: "):
         broken.measure()
 
 
 @pytest.mark.parametrize("run", [ours.run])
-def test_a_seed_is_always_the_same_run(run: Callable[[int], tuple[int, int]]) -> None:
+def test_a_seed_always_gives_the_same_run_of_the_peer_workload(run: Callable[[int], tuple[int, int]]) -> None:
     runs = [run(seed) for seed in range(30)]
     assert runs == [run(seed) for seed in range(30)]
     assert len(set(runs)) > 10
 
 
-def test_our_workload_finds_a_log_that_acknowledges_before_its_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_peer_workload_finds_a_log_that_acknowledges_before_its_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     def flush(log: Log) -> None:
         log.flushed = len(log.appended)
 
@@ -51,7 +51,7 @@ def test_our_workload_finds_a_log_that_acknowledges_before_its_sync(monkeypatch:
         list(map(ours.run, range(100)))
 
 
-def filled(records: int) -> tuple[ToyDisk, Log]:
+def log_with_records(records: int) -> tuple[ToyDisk, Log]:
     disk = ToyDisk()
     log = Log(disk)
     for number in range(records):
@@ -59,8 +59,8 @@ def filled(records: int) -> tuple[ToyDisk, Log]:
     return disk, log
 
 
-def test_a_power_cut_on_the_toy_disk_keeps_synced_data_and_any_other_sectors() -> None:
-    disk, log = filled(9)  # one more than a segment holds
+def test_a_power_cut_on_the_toy_disk_keeps_synced_data_and_any_subset_of_other_sectors() -> None:
+    disk, log = log_with_records(9)  # one more than a segment holds
     log.flush()
     log.append(body_of(0, 4))
     disk.cut_power(lambda: False)
@@ -75,26 +75,26 @@ def test_a_power_cut_on_the_toy_disk_keeps_synced_data_and_any_other_sectors() -
     log.judge(disk.read)
     assert scan(disk.read) == []
 
-    disk, log = filled(PRODUCERS * APPENDS_EACH)
+    disk, log = log_with_records(PRODUCERS * APPENDS_EACH)
     disk.cut_power(lambda: True)
     assert scan(disk.read) == log.appended
 
 
 def test_the_judge_finds_lost_deliveries_and_unknown_records() -> None:
-    disk, log = filled(3)
+    disk, log = log_with_records(3)
     log.flushed = 3
     log.dispatch()
     disk.cut_power(lambda: False)
     with pytest.raises(BrokenPromiseError, match="are lost of"):
         log.judge(disk.read)
 
-    disk, log = filled(3)
+    disk, log = log_with_records(3)
     log.appended[1] = body_of(2, 4)
     with pytest.raises(BrokenPromiseError, match="is no beginning of"):
         log.judge(disk.read)
 
 
-def test_every_tool_has_its_row_and_says_if_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_peer_tool_has_a_row_that_shows_whether_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = replace(PEERS[1], distribution="a-tool-that-nobody-has-made")
     present = replace(PEERS[2], distribution="greenlet")
     monkeypatch.setattr(peers_main, "PEERS", (PEERS[0], absent, present))

@@ -43,18 +43,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with ExitStack() as processes:
         options = ("--host", _HERE, "--port", "0", "--webui-port", "0")
         master = processes.enter_context(daemon("master.Master", *options, log=work / "master.log"))
-        (url,) = awaited(work / "master.log", r"Starting Spark master at (\S+)", 1)
+        (url,) = await_lines(work / "master.log", r"Starting Spark master at (\S+)", 1)
         size = ("--cores", "1", "--memory", "1g", "--work-dir", str(work))
         workers = [
             processes.enter_context(daemon("worker.Worker", *options, *size, url, log=work / name))
             for name in ("first.log", "second.log")
         ]
-        awaited(work / "master.log", r"Registering worker (\S+)", len(workers))
+        await_lines(work / "master.log", r"Registering worker (\S+)", len(workers))
         yield Cluster(url, (master.pid, *(worker.pid for worker in workers)))
 
 
 @pytest.fixture
-def heard_elsewhere() -> Callable[[int], list[str]]:
+def other_listen_addresses() -> Callable[[int], list[str]]:
     """Return the addresses other than loopback on which a process listens. The process must listen on an address."""
 
     def addresses(pid: int) -> list[str]:
@@ -93,7 +93,7 @@ def daemon(name: str, *arguments: str, log: Path) -> Iterator["subprocess.Popen[
                 running.kill()
 
 
-def awaited(log: Path, pattern: str, count: int) -> list[str]:
+def await_lines(log: Path, pattern: str, count: int) -> list[str]:
     """Wait until a log has `count` matching lines, and return them."""
     deadline = time.monotonic() + _SECONDS_MAX
     while len(found := re.findall(pattern, log.read_text())) < count:

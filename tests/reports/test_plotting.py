@@ -6,16 +6,16 @@ from matplotlib.figure import Figure
 
 from tornlog.reports.plotting import (
     KINDS,
+    colour_steps,
     detection_figure,
     inline_svg,
     put_latency_figure,
     save_figure,
     save_table,
-    steps,
 )
 
 
-def draw(directory: Path) -> list[Path]:
+def draw_pictures(directory: Path) -> list[Path]:
     def figure() -> Figure:
         drawn = Figure(figsize=(2, 2))
         drawn.subplots().plot([1, 2], [3, 4], color=KINDS[0])
@@ -24,8 +24,8 @@ def draw(directory: Path) -> list[Path]:
     return save_figure(figure, directory, "line")
 
 
-def test_the_same_picture_has_the_same_bytes(tmp_path: Path) -> None:
-    one, other = draw(tmp_path / "one"), draw(tmp_path / "other")
+def test_equal_plots_have_equal_bytes(tmp_path: Path) -> None:
+    one, other = draw_pictures(tmp_path / "one"), draw_pictures(tmp_path / "other")
 
     assert [path.name for path in one] == ["line.png", "line.svg"]
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
@@ -33,7 +33,7 @@ def test_the_same_picture_has_the_same_bytes(tmp_path: Path) -> None:
     assert b"<svg" in one[1].read_bytes()
 
 
-def test_a_table_is_a_header_and_rows(tmp_path: Path) -> None:
+def test_a_table_has_a_header_and_rows(tmp_path: Path) -> None:
     path = save_table(("a", "b"), [(1, "x,y"), (2.5, "")], tmp_path / "new", "table")
 
     assert path.read_text() == 'a,b\n1,"x,y"\n2.5,\n'
@@ -43,21 +43,21 @@ def test_colours_of_increasing_values_become_darker() -> None:
     def light(colour: str) -> int:
         return sum(bytes.fromhex(colour[1:]))
 
-    assert len(steps(1)) == 1
+    assert len(colour_steps(1)) == 1
     for count in (2, 3, 4):
-        assert sorted(steps(count), key=light, reverse=True) == list(steps(count))
-        assert len(set(steps(count))) == count
+        assert sorted(colour_steps(count), key=light, reverse=True) == list(colour_steps(count))
+        assert len(set(colour_steps(count))) == count
 
 
 ROW = {"sync_flush": True, "disk": "xfs", "producers": 1, "p50_us": 0, "p99_us": 900}
 
 
-def drawn(name: str = "one") -> str:
+def inline_picture(name: str = "one") -> str:
     return inline_svg(lambda: detection_figure([1, 5, 200], 4), name)
 
 
 def test_an_inline_picture_has_no_background() -> None:
-    svg = drawn()
+    svg = inline_picture()
     assert svg.startswith("<svg ")
     assert ElementTree.fromstring(svg).tag.endswith("svg")
     assert "<metadata" not in svg
@@ -65,7 +65,7 @@ def test_an_inline_picture_has_no_background() -> None:
 
 
 def test_an_inline_picture_has_selectable_text_and_the_colours_of_the_page() -> None:
-    svg = drawn()
+    svg = inline_picture()
     assert "seeds</text>" in svg
     assert "var(--soft, #59636e)" in svg
     assert "var(--sync, #0072B2)" in svg
@@ -77,15 +77,15 @@ def test_two_pictures_of_a_page_have_no_common_element_id() -> None:
     def names(svg: str) -> set[str]:
         return set(re.findall(r'\bid="([^"]*)"', svg))
 
-    one, other = drawn("one"), drawn("other")
+    one, other = inline_picture("one"), inline_picture("other")
     assert names(one)
     assert not names(one) & names(other)
     assert {link[1:] for link in re.findall(r'href="([^"]*)"', one)} <= names(one)
     assert set(re.findall(r"url\(#([^)]*)\)", one)) <= names(one)
 
 
-def test_the_same_picture_inside_a_page_has_the_same_bytes() -> None:
-    assert drawn() == drawn()
+def test_equal_inline_plots_have_equal_bytes() -> None:
+    assert inline_picture() == inline_picture()
 
 
 def test_latencies_are_drawn_by_disk_flush_mode_and_producers() -> None:

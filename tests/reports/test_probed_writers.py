@@ -36,7 +36,7 @@ STORE = """
     store = MessageStore(real_world(), config)
     store.load()
     store.start()
-    print(store.put_message(Message.of("Orders", b"hello", keys="k")).status.value, flush=True)
+    print(store.put_message(Message.create("Orders", b"hello", keys="k")).status.value, flush=True)
     store.shutdown()
     """
 SETTINGS = """
@@ -161,7 +161,7 @@ def test_a_rebuilt_store_without_its_marker_is_complete(tmp_path: Path, how: lis
     store.load()
     store.start()
     for number in range(12):
-        store.put_message(Message.of("Orders", b"hello", queue_id=number % 2, keys=f"k-{number}"))
+        store.put_message(Message.create("Orders", b"hello", queue_id=number % 2, keys=f"k-{number}"))
     assert store.shutdown()
     (old / "config").mkdir(exist_ok=True)
     (old / "config" / "topics.json").write_text("{}")

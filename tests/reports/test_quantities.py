@@ -1,14 +1,21 @@
 import pytest
 
-from tornlog.reports.quantities import bounds, duration, nearest_ranks, percent, percentiles_us, rate
+from tornlog.reports.quantities import (
+    confidence_bounds,
+    duration_text,
+    nearest_ranks,
+    percent_text,
+    percentiles_us,
+    rate_text,
+)
 
 
 @pytest.mark.parametrize(
     ("held", "seeds", "text"),
     [(3, 3, "100.00"), (0, 3, "0.00"), (999_999, 1_000_000, "99.99"), (1, 1_000_000, "0.01"), (2, 3, "66.66")],
 )
-def test_only_all_seeds_give_100_percent_and_only_none_give_0(held: int, seeds: int, text: str) -> None:
-    assert percent(held, seeds) == text
+def test_the_percentage_is_100_only_if_all_seeds_pass_and_0_only_if_none_does(held: int, seeds: int, text: str) -> None:
+    assert percent_text(held, seeds) == text
 
 
 @pytest.mark.parametrize(
@@ -22,14 +29,14 @@ def test_only_all_seeds_give_100_percent_and_only_none_give_0(held: int, seeds: 
     ],
 )
 def test_a_rate_is_shown_with_its_bounds(held: int, seeds: int, text: str) -> None:
-    assert rate(held, seeds) == text
+    assert rate_text(held, seeds) == text
 
 
-def test_bounds_contain_the_rate_and_are_trivial_at_0_and_100_percent() -> None:
-    assert bounds(5, 5)[1] == 1.0
-    assert bounds(0, 5)[0] == 0.0
+def test_rate_bounds_contain_the_rate_and_are_trivial_at_0_and_100_percent() -> None:
+    assert confidence_bounds(5, 5)[1] == 1.0
+    assert confidence_bounds(0, 5)[0] == 0.0
     for held in range(6):
-        low, high = bounds(held, 5)
+        low, high = confidence_bounds(held, 5)
         assert 0 <= low <= held / 5 <= high <= 1
 
 
@@ -38,10 +45,10 @@ def test_bounds_contain_the_rate_and_are_trivial_at_0_and_100_percent() -> None:
     [(0.25, "250 ns"), (1, "1 µs"), (250, "250 µs"), (1_500, "1.5 ms"), (12_345, "12.3 ms"), (2e6, "2 s")],
 )
 def test_durations_have_a_readable_unit(us: float, text: str) -> None:
-    assert duration(us) == text
+    assert duration_text(us) == text
 
 
-def test_a_percentile_is_the_smallest_value_that_the_share_does_not_exceed() -> None:
+def test_a_percentile_is_the_smallest_value_not_exceeded_by_its_share() -> None:
     assert nearest_ranks({10: 500, 20: 400, 30: 90, 40: 9, 50: 1}) == {
         "p50_us": 10,
         "p90_us": 20,
@@ -54,7 +61,7 @@ def test_all_percentiles_of_one_put_are_its_latency() -> None:
     assert set(nearest_ranks({7: 1}).values()) == {7}
 
 
-def test_the_order_of_a_histogram_does_not_matter() -> None:
+def test_the_order_of_histogram_values_does_not_matter() -> None:
     assert nearest_ranks({3: 1, 1: 5, 2: 4}) == nearest_ranks({1: 5, 2: 4, 3: 1})
 
 

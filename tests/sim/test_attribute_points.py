@@ -15,7 +15,7 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.machine import Machine
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.policies.replay import Labelling, Replay
+from tornlog.sim.policies.replay import LabellingPolicy, Replay
 from tornlog.sim.schedule import Switch
 from tornlog.sim.search import explore_schedules
 from tornlog.sim.shared_attributes import shared_attributes
@@ -77,7 +77,7 @@ class Shelf:
     parts: list[int] = field(default_factory=list)
 
 
-def close(counter: Counter) -> None:
+def close_counter(counter: Counter) -> None:
     counter.closed_by = "somebody"
 
 
@@ -120,20 +120,20 @@ def test_attributes_assigned_by_methods_and_containers_can_race() -> None:
     assert names_of(Counter) == {"Counter.count", "Counter.seen", "Counter.closed_by"}
 
 
-def test_an_inherited_attribute_belongs_to_the_base_class() -> None:
+def test_an_inherited_attribute_is_attributed_to_the_base_class() -> None:
     assert names_of(Counter, NamedCounter) == names_of(Counter) | {"NamedCounter.limit", "NamedCounter.names"}
 
 
-def test_a_container_is_known_by_its_initial_value_or_annotation() -> None:
+def test_an_attribute_is_a_container_by_its_initial_value_or_annotation() -> None:
     containers = {each.name for each in shared_attributes(Counter, NamedCounter, Shelf) if each.is_container}
     assert containers == {"names", "parts", "seen"}
 
 
-def test_dataclasses_that_compare_by_value_are_values() -> None:
+def test_attributes_of_dataclasses_with_value_equality_are_not_shared() -> None:
     assert names_of(Measured, Shelf) == {"Shelf.parts"}
 
 
-def test_all_classes_of_a_module_count() -> None:
+def test_shared_attributes_of_a_module_include_all_its_classes() -> None:
     assert {each.owner for each in shared_attributes(THIS)} == set(CLASSES)
 
 
@@ -145,7 +145,7 @@ def test_a_class_without_source_is_refused_with_an_error_that_names_it() -> None
 # Inside and outside of the block
 
 
-def test_tasks_switch_between_reading_and_assigning_within_the_block_only() -> None:
+def test_tasks_switch_between_reading_and_assigning_an_attribute_only_within_the_block() -> None:
     assert {count_together(walk(seed))[0] for seed in range(40)} == {1, 2}
     kernel, machine = make(walk(1))
     counter = Counter()
@@ -154,7 +154,7 @@ def test_tasks_switch_between_reading_and_assigning_within_the_block_only() -> N
     assert (kernel.steps, machine.alive) == (before, True)
 
 
-def test_classes_are_unchanged_after_the_block() -> None:
+def test_classes_are_restored_after_the_block() -> None:
     before = [dict(vars(owner)) for owner in CLASSES]
     kernel = Kernel(Replay())
     with points_of(kernel, *CLASSES):
@@ -178,7 +178,7 @@ def labels_of(body: Callable[[Machine], object], *classes: type) -> list[str]:
     return [label for label in labels if label.startswith("attribute")]
 
 
-def test_reads_assignments_and_containers_have_labels_and_a_constructor_has_none() -> None:
+def test_attribute_reads_assignments_and_containers_have_labels_but_not_in_constructors() -> None:
     def body(machine: Machine) -> None:
         counter = Counter()
         counter.add()
@@ -208,7 +208,7 @@ def test_slots_class_defaults_and_deletions_work_inside_the_block() -> None:
     assert len(labels_of(body, *CLASSES)) == 14
 
 
-def test_one_block_at_a_time() -> None:
+def test_a_second_attribute_points_block_at_the_same_time_is_refused() -> None:
     kernel = Kernel(Replay())
     with points_of(kernel, Counter), pytest.raises(AssertionError, match="one block at a time"):
         points_of(kernel, Counter).__enter__()
@@ -218,16 +218,18 @@ def test_one_block_at_a_time() -> None:
 # What decides a run
 
 
-def test_the_same_schedule_comes_to_the_same_digest_under_any_policy(policy_of: Callable[[int], Policy]) -> None:
+def test_the_same_seed_gives_the_same_digest_with_attribute_points_under_any_policy(
+    policy_of: Callable[[int], Policy],
+) -> None:
     for seed in range(10):
         once, again = (count_together(policy_of(seed)) for _ in range(2))
         assert (once[0], once[1].digest()) == (again[0], again[1].digest())
 
 
-def test_a_lost_count_is_a_decision_at_an_attribute_and_replays_by_its_label() -> None:
+def test_a_lost_update_at_an_attribute_replays_by_its_label() -> None:
     seed = next(seed for seed in range(40) if count_together(walk(seed))[0] == 1)
     lost, kernel = count_together(walk(seed))
-    labelling = Labelling(kernel.schedule)
+    labelling = LabellingPolicy(kernel.schedule)
     assert count_together(labelling)[0] == lost
     assert any(switch.label.startswith("attribute Counter.count.") for switch in labelling.labelled)
     assert count_together(Replay(labelling.labelled))[1].digest() == kernel.digest()
@@ -236,13 +238,13 @@ def test_a_lost_count_is_a_decision_at_an_attribute_and_replays_by_its_label() -
     assert not by_hand.unmet
 
 
-def test_a_schedule_search_finds_the_bug_with_one_preemption() -> None:
+def test_a_schedule_search_finds_the_lost_update_with_one_preemption() -> None:
     search = explore_schedules(lambda policy: count_together(policy)[0], bound=1)
     assert {run.cost for run in search if run.result == 1} == {1}
     assert search.is_complete
 
 
-def test_a_dead_machine_passes_no_point() -> None:
+def test_attribute_accesses_on_a_dead_machine_are_no_scheduling_points() -> None:
     kernel, machine = make(Replay())
     counter = Counter()
 
@@ -256,7 +258,7 @@ def test_a_dead_machine_passes_no_point() -> None:
         assert counter.count == 0
 
 
-def test_a_comparison_at_one_moment_passes_no_point() -> None:
+def test_an_atomic_comparison_of_attributes_is_no_scheduling_point() -> None:
     def compare(policy: Policy) -> tuple[int, int]:
         kernel, machine = make(policy)
 
@@ -264,7 +266,7 @@ def test_a_comparison_at_one_moment_passes_no_point() -> None:
             counter = Counter()
             machine.tasks.spawn("counting", counter.add)
             machine.tasks.sleep(0)
-            with kernel.at_one_moment():
+            with kernel.without_scheduling_points():
                 return counter.count, counter.count
 
         with kernel, points_of(kernel, Counter):
@@ -281,14 +283,14 @@ def test_a_comparison_at_one_moment_passes_no_point() -> None:
         (lambda machine, bell: machine.tasks.sleep(1), "m/main waits for sleep"),
     ],
 )
-def test_no_task_is_spawned_or_woken_or_waits_inside_at_one_moment(use: Callable[..., None], what: str) -> None:
+def test_spawning_waking_or_waiting_inside_an_atomic_block_is_refused(use: Callable[..., None], what: str) -> None:
     kernel, machine = make(walk(1))
 
     def body() -> None:
         bell = machine.tasks.signal("bell")
         machine.tasks.spawn("listener", lambda: bell.wait(None))
         machine.tasks.sleep(1)
-        with kernel.at_one_moment():
+        with kernel.without_scheduling_points():
             use(machine, bell)
 
     with kernel, pytest.raises(TaskFailedError) as failed:
@@ -296,7 +298,7 @@ def test_no_task_is_spawned_or_woken_or_waits_inside_at_one_moment(use: Callable
     assert f"{what} inside at_one_moment" in str(failed.value.__cause__)
 
 
-def test_another_thread_passes_no_point_at_any_access() -> None:
+def test_attribute_accesses_of_another_thread_are_no_scheduling_points() -> None:
     kernel = Kernel(walk(1))
     kernel.fuel = 100  # within a quantum, as while a task runs
     slotted, counter, done = Slotted(), Counter(), []

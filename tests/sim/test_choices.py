@@ -1,9 +1,9 @@
 import json
 
-from tornlog.sim.choices import Choices, Decision, decisions_of
+from tornlog.sim.choices import Choices, Decision, decisions_from_record
 
 
-def draw_some(choices: Choices) -> list[object]:
+def draw_samples(choices: Choices) -> list[object]:
     disk, plan = choices.stream("disk"), choices.stream("plan")
     return [
         disk.below(8, "sectors kept"),
@@ -14,9 +14,9 @@ def draw_some(choices: Choices) -> list[object]:
     ]
 
 
-def test_the_same_seed_draws_the_same_and_another_seed_does_not() -> None:
-    assert draw_some(Choices("7")) == draw_some(Choices("7"))
-    assert len({str(draw_some(Choices(str(seed)))) for seed in range(20)}) > 10
+def test_equal_seeds_give_equal_draws_and_other_seeds_other_draws() -> None:
+    assert draw_samples(Choices("7")) == draw_samples(Choices("7"))
+    assert len({str(draw_samples(Choices(str(seed)))) for seed in range(20)}) > 10
 
 
 def test_a_stream_is_the_same_object_for_the_same_name() -> None:
@@ -25,7 +25,7 @@ def test_a_stream_is_the_same_object_for_the_same_name() -> None:
     assert choices.stream("disk") is not choices.stream("plan")
 
 
-def test_streams_do_not_disturb_each_other() -> None:
+def test_draws_of_one_stream_do_not_depend_on_other_streams() -> None:
     alone, together = Choices("7"), Choices("7")
     alone_draws = [alone.stream("disk").below(1000, "x") for _ in range(10)]
     together_draws = []
@@ -35,7 +35,7 @@ def test_streams_do_not_disturb_each_other() -> None:
     assert together_draws == alone_draws
 
 
-def test_draws_stay_within_their_bounds_and_reach_them() -> None:
+def test_draws_cover_their_bounds_and_do_not_exceed_them() -> None:
     stream = Choices("7").stream("disk")
     assert {stream.below(3, "x") for _ in range(200)} == {0, 1, 2}
     assert {stream.between(-1, 1, "x") for _ in range(200)} == {-1, 0, 1}
@@ -48,16 +48,16 @@ def test_draws_do_not_change_between_versions_of_python() -> None:
     assert [stream.below(1000, "x") for _ in range(6)] == [422, 501, 443, 713, 876, 563]
 
 
-def test_a_replay_after_a_journey_through_json_repeats_every_draw() -> None:
+def test_a_replay_of_decisions_stored_as_json_repeats_every_draw() -> None:
     choices = Choices("7")
-    drawn = draw_some(choices)
-    replayed = Choices.replaying(decisions_of(json.loads(json.dumps(choices.recorded()))))
-    assert draw_some(replayed) == drawn
+    drawn = draw_samples(choices)
+    replayed = Choices.replaying(decisions_from_record(json.loads(json.dumps(choices.recorded()))))
+    assert draw_samples(replayed) == drawn
     assert replayed.recorded() == choices.recorded()
     assert replayed.unmet() == []
 
 
-def test_the_record_has_label_number_options_and_value_of_each_draw_that_was_not_0() -> None:
+def test_each_nonzero_draw_is_recorded_with_label_number_options_and_value() -> None:
     choices = Choices("7")
     stream = choices.stream("disk")
     drawn = [stream.below(3, "sectors kept") for _ in range(20)]
@@ -66,10 +66,10 @@ def test_the_record_has_label_number_options_and_value_of_each_draw_that_was_not
     failed = [["sync fails", nth, 2, 1] for nth, value in enumerate(fails, 1) if value]
     assert choices.recorded() == {"disk": kept + failed}
     assert 0 < len(failed) < 20
-    assert decisions_of(choices.recorded()) == choices.decisions()
+    assert decisions_from_record(choices.recorded()) == choices.decisions()
 
 
-def test_streams_are_recorded_by_name_and_those_without_decisions_not_at_all() -> None:
+def test_recorded_streams_are_sorted_by_name_and_omit_streams_without_decisions() -> None:
     choices = Choices("7")
     for name in ("b", "idle", "a"):
         stream = choices.stream(name)
@@ -84,10 +84,10 @@ def test_a_draw_without_alternatives_is_not_recorded() -> None:
     assert stream.between(5, 5, "x") == 5
     assert stream.chance(0.0, "x") is False
     assert stream.chance(1.0, "x") is True
-    assert stream.drawn == 0
+    assert stream.draw_count == 0
 
 
-def test_a_replay_gives_plain_outcomes_for_missing_records() -> None:
+def test_a_replay_draws_the_default_where_no_decision_is_recorded() -> None:
     stream = Choices.replaying([]).stream("disk")
     assert stream.below(8, "torn") == 0
     assert stream.between(3, 5, "ms") == 3
@@ -98,7 +98,7 @@ def test_a_replay_gives_plain_outcomes_for_missing_records() -> None:
     assert stream.record(1, "no fate", proposed=0) == 0
 
 
-def test_a_decision_is_found_by_stream_label_and_number_among_other_draws() -> None:
+def test_a_replayed_decision_is_matched_by_stream_label_and_number() -> None:
     decision = Decision("disk", "torn", 2, 8, 5)
     replayed = Choices.replaying([decision])
     other, stream = replayed.stream("other"), replayed.stream("disk")
@@ -108,7 +108,7 @@ def test_a_decision_is_found_by_stream_label_and_number_among_other_draws() -> N
     assert replayed.unmet() == []
 
 
-def test_decisions_without_a_draw_are_unmet() -> None:
+def test_replayed_decisions_without_a_matching_draw_are_reported_as_unmet() -> None:
     met = Decision("disk", "torn", 1, 8, 3)
     never_asked = Decision("disk", "torn", 2, 8, 3)
     too_large = Decision("disk", "kept", 1, 4, 3)
@@ -122,7 +122,7 @@ def test_decisions_without_a_draw_are_unmet() -> None:
     assert str(never_asked) == "disk: torn #2: 3 of 8"
 
 
-def test_a_decision_with_another_number_of_options_is_replayed_and_reported() -> None:
+def test_a_replayed_decision_with_a_different_number_of_options_is_reported_as_changed() -> None:
     decision = Decision("disk", "torn", 1, 8, 3)
     replayed = Choices.replaying([decision])
     assert replayed.stream("disk").below(5, "torn") == 3
@@ -131,7 +131,7 @@ def test_a_decision_with_another_number_of_options_is_replayed_and_reported() ->
     assert replayed.decisions() == [Decision("disk", "torn", 1, 5, 3)]
 
 
-def test_a_replayed_decision_overrides_the_proposal() -> None:
+def test_a_replayed_decision_overrides_the_proposed_value() -> None:
     stream = Choices.replaying([Decision("disk", "fate", 1, 4, 2)]).stream("disk")
     assert [stream.record(4, "fate", proposed=1) for _ in range(2)] == [2, 0]
 
@@ -139,14 +139,14 @@ def test_a_replayed_decision_overrides_the_proposal() -> None:
 def test_raw_draws_are_not_recorded_but_decisions_made_from_them_are() -> None:
     stream = Choices("7").stream("policy")
     assert 0.0 <= stream.raw_random() < 1.0
-    assert stream.drawn == 0
+    assert stream.draw_count == 0
     assert stream.record(4, "fate", proposed=3) == 3
     assert stream.decisions() == [Decision("policy", "fate", 1, 4, 3)]
 
 
-def test_draws_within_a_topic_come_from_the_stream_under_labels_of_their_own() -> None:
+def test_draws_within_a_topic_use_the_same_stream_with_separate_labels() -> None:
     plain, divided = Choices("7").stream("users"), Choices("7").stream("users")
-    about = divided.within("m1")
+    about = divided.with_subject("m1")
     drawn = [plain.below(100, "x"), plain.chance(0.5, "y"), plain.pick("abcd", "z")]
 
     assert [about.below(100, "x"), about.chance(0.5, "y"), about.pick("abcd", "z")] == drawn
@@ -161,17 +161,17 @@ def test_draws_within_a_topic_come_from_the_stream_under_labels_of_their_own() -
 def test_omitting_one_topic_does_not_change_the_draws_of_another() -> None:
     first = Choices("7")
     for topic in ("m0", "m1"):
-        about = first.stream("users").within(topic)
+        about = first.stream("users").with_subject(topic)
         drawn = [about.below(100, "bytes") for _ in range(3)]
     replayed = Choices.replaying(first.decisions())
-    again = replayed.stream("users").within("m1")
+    again = replayed.stream("users").with_subject("m1")
     assert [again.below(100, "bytes") for _ in range(3)] == drawn
     assert {decision.label for decision in replayed.unmet()} == {"m0 bytes"}
 
 
-def test_draws_lists_all_draws_including_plain_ones() -> None:
+def test_the_list_of_draws_includes_draws_of_0() -> None:
     choices = Choices("1")
-    stream, about = choices.stream("b"), choices.stream("a").within("m1")
+    stream, about = choices.stream("b"), choices.stream("a").with_subject("m1")
     stream.record(3, "fate", 0)
     stream.record(3, "fate", 2)
     about.record(2, "taken", 0)

@@ -6,7 +6,7 @@ import pytest
 from tests.sim.rigs import make, walk
 from tornlog.sim.errors import MachineDied, TaskFailedError, UnstoppableTaskError
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.machine import Machine, Waiting
+from tornlog.sim.machine import Machine, WaitReason
 from tornlog.sim.policies import Policy
 
 LIMIT_NS = 10_000_000_000
@@ -16,7 +16,7 @@ def make_broker(seed: int = 1, mean: int = 4) -> tuple[Kernel, Machine]:
     return make(walk(seed, mean), name="broker")
 
 
-def die(kernel: Kernel, machine: Machine) -> None:
+def kill_and_raise(kernel: Kernel, machine: Machine) -> None:
     kernel.kill(machine)
     raise MachineDied(machine.name)
 
@@ -37,7 +37,7 @@ def crash_with_services(policy: Policy) -> list[str]:
         for name in "cab":
             machine.tasks.spawn(name, lambda name=name: service(name))
         machine.tasks.sleep(7)
-        die(kernel, machine)
+        kill_and_raise(kernel, machine)
 
     with pytest.raises(MachineDied, match="broker"):
         kernel.run(machine, main, time_limit_ns=LIMIT_NS)
@@ -98,7 +98,7 @@ def test_every_world_call_of_a_dead_machine_raises_and_has_no_effect() -> None:
         machine.clock.now_ms,
         machine.clock.monotonic_ns,
         lambda: kernel.point("write"),
-        lambda: kernel.park(Waiting("sync"), None),
+        lambda: kernel.park(WaitReason("sync"), None),
         lambda: kernel.current.join(None),
     ]
     refused: list[int] = []
@@ -120,7 +120,7 @@ def test_every_world_call_of_a_dead_machine_raises_and_has_no_effect() -> None:
     assert held.describe() == "lock held held by broker/main"
 
 
-def test_refused_calls_are_not_steps() -> None:
+def test_refused_calls_of_a_dead_machine_are_not_counted_as_steps() -> None:
     kernel, machine = make_broker()
 
     def main() -> None:
@@ -146,7 +146,7 @@ def die_inside_a_lock(seed: int) -> list[str]:
         with lock:
             inside.append(name)
             kernel.point("write")
-            die(kernel, machine)
+            kill_and_raise(kernel, machine)
 
     def main() -> None:
         for name in "abc":
@@ -191,7 +191,7 @@ def test_a_task_that_catches_machine_died_gets_it_again_at_the_next_call() -> No
     def main() -> None:
         machine.tasks.spawn("stubborn", stubborn)
         machine.tasks.sleep(1)
-        die(kernel, machine)
+        kill_and_raise(kernel, machine)
 
     with pytest.raises(MachineDied):
         kernel.run(machine, main, time_limit_ns=LIMIT_NS)
@@ -214,19 +214,19 @@ def test_a_task_that_always_catches_machine_died_is_an_unstoppable_task_error(ca
     def main() -> None:
         machine.tasks.spawn("immortal", immortal)
         machine.tasks.sleep(1)
-        die(kernel, machine)
+        kill_and_raise(kernel, machine)
 
     with pytest.raises(UnstoppableTaskError, match="broker/immortal swallowed MachineDied"):
         kernel.run(machine, main, time_limit_ns=LIMIT_NS)
 
 
-def test_a_task_not_yet_started_never_starts() -> None:
+def test_a_task_spawned_but_not_started_at_a_kill_never_runs() -> None:
     kernel, machine = make_broker()
     started: list[str] = []
 
     def main() -> None:
         kernel.spawn(machine, "late", lambda: started.append("late"))
-        die(kernel, machine)
+        kill_and_raise(kernel, machine)
 
     with pytest.raises(MachineDied):
         kernel.run(machine, main, time_limit_ns=0)
@@ -246,13 +246,13 @@ def test_an_exception_of_a_dying_task_does_not_fail_the_run() -> None:
     def main() -> None:
         machine.tasks.spawn("service", service)
         machine.tasks.sleep(1)
-        die(kernel, machine)
+        kill_and_raise(kernel, machine)
 
     with pytest.raises(MachineDied):
         kernel.run(machine, main, time_limit_ns=LIMIT_NS)
 
 
-def test_tasks_left_over_after_main_are_named_and_unwound() -> None:
+def test_tasks_still_running_after_main_are_named_and_unwound() -> None:
     kernel, machine = make_broker()
     unwound: list[str] = []
 
@@ -313,7 +313,7 @@ def test_killing_another_machine_stops_it_before_it_takes_another_step(
         assert unwound == ["heart"]
 
 
-def test_a_living_task_that_calls_a_dead_machine_fails() -> None:
+def test_a_task_that_calls_a_dead_machine_fails() -> None:
     kernel, machine = make_broker()
     dead = kernel.machine("dead")
     kernel.kill(dead)
@@ -333,7 +333,7 @@ def test_a_joiner_on_another_machine_sees_a_task_die() -> None:
     assert kernel.run(machine, main, time_limit_ns=LIMIT_NS) is True
 
 
-def test_a_kill_between_runs_unwinds_at_once() -> None:
+def test_killing_a_machine_between_runs_unwinds_its_tasks_at_once() -> None:
     kernel, machine = make_broker()
     server = kernel.machine("server")
     unwound: list[str] = []
@@ -379,7 +379,7 @@ def test_death_callbacks_run_once_before_the_tasks_end(
         machine.tasks.sleep(1)
         if is_killed:
             kernel.kill(machine)
-            die(kernel, machine)
+            kill_and_raise(kernel, machine)
 
     with suppress(MachineDied):
         kernel.run(machine, main, time_limit_ns=LIMIT_NS)

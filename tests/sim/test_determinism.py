@@ -10,7 +10,7 @@ import pytest
 
 from tests.sim.rigs import make, walk
 from tornlog.sim.choices import Choices
-from tornlog.sim.determinism import check_determinism, first_difference, record
+from tornlog.sim.determinism import check_determinism, first_difference, record_trace
 from tornlog.sim.errors import LeakError, NondeterminismError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -42,7 +42,7 @@ def digest_of_a_run(trace: Trace | None, *, extra_steps: int = 0, leak: bool = F
 class Sheep: ...
 
 
-def digest_of_a_walk_over_a_set(trace: Trace | None, *, ordered: bool, herd: list[list[Sheep]]) -> str:
+def digest_of_set_iteration(trace: Trace | None, *, ordered: bool, herd: list[list[Sheep]]) -> str:
     """Sleep once per object in a set, in the order of the set."""
     kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
     tasks = kernel.machine("m").tasks
@@ -65,7 +65,7 @@ import sys
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.determinism import record
+from tornlog.sim.determinism import record_trace
 import pickle
 
 def run(trace):
@@ -80,11 +80,11 @@ def run(trace):
     kernel.run(machine, main, time_limit_ns=10**12)
     return kernel.digest()
 
-sys.stdout.buffer.write(pickle.dumps((run(None), record(run))))
+sys.stdout.buffer.write(pickle.dumps((run(None), record_trace(run))))
 """
 
 
-def run_in_a_process(order: str, hash_seed: int) -> tuple[str, TraceRecording]:
+def run_in_subprocess(order: str, hash_seed: int) -> tuple[str, TraceRecording]:
     done = subprocess.run(
         [sys.executable, "-c", IN_A_PROCESS, order],
         env={"PYTHONHASHSEED": str(hash_seed)},
@@ -110,7 +110,7 @@ def test_the_first_different_decision_of_two_runs_is_named() -> None:
     assert " in one run, event " in caught.value.difference
 
 
-def test_different_written_data_is_reported_with_the_event_before_it_and_the_checksums() -> None:
+def test_differing_written_data_is_reported_with_the_preceding_event_and_checksums() -> None:
     counter = itertools.count()
     with pytest.raises(NondeterminismError) as caught:
         check_determinism(lambda trace: digest_of_a_run(trace, data=next(counter)))
@@ -119,32 +119,32 @@ def test_different_written_data_is_reported_with_the_event_before_it_and_the_che
     assert found.endswith("digest words (0x7, 0x2) in one run, (0x7, 0x3) in the other")
 
 
-def test_a_difference_that_does_not_occur_again_is_reported_as_such() -> None:
+def test_a_difference_that_does_not_recur_is_reported_as_such() -> None:
     counter = itertools.count()
     with pytest.raises(NondeterminismError, match=r"; 4 more runs were all the same, so the difference is not"):
         check_determinism(lambda trace: digest_of_a_run(trace, data=1 if next(counter) == 1 else 0))
 
 
-def test_a_decision_by_the_order_of_a_set_is_found_and_named() -> None:
-    run = partial(digest_of_a_walk_over_a_set, herd=[])
+def test_nondeterminism_from_set_order_is_detected_and_named() -> None:
+    run = partial(digest_of_set_iteration, herd=[])
     with pytest.raises(NondeterminismError) as caught:
         check_determinism(partial(run, ordered=False))
     assert "sheep-" in caught.value.difference
     assert check_determinism(partial(run, ordered=True))
 
 
-def test_a_decision_by_the_hash_of_a_text_is_found_between_two_processes() -> None:
-    (one, first), (other, second) = (run_in_a_process("hashed", seed) for seed in (1, 2))
+def test_nondeterminism_from_string_hashing_is_detected_between_two_processes() -> None:
+    (one, first), (other, second) = (run_in_subprocess("hashed", seed) for seed in (1, 2))
     assert one != other
     difference = first_difference(first, second)
     assert difference is not None
     assert "sheep-" in difference
-    (one, first), (other, second) = (run_in_a_process("sorted", seed) for seed in (1, 2))
+    (one, first), (other, second) = (run_in_subprocess("sorted", seed) for seed in (1, 2))
     assert one == other
     assert first_difference(first, second) is None
 
 
-def test_a_leak_is_raised_even_if_the_code_caught_the_error() -> None:
+def test_a_caught_leak_is_raised_at_the_end_of_the_run() -> None:
     with pytest.raises(LeakError, match=r"test_determinism\.py:\d+: simulated code called random\.random"):
         check_determinism(lambda trace: digest_of_a_run(trace, leak=True))
 
@@ -154,7 +154,7 @@ def recording(events: int, words: list[int], words_before: list[int]) -> TraceRe
     return TraceRecording(found, array("Q", words_before), array("Q", words))
 
 
-def test_a_shorter_run_differs_where_it_ends() -> None:
+def test_a_shorter_run_differs_at_its_end() -> None:
     longer, shorter = recording(2, [1, 2], [0, 2]), recording(1, [1, 2], [0])
     difference = first_difference(longer, shorter)
     assert difference is not None
@@ -167,7 +167,7 @@ def test_a_difference_before_the_first_event_is_reported_at_the_start() -> None:
     assert found == f"the runs differ after the start: {takes}"
 
 
-def test_a_recording_has_every_word_of_a_long_run() -> None:
+def test_a_recording_contains_every_digest_word_of_a_long_run() -> None:
     def run(trace: Trace | None) -> str:
         kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
         for number in range(10_000):
@@ -175,12 +175,12 @@ def test_a_recording_has_every_word_of_a_long_run() -> None:
             kernel._digest.fold()
         return kernel.digest()
 
-    found = record(run)
+    found = record_trace(run)
     assert found.words[::2] == array("Q", range(10_000))
     assert run(None) == run(Trace())
 
 
-def test_a_trace_that_was_not_made_to_compare_gives_no_recording() -> None:
+def test_only_a_trace_created_for_comparison_gives_a_recording() -> None:
     trace = Trace()
     with pytest.raises(AssertionError, match="belongs to a kernel"):
         trace.recording()

@@ -8,7 +8,7 @@ from tornlog.sim.errors import MachineDied, NoProgressError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.policies.replay import Labelling, Replay
+from tornlog.sim.policies.replay import LabellingPolicy, Replay
 from tornlog.sim.trace import Trace
 
 POINTS = 10 * WINDOW_POINTS
@@ -53,13 +53,13 @@ class World:
         return self.kernel.run(self.machine, main, time_limit_ns=3600 * 10**9)
 
 
-def test_a_quiet_plan_makes_no_disturbance_and_no_draw(policy_of: Callable[[int], Policy]) -> None:
+def test_an_empty_disturbance_plan_causes_no_disturbance_and_no_draw(policy_of: Callable[[int], Policy]) -> None:
     world, plain = World(DisturbancePlan(), policy_of(1)), World(DisturbancePlan(), policy_of(1))
     world.run()
     plain.disturbances.start = lambda: None  # type: ignore[method-assign]
     plain.run()
     assert not world.disturbances.injected
-    assert world.choices.stream("disturbances").drawn == 0
+    assert world.choices.stream("disturbances").draw_count == 0
     assert world.kernel.now_ns == 0
     assert world.kernel.digest() == plain.kernel.digest()
 
@@ -88,7 +88,7 @@ def test_a_single_paused_task_continues_after_its_pause() -> None:
     assert world.disturbances.injected["paused task"] in (4, 5)
 
 
-def test_a_paused_machine_lets_time_pass_at_once(policy_of: Callable[[int], Policy]) -> None:
+def test_pausing_a_machine_advances_virtual_time_at_once(policy_of: Callable[[int], Policy]) -> None:
     world = World(DisturbancePlan(paused_machine_chance=1.0, paused_machine_ms_max=7), policy_of(3))
     world.run()
     paused = world.disturbances.injected["paused machine"]
@@ -97,7 +97,7 @@ def test_a_paused_machine_lets_time_pass_at_once(policy_of: Callable[[int], Poli
     assert world.disturbances.paused_ns() == world.kernel.now_ns
 
 
-def test_paused_time_before_a_given_moment_does_not_count() -> None:
+def test_paused_time_before_the_given_moment_does_not_count() -> None:
     world = World(DisturbancePlan(paused_machine_chance=1.0, paused_machine_ms_max=7))
     world.run()
     first, second = world.disturbances.pauses[:2]
@@ -108,7 +108,7 @@ def test_paused_time_before_a_given_moment_does_not_count() -> None:
     assert world.disturbances.paused_ns(world.disturbances.paused_until_ns) == 0
 
 
-def test_timers_are_late_after_a_pause_of_everything() -> None:
+def test_timers_fire_late_after_a_pause_of_all_tasks() -> None:
     world = World(DisturbancePlan(paused_machine_chance=1.0, paused_machine_ms_max=10_000))
     tasks, clock = world.machine.tasks, world.machine.clock
     late = []
@@ -133,7 +133,7 @@ def test_timers_are_late_after_a_pause_of_everything() -> None:
     assert max(late) > 0
 
 
-def test_the_clock_steps_ahead_and_back_and_monotonic_time_does_not(
+def test_clock_steps_change_wall_time_but_not_monotonic_time(
     policy_of: Callable[[int], Policy],
 ) -> None:
     plan = DisturbancePlan(clock_step_chance=1.0, clock_step_ms_max=500)
@@ -157,7 +157,7 @@ def test_disturbances_do_not_depend_on_how_often_the_policy_is_called(seed: int)
     world = World(EVERYTHING, choices=Choices(str(seed)))
     world.run()
     labels = [entry[2] for entry in world.kernel.schedule]
-    again = World(EVERYTHING, Labelling(world.kernel.schedule), Choices.replaying(world.choices.decisions()))
+    again = World(EVERYTHING, LabellingPolicy(world.kernel.schedule), Choices.replaying(world.choices.decisions()))
     again.run()
 
     assert [entry[2] for entry in again.kernel.schedule] == labels
@@ -177,7 +177,7 @@ def test_removing_one_disturbance_does_not_move_the_others() -> None:
     assert again.disturbances.injected["clock step"] == world.disturbances.injected["clock step"] - 1
 
 
-def test_there_are_no_disturbances_before_a_start_and_after_a_stop() -> None:
+def test_there_are_no_disturbances_before_start_and_after_stop() -> None:
     world = World(EVERYTHING)
     world.run()
     before = +world.disturbances.injected
@@ -197,7 +197,7 @@ def test_there_are_no_disturbances_before_a_start_and_after_a_stop() -> None:
     assert (world.kernel.now_ns, other.wall_offset_ms) == (now_ns, 0)
 
 
-def test_a_kernel_is_disturbed_by_one_source_at_a_time() -> None:
+def test_a_second_source_of_disturbances_for_a_kernel_is_refused() -> None:
     world = World(EVERYTHING)
     world.disturbances.start()
     with pytest.raises(AssertionError, match="already"):
@@ -230,7 +230,7 @@ def test_a_machine_dies_with_its_paused_tasks() -> None:
     assert ended == [True]
 
 
-def test_the_step_limit_holds_under_disturbances() -> None:
+def test_the_step_limit_also_holds_under_disturbances() -> None:
     choices = Choices("limit")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 64), step_limit=3 * WINDOW_POINTS)
     machine = kernel.machine("m")

@@ -94,7 +94,7 @@ LEAKS: list[tuple[str, Callable[[], object]]] = [
 ]
 
 
-def name_of(value: object) -> str | None:
+def label_of(value: object) -> str | None:
     return f"{value}" if isinstance(value, str) else None
 
 
@@ -113,8 +113,8 @@ def leak_of(body: Callable[[], object]) -> LeakError:
     return leak
 
 
-@pytest.mark.parametrize(("function", "leak_in"), LEAKS, ids=name_of)
-def test_a_leak_inside_a_task_names_the_function_and_the_programs_line(
+@pytest.mark.parametrize(("function", "leak_in"), LEAKS, ids=label_of)
+def test_a_leak_inside_a_task_names_the_banned_function_and_the_line_of_the_program(
     function: str, leak_in: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # or the leak of its own generator would be found first
@@ -128,7 +128,7 @@ def test_a_leak_inside_a_task_names_the_function_and_the_programs_line(
 @pytest.mark.parametrize(
     "call", list(find_banned_calls()), ids=lambda call: f"{getattr(call.owner, '__name__', '')}.{call.name}"
 )
-def test_every_banned_call_names_its_line(call: BannedCall) -> None:
+def test_every_banned_call_is_reported_with_its_line(call: BannedCall) -> None:
     """The call raises before its arguments are used, so no arguments are passed."""
 
     def go_through() -> object:
@@ -140,7 +140,7 @@ def test_every_banned_call_names_its_line(call: BannedCall) -> None:
     assert str(leak) == f"{__file__}:{leak.line}: simulated code called {call.shown}"
 
 
-def test_a_leak_through_a_library_names_the_programs_line() -> None:
+def test_a_banned_call_inside_a_library_is_reported_with_the_line_of_the_program() -> None:
     def start_a_process() -> None:
         multiprocessing.get_context("fork").Process(target=int).start()
 
@@ -148,7 +148,7 @@ def test_a_leak_through_a_library_names_the_programs_line() -> None:
     assert (leak.file, leak.line) == (__file__, start_a_process.__code__.co_firstlineno + 1)
 
 
-def test_calls_with_complete_arguments_are_no_leaks() -> None:
+def test_deterministic_calls_of_guarded_modules_are_allowed() -> None:
     def body() -> tuple[object, ...]:
         moment = datetime.datetime(2026, 1, 2) + datetime.timedelta(days=1)
         return (
@@ -167,7 +167,7 @@ def test_calls_with_complete_arguments_are_no_leaks() -> None:
     assert leaks == []
 
 
-def test_outside_of_tasks_everything_passes(tmp_path: Path) -> None:
+def test_banned_calls_outside_of_tasks_are_allowed(tmp_path: Path) -> None:
     with guard() as leaks:
         before = time.time()
         assert time.monotonic_ns() > 0
@@ -189,7 +189,7 @@ def test_outside_of_tasks_everything_passes(tmp_path: Path) -> None:
     assert leaks == []
 
 
-def test_inside_a_task_but_without_a_guard_everything_passes(tmp_path: Path) -> None:
+def test_banned_calls_inside_a_task_without_a_guard_are_allowed(tmp_path: Path) -> None:
     with guard():
         kept = time.time, random.Random, datetime.datetime
     (tmp_path / "file").touch()
@@ -203,7 +203,7 @@ def test_inside_a_task_but_without_a_guard_everything_passes(tmp_path: Path) -> 
     assert run_in_a_task(body) is True
 
 
-def test_a_leak_whose_error_was_caught_is_in_the_list() -> None:
+def test_a_banned_call_whose_error_was_caught_is_in_the_list_of_leaks() -> None:
     def swallow() -> str:
         try:
             time.time()
@@ -248,7 +248,7 @@ def test_the_guard_restores_every_function_even_nested_or_after_an_error() -> No
     assert standing() == originals
 
 
-def test_a_guard_that_cannot_be_installed_restores_every_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_that_fails_to_install_restores_every_function(monkeypatch: pytest.MonkeyPatch) -> None:
     original = time.time
     monkeypatch.setattr(guard_module, "_OF_UUID", ("NAMESPACE_DNS",))
     with monkeypatch.context() as patched:
@@ -275,7 +275,7 @@ def test_a_task_may_import_and_format_tracebacks(tmp_path: Path, monkeypatch: py
     assert leaks == []
 
 
-def test_a_line_of_an_installed_library_is_named_and_one_of_the_standard_library_only_if_there_is_no_other(
+def test_a_leak_names_a_line_of_the_standard_library_only_if_there_is_no_other(
     tmp_path: Path,
 ) -> None:
     code = "import time\ndef look(): return time.time()\n"

@@ -9,7 +9,7 @@ import pytest
 from tests.sim.rigs import make, walk
 from tornlog.sim.errors import TaskFailedError
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.machine import Machine, SimTask, Waiting
+from tornlog.sim.machine import Machine, SimTask, WaitReason
 from tornlog.sim.policies import Policy
 
 SECOND_NS = 1_000_000_000
@@ -31,7 +31,7 @@ def count_together(machine: Machine, tasks: int, rounds: int) -> list[str]:
     return order
 
 
-def test_the_schedule_varies_with_the_seed_and_only_with_it() -> None:
+def test_the_schedule_depends_on_the_seed_and_on_nothing_else() -> None:
     def order_of(seed: int) -> tuple[str, str]:
         kernel, machine = make(walk(seed))
         order = kernel.run(machine, lambda: count_together(machine, 3, 5), time_limit_ns=0)
@@ -82,7 +82,7 @@ def test_steps_count_scheduling_points_for_any_quanta(policy_of: Callable[[int],
     assert [steps_at_mean(seed) for seed in range(5)] == [156] * 5
 
 
-def test_time_does_not_advance_while_a_task_can_run_and_then_jumps_to_the_next_timer(
+def test_time_advances_to_the_next_timer_only_when_no_task_can_run(
     policy_of: Callable[[int], Policy],
 ) -> None:
     kernel, machine = make(policy_of(1))
@@ -111,7 +111,7 @@ class FirstCome:
         return 1000
 
 
-def test_timers_fire_by_time_and_those_due_together_in_the_order_they_were_set() -> None:
+def test_timers_fire_by_time_and_equal_times_in_the_order_they_were_set() -> None:
     kernel, machine = make(FirstCome())
     woken: list[str] = []
 
@@ -130,9 +130,9 @@ def test_timers_fire_by_time_and_those_due_together_in_the_order_they_were_set()
     assert woken == ["early", "a", "b", "c", "late"]
 
 
-def test_a_timer_of_an_earlier_park_has_no_effect() -> None:
+def test_a_timer_of_an_earlier_wait_has_no_effect() -> None:
     kernel, machine = make()
-    signal, why = machine.tasks.signal("s"), Waiting("something")
+    signal, why = machine.tasks.signal("s"), WaitReason("something")
 
     def main() -> tuple[bool, int]:
         machine.tasks.spawn("notifier", signal.notify)
@@ -144,7 +144,7 @@ def test_a_timer_of_an_earlier_park_has_no_effect() -> None:
 
 
 @pytest.mark.parametrize(("due_ms", "hastened_to_ms", "ends_ms"), [(50, 20, 20), (20, 50, 20), (None, 20, 20)])
-def test_a_task_that_is_hastened_waits_until_the_earlier_moment_and_once(
+def test_hastening_a_parked_task_moves_its_wake_up_to_an_earlier_time(
     due_ms: int | None, hastened_to_ms: int, ends_ms: int
 ) -> None:
     kernel, machine = make()
@@ -156,9 +156,9 @@ def test_a_task_that_is_hastened_waits_until_the_earlier_moment_and_once(
     def main() -> tuple[bool, int, bool, int]:
         main_task.append(kernel.current)
         machine.tasks.spawn("other", hasten)
-        first = kernel.park(Waiting("something"), None if due_ms is None else due_ms * 1_000_000)
+        first = kernel.park(WaitReason("something"), None if due_ms is None else due_ms * 1_000_000)
         first_ns = kernel.now_ns
-        return first, first_ns, kernel.park(Waiting("something else"), 90_000_000), kernel.now_ns
+        return first, first_ns, kernel.park(WaitReason("something else"), 90_000_000), kernel.now_ns
 
     ends_ns = ends_ms * 1_000_000
     assert kernel.run(machine, main, time_limit_ns=SECOND_NS) == (False, ends_ns, False, 90_000_000)
@@ -167,18 +167,18 @@ def test_a_task_that_is_hastened_waits_until_the_earlier_moment_and_once(
 @pytest.mark.parametrize(
     "call", [lambda task: task.machine.kernel.wake(task), lambda task: task.machine.kernel.hasten(task, 5)]
 )
-def test_a_task_that_is_not_parked_is_neither_woken_nor_hastened(call: Callable[[SimTask], None]) -> None:
+def test_waking_or_hastening_a_task_that_is_not_parked_has_no_effect(call: Callable[[SimTask], None]) -> None:
     kernel, machine = make()
 
     def main() -> bool:
         call(kernel.current)
-        return kernel.park(Waiting("nothing"), 1_000)
+        return kernel.park(WaitReason("nothing"), 1_000)
 
     assert kernel.run(machine, main, time_limit_ns=SECOND_NS) is False
     assert kernel.now_ns == 1_000
 
 
-def test_a_task_that_fails_ends_the_run_with_its_name_and_its_cause() -> None:
+def test_a_task_that_fails_ends_the_run_with_its_name_and_cause() -> None:
     kernel, machine = make(name="broker")
     cleaned: list[str] = []
 
@@ -200,7 +200,7 @@ def test_a_task_that_fails_ends_the_run_with_its_name_and_its_cause() -> None:
     assert not machine.alive
 
 
-def test_an_interrupt_inside_a_task_leaves_the_run_at_once_and_switches_everything_off() -> None:
+def test_a_keyboard_interrupt_inside_a_task_ends_the_run_and_stops_all_machines() -> None:
     kernel, machine = make()
     cleaned: list[str] = []
 
@@ -253,14 +253,14 @@ def test_tasks_of_another_machine_continue_in_the_next_run() -> None:
     assert not server.live_tasks
 
 
-def test_a_machine_name_is_used_once() -> None:
+def test_a_machine_name_cannot_be_used_twice() -> None:
     kernel = Kernel(walk())
     kernel.machine("broker")
     with pytest.raises(ValueError, match="machine broker"):
         kernel.machine("broker")
 
 
-def test_a_kernel_does_not_run_inside_itself() -> None:
+def test_running_a_kernel_inside_itself_is_refused() -> None:
     kernel = Kernel(walk())
     inner = kernel.machine("inner")
     with pytest.raises(TaskFailedError, match="running already"):
@@ -271,7 +271,7 @@ def test_a_kernel_does_not_run_inside_itself() -> None:
         )
 
 
-def test_outside_of_any_task_points_pass_and_blocking_is_an_error() -> None:
+def test_outside_of_tasks_scheduling_points_do_nothing_and_blocking_is_an_error() -> None:
     kernel = Kernel(walk())
     tasks = kernel.machine("m").tasks
     cell, lock = tasks.cell("c"), tasks.lock("l")
@@ -286,7 +286,7 @@ def test_outside_of_any_task_points_pass_and_blocking_is_an_error() -> None:
         tasks.sleep(1)
 
 
-def test_the_schedule_lists_points_label_and_task_of_each_choice() -> None:
+def test_each_schedule_entry_has_points_label_and_task() -> None:
     kernel, machine = make(FirstCome())
     lock = machine.tasks.lock("l")
 
@@ -327,19 +327,19 @@ def test_a_closed_kernel_is_collected_even_after_collections_during_its_run() ->
     assert not any(machine.name == "to be forgotten" for machine in machines)
 
 
-def calls_left(made: int = 0) -> int:
+def remaining_recursion_depth(made: int = 0) -> int:
     try:
-        return calls_left(made + 1)
+        return remaining_recursion_depth(made + 1)
     except RecursionError:
         return made
 
 
-def test_a_long_chain_of_starts_does_not_use_up_the_call_depth() -> None:
+def test_a_long_chain_of_spawns_does_not_exceed_the_recursion_limit() -> None:
     kernel, machine = make(walk(mean=1))
     left = []
 
     def start_another(number: int) -> None:
-        left.append(calls_left())
+        left.append(remaining_recursion_depth())
         if number:
             machine.tasks.spawn("next", lambda: start_another(number - 1)).join(None)
 
@@ -348,8 +348,8 @@ def test_a_long_chain_of_starts_does_not_use_up_the_call_depth() -> None:
     assert len(left) == 401
 
 
-def test_runs_take_no_calls_from_their_process() -> None:
-    before = calls_left()
+def test_runs_do_not_reduce_the_available_recursion_depth() -> None:
+    before = remaining_recursion_depth()
     for seed in range(100):
         with Kernel(walk(seed)) as kernel:
             machine, other = kernel.machine("m"), kernel.machine("other")
@@ -357,4 +357,4 @@ def test_runs_take_no_calls_from_their_process() -> None:
                 kernel.spawn(other, "sleeper", lambda tasks=other.tasks: tasks.sleep(1_000))
             kernel.run(machine, lambda tasks=machine.tasks: tasks.sleep(1), time_limit_ns=SECOND_NS)
             kernel.kill(other)
-    assert calls_left() == before
+    assert remaining_recursion_depth() == before

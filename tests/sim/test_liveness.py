@@ -13,7 +13,7 @@ def make_kernel(step_limit: int = 10_000) -> Kernel:
     return Kernel(RandomWalk(Choices("1").stream("policy"), 4), step_limit=step_limit)
 
 
-def test_a_deadlock_names_every_task_with_its_wait_and_the_lock_holder() -> None:
+def test_a_deadlock_error_names_every_task_with_its_wait_and_the_lock_holder() -> None:
     kernel = make_kernel()
     machine = kernel.machine("broker")
     lock, signal = machine.tasks.lock("put"), machine.tasks.signal("group-commit")
@@ -45,7 +45,7 @@ def test_a_deadlock_names_every_task_with_its_wait_and_the_lock_holder() -> None
     assert not machine.alive
 
 
-def test_two_locks_taken_crosswise_end_in_a_deadlock_under_some_seed() -> None:
+def test_two_locks_taken_in_opposite_order_deadlock_under_some_seed() -> None:
     def waits_of(seed: int) -> list[str]:
         kernel, machine = make(walk(seed, 2))
         one, two = machine.tasks.lock("one"), machine.tasks.lock("two")
@@ -74,7 +74,7 @@ def test_two_locks_taken_crosswise_end_in_a_deadlock_under_some_seed() -> None:
     assert all("m/forth: lock two held by m/back" in waits for waits in deadlocks)
 
 
-def test_virtual_time_past_the_limit_is_no_progress_and_says_until_when_tasks_wait() -> None:
+def test_exceeding_the_virtual_time_limit_is_reported_as_no_progress_with_wake_up_times() -> None:
     kernel = make_kernel()
     machine = kernel.machine("broker")
     signal = machine.tasks.signal("flush")
@@ -102,7 +102,7 @@ def test_the_time_limit_counts_from_the_start_of_each_run() -> None:
     assert kernel.now_ns == 2_700_000_000
 
 
-def test_a_task_that_spins_for_ever_runs_into_the_step_limit() -> None:
+def test_a_task_that_loops_forever_reaches_the_step_limit() -> None:
     kernel = make_kernel(step_limit=1000)
     machine = kernel.machine("m")
     cell = machine.tasks.cell("never")

@@ -15,7 +15,7 @@ def test_the_wall_clock_is_virtual_time_plus_an_offset_that_may_step_back(machin
     assert [*seen, clock.now_ms(), clock.monotonic_ns()] == [1_000_000, 1_000_250, 999_650, 250_000_000]
 
 
-def test_task_names_carry_the_machine_and_are_unique() -> None:
+def test_task_names_include_the_machine_and_are_unique() -> None:
     kernel = Kernel(walk())
     one, two = kernel.machine("one"), kernel.machine("two")
     made = [machine.tasks.spawn("flush", int) for machine in (one, one, two, one)]
@@ -32,7 +32,7 @@ def test_join_waits_for_the_end_or_for_its_timeout(machine: Machine) -> None:
 
 
 @in_machine
-def test_a_join_that_timed_out_is_not_woken_from_its_next_sleep(machine: Machine) -> None:
+def test_a_join_that_timed_out_does_not_wake_its_next_sleep(machine: Machine) -> None:
     task = machine.tasks.spawn("slow", lambda: machine.tasks.sleep(20))
     assert not task.join(5)
     machine.tasks.sleep(100)
@@ -40,7 +40,7 @@ def test_a_join_that_timed_out_is_not_woken_from_its_next_sleep(machine: Machine
 
 
 @in_machine
-def test_a_sleep_of_no_time_lets_other_tasks_run_but_takes_no_time(machine: Machine) -> None:
+def test_a_sleep_of_0_lets_other_tasks_run_without_advancing_time(machine: Machine) -> None:
     ran: list[str] = []
     machine.tasks.spawn("other", lambda: ran.append("other"))
     while not ran:
@@ -50,7 +50,7 @@ def test_a_sleep_of_no_time_lets_other_tasks_run_but_takes_no_time(machine: Mach
 
 
 @in_machine
-def test_one_processor_computes_for_one_task_at_a_time_and_is_free_after_it(machine: Machine) -> None:
+def test_one_processor_executes_one_task_at_a_time(machine: Machine) -> None:
     now_ns, processor, ends = machine.clock.monotonic_ns, Processor(machine.kernel), {}
 
     def work(name: str, cost_ns: int) -> None:
@@ -68,7 +68,7 @@ def test_one_processor_computes_for_one_task_at_a_time_and_is_free_after_it(mach
 
 
 @in_machine
-def test_waits_that_always_end_before_their_timeout_do_not_pile_up_timers(machine: Machine) -> None:
+def test_waits_that_end_before_their_timeout_leave_no_timers(machine: Machine) -> None:
     ask, answer = machine.tasks.signal("ask"), machine.tasks.signal("answer")
 
     def serve() -> None:

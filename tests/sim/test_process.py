@@ -14,23 +14,23 @@ from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.process import NoEndInSight, cpu_limit, garbage_kept
+from tornlog.sim.process import CpuLimitReached, cpu_limit, garbage_collected_at_end
 
 
-def loop_for_ever(*_: object) -> None:
+def loop_forever(*_: object) -> None:
     while True:
         pass
 
 
-def test_a_loop_is_ended_and_the_handler_that_was_there_is_back() -> None:
+def test_an_endless_loop_is_ended_by_the_cpu_limit_and_the_previous_handler_restored() -> None:
     before = signal.getsignal(signal.SIGVTALRM)
-    with pytest.raises(NoEndInSight), cpu_limit(0.05):
-        loop_for_ever()
+    with pytest.raises(CpuLimitReached), cpu_limit(0.05):
+        loop_forever()
     assert signal.getsignal(signal.SIGVTALRM) is before
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
 
 
-def burn(seconds: float) -> None:
+def use_cpu(seconds: float) -> None:
     began = process_time()
     while process_time() - began < seconds:
         sum(range(10_000))  # the timer counts user time, not time in the kernel
@@ -42,91 +42,91 @@ class Finalized:
     ended = 0
 
     def __del__(self) -> None:
-        burn(0.1)
+        use_cpu(0.1)
         Finalized.ended += 1
 
 
 def finalize_and_loop() -> None:
     Finalized()
-    loop_for_ever()
+    loop_forever()
 
 
 class Watched: ...
 
 
-def let_go_and_loop(gone: Callable[[], None]) -> None:
+def release_and_loop(gone: Callable[[], None]) -> None:
     watched = Watched()
     weakref.finalize(watched, gone)
     del watched
-    loop_for_ever()
+    loop_forever()
 
 
 def collect_and_loop() -> None:
     gc.collect(0)
-    loop_for_ever()
+    loop_forever()
 
 
-def test_a_finalizer_completes_before_the_block_is_ended() -> None:
-    with pytest.raises(NoEndInSight), cpu_limit(0.05):
+def test_a_finalizer_completes_before_the_cpu_limit_ends_the_block() -> None:
+    with pytest.raises(CpuLimitReached), cpu_limit(0.05):
         finalize_and_loop()
     assert Finalized.ended == 1
 
 
-def test_a_weakref_callback_completes_before_the_block_is_ended() -> None:
+def test_a_weakref_callback_completes_before_the_cpu_limit_ends_the_block() -> None:
     ended: list[bool] = []
 
     def gone() -> None:
-        burn(0.1)
+        use_cpu(0.1)
         ended.append(True)
 
-    with pytest.raises(NoEndInSight), cpu_limit(0.05):
-        let_go_and_loop(gone)
+    with pytest.raises(CpuLimitReached), cpu_limit(0.05):
+        release_and_loop(gone)
     assert ended
 
 
-def test_a_collector_callback_completes_before_the_block_is_ended() -> None:
+def test_a_collector_callback_completes_before_the_cpu_limit_ends_the_block() -> None:
     phases: list[str] = []
 
     def callback(phase: str, info: object) -> None:
-        burn(0.1)
+        use_cpu(0.1)
         phases.append(phase)
 
     gc.callbacks.append(callback)
     try:
-        with pytest.raises(NoEndInSight), cpu_limit(0.05):
+        with pytest.raises(CpuLimitReached), cpu_limit(0.05):
             collect_and_loop()
     finally:
         gc.callbacks.remove(callback)
     assert phases in (["start"], ["start", "stop"])
 
 
-def test_a_block_that_ends_before_the_limit_is_not_interrupted() -> None:
+def test_a_block_that_ends_before_the_cpu_limit_is_not_interrupted() -> None:
     with cpu_limit(5.0):
         assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
 
 
-def test_without_a_limit_no_timer_is_set() -> None:
+def test_without_a_cpu_limit_no_timer_is_set() -> None:
     with cpu_limit(None):
         assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
 
 
-def test_a_task_that_catches_the_cpu_limit_gets_it_again() -> None:
-    ends: list[NoEndInSight] = []
+def test_a_task_that_catches_the_cpu_limit_error_gets_it_again() -> None:
+    ends: list[CpuLimitReached] = []
 
     def stubborn() -> None:
         try:
-            loop_for_ever()
-        except NoEndInSight as end:
+            loop_forever()
+        except CpuLimitReached as end:
             ends.append(end)
-            loop_for_ever()
+            loop_forever()
 
-    with pytest.raises(NoEndInSight), cpu_limit(0.05):
+    with pytest.raises(CpuLimitReached), cpu_limit(0.05):
         stubborn()
     assert len(ends) == 1
 
 
-def test_a_task_that_loops_ends_its_kernels_run_and_all_machines_are_off() -> None:
+def test_a_task_that_loops_until_the_cpu_limit_ends_the_run_and_stops_all_machines() -> None:
     with Kernel(RandomWalk(Choices("loop").stream("schedule"), 4)) as kernel:
         machine = kernel.machine("m")
         unwound: list[str] = []
@@ -139,10 +139,10 @@ def test_a_task_that_loops_ends_its_kernels_run_and_all_machines_are_off() -> No
 
         def body() -> None:
             machine.tasks.spawn("waiter", waiter)
-            machine.tasks.spawn("loop", loop_for_ever)
+            machine.tasks.spawn("loop", loop_forever)
             machine.tasks.sleep(2000)
 
-        with pytest.raises(NoEndInSight), cpu_limit(0.05):
+        with pytest.raises(CpuLimitReached), cpu_limit(0.05):
             kernel.run(machine, body, time_limit_ns=10**12)
         assert not machine.alive
         assert machine.live_tasks == {}
@@ -155,7 +155,7 @@ class Cycle:
 
 
 def test_garbage_of_a_block_is_collected_at_its_end() -> None:
-    with garbage_kept():
+    with garbage_collected_at_end():
         made = weakref.ref(Cycle())
         assert not gc.isenabled()
         assert made() is not None
@@ -163,24 +163,24 @@ def test_garbage_of_a_block_is_collected_at_its_end() -> None:
     assert made() is None
 
 
-def test_garbage_made_after_a_block_is_collected_at_the_next_one() -> None:
-    with garbage_kept():
+def test_garbage_made_after_a_block_is_collected_at_the_next_block() -> None:
+    with garbage_collected_at_end():
         held = Cycle()
         made = weakref.ref(held)
     del held
     assert made() is not None, "hardly anything is made between two blocks"
-    with garbage_kept():
+    with garbage_collected_at_end():
         assert made() is None
 
 
-def test_a_run_that_raises_leaves_the_collector_as_it_was(
+def test_a_run_that_raises_restores_the_garbage_collector_setting(
     monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario
 ) -> None:
     def run_nothing(*_: object, **__: object) -> None:
         assert not gc.isenabled()
         raise MemoryError
 
-    monkeypatch.setattr(seeds, "_execute", run_nothing)
+    monkeypatch.setattr(seeds, "_execute_seed", run_nothing)
 
     assert run_seed(quiet_scenario, 0).outcome == "harness-error"
     assert gc.isenabled()

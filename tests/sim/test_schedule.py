@@ -14,17 +14,17 @@ LINES = [
 
 
 @pytest.mark.parametrize(("line", "switch"), LINES)
-def test_a_line_is_an_entry_and_an_entry_a_line(line: str, switch: Switch) -> None:
+def test_a_schedule_entry_survives_printing_and_parsing(line: str, switch: Switch) -> None:
     assert parse_switch(f"  {line}\n") == switch
     assert str(switch) == line
 
 
-def test_only_a_switch_from_a_task_that_could_have_gone_on_is_a_preemption() -> None:
+def test_only_a_switch_from_a_runnable_task_is_a_preemption() -> None:
     assert parse_switch("m/a @ store #1 -> m/b").is_preemption
     assert not parse_switch("m/a @ ~store #1 -> m/b").is_preemption
 
 
-def test_a_schedule_ignores_empty_lines_and_comments() -> None:
+def test_parsing_a_schedule_ignores_empty_lines_and_comments() -> None:
     schedule = [switch for _, switch in LINES]
     text = "\n".join(map(str, schedule))
     assert parse_schedule(text) == schedule
@@ -42,7 +42,7 @@ def test_a_schedule_ignores_empty_lines_and_comments() -> None:
         "@ store #1 -> m/b",
     ],
 )
-def test_an_invalid_entry_is_refused_with_its_line(line: str) -> None:
+def test_an_invalid_schedule_entry_is_refused_with_its_line(line: str) -> None:
     with pytest.raises(ScheduleError, match=r"^line 2: expected TASK @ LABEL #N -> TASK, found "):
         parse_schedule(f"m/a @ store #1 -> m/b\n{line}\n")
 

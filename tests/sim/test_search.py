@@ -11,7 +11,7 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.machine import SimTask
 from tornlog.sim.policies import Policy
 from tornlog.sim.schedule import FORCED
-from tornlog.sim.search import KINDS, Bounded, ScheduleSearch, explore_schedules, parse_deviations
+from tornlog.sim.search import KINDS, BoundedPolicy, ScheduleSearch, explore_schedules, parse_deviations
 
 Trace = tuple[str, ...]
 
@@ -80,7 +80,7 @@ class State:
     trace: Trace = ()
     cost: int = 0
 
-    def parked(self, task: int, on: str) -> "State":
+    def on_parked(self, task: int, on: str) -> "State":
         ready = tuple(other for other in self.ready if other != task)
         return replace(self, ready=ready, waiting=(*self.waiting, (task, on)), standing=self.standing - {task})
 
@@ -120,13 +120,13 @@ class Model:
         if position >= 0:
             operation = code[position]
             if operation == "L" and state.locked:
-                yield from self._decide(state.parked(task, "L"), None, bound)
+                yield from self._decide(state.on_parked(task, "L"), None, bound)
                 return
             if operation == "W" and not state.noticed:
-                yield from self._decide(state.parked(task, "W"), None, bound)
+                yield from self._decide(state.on_parked(task, "W"), None, bound)
                 return
             if operation == "J" and state.positions[position] < len(self._codes[position]):
-                yield from self._decide(state.parked(task, f"J{position}"), None, bound)
+                yield from self._decide(state.on_parked(task, f"J{position}"), None, bound)
                 return
             state = self._done(state, task, operation)
         position += 1
@@ -134,7 +134,7 @@ class Model:
         state = replace(state, positions=positions)
         if position < len(code):
             if code[position] == "S":
-                yield from self._decide(state.parked(task, "S"), None, bound)
+                yield from self._decide(state.on_parked(task, "S"), None, bound)
             else:
                 yield from self._decide(state, task, bound)
         elif self._names[task] == "main":
@@ -200,7 +200,7 @@ class Naive:
         return results
 
 
-def crash_and_go_on(policy: Policy) -> str:
+def crash_and_restart(policy: Policy) -> str:
     """Let one machine kill another and then itself, and run a second life. Return the digest."""
     kernel = Kernel(policy)
     first, victim, second = (kernel.machine(name) for name in ("first", "victim", "second"))
@@ -227,16 +227,14 @@ def crash_and_go_on(policy: Policy) -> str:
     return kernel.digest()
 
 
-def two_tasks(policy: Policy) -> Trace:
+def run_two_tasks(policy: Policy) -> Trace:
     return run_program(PROGRAMS["two tasks"], policy)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
-def test_the_search_gives_just_the_schedules_that_recursion_finds_each_once(
-    program: tuple[str, ...], kind: str
-) -> None:
+def test_the_search_finds_each_schedule_of_a_recursive_search_exactly_once(program: tuple[str, ...], kind: str) -> None:
     for bound in range(3):
         search = explore_schedules(partial(run_program, program), bound, kind)
         explored = list(search)
@@ -254,54 +252,54 @@ def test_the_search_gives_just_the_schedules_that_recursion_finds_each_once(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bound", [0, 1, 2])
 def test_schedules_with_kills_and_several_lives_are_all_explored(bound: int, kind: str) -> None:
-    found = Counter(explored.result for explored in explore_schedules(crash_and_go_on, bound, kind))
-    assert found == Naive.explore(crash_and_go_on, bound, kind)
+    found = Counter(explored.result for explored in explore_schedules(crash_and_restart, bound, kind))
+    assert found == Naive.explore(crash_and_restart, bound, kind)
     assert max(found.values()) == 1  # a digest covers every switch: no two schedules are equal
 
 
-def test_cheap_schedules_come_first_and_each_has_its_cost() -> None:
-    costs = [found.cost for found in explore_schedules(two_tasks, 2, "delays")]
+def test_cheaper_schedules_are_explored_first_and_each_has_its_cost() -> None:
+    costs = [found.cost for found in explore_schedules(run_two_tasks, 2, "delays")]
     assert costs == sorted(costs)
     assert costs[0] == 0
 
 
-def test_a_search_ends_at_the_highest_possible_cost() -> None:
+def test_a_search_with_a_too_high_bound_ends_at_the_highest_possible_cost() -> None:
     search = explore_schedules(partial(run_program, ("p",)), 1000, "delays")
     assert len(list(search)) == sum(1 for _ in Model(("p",), "delays").schedules(1000))
     assert search.by_cost[-1] == 0
     assert len(search.by_cost) < 10
 
 
-def test_a_search_describes_how_many_schedules_it_explored_and_whether_these_are_all() -> None:
+def test_a_search_reports_how_many_schedules_it_explored_and_whether_it_is_complete() -> None:
     search: ScheduleSearch[Trace] = explore_schedules(partial(run_program, PROGRAMS["three tasks"]), 2)
     list(search)
     assert str(search) == "all 3 450 schedules with ≤ 2 preemptions"
-    search = explore_schedules(two_tasks, 2, limit=10)
+    search = explore_schedules(run_two_tasks, 2, limit=10)
     assert len(list(search)) == 10
     assert str(search) == "first 10 of more schedules with ≤ 2 preemptions"
     assert not search.is_complete
 
 
-def test_a_limit_equal_to_the_number_of_schedules_has_no_effect() -> None:
-    all_of_them = len(list(explore_schedules(two_tasks, 1)))
-    search = explore_schedules(two_tasks, 1, limit=all_of_them)
+def test_a_search_limit_equal_to_the_number_of_schedules_has_no_effect() -> None:
+    all_of_them = len(list(explore_schedules(run_two_tasks, 1)))
+    search = explore_schedules(run_two_tasks, 1, limit=all_of_them)
     assert len(list(search)) == all_of_them
     assert search.is_complete
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_search_continues_after_any_schedule_without_a_difference(kind: str) -> None:
-    whole = list(explore_schedules(two_tasks, 2, kind))
+def test_a_search_continued_after_any_schedule_explores_exactly_the_rest(kind: str) -> None:
+    whole = list(explore_schedules(run_two_tasks, 2, kind))
     for at in range(0, len(whole), 7):
-        search = explore_schedules(two_tasks, 2, kind, after=whole[at].schedule)
+        search = explore_schedules(run_two_tasks, 2, kind, after=whole[at].schedule)
         assert list(search) == whole[at + 1 :]
         assert str(search).startswith(f"last {len(whole) - at - 1} schedules")
 
 
-def test_the_name_of_a_schedule_is_enough_to_run_it_again() -> None:
-    for found in explore_schedules(two_tasks, 2):
-        assert two_tasks(Bounded(parse_deviations(found.schedule))) == found.result
+def test_a_schedule_can_be_repeated_from_its_name() -> None:
+    for found in explore_schedules(run_two_tasks, 2):
+        assert run_two_tasks(BoundedPolicy(parse_deviations(found.schedule))) == found.result
 
 
 def test_an_exception_of_a_run_ends_the_search() -> None:
@@ -309,7 +307,7 @@ def test_an_exception_of_a_run_ends_the_search() -> None:
         list(explore_schedules(partial(run_program, ("W",)), 1))
 
 
-def test_a_program_that_differs_between_runs_is_a_divergence() -> None:
+def test_a_program_that_differs_between_runs_raises_a_divergence_error() -> None:
     programs = iter([("ppp", "ppp"), ("", "")] * 50)
     with pytest.raises(ReplayDivergedError, match="deviations, entry 0"):
         list(explore_schedules(lambda policy: run_program(next(programs), policy), 1))
@@ -326,10 +324,10 @@ def test_a_program_that_differs_between_runs_is_a_divergence() -> None:
 )
 def test_a_search_with_invalid_arguments_is_refused(arguments: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        explore_schedules(two_tasks, **arguments)  # type: ignore[arg-type]
+        explore_schedules(run_two_tasks, **arguments)  # type: ignore[arg-type]
 
 
 def test_continuing_after_a_schedule_beyond_the_bound_is_refused() -> None:
-    dear = list(explore_schedules(two_tasks, 2))[-1].schedule
+    dear = list(explore_schedules(run_two_tasks, 2))[-1].schedule
     with pytest.raises(ValueError, match="after: expected ≤ 1 preemptions, found 2"):
-        list(explore_schedules(two_tasks, 1, after=dear))
+        list(explore_schedules(run_two_tasks, 1, after=dear))

@@ -16,7 +16,7 @@ def run_together(machine: Machine, names: str, body: Callable[[], None]) -> None
 
 
 @under_each_policy(seeds=60)
-def test_a_lock_lets_one_in_at_a_time(machine: Machine) -> None:
+def test_a_lock_admits_one_task_at_a_time(machine: Machine) -> None:
     tasks = machine.tasks
     lock, total, inside = tasks.lock("l"), tasks.cell("total"), tasks.cell("inside")
 
@@ -40,7 +40,7 @@ def results_of(policy_of: MakePolicy, main: Callable[[Machine], T]) -> list[T]:
     return results
 
 
-def test_without_the_lock_the_same_sum_loses_updates(policy_of: MakePolicy) -> None:
+def test_without_the_lock_concurrent_additions_lose_updates(policy_of: MakePolicy) -> None:
     def main(machine: Machine) -> int:
         total = machine.tasks.cell("total")
 
@@ -58,7 +58,7 @@ def test_without_the_lock_the_same_sum_loses_updates(policy_of: MakePolicy) -> N
         assert min(totals) < 20
 
 
-def test_waiters_may_be_overtaken_so_the_order_of_entry_varies(policy_of: MakePolicy) -> None:
+def test_waiters_for_a_lock_may_overtake_each_other(policy_of: MakePolicy) -> None:
     def main(machine: Machine) -> str:
         lock = machine.tasks.lock("l")
         order: list[str] = []
@@ -78,7 +78,7 @@ def test_waiters_may_be_overtaken_so_the_order_of_entry_varies(policy_of: MakePo
 
 
 @under_each_policy(seeds=5)
-def test_a_lock_is_released_when_its_block_fails(machine: Machine) -> None:
+def test_a_lock_is_released_when_its_block_raises(machine: Machine) -> None:
     lock = machine.tasks.lock("l")
     with pytest.raises(ValueError, match="inside"), lock:
         raise ValueError("inside")
@@ -87,14 +87,14 @@ def test_a_lock_is_released_when_its_block_fails(machine: Machine) -> None:
 
 
 @under_each_policy(seeds=1)
-def test_taking_a_lock_twice_is_an_error_naming_lock_and_holder(machine: Machine) -> None:
+def test_acquiring_a_held_lock_again_is_an_error_that_names_lock_and_holder(machine: Machine) -> None:
     lock = machine.tasks.lock("put")
     with pytest.raises(RuntimeError, match="lock put: m/main holds it already"), lock, lock:
         pass
 
 
 @under_each_policy(seeds=10)
-def test_a_notify_before_the_wait_ends_one_wait(machine: Machine) -> None:
+def test_a_notify_before_a_wait_ends_one_wait(machine: Machine) -> None:
     signal = machine.tasks.signal("s")
     signal.notify()
     signal.notify()
@@ -102,13 +102,13 @@ def test_a_notify_before_the_wait_ends_one_wait(machine: Machine) -> None:
 
 
 @under_each_policy(seeds=3)
-def test_a_wait_that_times_out_takes_its_time(machine: Machine) -> None:
+def test_a_wait_that_times_out_advances_time_by_its_timeout(machine: Machine) -> None:
     assert not machine.tasks.signal("s").wait(12)
     assert machine.clock.monotonic_ns() == 12_000_000
 
 
 @under_each_policy(seeds=40)
-def test_a_notify_at_the_time_of_the_timeout_is_not_lost(machine: Machine) -> None:
+def test_a_notify_at_the_moment_of_the_timeout_is_not_lost(machine: Machine) -> None:
     tasks = machine.tasks
     signal = tasks.signal("s")
 
@@ -123,7 +123,7 @@ def test_a_notify_at_the_time_of_the_timeout_is_not_lost(machine: Machine) -> No
 
 
 @under_each_policy(seeds=40)
-def test_a_service_that_checks_after_each_wait_misses_no_notice(machine: Machine) -> None:
+def test_a_service_that_checks_after_each_wait_misses_no_notify(machine: Machine) -> None:
     tasks = machine.tasks
     signal, asked, served = tasks.signal("s"), tasks.cell("asked"), tasks.cell("served")
 
@@ -144,7 +144,7 @@ def test_a_service_that_checks_after_each_wait_misses_no_notice(machine: Machine
 
 
 @under_each_policy(seeds=20)
-def test_each_notice_frees_one_of_several_waiters(machine: Machine) -> None:
+def test_each_notify_wakes_one_of_several_waiters(machine: Machine) -> None:
     tasks = machine.tasks
     signal, freed = tasks.signal("s"), tasks.cell("freed")
 
@@ -164,7 +164,7 @@ def test_each_notice_frees_one_of_several_waiters(machine: Machine) -> None:
 
 
 @under_each_policy(seeds=2)
-def test_a_cell_gets_sets_adds_and_compares(machine: Machine) -> None:
+def test_a_cell_supports_get_set_add_and_compare_and_set(machine: Machine) -> None:
     cell = machine.tasks.cell("c", 3)
     assert [cell.get(), cell.add(-5), cell.compare_and_set(7, 8), cell.get()] == [3, -2, False, -2]
     assert [cell.compare_and_set(-2, 8), cell.get()] == [True, 8]
@@ -173,7 +173,7 @@ def test_a_cell_gets_sets_adds_and_compares(machine: Machine) -> None:
 
 
 @under_each_policy(seeds=30)
-def test_compare_and_set_counts_right_without_a_lock(machine: Machine) -> None:
+def test_compare_and_set_without_a_lock_loses_no_update(machine: Machine) -> None:
     total = machine.tasks.cell("total")
 
     def add_up() -> None:

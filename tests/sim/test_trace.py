@@ -2,11 +2,11 @@ import pytest
 
 from tests.sim.rigs import make, walk
 from tornlog.sim.errors import MachineDied
-from tornlog.sim.machine import SimTask, Waiting
+from tornlog.sim.machine import SimTask, WaitReason
 from tornlog.sim.trace import RollingDigest, Trace
 
 
-def test_the_trace_tells_starts_switches_ends_and_kills_with_time_and_task() -> None:
+def test_a_trace_has_starts_switches_ends_and_kills_with_time_and_task() -> None:
     trace = Trace()
     kernel, machine = make(trace=trace)
 
@@ -31,7 +31,7 @@ def test_the_trace_tells_starts_switches_ends_and_kills_with_time_and_task() -> 
     assert len(trace) == len(story)
 
 
-def test_the_last_events_come_oldest_first_and_print_as_lines() -> None:
+def test_the_last_events_of_a_trace_are_in_order_and_print_as_lines() -> None:
     trace = Trace()
     kernel, _ = make(trace=trace)
     for number in range(5):
@@ -42,7 +42,7 @@ def test_the_last_events_come_oldest_first_and_print_as_lines() -> None:
     assert kernel.trace is trace
 
 
-def test_a_trace_does_not_change_the_run() -> None:
+def test_tracing_does_not_change_the_run() -> None:
     def digest_with(trace: Trace | None) -> str:
         kernel, machine = make(walk(mean=2), trace=trace)
         cell = machine.tasks.cell("c")
@@ -65,12 +65,12 @@ class Waits(Trace):
         super().__init__()
         self.story: list[tuple[int, str]] = []
 
-    def parked(self, why: Waiting) -> None:
+    def on_parked(self, why: WaitReason) -> None:
         kernel = self._kernel
         assert kernel is not None
         self.story.append((kernel.now_ns, f"{kernel.current.name} waits: {why.describe()}"))
 
-    def made_ready(self, task: SimTask) -> None:
+    def on_ready(self, task: SimTask) -> None:
         assert self._kernel is not None
         self.story.append((self._kernel.now_ns, f"{task.name} can run"))
 
@@ -111,7 +111,7 @@ def digest_of(*notes: tuple[int, int]) -> str:
     return digest.hexdigest()
 
 
-def test_the_digest_depends_on_every_note_and_their_order() -> None:
+def test_the_digest_depends_on_every_note_and_its_order() -> None:
     digests = {
         digest_of(),
         digest_of((1, 2)),
@@ -123,7 +123,7 @@ def test_the_digest_depends_on_every_note_and_their_order() -> None:
     assert digest_of((1, 2)) == "f59df9f51bfcb52f7ae49756810ec78b"
 
 
-def test_asking_for_the_digest_does_not_change_it() -> None:
+def test_reading_the_digest_does_not_change_it() -> None:
     digest = RollingDigest()
     for number in range(10_000):
         digest.note((number, 0))

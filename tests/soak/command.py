@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from tests.bench.broker import ProcessError
-from tornlog.reports.cli.console import ERR, OUT, plain_table, progress_shown
+from tornlog.reports.cli.console import ERR, OUT, plain_table, show_progress
 from tornlog.reports.cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
 from tornlog.scenarios.campaigns.amounts import seconds_in
 
@@ -37,7 +37,7 @@ def soak(
     """Measure whether hostile clients slow down a broker's honest clients, or leave connections or memory behind."""
     seconds = seconds_in(time)
     place = None if directory is None else str(directory.resolve())
-    with tempfile.TemporaryDirectory(prefix="tornlog-soak-", dir=place) as root, progress_shown() as update:
+    with tempfile.TemporaryDirectory(prefix="tornlog-soak-", dir=place) as root, show_progress() as update:
         try:
             found = run_soak(root, seconds, idle, lambda phase: update(description=phase), only or ())
         except ProcessError as error:

@@ -133,7 +133,7 @@ class Soak:
     def _nothing_left(self) -> Verdict:
         connections, held = self.left["connections"], self.left["heldBytes"]
         detail = f"{connections} connection, {held} bytes held; {self.connections_max} connections at most"
-        return Verdict("nothing is left", _is_nothing(self.left), detail)
+        return Verdict("nothing is left", _shows_no_leftovers(self.left), detail)
 
 
 def run_soak(
@@ -163,32 +163,37 @@ def run_soak(
         LoadProcess("pull", broker.address, "--seconds", str(_WARM_UP_SECONDS)).result()
         on_phase("honest clients alone")
         alone_seconds = max(seconds * _UNDISTURBED_SHARE, 3.0)
-        soak.undisturbed.append(_results(_honest(broker.address, alone_seconds)))
+        soak.undisturbed.append(_results(_honest_clients(broker.address, alone_seconds)))
         if only:
             on_phase("honest clients while another broker is attacked")
             with TemporaryDirectory(dir=directory) as elsewhere, BrokerProcess(elsewhere, settings) as other:
-                soak.beside, _ = _among(lambda: attack(other.address), broker.address, among_seconds, lambda: None)
+                soak.beside, _ = _run_among_hostile_clients(
+                    lambda: attack(other.address), broker.address, among_seconds, lambda: None
+                )
         on_phase("honest clients among hostile ones")
         with closing(RemotingClient(real_world(), broker.address)) as client:
-            soak.disturbed, soak.hostile = _among(
-                lambda: attack(broker.address), broker.address, among_seconds, lambda: _look(soak, broker, client)
+            soak.disturbed, soak.hostile = _run_among_hostile_clients(
+                lambda: attack(broker.address),
+                broker.address,
+                among_seconds,
+                lambda: _sample_broker(soak, broker, client),
             )
         on_phase("what is left")
-        soak.left = _left(broker.address)
+        soak.left = _wait_for_disconnects(broker.address)
         on_phase("honest clients alone")
-        soak.undisturbed.append(_results(_honest(broker.address, alone_seconds)))
+        soak.undisturbed.append(_results(_honest_clients(broker.address, alone_seconds)))
     soak.stopped = broker.stopped
     return soak
 
 
-def _among(
+def _run_among_hostile_clients(
     attack: Callable[[], HostileProcess], address: str, seconds: float, look: Callable[[], None]
 ) -> tuple[dict[str, LoadResult], dict[str, Tally]]:
     """Return the results of the honest clients and the tallies of the hostile clients during an attack.
 
     `look` is called once per second.
     """
-    honest = _honest(address, _CONNECT_SECONDS + seconds)
+    honest = _honest_clients(address, _CONNECT_SECONDS + seconds)
     time.sleep(_CONNECT_SECONDS)
     hostile = attack()
     try:
@@ -204,7 +209,7 @@ def _among(
             process.kill()
 
 
-def _honest(address: str, seconds: float) -> dict[str, LoadProcess]:
+def _honest_clients(address: str, seconds: float) -> dict[str, LoadProcess]:
     pace = ("--connections", str(_CONNECTIONS), "--seconds", str(seconds), "--interval-ms")
     return {
         "send": LoadProcess("send", address, *pace, str(_SEND_INTERVAL_MS)),
@@ -220,34 +225,34 @@ def _results(processes: Mapping[str, LoadProcess]) -> dict[str, LoadResult]:
             process.kill()
 
 
-def _look(soak: Soak, broker: BrokerProcess, client: RemotingClient) -> None:
+def _sample_broker(soak: Soak, broker: BrokerProcess, client: RemotingClient) -> None:
     """Sample the number of connections once and the memory ten times, because a memory peak can be short."""
-    soak.connections_max = max(soak.connections_max, int(_ask(client)["connections"]))
+    soak.connections_max = max(soak.connections_max, int(_runtime_info(client)["connections"]))
     for _ in range(_SAMPLES_A_SECOND):
         soak.resident_bytes.append(broker.resident_bytes)
         time.sleep(0.9 / _SAMPLES_A_SECOND)
 
 
-def _left(address: str) -> Mapping[str, str]:
+def _wait_for_disconnects(address: str) -> Mapping[str, str]:
     """Wait until all other clients have disconnected or a timeout ends. Return the broker's figures."""
     client = RemotingClient(real_world(), address)
     try:
         end = time.monotonic() + _LEFT_SECONDS
         while True:
-            info = _ask(client)
-            if _is_nothing(info) or time.monotonic() > end:
+            info = _runtime_info(client)
+            if _shows_no_leftovers(info) or time.monotonic() > end:
                 return info
             time.sleep(0.2)
     finally:
         client.close()
 
 
-def _is_nothing(info: Mapping[str, str]) -> bool:
+def _shows_no_leftovers(info: Mapping[str, str]) -> bool:
     """Return whether the figures show one connection, that of this client, and no held bytes."""
     return info["connections"] == "1" and int(info["heldBytes"]) <= _OWN_REQUEST_BYTES
 
 
-def _ask(client: RemotingClient) -> Mapping[str, str]:
+def _runtime_info(client: RemotingClient) -> Mapping[str, str]:
     try:
         response = client.invoke(RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO, 0), _ASK_MS)
     except OSError as error:

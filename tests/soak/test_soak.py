@@ -59,7 +59,7 @@ MIB = 1 << 20
         ({"stopped": {"clean": False}}, ["the broker stops cleanly"]),
     ],
 )
-def test_each_bad_measurement_fails_its_own_verdict(changes: dict[str, Any], found: list[str]) -> None:
+def test_each_bad_measurement_fails_its_own_soak_verdict(changes: dict[str, Any], found: list[str]) -> None:
     verdicts = replace(soak(), **changes).verdicts()
     assert [verdict.name for verdict in verdicts if not verdict.held] == found
 
@@ -68,7 +68,7 @@ def test_each_bad_measurement_fails_its_own_verdict(changes: dict[str, Any], fou
     ("tally", "says_so"),
     [(Tally(made=10), True), (Tally(made=10, closed_by_broker=1), False), (Tally(made=10, left=10), False)],
 )
-def test_a_kind_without_a_due_connection_is_reported(tally: Tally, says_so: bool) -> None:
+def test_the_verdict_of_a_hostile_kind_says_if_none_of_its_connections_was_due(tally: Tally, says_so: bool) -> None:
     found = replace(soak(), hostile={"idle connections": tally})
 
     (verdict,) = [one for one in found.verdicts() if one.name == "idle connections"]
@@ -76,7 +76,7 @@ def test_a_kind_without_a_due_connection_is_reported(tally: Tally, says_so: bool
     assert verdict.detail.endswith(", none fell due") is says_so
 
 
-def test_a_short_soak_runs_every_kind_and_leaves_no_trace(tmp_path: Path) -> None:
+def test_a_short_soak_runs_every_hostile_kind_and_leaves_no_files(tmp_path: Path) -> None:
     file = tmp_path / "soak.json"
 
     soak_command = typer.Typer()
@@ -97,7 +97,7 @@ def test_a_short_soak_runs_every_kind_and_leaves_no_trace(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", [HugeSettings.name, JsonBombs.name, Crowd.name])
-def test_a_kind_alone_keeps_memory_within_the_bound(tmp_path: Path, kind: str) -> None:
+def test_each_hostile_kind_alone_keeps_memory_within_the_limit(tmp_path: Path, kind: str) -> None:
     found = run_soak(str(tmp_path), 8.0, 0, lambda _: None, [kind])
 
     assert list(found.hostile) == [kind]

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.usefixtures("inside")
 Make = Callable[..., Any]
 
 
-def test_a_listener_is_called_for_each_message_when_it_can_be_pulled(world: World, store: MessageStore) -> None:
+def test_an_arrival_listener_is_called_for_each_message_once_it_can_be_pulled(
+    world: World, store: MessageStore
+) -> None:
     seen: list[MessageArrival] = []
 
     def listen(arrival: MessageArrival) -> None:
@@ -26,7 +28,7 @@ def test_a_listener_is_called_for_each_message_when_it_can_be_pulled(world: Worl
         assert pulled.status is GetMessageStatus.FOUND
 
     store.on_arriving.append(listen)
-    results = [store.put_message(Message.of("T", b"x", queue_id=3, tags="A")).append for _ in range(2)]
+    results = [store.put_message(Message.create("T", b"x", queue_id=3, tags="A")).append for _ in range(2)]
     world.tasks.sleep(1)
     assert store.on_arriving.last_error is None
     assert seen == [
@@ -36,16 +38,16 @@ def test_a_listener_is_called_for_each_message_when_it_can_be_pulled(world: Worl
     ]
 
 
-def test_records_outside_of_queues_do_not_arrive(world: World, store: MessageStore) -> None:
+def test_records_outside_of_queues_cause_no_arrival_notification(world: World, store: MessageStore) -> None:
     seen: list[MessageArrival] = []
     store.on_arriving.append(seen.append)
     store.put_message(Message("T", b"half", sys_flag=TRANSACTION_PREPARED))
-    store.put_message(Message.of("T", b"whole"))
+    store.put_message(Message.create("T", b"whole"))
     world.tasks.sleep(1)
     assert [arrival.next_offset for arrival in seen] == [1]
 
 
-def test_an_error_of_a_listener_is_recorded_and_stops_neither_dispatch_nor_other_listeners(
+def test_an_exception_of_an_arrival_listener_stops_neither_dispatch_nor_other_listeners(
     world: World, store: MessageStore
 ) -> None:
     def fail(arrival: MessageArrival) -> None:
@@ -55,7 +57,7 @@ def test_an_error_of_a_listener_is_recorded_and_stops_neither_dispatch_nor_other
     store.on_arriving.append(fail)
     store.on_arriving.append(seen.append)
     for _ in range(3):
-        store.put_message(Message.of("T", b"x"))
+        store.put_message(Message.create("T", b"x"))
     world.tasks.sleep(1)
     assert len(seen) == 3
     assert str(store.on_arriving.last_error) == "nobody for T"
@@ -69,18 +71,18 @@ def test_a_slave_calls_no_arrival_listener(world: World, small: Make) -> None:
     assert store.dispatch.on_arriving == []
 
 
-def test_long_polling_can_be_switched_while_the_store_runs(world: World, store: MessageStore) -> None:
+def test_long_polling_can_be_enabled_and_disabled_while_the_store_runs(world: World, store: MessageStore) -> None:
     seen: list[int] = []
     store.on_arriving.append(lambda arrival: seen.append(arrival.next_offset))
     for number, is_on in enumerate((False, True, False)):
         object.__setattr__(store.config, "long_polling_enable", is_on)
-        store.put_message(Message.of("T", b"x"))
+        store.put_message(Message.create("T", b"x"))
         world.tasks.sleep(1)
         assert store.on_arriving.awaits("T", 0) is is_on
         assert seen == [2][:number]
 
 
-def test_dispatch_knows_of_listeners_only_while_there_are_any(world: World, store: MessageStore) -> None:
+def test_dispatch_notifies_of_arrivals_only_while_there_are_listeners(world: World, store: MessageStore) -> None:
     before = len(store.dispatch.on_arriving)
     first: list[MessageArrival] = []
     second: list[MessageArrival] = []
@@ -89,7 +91,7 @@ def test_dispatch_knows_of_listeners_only_while_there_are_any(world: World, stor
     store.on_arriving.append(tell_second)
     assert len(store.dispatch.on_arriving) == before + 1
     store.on_arriving.remove(tell_first)
-    store.put_message(Message.of("T", b"x"))
+    store.put_message(Message.create("T", b"x"))
     world.tasks.sleep(1)
     assert (len(first), len(second)) == (0, 1)
     store.on_arriving.remove(tell_second)
@@ -106,7 +108,7 @@ def test_dispatch_knows_of_listeners_only_while_there_are_any(world: World, stor
         ("%LMQ%a", "four", [("T", 2, 10)]),
     ],
 )
-def test_a_message_arrives_in_the_light_queues_it_names_too(
+def test_a_message_also_arrives_in_the_light_queues_it_names(
     lab: Make, small: Make, names: str, offsets: str, told: list[tuple[str, int, int]]
 ) -> None:
     properties = f"INNER_MULTI_DISPATCH\1{names}\2INNER_MULTI_QUEUE_OFFSET\1{offsets}".encode()

@@ -253,7 +253,7 @@ def test_the_undamaged_store_has_no_findings(root: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("command", ["inspect", "verify"])
-def test_damage_is_named_with_its_place_and_files_do_not_change(
+def test_damage_is_reported_with_its_file_and_offset_and_no_file_changes(
     root: Path, fingerprint: Callable[[Path], Any], command: str, case: str
 ) -> None:
     damage, by_inspect, by_verify = CASES[case]
@@ -271,7 +271,7 @@ def test_damage_is_named_with_its_place_and_files_do_not_change(
         assert any(line.startswith(expected) for line in told.splitlines()), told
 
 
-def test_verify_in_its_own_process_reports_the_damage_and_exits_1(root: Path) -> None:
+def test_verify_in_a_separate_process_reports_the_damage_and_exits_1(root: Path) -> None:
     flip(LOG_FILES[0], 90)(root)
     result = subprocess.run(
         [sys.executable, "-m", "tornlog", "verify", str(root)], capture_output=True, text=True, check=False
@@ -302,7 +302,7 @@ def test_an_interpreter_without_asserts_is_refused(root: Path) -> None:
         ["explode"],
     ],
 )
-def test_a_wrong_command_line_ends_with_2(
+def test_a_wrong_command_line_of_a_store_command_exits_2(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -311,7 +311,7 @@ def test_a_wrong_command_line_ends_with_2(
 
 @pytest.mark.parametrize("file", ["store/commitlog/00000000000000000000", "store/x", "link/x", "here"])
 @pytest.mark.parametrize("command", ["inspect", "verify", "dump", "rebuild"])
-def test_results_are_not_written_among_the_stores_files(
+def test_writing_results_into_the_store_directory_is_refused(
     root: Path,
     fingerprint: Callable[[Path], Any],
     tmp_path: Path,
@@ -333,7 +333,7 @@ def test_results_are_not_written_among_the_stores_files(
     assert not Path("rebuilt").exists()
 
 
-def test_no_output_is_written_into_a_log_in_another_directory(root: Path, tmp_path: Path) -> None:
+def test_writing_results_into_a_separate_log_directory_is_refused(root: Path, tmp_path: Path) -> None:
     os.rename(root / "commitlog", tmp_path / "log")
     (tmp_path / "conf").write_text(f"storePathCommitLog={tmp_path / 'log'}\n")
     options = "--config", str(tmp_path / "conf")

@@ -23,7 +23,7 @@ def config(small: Make) -> StoreConfig:
     return made
 
 
-def filled(lab: Make, config: StoreConfig) -> Image:
+def image_with_idle_queue(lab: Make, config: StoreConfig) -> Image:
     """Return a stopped store. The messages of one of its queues have expired from the log."""
     bench = lab()
 
@@ -31,7 +31,7 @@ def filled(lab: Make, config: StoreConfig) -> Image:
         store = started(world, config)
         for topic, count in (("Idle", IDLE), ("T", 20)):
             for number in range(count):
-                store.put_message(Message.of(topic, b"x" * 200, keys=f"k{number}"))
+                store.put_message(Message.create(topic, b"x" * 200, keys=f"k{number}"))
         world.tasks.sleep(1_000)
         assert store.shutdown()
 
@@ -43,14 +43,14 @@ def filled(lab: Make, config: StoreConfig) -> Image:
     return Image(kept, image.directories)
 
 
-def test_a_raised_file_size_of_queues_keeps_the_numbers_of_an_idle_queue(lab: Make, config: StoreConfig) -> None:
+def test_raising_the_queue_file_size_keeps_the_queue_offset_of_an_idle_queue(lab: Make, config: StoreConfig) -> None:
     def body(world: World) -> None:
         store = started(world, replace(config, mapped_file_size_consume_queue=4_000))
         report = store.last_recovery
         assert report is not None
         assert [(one.field, one.expected, one.found) for one in report.findings] == [("file size", "4000", "2000")] * 2
         assert store.get_max_offset_in_queue("Idle", 0) == IDLE
-        result = store.put_message(Message.of("Idle", b"next"))
+        result = store.put_message(Message.create("Idle", b"next"))
         assert result.append is not None
         assert result.append.queue_offset == IDLE
         world.tasks.sleep(1_000)
@@ -58,7 +58,7 @@ def test_a_raised_file_size_of_queues_keeps_the_numbers_of_an_idle_queue(lab: Ma
         assert store.get_max_offset_in_queue("T", 0) == 20
         assert store.shutdown()
 
-    lab(filled(lab, config)).run(body)
+    lab(image_with_idle_queue(lab, config)).run(body)
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_a_raised_file_size_of_queues_keeps_the_numbers_of_an_idle_queue(lab: Ma
         {"mapped_file_size_consume_queue": 1_000},
     ],
 )
-def test_an_impossible_file_size_is_refused_with_an_error_that_names_it(
+def test_the_error_for_an_impossible_queue_file_size_names_it(
     lab: Make, config: StoreConfig, sizes: dict[str, int]
 ) -> None:
-    bench = lab(image := filled(lab, config))
+    bench = lab(image := image_with_idle_queue(lab, config))
 
     def body(world: World) -> None:
         with pytest.raises(CorruptFileError, match=r"file (size|name): expected .*, found"):
@@ -95,4 +95,4 @@ def test_an_index_of_another_size_is_rebuilt_from_the_log(
             assert len(store.query_message("T", f"k{number}", 32, 0, 1 << 62).records) == 1
         assert store.shutdown()
 
-    lab(filled(lab, config)).run(body)
+    lab(image_with_idle_queue(lab, config)).run(body)

@@ -89,17 +89,17 @@ longPollingEnable=true
 
 @pytest.mark.parametrize("name", ["mapped_file_size_commit_log", "mapped_file_size_consume_queue", "max_message_size"])
 @pytest.mark.parametrize("value", [0, -1])
-def test_a_size_that_is_not_positive_is_refused_with_an_error_that_names_it(name: str, value: int) -> None:
+def test_the_error_for_a_size_that_is_not_positive_names_it(name: str, value: int) -> None:
     with pytest.raises(ValueError, match=f"{name}: expected 1 or more, found {value}"):
         StoreConfig("/store", **{name: value})
 
 
 @pytest.mark.parametrize(("asked", "rounded"), [(1, 20), (20, 20), (100, 100), (110, 120)])
-def test_a_queue_file_holds_whole_entries(asked: int, rounded: int) -> None:
+def test_a_queue_file_size_is_rounded_to_whole_entries(asked: int, rounded: int) -> None:
     assert StoreConfig("/store", mapped_file_size_consume_queue=asked).mapped_file_size_consume_queue == rounded
 
 
-def test_everything_lies_below_the_root_under_rocketmqs_names() -> None:
+def test_all_default_paths_are_below_the_root_with_rocketmqs_names() -> None:
     config = StoreConfig("/data/store")
     assert config.commit_log_directory == "/data/store/commitlog"
     assert config.consume_queue_directory == "/data/store/consumequeue"
@@ -108,7 +108,7 @@ def test_everything_lies_below_the_root_under_rocketmqs_names() -> None:
     assert config.lock_path == "/data/store/lock"
 
 
-def test_a_directory_may_be_given_with_a_slash_at_its_end() -> None:
+def test_a_directory_setting_may_end_with_a_slash() -> None:
     assert StoreConfig("/data/store//") == StoreConfig("/data/store")
 
 
@@ -129,24 +129,24 @@ def test_a_directory_may_be_given_with_a_slash_at_its_end() -> None:
         ({"read_only_commit_log_store_paths": "/store/commitlog"}, "read_only_commit_log_store_paths: expected a d"),
     ],
 )
-def test_impossible_settings_are_refused_with_an_error_that_names_them(settings: dict[str, Any], message: str) -> None:
+def test_the_error_for_an_impossible_setting_names_it(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         StoreConfig(**{"store_path_root_dir": "/store"} | settings)
     assert str(caught.value).startswith(message)
     assert caught.value.line is None
 
 
-def test_every_setting_has_a_meaning_and_every_meaning_a_setting() -> None:
+def test_every_setting_has_a_description_and_every_description_a_setting() -> None:
     assert [one.metadata["key"].name for one in fields(StoreConfig)] == list(MEANINGS)
     assert all(meaning.text.endswith(".") for meaning in MEANINGS.values())
 
 
-def test_every_number_except_a_port_has_a_unit() -> None:
+def test_every_numeric_setting_except_a_port_has_a_unit() -> None:
     numbers = {one.metadata["key"].name for one in fields(StoreConfig) if one.type in (int, float)}
     assert numbers - {name for name, meaning in MEANINGS.items() if meaning.unit} == {"haListenPort"}
 
 
-def test_defaults_are_those_of_rocketmq() -> None:
+def test_default_settings_are_those_of_rocketmq() -> None:
     conf = read_broker_conf(DEFAULTS, "/unused")
     of_rocketmq = [one.name for one in fields(StoreConfig) if not one.metadata["key"].own]
     assert conf.store == StoreConfig("/store")

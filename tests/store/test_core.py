@@ -78,7 +78,7 @@ class CountingCore:
         return found
 
 
-def recovered(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> dict[str, Any]:
+def load_result(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> dict[str, Any]:
     """Return the result of a load, or the error that refused it. The directory does not change."""
     store = MessageStore(replace(overlay_world(), core=core), config)
     try:
@@ -118,15 +118,15 @@ def recovered(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> di
 def assert_same(config: StoreConfig, core: Core, *, clean_exit: bool) -> int:
     """Compare both recoveries of a directory; return the number of records read by the core."""
     counting = CountingCore(core)
-    by_core = recovered(config, counting, clean_exit=clean_exit)
-    by_python = recovered(config, None, clean_exit=clean_exit)
+    by_core = load_result(config, counting, clean_exit=clean_exit)
+    by_python = load_result(config, None, clean_exit=clean_exit)
     assert by_core.keys() == by_python.keys()
     for part, expected in by_python.items():
         assert by_core[part] == expected, part
-    return counting.records + verified_alike(config.store_path_root_dir, core)
+    return counting.records + count_equal_verifications(config.store_path_root_dir, core)
 
 
-def verified_alike(root: str, core: Core) -> int:
+def count_equal_verifications(root: str, core: Core) -> int:
     """Compare both verifications of a directory; return the number of records read by the core."""
     counting = CountingCore(core)
     fields = [
@@ -162,7 +162,7 @@ def mixed(tmp_path: Path, started: Callable[..., MessageStore]) -> StoreConfig:
     for number in range(400):
         properties = {"DELAY": "3"} if number % 50 == 7 else {"UNIQ_KEY": f"u{number}"} if number % 3 == 1 else {}
         tags, keys = ("TagA", "é", "")[number % 3], (f"k{number}", "", f"a{number} b", "é")[number % 4]
-        message = Message.of(
+        message = Message.create(
             f"T{number % 3}", b"%d" % number * 9, queue_id=number % 2, tags=tags, keys=keys, properties=properties
         )
         assert store.put_message(message).append is not None
@@ -202,7 +202,7 @@ def test_a_damaged_log_is_read_with_the_same_result_with_and_without_core(
     assert taken > 100 * DAMAGED
 
 
-def test_pulls_over_any_entries_are_answered_alike(core: Core, mixed: StoreConfig) -> None:
+def test_pulls_over_any_entries_return_the_same_with_and_without_core(core: Core, mixed: StoreConfig) -> None:
     dice = random.Random("damaged queues")
     store = MessageStore(replace(overlay_world(), core=None), mixed)
     store.load()
@@ -235,7 +235,7 @@ def test_pulls_over_any_entries_are_answered_alike(core: Core, mixed: StoreConfi
     assert counting.records > 100
 
 
-def test_queries_over_any_records_are_answered_alike(core: Core, mixed: StoreConfig) -> None:
+def test_queries_over_any_records_return_the_same_with_and_without_core(core: Core, mixed: StoreConfig) -> None:
     dice = random.Random("damaged records")
     store = MessageStore(replace(overlay_world(), core=None), mixed)
     store.load()
@@ -294,7 +294,7 @@ def records_of(store: MessageStore, queue: ConsumeQueue) -> list[MessageRecord]:
 def test_the_core_finds_a_record_by_topic_key_and_time(
     core: Core, topic: bytes, key: bytes, stored_ms_min: int, is_found: bool
 ) -> None:
-    message = Message.of("T", b"body", keys="a  b ", properties={"UNIQ_KEY": "unique"})
+    message = Message.create("T", b"body", keys="a  b ", properties={"UNIQ_KEY": "unique"})
     encoded = PutEncoder(StoreConfig("/store"), None).encode(message)
     assert isinstance(encoded, EncodedPut)
     record = encoded.buffer
@@ -314,9 +314,7 @@ def test_the_core_refuses_invalid_arguments_of_a_pull(core: Core, base_offset: i
 
 
 @pytest.mark.parametrize(("readable", "taken"), [(30, [b"b" * 20, b"c" * 10]), (29, [b"b" * 20]), (19, [])])
-def test_a_pull_ends_before_a_record_that_is_not_completely_readable(
-    core: Core, readable: int, taken: list[bytes]
-) -> None:
+def test_a_pull_ends_before_a_partly_readable_record(core: Core, readable: int, taken: list[bytes]) -> None:
     log = memoryview(b"b" * 20 + b"c" * 10)
     entries = memoryview(encode_entry(100, 20, 0) + encode_entry(120, 10, 0))
     records, offsets, places, scanned, total, last = core.pull(entries, log[:readable], 100, 0, None, 9, 99)
@@ -331,7 +329,7 @@ def test_a_pull_ends_before_a_record_that_is_not_completely_readable(
     [{}, {"enable_consume_queue_ext": True}, {"enable_multi_dispatch": True, "enable_lmq": True}],
     ids=["plain", "extended", "light"],
 )
-def test_dispatch_fills_the_same_queues_with_the_core_and_without(
+def test_dispatch_fills_the_same_queues_with_and_without_core(
     core: Core, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     counting = CountingCore(core)
@@ -350,7 +348,7 @@ def queues_dispatched(root: Path, core: Core | None, settings: dict[str, Any]) -
     store.dispatchers.insert(0, lambda record: bool(gate.wait()))
     for number in range(300):
         lights = {PROPERTY_INNER_MULTI_DISPATCH: "%LMQ%a,%LMQ%b"} if number % 7 == 0 and config.enable_lmq else {}
-        store.put_message(Message.of("T", b"x" * number, queue_id=number % 3, keys=f"k{number}", properties=lights))
+        store.put_message(Message.create("T", b"x" * number, queue_id=number % 3, keys=f"k{number}", properties=lights))
     gate.set()
     store.shutdown()
     again = MessageStore(overlay_world(), config)

@@ -119,7 +119,9 @@ class Edit:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_edit_is_found_at_its_place_unless_it_is_undetectable(golden: Callable[..., Any], case: str) -> None:
+def test_every_golden_damage_is_found_at_its_offset_unless_it_is_undetectable(
+    golden: Callable[..., Any], case: str
+) -> None:
     store = golden(case)
     found = findings_of(store.before)
     for damage in store.manifest["damage"]:
@@ -129,6 +131,6 @@ def test_every_edit_is_found_at_its_place_unless_it_is_undetectable(golden: Call
         assert all(one.file and one.field and one.expected and one.found for one in hits)
 
 
-def test_every_undetectable_edit_is_in_a_list_of_edits(golden: Callable[..., Any]) -> None:
+def test_every_undetectable_damage_is_listed_in_a_manifest(golden: Callable[..., Any]) -> None:
     for case, path in UNDETECTABLE:
         assert path in [damage.get("file") or damage["path"] for damage in golden(case).manifest["damage"]]

@@ -46,30 +46,30 @@ QUEUE_ENDS = ("entries", "files", "lastOffset", "maxOffset", "maxPhysicOffset", 
 QUEUE_BEGINS = ("earliestMessageTime", "entries", "files", "messageTotal", "minLogicOffset", "minOffset")
 
 
-def of_queues(names: tuple[str, ...], reason: str) -> dict[str, str]:
+def queue_fields(names: tuple[str, ...], reason: str) -> dict[str, str]:
     return dict.fromkeys((f"queue.{name}" for name in names), reason)
 
 
-CUT_TAIL = of_queues(("lastOffset",), STALE_TAIL)
-CUT_FILE = CUT_TAIL | of_queues(("files",), EMPTY_FILE)
-REBUILT = of_queues(("files",), REBUILT_FILES)
+CUT_TAIL = queue_fields(("lastOffset",), STALE_TAIL)
+CUT_FILE = CUT_TAIL | queue_fields(("files",), EMPTY_FILE)
+REBUILT = queue_fields(("files",), REBUILT_FILES)
 BROKEN_OFFSET = {
     **dict.fromkeys(
         ("commitLogFiles", "dispatchBehindBytes", "maxPhyOffset", "record", "topicQueueTable"), WRONG_OFFSET
     ),
-    **of_queues(QUEUE_ENDS, WRONG_OFFSET),
-    **of_queues(QUEUE_BEGINS, PARTLY_REBUILT),
+    **queue_fields(QUEUE_ENDS, WRONG_OFFSET),
+    **queue_fields(QUEUE_BEGINS, PARTLY_REBUILT),
 }
-FIRST_ENTRY = of_queues(tuple(name for name in QUEUE_BEGINS if name != "files"), FIRST_FILE)
-LOST_TAIL = {"topicQueueTable": NOT_REBUILT} | of_queues(QUEUE_ENDS, NOT_REBUILT)
-LOST_QUEUE = of_queues(("queueId", "topic", *QUEUE_BEGINS, "maxOffset", "maxPhysicOffset"), NOT_REBUILT)
+FIRST_ENTRY = queue_fields(tuple(name for name in QUEUE_BEGINS if name != "files"), FIRST_FILE)
+LOST_TAIL = {"topicQueueTable": NOT_REBUILT} | queue_fields(QUEUE_ENDS, NOT_REBUILT)
+LOST_QUEUE = queue_fields(("queueId", "topic", *QUEUE_BEGINS, "maxOffset", "maxPhysicOffset"), NOT_REBUILT)
 
 DIFFERENT: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "05b-delay-abrupt": (
         dict.fromkeys(
             ("checkpoint", "commitLogFiles", "delayOffsetTable", "maxPhyOffset", "record", "topicQueueTable"), DELIVERED
         )
-        | of_queues(QUEUE_ENDS, DELIVERED),
+        | queue_fields(QUEUE_ENDS, DELIVERED),
         {},
     ),
     "14-abn-all-commitlog-deleted": ({"checkpoint": INDEX}, {"checkpoint": INDEX}),
@@ -77,14 +77,14 @@ DIFFERENT: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "14-abn-bodylen-huge": (CUT_TAIL, CUT_TAIL),
     "14-abn-ckpt-future": ({"checkpoint": FUTURE}, {"checkpoint": FUTURE}),
     "14-abn-combo": (REBUILT, {}),
-    "14-abn-cq-deleted": (of_queues(QUEUE_BEGINS, PARTLY_REBUILT), of_queues(QUEUE_BEGINS, PARTLY_REBUILT)),
+    "14-abn-cq-deleted": (queue_fields(QUEUE_BEGINS, PARTLY_REBUILT), queue_fields(QUEUE_BEGINS, PARTLY_REBUILT)),
     "14-abn-cq-mid-zero": (REBUILT, {}),
     "14-abn-early-flip": ({"queue.earliestMessageTime": UNREADABLE}, {"queue.earliestMessageTime": UNREADABLE}),
     "14-abn-early-flip-ckpt-deleted": (CUT_TAIL, CUT_TAIL),
     "14-abn-first-files-deleted": (FIRST_ENTRY, FIRST_ENTRY),
     "14-abn-flip-5th-last-magic": (CUT_TAIL, CUT_TAIL),
     "14-abn-flip-last-body": (CUT_TAIL, CUT_TAIL),
-    "14-abn-flip-props": (of_queues(("entries",), TAGS), of_queues(("entries",), TAGS)),
+    "14-abn-flip-props": (queue_fields(("entries",), TAGS), queue_fields(("entries",), TAGS)),
     "14-abn-lost-tail-cq-ahead": (CUT_FILE, CUT_TAIL),
     "14-abn-phyoffset-wrong": (BROKEN_OFFSET, BROKEN_OFFSET),
     "14-abn-size-plus1": (CUT_TAIL, CUT_TAIL),
@@ -108,7 +108,7 @@ DIFFERENT: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 """Case -> intended differences in `before/` and in `after/`: field -> reason. All must occur, and no others."""
 
 
-def flat(observed: dict[str, Any]) -> dict[str, Any]:
+def flattened(observed: dict[str, Any]) -> dict[str, Any]:
     """Return all values to compare, by path. Of queues, only the fields that RocketMQ could report."""
     places = {field: observed[field] for field in STORE_FIELDS}
     for queue in observed["queues"]:
@@ -120,7 +120,7 @@ def flat(observed: dict[str, Any]) -> dict[str, Any]:
     return places
 
 
-def same(place: str, ours: Any, theirs: Any) -> bool:
+def are_equal(place: str, ours: Any, theirs: Any) -> bool:
     if not place.endswith(" record"):
         return bool(ours == theirs)
     if isinstance(theirs, list):  # the short form of a plain record
@@ -130,12 +130,12 @@ def same(place: str, ours: Any, theirs: Any) -> bool:
 
 
 def different_fields(ours: dict[str, Any], theirs: dict[str, Any]) -> set[str]:
-    mine, real = flat(ours), flat(theirs)
+    mine, real = flattened(ours), flattened(theirs)
     missing = {"record" if place.endswith(" record") else place for place in real.keys() - mine.keys()}
     added = {place for place in mine.keys() - real.keys() if not place.endswith(("lastOffset", " record"))} | {
         "record" for place in mine.keys() - real.keys() if place.endswith(" record")
     }
-    changed = {place for place in mine.keys() & real.keys() if not same(place, mine[place], real[place])}
+    changed = {place for place in mine.keys() & real.keys() if not are_equal(place, mine[place], real[place])}
     return {place.rpartition(" ")[2] for place in missing | added | changed}
 
 
@@ -143,20 +143,20 @@ def different_fields(ours: dict[str, Any], theirs: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize("case", [case for case in CASES if case not in NO_LOAD])
 def test_inspect_reports_a_golden_store_as_rocketmq_did(golden: Callable[..., Any], case: str, tree: str) -> None:
     store = golden(case)
-    found = inspect_directory(overlay_world(), str(store.tree(tree)), told_about(store, tree))
+    found = inspect_directory(overlay_world(), str(store.tree(tree)), underivable_geometry(store, tree))
     on_purpose = DIFFERENT.get(case, ({}, {}))[tree == "after"]
-    assert different_fields(found.everything(), store.observed) == set(on_purpose)
+    assert different_fields(found.all_fields(), store.observed) == set(on_purpose)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in NO_LOAD])
-def test_the_progress_of_delayed_delivery_reads_as_rocketmq_writes_it(golden: Callable[..., Any], case: str) -> None:
+def test_delivery_progress_is_read_as_rocketmq_writes_it(golden: Callable[..., Any], case: str) -> None:
     store = golden(case)
     found = inspect_directory(overlay_world(), str(store.after), Geometry()).summary()
     assert found["delayOffsetJson"].encode() == (store.after / "config/delayOffset.json").read_bytes()
     assert found["delayOffsetJson"] == store.manifest["inspect"]["delayOffsetJson"]
 
 
-def told_about(store: Any, tree: str) -> Geometry:
+def underivable_geometry(store: Any, tree: str) -> Geometry:
     """Return known settings only if they cannot be derived from a queue or index file."""
     told, config = Geometry(), store.manifest["config"]
     if not list(store.tree(tree).glob("consumequeue/*/*/*")):
@@ -170,7 +170,7 @@ def told_about(store: Any, tree: str) -> Geometry:
 def test_sizes_and_delay_levels_are_found_in_the_files(golden: Callable[..., Any], case: str) -> None:
     store = golden(case)
     written = store.config(store.before)
-    found = config_of_directory(overlay_world().files, str(store.before), told_about(store, "before"))
+    found = config_of_directory(overlay_world().files, str(store.before), underivable_geometry(store, "before"))
     delays, found_delays = map(parse_delay_levels, (written.message_delay_level, found.message_delay_level))
     used = [int(path.name) + 1 for path in store.before.glob(f"consumequeue/{SCHEDULE_TOPIC}/*")]
 
@@ -183,7 +183,7 @@ def test_sizes_and_delay_levels_are_found_in_the_files(golden: Callable[..., Any
 
 
 @pytest.mark.parametrize("case", sorted(NO_LOAD))
-def test_every_store_that_is_not_opened_was_refused_by_rocketmq_or_is_listed_here(
+def test_every_golden_store_that_is_refused_was_refused_by_rocketmq_or_is_listed(
     golden: Callable[..., Any], case: str
 ) -> None:
     store = golden(case)
@@ -193,6 +193,6 @@ def test_every_store_that_is_not_opened_was_refused_by_rocketmq_or_is_listed_her
     assert (found.store is None) == (case != "14-abn-size-huge")
 
 
-def test_every_listed_difference_or_refusal_is_a_case() -> None:
+def test_every_listed_difference_or_refusal_is_a_golden_case() -> None:
     assert set(DIFFERENT) | set(NO_LOAD) <= set(CASES)
     assert not set(DIFFERENT) & set(NO_LOAD)

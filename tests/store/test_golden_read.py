@@ -25,7 +25,7 @@ CASES = [case for case in MAIN_CASES + UNDAMAGED_14 if case != "05b-delay-abrupt
 """Golden stores that RocketMQ's recovery did not change. In 05b RocketMQ delivered due messages."""
 
 
-def pulled(store: MessageStore, question: dict[str, Any]) -> dict[str, Any]:
+def pull_answer(store: MessageStore, question: dict[str, Any]) -> dict[str, Any]:
     result = store.get_message(
         question["topic"], question["queueId"], question["offset"], question["maxMsgNums"], question["subExpression"]
     )
@@ -40,7 +40,7 @@ def pulled(store: MessageStore, question: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def looked_up(store: MessageStore, physical_offset: int) -> dict[str, Any] | None:
+def lookup_answer(store: MessageStore, physical_offset: int) -> dict[str, Any] | None:
     record = store.look_message_by_offset(physical_offset)
     if record is None:
         return None
@@ -54,22 +54,22 @@ def looked_up(store: MessageStore, physical_offset: int) -> dict[str, Any] | Non
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_pull_and_look_up_returns_what_rocketmq_returned(
+def test_every_pull_and_lookup_of_a_golden_store_returns_the_result_of_rocketmq(
     golden: Callable[..., Any], loaded: Callable[..., MessageStore], case: str
 ) -> None:
     written = golden(case)
     store = loaded(written.config(written.before))
     observed = written.observed
     for question in observed["getMessage"]:
-        answer = pulled(store, question)
+        answer = pull_answer(store, question)
         assert answer == {name: question[name] for name in answer}, question
     for question in observed["lookMessageByOffset"]:
-        assert looked_up(store, question["commitLogOffset"]) == question["found"]
+        assert lookup_answer(store, question["commitLogOffset"]) == question["found"]
     assert observed["getMessage"]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_times_are_found_as_rocketmq_found_them(
+def test_time_lookups_of_a_golden_store_return_the_results_of_rocketmq(
     golden: Callable[..., Any], loaded: Callable[..., MessageStore], case: str
 ) -> None:
     written = golden(case)
@@ -81,7 +81,7 @@ def test_times_are_found_as_rocketmq_found_them(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_messages_put_into_a_store_of_rocketmq_join_those_that_are_there(
+def test_messages_put_into_a_rocketmq_store_continue_its_queues(
     golden: Callable[..., Any], started: Callable[..., MessageStore], loaded: Callable[..., MessageStore], case: str
 ) -> None:
     written = golden(case)
@@ -98,7 +98,7 @@ def test_messages_put_into_a_store_of_rocketmq_join_those_that_are_there(
     for queue in written.observed["queues"]:
         for number in range(3):
             body = f"added {number}".encode()
-            message = Message.of(queue["topic"], body, queue_id=queue["queueId"], tags="Added")
+            message = Message.create(queue["topic"], body, queue_id=queue["queueId"], tags="Added")
             result = store.put_message(message)
             assert result.status is PutMessageStatus.PUT_OK
             assert result.append is not None
@@ -121,5 +121,5 @@ def test_messages_put_into_a_store_of_rocketmq_join_those_that_are_there(
         assert record.body == message.body
     for question in written.observed["getMessage"]:
         if question["status"] == "FOUND" and question["nextBeginOffset"] < question["maxOffset"]:
-            answer = pulled(again, question)
+            answer = pull_answer(again, question)
             assert answer["phyOffsets"] == question["phyOffsets"]

@@ -98,7 +98,7 @@ def repeat(store: MessageStore, put: dict[str, Any]) -> PutMessageResult:
     return store.put_messages(MessageBatch(message_of(put), encoded))
 
 
-def told(result: PutMessageResult) -> dict[str, Any]:
+def answer_fields(result: PutMessageResult) -> dict[str, Any]:
     """Return the result of a put in the form of the manifests."""
     if result.append is None:
         return {"putStatus": result.status.value, "append": None}
@@ -114,7 +114,7 @@ def told(result: PutMessageResult) -> dict[str, Any]:
     }
 
 
-def write_again(
+def repeat_puts(
     start: Callable[..., MessageStore], config: StoreConfig, manifest: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Repeat the puts of a manifest in a new store, each at its time, and return the answers.
@@ -126,9 +126,9 @@ def write_again(
     answers = []
     for number, put in enumerate(manifest["puts"]):
         if number == EXPIRY_BEFORE.get(manifest["case"]):
-            expire_the_head(store, manifest["inspect"]["observed"]["minPhyOffset"])
+            expire_first_segments(store, manifest["inspect"]["observed"]["minPhyOffset"])
         clock.wall_ms = put["result"].get("storeTimestamp", clock.wall_ms)
-        answers.append(told(repeat(store, put)))
+        answers.append(answer_fields(repeat(store, put)))
     observed, end = manifest["inspect"]["observed"], store.max_phy_offset
     clock.follow(store, [record for record in observed["commitLogRecords"] if record["offset"] >= end])
     store.schedule.wake()
@@ -137,11 +137,11 @@ def write_again(
     return answers
 
 
-def expire_the_head(store: MessageStore, log_begin: int) -> None:
+def expire_first_segments(store: MessageStore, log_begin: int) -> None:
     """Delete the segments before log_begin as expired, and queues without messages."""
     store.flush.flush_to(store.max_phy_offset)
     wait_until(lambda: store.dispatch.behind_bytes == 0)
-    store.flush_queues.hurry()
+    store.flush_queues.request_full_flush()
     wait_until(lambda: store.flush_queues.durable_to.get() == store.max_phy_offset)
     for segment in store.log.segments:
         if segment.base_offset < log_begin:
@@ -174,12 +174,12 @@ def index_files_of(root: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_same_puts_make_the_same_bytes_and_answers(
+def test_repeating_the_puts_of_rocketmq_writes_the_same_bytes_and_returns_the_same_answers(
     golden: Callable[..., Any], started: Callable[..., MessageStore], tmp_path: Path, case: str
 ) -> None:
     written = golden(case)
     root = tmp_path / "own"
-    answers = write_again(started, written.config(root), written.manifest)
+    answers = repeat_puts(started, written.config(root), written.manifest)
 
     assert answers == [put["result"] for put in written.manifest["puts"]]
     ours, theirs = segments_below(root), segments_below(written.before)
@@ -190,7 +190,7 @@ def test_the_same_puts_make_the_same_bytes_and_answers(
     assert (root / side_file).read_bytes() == (written.before / side_file).read_bytes()
 
 
-def test_every_main_case_is_either_written_again_or_listed_with_its_reason() -> None:
+def test_every_main_golden_case_is_rewritten_or_listed_with_its_reason() -> None:
     assert set(NOT_SINGLE_THREADED) < set(MAIN_CASES)
     assert set(CASES) >= {"01-simple", "02-multi-rollover", "03-props", "04-batch", "07-ipv6"}
     assert set(CASES) >= {"08-clean-shutdown", "12-index-roll", "13-head-deleted"}

@@ -4,26 +4,26 @@ from pathlib import Path
 import pytest
 
 import tornlog.store
-from tornlog.store.marks import FORCIBLE, MARKS, collected, forced, forces, hit
+from tornlog.store.marks import FORCIBLE, MARKS, count_mark, is_forced, marks_collected, marks_forced
 
 STORE = Path(tornlog.store.__file__).parent
 
 
-def test_every_mark_is_hit_in_the_store_and_every_hit_names_a_mark() -> None:
+def test_every_mark_is_used_in_the_store_and_every_used_mark_is_declared() -> None:
     placed = set()
     for file in STORE.rglob("*.py"):
         placed |= set(re.findall(r'\bhit\("([^"]+)"\)', file.read_text()))
     assert placed == set(MARKS)
 
 
-def test_a_mark_counts_for_the_innermost_collector() -> None:
-    hit("index rolls")
-    with collected() as outer:
-        hit("index rolls")
-        with collected() as inner:
-            hit("late sync")
-        hit("index rolls")
-    hit("late sync")
+def test_a_mark_is_counted_by_the_innermost_collector() -> None:
+    count_mark("index rolls")
+    with marks_collected() as outer:
+        count_mark("index rolls")
+        with marks_collected() as inner:
+            count_mark("late sync")
+        count_mark("index rolls")
+    count_mark("late sync")
     assert outer == {"index rolls": 2}
     assert inner == {"late sync": 1}
 
@@ -35,14 +35,14 @@ def test_a_branch_is_forced_by_the_innermost_block_and_only_inside_it() -> None:
         asked.append(name)
         return True
 
-    assert not forces("no buffer")
-    with forced(lambda name: False), forced(decide):
-        assert forces("no buffer")
-    assert not forces("no buffer")
+    assert not is_forced("no buffer")
+    with marks_forced(lambda name: False), marks_forced(decide):
+        assert is_forced("no buffer")
+    assert not is_forced("no buffer")
     assert asked == ["no buffer"]
 
 
-def test_only_marks_that_exist_can_be_forced() -> None:
+def test_only_declared_marks_can_be_forced() -> None:
     assert set(FORCIBLE) <= set(MARKS)
     with pytest.raises(AssertionError):
-        forces("late sync")
+        is_forced("late sync")

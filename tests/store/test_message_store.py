@@ -49,7 +49,7 @@ def put(store: MessageStore, message: Message) -> int:
     return result.append.queue_offset
 
 
-def visible(store: MessageStore, topic: str, queue_id: int, count: int) -> None:
+def wait_until_visible(store: MessageStore, topic: str, queue_id: int, count: int) -> None:
     """Wait until the messages put so far can be pulled."""
     pause = threading.Event()
     for _ in range(2_000):
@@ -67,8 +67,8 @@ def batch(topic: str, *bodies: bytes, properties: str = "", sys_flag: int = 0) -
 # -- putting ---------------------------------------------------------------------------------------
 
 
-def test_queue_offsets_count_up_by_one_in_each_queue(store: MessageStore) -> None:
-    offsets = [put(store, Message.of("T", b"x", queue_id=number % 2)) for number in range(6)]
+def test_queue_offsets_increase_by_one_in_each_queue(store: MessageStore) -> None:
+    offsets = [put(store, Message.create("T", b"x", queue_id=number % 2)) for number in range(6)]
     assert offsets == [0, 0, 1, 1, 2, 2]
 
 
@@ -98,10 +98,10 @@ def test_messages_that_are_too_large_are_refused_without_a_change(
     result = store.put_message(message)
     assert (result.status, result.append, result.is_stored) == (status, None, False)
     assert store.max_phy_offset == 0
-    assert put(store, Message.of("T", b"x")) == 0
+    assert put(store, Message.create("T", b"x")) == 0
 
 
-def test_the_largest_record_that_leaves_room_for_a_blank_one_fits_a_segment(store: MessageStore) -> None:
+def test_the_largest_record_that_leaves_room_for_a_blank_record_is_stored(store: MessageStore) -> None:
     overhead = 91 + len("T")
     message = Message("T", body=bytes(2048), properties="p" * (SEGMENT_BYTES - 8 - overhead - 2048))
     assert put(store, message) == 0
@@ -114,16 +114,16 @@ def test_puts_are_refused_before_start_and_after_shutdown(
     config: StoreConfig, loaded: Callable[..., MessageStore]
 ) -> None:
     store = loaded(config)
-    before = store.put_message(Message.of("T", b"x")).status
+    before = store.put_message(Message.create("T", b"x")).status
     store.start()
-    put(store, Message.of("T", b"x"))
+    put(store, Message.create("T", b"x"))
     store.shutdown()
     assert before is PutMessageStatus.SERVICE_NOT_AVAILABLE
-    assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert store.put_message(Message.create("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     assert store.put_messages(batch("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
 
 
-def test_a_reason_to_refuse_comes_before_a_stall_and_a_stall_before_the_message(store: MessageStore) -> None:
+def test_refusal_reasons_are_checked_before_busy_and_busy_before_the_message(store: MessageStore) -> None:
     bad = Message("t" * 128)
     answers = [store.put_message(bad).status]
     store.commit_log.begin_time_in_lock_ms = store.world.clock.now_ms() - 5_000
@@ -139,15 +139,15 @@ def test_a_reason_to_refuse_comes_before_a_stall_and_a_stall_before_the_message(
     ]
 
 
-def test_a_lock_with_a_stale_start_time_is_no_stall(store: MessageStore) -> None:
+def test_a_stale_lock_time_does_not_count_as_busy(store: MessageStore) -> None:
     store.commit_log.begin_time_in_lock_ms = 1
     assert not store.is_os_page_cache_busy
 
 
-def test_store_times_never_run_backwards(store: MessageStore) -> None:
+def test_store_timestamps_never_decrease(store: MessageStore) -> None:
     far = store.world.clock.now_ms() + 3_600_000
     store.commit_log.begin_at(far)
-    result = store.put_message(Message.of("T", b"x"))
+    result = store.put_message(Message.create("T", b"x"))
     assert result.append is not None
     assert far <= result.append.store_timestamp_ms < far + 60_000
 
@@ -155,9 +155,9 @@ def test_store_times_never_run_backwards(store: MessageStore) -> None:
 # -- batches ---------------------------------------------------------------------------------------
 
 
-def test_a_batch_that_does_not_fit_the_rest_of_a_segment_goes_whole_into_the_next(store: MessageStore) -> None:
-    put(store, Message.of("T", bytes(2000)))
-    put(store, Message.of("T", bytes(1500)))
+def test_a_batch_too_long_for_the_rest_of_a_segment_goes_into_the_next_segment(store: MessageStore) -> None:
+    put(store, Message.create("T", bytes(2000)))
+    put(store, Message.create("T", bytes(1500)))
     result = store.put_messages(batch("T", bytes(300), bytes(300)))
     assert result.append is not None
     assert result.append.wrote_offset == SEGMENT_BYTES
@@ -176,7 +176,7 @@ def test_a_batch_that_does_not_fit_the_rest_of_a_segment_goes_whole_into_the_nex
     ],
     ids=["transaction", "delay", "topic", "size", "empty", "segment", "garbage"],
 )
-def test_a_batch_that_cannot_be_stored_whole_is_refused(store: MessageStore, refused: MessageBatch) -> None:
+def test_a_batch_that_cannot_be_stored_as_a_whole_is_refused(store: MessageStore, refused: MessageBatch) -> None:
     result = store.put_messages(refused)
     assert (result.status, result.append) == (PutMessageStatus.MESSAGE_ILLEGAL, None)
     assert store.max_phy_offset == 0
@@ -185,11 +185,11 @@ def test_a_batch_that_cannot_be_stored_whole_is_refused(store: MessageStore, ref
 # -- pulling ---------------------------------------------------------------------------------------
 
 
-def test_a_pull_outside_of_the_queue_returns_the_offset_to_continue_from(store: MessageStore) -> None:
+def test_a_pull_outside_of_the_queue_returns_the_next_valid_offset(store: MessageStore) -> None:
     never_used = store.get_message("T", 0, 5)
     for _ in range(3):
-        put(store, Message.of("T", b"x"))
-    visible(store, "T", 0, 3)
+        put(store, Message.create("T", b"x"))
+    wait_until_visible(store, "T", 0, 3)
     at_end, behind, before = (store.get_message("T", 0, offset) for offset in (3, 9, -1))
 
     assert (never_used.status, never_used.next_begin_offset) == (GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)
@@ -199,42 +199,40 @@ def test_a_pull_outside_of_the_queue_returns_the_offset_to_continue_from(store: 
     assert (at_end.min_offset, at_end.max_offset) == (0, 3)
 
 
-def test_one_pull_ends_at_the_asked_number_or_the_end_of_a_queue_file(store: MessageStore) -> None:
+def test_a_pull_ends_at_the_requested_number_or_the_end_of_a_queue_file(store: MessageStore) -> None:
     for _ in range(12):
-        put(store, Message.of("T", b"x"))
-    visible(store, "T", 0, 12)
+        put(store, Message.create("T", b"x"))
+    wait_until_visible(store, "T", 0, 12)
     some, file_end = store.get_message("T", 0, 2, 3), store.get_message("T", 0, 2)
     assert (some.queue_offsets, some.next_begin_offset) == ([2, 3, 4], 5)
     assert (file_end.queue_offsets, file_end.next_begin_offset) == (list(range(2, 10)), 10)
     assert some.buffer_total_bytes == 3 * len(some.records[0])
 
 
-def test_one_pull_ends_at_the_bytes_it_may_return_but_never_before_the_first_record(
-    config: StoreConfig, started: Start
-) -> None:
+def test_a_pull_ends_at_the_byte_limit_but_returns_at_least_one_record(config: StoreConfig, started: Start) -> None:
     store = started(replace(config, max_transfer_bytes_on_message_in_memory=250))
     for _ in range(4):
-        put(store, Message.of("T", b"x" * 10))
-    put(store, Message.of("T", b"x" * 1000))
-    visible(store, "T", 0, 5)
+        put(store, Message.create("T", b"x" * 10))
+    put(store, Message.create("T", b"x" * 1000))
+    wait_until_visible(store, "T", 0, 5)
     assert store.get_message("T", 0, 0).queue_offsets == [0, 1]
     assert store.get_message("T", 0, 4).queue_offsets == [4]
 
 
-def test_records_far_from_the_end_are_returned_in_smaller_portions(config: StoreConfig, started: Start) -> None:
+def test_a_pull_of_records_far_from_the_end_uses_the_disk_limits(config: StoreConfig, started: Start) -> None:
     store = started(replace(config, physical_memory_bytes=250, max_transfer_count_on_message_in_disk=2))
     for _ in range(6):
-        put(store, Message.of("T", b"x"))
-    visible(store, "T", 0, 6)
+        put(store, Message.create("T", b"x"))
+    wait_until_visible(store, "T", 0, 6)
     pulled = store.get_message("T", 0, 0)
     assert pulled.queue_offsets == [0, 1]
     assert pulled.suggest_pulling_from_slave
 
 
-def test_a_subscription_sees_its_tags_and_skips_the_rest(store: MessageStore) -> None:
+def test_a_pull_by_tags_skips_other_messages(store: MessageStore) -> None:
     for tag in ("A", "B", "C", "A", ""):
-        put(store, Message.of("T", b"x", tags=tag))
-    visible(store, "T", 0, 5)
+        put(store, Message.create("T", b"x", tags=tag))
+    wait_until_visible(store, "T", 0, 5)
     assert store.get_message("T", 0, 0, tags="A || C").queue_offsets == [0, 2, 3]
     assert store.get_message("T", 0, 0, tags="*").queue_offsets == [0, 1, 2, 3, 4]
     assert store.get_message("T", 0, 0, tags=" ").queue_offsets == [0, 1, 2, 3, 4]
@@ -242,26 +240,26 @@ def test_a_subscription_sees_its_tags_and_skips_the_rest(store: MessageStore) ->
     assert (none.status, none.next_begin_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 5)
 
 
-def test_tags_with_one_hash_cannot_be_told_apart_by_the_store() -> None:
+def test_tags_with_equal_hashes_are_not_distinguished_by_the_store() -> None:
     assert TagFilter.parse("Aa").matches_queue(2112)
     assert TagFilter.parse("BB").codes == TagFilter.parse("Aa").codes
 
 
-def test_only_the_first_byte_of_a_record_finds_it(store: MessageStore) -> None:
-    put(store, Message.of("T", b"some body"))
+def test_a_record_is_found_only_by_its_exact_offset(store: MessageStore) -> None:
+    put(store, Message.create("T", b"some body"))
     assert store.look_message_by_offset(0) is not None
     for offset in (-1, 1, 40, store.max_phy_offset, 10 * SEGMENT_BYTES):
         assert store.look_message_by_offset(offset) is None
 
 
-def test_the_nearest_message_to_a_time_is_found(store: MessageStore) -> None:
+def test_the_message_nearest_to_a_time_is_found(store: MessageStore) -> None:
     times = []
     for number in range(3):
         store.commit_log.begin_at(4_000_000_000_000 + 1_000_000 * number)
-        result = store.put_message(Message.of("T", b"x"))
+        result = store.put_message(Message.create("T", b"x"))
         assert result.append is not None
         times.append(result.append.store_timestamp_ms)
-    visible(store, "T", 0, 3)
+    wait_until_visible(store, "T", 0, 3)
 
     def nearest(timestamp_ms: int) -> int:
         return store.get_offset_in_queue_by_time("T", 0, timestamp_ms)
@@ -291,12 +289,12 @@ def keyed(config: StoreConfig, started: Start) -> MessageStore:
     """Return a store with one message, which is in its queue and in the index."""
     config = replace(config, max_hash_slot_num=5, max_index_num=12)
     first = started(config)
-    put(first, Message.of("T", b"x", keys="k"))
+    put(first, Message.create("T", b"x", keys="k"))
     first.shutdown()  # this waits until the message is in queue and index
     return started(config)
 
 
-def as_it_reads(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -> None:
+def call_during_read(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -> None:
     """Call happen before each read of a record."""
 
     def happening(read: Callable[..., Any]) -> Callable[..., Any]:
@@ -316,79 +314,81 @@ def test_a_read_during_a_shutdown_raises_store_not_readable(
     keyed: MessageStore, monkeypatch: pytest.MonkeyPatch, read: Callable[[MessageStore], object]
 ) -> None:
     assert read(keyed) not in (None, [])
-    as_it_reads(monkeypatch, keyed.shutdown)
+    call_during_read(monkeypatch, keyed.shutdown)
     with pytest.raises(StoreNotReadableError, match="the store is shut down"):
         read(keyed)
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_an_error_of_a_read_without_a_shutdown_is_raised(
+def test_an_error_in_a_read_without_a_shutdown_is_raised(
     keyed: MessageStore, monkeypatch: pytest.MonkeyPatch, read: Callable[[MessageStore], object]
 ) -> None:
     def fail() -> None:
         raise ValueError("a mistake of ours")
 
-    as_it_reads(monkeypatch, fail)
+    call_during_read(monkeypatch, fail)
 
     with pytest.raises(ValueError, match="a mistake of ours"):
         read(keyed)
 
 
-def test_a_store_without_an_index_finds_no_keys(config: StoreConfig, started: Start) -> None:
+def test_a_key_query_without_an_index_finds_nothing(config: StoreConfig, started: Start) -> None:
     store = started(replace(config, message_index_enable=False))
-    put(store, Message.of("T", b"x", keys="k"))
-    visible(store, "T", 0, 1)
+    put(store, Message.create("T", b"x", keys="k"))
+    wait_until_visible(store, "T", 0, 1)
     assert store.query_message("T", "k", 1, 0, 1 << 62) == QueryMessageResult()
 
 
 # -- life ------------------------------------------------------------------------------------------
 
 
-def test_a_store_without_a_load_cannot_start_and_changes_no_file(config: StoreConfig, store: MessageStore) -> None:
-    put(store, Message.of("T", b"kept"))
+def test_starting_a_store_that_was_not_loaded_is_refused_and_changes_no_file(
+    config: StoreConfig, store: MessageStore
+) -> None:
+    put(store, Message.create("T", b"kept"))
     intruder = MessageStore(real_world(), config)
     with pytest.raises(StoreLockedError, match="lock"):
         intruder.load()
     with pytest.raises(RuntimeError, match="start: expected a store that was loaded"):
         intruder.start()
-    assert intruder.put_message(Message.of("T", b"m")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert intruder.put_message(Message.create("T", b"m")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     with pytest.raises(RuntimeError, match="found a running store"):
         store.start()
 
-    assert put(store, Message.of("T", b"m")) == 1
-    visible(store, "T", 0, 2)
+    assert put(store, Message.create("T", b"m")) == 1
+    wait_until_visible(store, "T", 0, 2)
     assert b"kept" in store.get_message("T", 0, 0).records[0]
 
 
-def test_a_read_of_an_invalid_topic_is_refused_without_harm(store: MessageStore) -> None:
+def test_a_read_of_an_invalid_topic_raises_a_value_error(store: MessageStore) -> None:
     for topic in (None, "", "a/../b", "T\0"):
         with pytest.raises(ValueError, match="topic: expected a valid topic name"):
             store.get_message(topic, 0, 0)  # type: ignore[arg-type]
-    assert store.put_message(Message.of("T", b"m")).is_stored
+    assert store.put_message(Message.create("T", b"m")).is_stored
     assert store.shutdown()
 
 
-def test_a_failed_load_releases_the_directory(config: StoreConfig, started: Start) -> None:
+def test_a_failed_load_releases_the_directory_lock(config: StoreConfig, started: Start) -> None:
     stray = Path(config.commit_log_directories[0]) / "notes.txt"
     stray.parent.mkdir(parents=True)
     stray.write_text("remember the milk")
     with pytest.raises(CorruptFileError, match="notes"):
         MessageStore(real_world(), config).load()
     stray.unlink()
-    assert started(config).put_message(Message.of("T", b"m")).is_stored
+    assert started(config).put_message(Message.create("T", b"m")).is_stored
 
 
-def test_the_marker_file_is_removed_by_a_clean_stop(config: StoreConfig, store: MessageStore) -> None:
+def test_a_clean_stop_removes_the_abort_file(config: StoreConfig, store: MessageStore) -> None:
     running = Path(config.abort_path).exists()
-    put(store, Message.of("T", b"x"))
+    put(store, Message.create("T", b"x"))
     clean = store.shutdown()
     assert (running, clean, Path(config.abort_path).exists()) == (True, True, False)
     assert sorted(path.name for path in Path(config.commit_log_directory).iterdir()) == [f"{0:020}"]
 
 
-def test_a_store_that_was_only_loaded_changes_no_file(config: StoreConfig, started: Start) -> None:
+def test_loading_without_starting_changes_no_file(config: StoreConfig, started: Start) -> None:
     store = started(config)
-    put(store, Message.of("T", b"x"))
+    put(store, Message.create("T", b"x"))
     store.shutdown()
     again = MessageStore(real_world(), config)
     report = again.load()
@@ -400,34 +400,36 @@ def test_a_store_that_was_only_loaded_changes_no_file(config: StoreConfig, start
 # -- flushing --------------------------------------------------------------------------------------
 
 
-def test_under_sync_flush_many_producers_share_syncs_and_all_are_answered(config: StoreConfig, started: Start) -> None:
+def test_under_sync_flush_concurrent_producers_share_syncs_and_all_are_answered(
+    config: StoreConfig, started: Start
+) -> None:
     store = started(replace(config, flush_disk_type=FlushDiskType.SYNC_FLUSH))
     statuses: list[PutMessageStatus] = []
 
     def produce() -> None:
-        statuses.extend(store.put_message(Message.of("T", b"x")).status for _ in range(25))
+        statuses.extend(store.put_message(Message.create("T", b"x")).status for _ in range(25))
 
     producers = [threading.Thread(target=produce) for _ in range(4)]
     for producer in producers:
         producer.start()
     for producer in producers:
         producer.join()
-    visible(store, "T", 0, 100)
+    wait_until_visible(store, "T", 0, 100)
 
     assert statuses == [PutMessageStatus.PUT_OK] * 100
 
 
-def test_a_message_that_does_not_wait_is_answered_before_it_is_durable_and_flushed_soon(
+def test_a_message_with_wait_store_ok_false_is_answered_before_it_is_durable(
     config: StoreConfig, started: Start
 ) -> None:
     store = started(replace(config, flush_disk_type=FlushDiskType.SYNC_FLUSH))
-    result = store.put_message(replace(Message.of("T", b"x"), wait_store_ok=False))
-    visible(store, "T", 0, 1)
+    result = store.put_message(replace(Message.create("T", b"x"), wait_store_ok=False))
+    wait_until_visible(store, "T", 0, 1)
     assert result.status is PutMessageStatus.PUT_OK
     assert store.log.flushed_where.get() == store.max_phy_offset
 
 
-def test_under_async_flush_everything_is_flushed_in_time(config: StoreConfig, started: Start) -> None:
+def test_under_async_flush_log_queues_and_checkpoint_are_flushed_in_time(config: StoreConfig, started: Start) -> None:
     store = started(
         replace(
             config,
@@ -437,8 +439,8 @@ def test_under_async_flush_everything_is_flushed_in_time(config: StoreConfig, st
             flush_consume_queue_thorough_interval_ms=10,
         )
     )
-    put(store, Message.of("T", b"x"))
-    visible(store, "T", 0, 1)
+    put(store, Message.create("T", b"x"))
+    wait_until_visible(store, "T", 0, 1)
     pause = threading.Event()
     for _ in range(2_000):
         if store.checkpoint.logics_msg_timestamp_ms and store.checkpoint.physic_msg_timestamp_ms:

@@ -194,7 +194,7 @@ def receive_rest(connection: Connection) -> bytes:
 PIECE = bytes(1 << 16)
 
 
-def fill(connection: Connection, most_bytes: int) -> int:
+def fill_send_buffer(connection: Connection, most_bytes: int) -> int:
     """Send until the buffer is full; return the number of bytes."""
     taken = 0
     with suppress(TimeoutError):
@@ -206,21 +206,21 @@ def fill(connection: Connection, most_bytes: int) -> int:
 # Connecting
 
 
-def test_the_two_ends_agree_on_their_addresses(place: Place) -> None:
+def test_both_ends_of_a_connection_report_matching_addresses(place: Place) -> None:
     client, server = place.pair()
     assert client.local_address == server.remote_address
     assert client.remote_address == server.local_address
     assert server.local_address.rpartition(":")[0] == place.listen_at.rpartition(":")[0]
 
 
-def test_port_0_gives_a_free_port_that_differs_each_time(place: Place) -> None:
+def test_listening_at_port_0_gives_a_different_free_port_each_time(place: Place) -> None:
     first, second = place.listen(), place.listen()
     ports = {listener.address.rpartition(":")[2] for listener in (first, second)}
     assert len(ports) == 2
     assert "0" not in ports
 
 
-def test_an_address_in_use_is_refused_until_it_is_given_back(place: Place) -> None:
+def test_an_address_in_use_is_refused_until_its_listener_closes(place: Place) -> None:
     listener = place.listen()
     with pytest.raises(OSError) as refused:  # noqa: PT011 the number says it
         place.listen(listener.address)
@@ -231,7 +231,7 @@ def test_an_address_in_use_is_refused_until_it_is_given_back(place: Place) -> No
 
 
 @pytest.mark.parametrize("address", ["nowhere", "10.0.0.1:", ":1", "10.0.0.1:65536", "10.0.0.1:x", "10.0.0.1:-1"])
-def test_an_invalid_address_is_a_value_error(place: Place, address: str) -> None:
+def test_an_invalid_address_raises_a_value_error(place: Place, address: str) -> None:
     with pytest.raises(ValueError, match="expected host:port"):
         place.client.connect(address, LONG_MS)
     with pytest.raises(ValueError, match="expected host:port"):
@@ -245,7 +245,7 @@ def test_a_connection_to_a_closed_port_is_refused(place: Place) -> None:
         place.connect(listener)
 
 
-def test_a_connect_does_not_wait_for_accept(plain_place: Place) -> None:
+def test_connect_returns_before_accept(plain_place: Place) -> None:
     place = plain_place
     listener = place.listen()
     first = place.connect(listener)
@@ -257,14 +257,14 @@ def test_a_connect_does_not_wait_for_accept(plain_place: Place) -> None:
     assert place.accept(listener).remote_address == second.local_address
 
 
-def test_accept_waits_until_its_timeout(place: Place) -> None:
+def test_accept_times_out(place: Place) -> None:
     listener = place.listen()
     for timeout_ms in (0, 30):
         with pytest.raises(TimeoutError):
             listener.accept(timeout_ms)
 
 
-def test_closing_a_listener_wakes_a_waiting_accept(place: Place) -> None:
+def test_closing_a_listener_ends_a_waiting_accept(place: Place) -> None:
     listener = place.listen()
     seen: list[Exception] = []
 
@@ -288,7 +288,7 @@ def test_closing_a_listener_wakes_a_waiting_accept(place: Place) -> None:
 # Streams
 
 
-def test_sent_bytes_of_any_size_arrive_in_order(place: Place) -> None:
+def test_bytes_of_any_number_arrive_in_order(place: Place) -> None:
     client, server = place.pair()
     data = bytes(range(256)) * 1024  # far more than fits into a simulated buffer
 
@@ -301,7 +301,7 @@ def test_sent_bytes_of_any_size_arrive_in_order(place: Place) -> None:
     assert receive_rest(server) == data
 
 
-def test_both_directions_are_streams_of_their_own(place: Place) -> None:
+def test_the_two_directions_of_a_connection_are_independent(place: Place) -> None:
     client, server = place.pair()
     send_all(client, b"question")
     send_all(server, b"answer")
@@ -309,21 +309,21 @@ def test_both_directions_are_streams_of_their_own(place: Place) -> None:
     assert receive_bytes(server, 8) == b"question"
 
 
-def test_any_kind_of_bytes_can_be_sent(place: Place) -> None:
+def test_bytes_bytearray_and_memoryview_can_be_sent(place: Place) -> None:
     client, server = place.pair()
     for kind in (bytes, bytearray, memoryview):
         assert client.send(kind(b"abc"), LONG_MS) == 3
     assert receive_bytes(server, 9) == b"abcabcabc"
 
 
-def test_unread_bytes_are_kept(place: Place) -> None:
+def test_receiving_fewer_bytes_keeps_the_rest(place: Place) -> None:
     client, server = place.pair()
     send_all(client, b"0123456789")
     found = [receive_bytes(server, 1) for _ in range(10)]
     assert b"".join(found) == b"0123456789"
 
 
-def test_receive_waits_until_its_timeout(place: Place) -> None:
+def test_receive_times_out_and_later_bytes_still_arrive(place: Place) -> None:
     client, server = place.pair()
     for timeout_ms in (0, 30):
         with pytest.raises(TimeoutError):
@@ -332,7 +332,7 @@ def test_receive_waits_until_its_timeout(place: Place) -> None:
     assert receive_bytes(server, 4) == b"late"
 
 
-def test_bytes_wake_a_waiting_receiver(place: Place) -> None:
+def test_arriving_bytes_wake_a_waiting_receiver(place: Place) -> None:
     client, server = place.pair()
     found: list[bytes] = []
     task = place.server_tasks.spawn("receive", lambda: found.append(server.receive(10, None)))
@@ -342,9 +342,9 @@ def test_bytes_wake_a_waiting_receiver(place: Place) -> None:
     assert found == [b"x"]
 
 
-def test_a_reader_that_does_not_read_stalls_its_sender_until_it_does(place: Place) -> None:
+def test_a_sender_stalls_until_its_peer_reads(place: Place) -> None:
     client, server = place.pair()
-    taken = fill(client, place.chunk_bytes)
+    taken = fill_send_buffer(client, place.chunk_bytes)
     assert 0 < taken < place.chunk_bytes
     with pytest.raises(TimeoutError):
         client.send(PIECE, 0)
@@ -354,9 +354,9 @@ def test_a_reader_that_does_not_read_stalls_its_sender_until_it_does(place: Plac
     assert task.join(LONG_MS)
 
 
-def test_room_wakes_a_sender_that_waits_for_it(place: Place) -> None:
+def test_a_read_wakes_a_sender_that_waits_for_buffer_space(place: Place) -> None:
     client, server = place.pair()
-    taken = fill(client, place.chunk_bytes)
+    taken = fill_send_buffer(client, place.chunk_bytes)
     task = place.client_tasks.spawn("send", lambda: send_all(client, PIECE + b"waited"))
     place.server_tasks.sleep(20)
     found = receive_bytes(server, taken + len(PIECE) + 6)
@@ -367,7 +367,7 @@ def test_room_wakes_a_sender_that_waits_for_it(place: Place) -> None:
 # Ends
 
 
-def test_sent_bytes_are_delivered_before_the_end(place: Place) -> None:
+def test_sent_bytes_arrive_before_the_end_of_the_stream(place: Place) -> None:
     client, server = place.pair()
     send_all(client, b"last words")
     client.close()
@@ -375,7 +375,7 @@ def test_sent_bytes_are_delivered_before_the_end(place: Place) -> None:
     assert server.receive(10, 0) == b""  # the end of the stream is reported again
 
 
-def test_a_close_with_unread_input_still_delivers_sent_bytes(place: Place) -> None:
+def test_closing_with_unread_input_still_delivers_sent_bytes(place: Place) -> None:
     client, server = place.pair()
     send_all(server, b"unread")
     place.server_tasks.sleep(50)
@@ -384,7 +384,7 @@ def test_a_close_with_unread_input_still_delivers_sent_bytes(place: Place) -> No
     assert receive_rest(server) == b"last words"
 
 
-def test_a_closed_connection_can_only_be_closed_again(place: Place) -> None:
+def test_after_close_every_call_except_close_raises(place: Place) -> None:
     client, _ = place.pair()
     client.close()
     client.close()
@@ -395,11 +395,11 @@ def test_a_closed_connection_can_only_be_closed_again(place: Place) -> None:
 
 
 @pytest.mark.parametrize("sends", [False, True])
-def test_closing_wakes_a_receiver_or_sender_that_waits(place: Place, sends: bool) -> None:
+def test_closing_a_connection_ends_a_waiting_receive_or_send(place: Place, sends: bool) -> None:
     client, _server = place.pair()
     seen: list[Exception] = []
     if sends:
-        fill(client, place.chunk_bytes)
+        fill_send_buffer(client, place.chunk_bytes)
 
     def use() -> None:
         try:
@@ -414,7 +414,7 @@ def test_closing_wakes_a_receiver_or_sender_that_waits(place: Place, sends: bool
     assert len(seen) == 1
 
 
-def test_a_sender_to_a_closed_peer_gets_an_error(place: Place) -> None:
+def test_sending_to_a_closed_peer_raises_an_error(place: Place) -> None:
     client, server = place.pair()
     client.close()
     place.server_tasks.sleep(50)
@@ -431,12 +431,12 @@ def test_a_sender_to_a_closed_peer_gets_an_error(place: Place) -> None:
 # Pollers
 
 
-def names(ready: object, **known: object) -> list[tuple[str, bool, bool]]:
+def named_events(ready: object, **known: object) -> list[tuple[str, bool, bool]]:
     by_identity = {id(what): name for name, what in known.items()}
     return [(by_identity[id(what)], receives, sends) for what, receives, sends in ready]  # type: ignore[attr-defined]
 
 
-def test_a_poller_reports_in_the_order_of_first_watching(place: Place) -> None:
+def test_a_poller_reports_connections_in_the_order_of_first_watching(place: Place) -> None:
     poller = place.poller()
     ends = [place.pair() for _ in range(3)]
     for _, server in ends:
@@ -455,7 +455,7 @@ def test_a_poller_reports_in_the_order_of_first_watching(place: Place) -> None:
     assert list(poller.wait(0)) == []
 
 
-def test_a_poller_waits_until_its_timeout_or_the_first_event(place: Place) -> None:
+def test_a_poller_wait_ends_at_its_timeout_or_the_first_event(place: Place) -> None:
     client, server = place.pair()
     poller = place.poller()
     poller.watch(server, receives=True, sends=False)
@@ -467,19 +467,19 @@ def test_a_poller_waits_until_its_timeout_or_the_first_event(place: Place) -> No
         client.send(b"x", LONG_MS)
 
     place.client_tasks.spawn("send", send)
-    assert names(poller.wait(None), server=server) == [("server", True, False)]
+    assert named_events(poller.wait(None), server=server) == [("server", True, False)]
 
 
-def test_a_poller_reports_room_only_if_it_is_watched_for(place: Place) -> None:
+def test_a_poller_reports_send_space_only_if_watched_for_it(place: Place) -> None:
     client, server = place.pair()
     poller = place.client_poller()
     poller.watch(client, receives=True, sends=True)
-    assert names(poller.wait(LONG_MS), client=client) == [("client", False, True)]
+    assert named_events(poller.wait(LONG_MS), client=client) == [("client", False, True)]
 
-    taken = fill(client, place.chunk_bytes)
+    taken = fill_send_buffer(client, place.chunk_bytes)
     assert list(poller.wait(0)) == []
     receive_bytes(server, taken)
-    assert names(poller.wait(LONG_MS), client=client) == [("client", False, True)]
+    assert named_events(poller.wait(LONG_MS), client=client) == [("client", False, True)]
 
     poller.watch(client, receives=True, sends=False)
     assert list(poller.wait(0)) == []
@@ -487,7 +487,7 @@ def test_a_poller_reports_room_only_if_it_is_watched_for(place: Place) -> None:
     send_all(server, b"x")
     assert list(poller.wait(30)) == []
     poller.watch(client, receives=True, sends=False)
-    assert names(poller.wait(LONG_MS), client=client) == [("client", True, False)]
+    assert named_events(poller.wait(LONG_MS), client=client) == [("client", True, False)]
 
 
 def test_a_poller_reports_a_new_connection(plain_place: Place) -> None:
@@ -496,7 +496,7 @@ def test_a_poller_reports_a_new_connection(plain_place: Place) -> None:
     poller.watch(listener, receives=True, sends=False)
     assert list(poller.wait(0)) == []
     connection = place.connect(listener)
-    assert names(poller.wait(LONG_MS), listener=listener) == [("listener", True, False)]
+    assert named_events(poller.wait(LONG_MS), listener=listener) == [("listener", True, False)]
     assert place.accept(listener).remote_address == connection.local_address
     assert list(poller.wait(0)) == []
 
@@ -506,7 +506,7 @@ def test_a_poller_reports_the_end_of_a_stream(place: Place) -> None:
     poller = place.poller()
     poller.watch(server, receives=True, sends=False)
     client.close()
-    assert names(poller.wait(LONG_MS), server=server) == [("server", True, False)]
+    assert named_events(poller.wait(LONG_MS), server=server) == [("server", True, False)]
     assert server.receive(1, 0) == b""
 
 
@@ -520,7 +520,7 @@ def test_a_poller_reports_a_closed_connection_until_it_is_forgotten(place: Place
         server.close()
 
     place.server_tasks.spawn("close", close)
-    assert names(poller.wait(LONG_MS), server=server) == [("server", True, False)]
+    assert named_events(poller.wait(LONG_MS), server=server) == [("server", True, False)]
     with pytest.raises(ConnectionError):
         server.receive(1, 0)
     assert len(poller.wait(0)) == 1
@@ -529,11 +529,11 @@ def test_a_poller_reports_a_closed_connection_until_it_is_forgotten(place: Place
     assert list(poller.wait(0)) == []
 
     poller.watch(server, receives=True, sends=False)
-    assert names(poller.wait(LONG_MS), server=server) == [("server", True, False)]
+    assert named_events(poller.wait(LONG_MS), server=server) == [("server", True, False)]
     poller.forget(server)
 
 
-def test_a_connection_watched_again_comes_last(place: Place) -> None:
+def test_a_connection_forgotten_and_watched_again_is_reported_last(place: Place) -> None:
     (first_client, first), (second_client, second) = place.pair(), place.pair()
     poller = place.poller()
     for end in (first, second):
@@ -547,7 +547,7 @@ def test_a_connection_watched_again_comes_last(place: Place) -> None:
     assert [what for what, _, _ in poller.wait(LONG_MS)] == [second, first]
 
 
-def test_a_wake_ends_the_current_wait(place: Place) -> None:
+def test_waking_a_poller_ends_its_current_wait(place: Place) -> None:
     poller = place.poller()
 
     def wake() -> None:
@@ -559,7 +559,7 @@ def test_a_wake_ends_the_current_wait(place: Place) -> None:
     assert list(poller.wait(10)) == []
 
 
-def test_a_wake_before_a_wait_ends_one_wait(place: Place) -> None:
+def test_waking_a_poller_before_its_wait_ends_one_wait(place: Place) -> None:
     poller: Poller = place.poller()
     for _ in range(3):
         poller.wake()
@@ -567,7 +567,7 @@ def test_a_wake_before_a_wait_ends_one_wait(place: Place) -> None:
     assert list(poller.wait(10)) == []
 
 
-def test_watched_connections_of_a_closed_poller_stay_open(place: Place) -> None:
+def test_closing_a_poller_leaves_its_connections_open(place: Place) -> None:
     client, server = place.pair()
     poller = place.poller()
     poller.watch(server, receives=True, sends=True)

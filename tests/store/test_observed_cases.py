@@ -108,7 +108,7 @@ def put(
     store: MessageStore, topic: str = "TT", key: str = "k1", body: bytes = b"body 1", **more: str
 ) -> AppendMessageResult:
     """Put one message. By default its record has 113 bytes."""
-    result = store.put_message(Message.of(topic, body, tags="B", keys=key, properties=more))
+    result = store.put_message(Message.create(topic, body, tags="B", keys=key, properties=more))
     assert result.status is PutMessageStatus.PUT_OK
     assert result.append is not None
     assert more or result.append.wrote_bytes == RECORD_BYTES
@@ -125,15 +125,15 @@ def bodies(store: MessageStore, topic: str = "TT") -> list[bytes]:
     return [raw[88:94] for raw in pulled.records]
 
 
-def offsets(store: MessageStore, topic: str) -> tuple[int, int]:
+def queue_bounds(store: MessageStore, topic: str) -> tuple[int, int]:
     return store.get_min_offset_in_queue(topic, 0), store.get_max_offset_in_queue(topic, 0)
 
 
-def test_a_record_no_segment_can_hold_is_refused(lives: Lives) -> None:
+def test_a_record_that_no_segment_can_hold_is_refused(lives: Lives) -> None:
     # RocketMQ: PUT_OK with the append status END_OF_FILE, two segments used, no message stored.
     def body(store: MessageStore) -> None:
         put(store)
-        refused = store.put_message(Message.of("TT", bytes(70 * 1024)))
+        refused = store.put_message(Message.create("TT", bytes(70 * 1024)))
 
         assert refused.status is PutMessageStatus.MESSAGE_ILLEGAL
         assert store.max_phy_offset == RECORD_BYTES
@@ -142,13 +142,13 @@ def test_a_record_no_segment_can_hold_is_refused(lives: Lives) -> None:
     lives.run(body)
 
 
-def test_a_rebuilt_schedule_queue_has_delivery_times(lives: Lives) -> None:
+def test_rebuilt_delay_queue_entries_have_delivery_times(lives: Lives) -> None:
     # RocketMQ: the entry's code is the hash of the tags, 66.
     stored_ms = lives.run(lambda store: put(store, DELAY="5").store_timestamp_ms, killed=True)
     lives.remove("/store/consumequeue")
 
     def body(store: MessageStore) -> None:
-        assert offsets(store, "TT") == (-1, 0)
+        assert queue_bounds(store, "TT") == (-1, 0)
         queue = store.queues.find(SCHEDULE_TOPIC, 4)
         assert queue is not None
         assert queue.max_offset == 1
@@ -160,7 +160,7 @@ def test_a_rebuilt_schedule_queue_has_delivery_times(lives: Lives) -> None:
     assert decode_entry(memoryview(content), 0).tags_code == stored_ms + 60_000
 
 
-def test_a_queue_file_of_zeros_holds_no_message(lives: Lives) -> None:
+def test_a_queue_file_of_zeros_contains_no_message(lives: Lives) -> None:
     # RocketMQ: the queue's max is 1 after the load, the two puts get 1 and 2, and a pull from 0 finds 3 messages.
     lives.run(put_all("TT", "TT", "TT"))
     lives.write("/store/consumequeue/ZZ/0/00000000000000000000", bytes(QUEUE_BYTES))
@@ -175,7 +175,7 @@ def test_a_queue_file_of_zeros_holds_no_message(lives: Lives) -> None:
     assert pulled.buffer_total_bytes == 2 * RECORD_BYTES
 
 
-def test_records_after_the_end_of_a_recovery_do_not_reappear(lives: Lives) -> None:
+def test_records_after_a_truncation_by_recovery_do_not_reappear(lives: Lives) -> None:
     # RocketMQ: the log ends at 113 after the first load, at 452 after the second: records 3 and 4 are back.
     lives.run(put_all("TT", "TT", "TT", "TT"), killed=True)
     lives.write("/store/commitlog/00000000000000000000", bytes(4), at=RECORD_BYTES + 4)
@@ -188,13 +188,13 @@ def test_records_after_the_end_of_a_recovery_do_not_reappear(lives: Lives) -> No
 
     def after(store: MessageStore) -> None:
         assert store.max_phy_offset == 2 * RECORD_BYTES
-        assert offsets(store, "TT") == (0, 2)
+        assert queue_bounds(store, "TT") == (0, 2)
         assert bodies(store) == [b"body 1", b"body 2"]
 
     lives.load(after)
 
 
-def test_entries_lost_in_the_middle_of_a_row_of_queues_are_rebuilt(lives: Lives) -> None:
+def test_entries_lost_in_the_middle_of_a_queue_are_rebuilt(lives: Lives) -> None:
     # RocketMQ: records 2 and 3 never reappear in the queue, and the new one gets queue offset 1.
     lives.run(put_all("TA", "TA", "TA", "TB"))
     lives.write("/store/consumequeue/TA/0/00000000000000000000", bytes(2 * ENTRY_BYTES), at=ENTRY_BYTES)
@@ -222,13 +222,13 @@ def test_blank_entries_without_a_record_are_dropped_if_the_log_is_complete(lives
     assert [one.queue_offset for one in lives.run(put_all("ZB", "ZB"), killed=killed)] == [0, 1]
 
     def after(store: MessageStore) -> None:
-        assert offsets(store, "ZB") == (0, 2)
+        assert queue_bounds(store, "ZB") == (0, 2)
         assert store.get_message("ZB", 0, 0).queue_offsets == [0, 1]
 
     lives.load(after)
 
 
-def test_an_empty_file_at_the_logs_end_does_not_keep_a_store_from_loading(lives: Lives) -> None:
+def test_a_store_loads_with_an_empty_file_at_the_end_of_its_log(lives: Lives) -> None:
     # RocketMQ: the load fails.
     lives.run(put_all("TT"))
     lives.write("/store/commitlog/00000000000000065536", b"")
@@ -245,7 +245,7 @@ def test_undamaged_queues_are_not_changed_after_a_kill(lives: Lives) -> None:
     assert len(left) == 3
 
 
-def test_the_record_that_a_full_index_file_ends_with_is_not_indexed_again(
+def test_the_last_record_of_a_full_index_file_is_not_indexed_again(
     tmp_path: Path, loaded: Callable[..., MessageStore]
 ) -> None:
     # RocketMQ: the second file is deleted and rebuilt with the seven keys of the record at 8712: 43 instead of 36.

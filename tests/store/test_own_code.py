@@ -78,7 +78,7 @@ class AppendLog:
         ]  # fmt: skip
 
 
-def test_an_append_only_log_of_several_tasks_runs_in_either_world(world: PortableWorld, root: str) -> None:
+def test_an_append_only_log_with_several_tasks_works_in_both_worlds(world: PortableWorld, root: str) -> None:
     log = AppendLog(world, f"{root}/log")
     world.files.sync_directory(root)
     bodies = {name: (lambda name=name: log.append(name.encode())) for name in ("one", "two", "six")}
@@ -95,7 +95,7 @@ def test_a_read_returns_written_bytes_up_to_the_end_of_the_file(world: PortableW
     assert (file.read(0, 4), file.read(3, 100), file.read(5, 1), file.read(99, 1)) == (b"\0\0ab", b"bc", b"", b"")
 
 
-def test_a_file_is_cut_and_grows_by_zeros(world: PortableWorld, root: str) -> None:
+def test_a_file_can_be_truncated_and_extended_with_zeros(world: PortableWorld, root: str) -> None:
     file = world.files.open(f"{root}/log")
     file.write(0, b"abcdef")
     file.truncate(2)
@@ -107,7 +107,7 @@ def test_a_file_is_cut_and_grows_by_zeros(world: PortableWorld, root: str) -> No
     assert file.read(0, 9) == b"ab\0\0\0\0"
 
 
-def test_a_second_name_is_the_same_file_and_replaces_no_other(world: PortableWorld, root: str) -> None:
+def test_a_hard_link_names_the_same_file_and_replaces_no_other(world: PortableWorld, root: str) -> None:
     file = world.files.open(f"{root}/log")
     world.files.link(f"{root}/log", f"{root}/twin")
     world.files.unlink(f"{root}/log")
@@ -132,7 +132,7 @@ USES: dict[str, Callable[[File], object]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_closed_file_refuses_every_use_and_closes_once(world: PortableWorld, root: str, use: str) -> None:
+def test_a_closed_file_refuses_every_call_except_close(world: PortableWorld, root: str, use: str) -> None:
     file = world.files.open(f"{root}/log")
     file.write(0, b"ab")
     file.close()
@@ -148,8 +148,6 @@ class Refusal(NamedTuple):
 
 
 @pytest.mark.parametrize("refusal", [Refusal("none/log", errno.ENOENT), Refusal("", errno.EISDIR)])
-def test_a_path_that_cannot_be_opened_is_refused_with_its_errno(
-    world: PortableWorld, root: str, refusal: Refusal
-) -> None:
+def test_opening_an_impossible_path_raises_its_errno(world: PortableWorld, root: str, refusal: Refusal) -> None:
     with pytest.raises(OSError, match=rf"\[Errno {refusal.code}\]"):
         world.files.open(f"{root}/{refusal.path}".rstrip("/"))

@@ -76,7 +76,7 @@ def test_a_plugin_has_every_operation_of_the_store() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
-def test_a_plugins_operation_has_the_same_signature_as_the_stores(name: str) -> None:
+def test_a_plugin_operation_has_the_same_signature_as_that_of_the_store(name: str) -> None:
     own = vars(MessageStore)[name]
     other = vars(AbstractPluginMessageStore)[name]
     if isinstance(own, property):
@@ -86,7 +86,7 @@ def test_a_plugins_operation_has_the_same_signature_as_the_stores(name: str) -> 
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS | PARTS))
-def test_a_plugin_passes_each_operation_on_with_all_arguments(name: str, context: PluginContext) -> None:
+def test_a_plugin_forwards_each_operation_with_all_arguments(name: str, context: PluginContext) -> None:
     recorder = Recorder()
     plugin: Any = AbstractPluginMessageStore(context, recorder)  # type: ignore[arg-type]
     own = vars(MessageStore).get(name)
@@ -109,7 +109,7 @@ def test_a_plugin_passes_each_operation_on_with_all_arguments(name: str, context
         assert answer == f"answer of {name}"
 
 
-def test_the_first_plugin_named_is_the_outermost_and_all_see_a_put(
+def test_the_first_configured_plugin_is_the_outermost_and_all_see_a_put(
     world: World, small: Callable[..., StoreConfig]
 ) -> None:
     config = small()
@@ -126,14 +126,14 @@ def test_the_first_plugin_named_is_the_outermost_and_all_see_a_put(
     assert store.context is context
     store.load()
     store.start()
-    store.put_message(Message.of("T", b"x"))
+    store.put_message(Message.create("T", b"x"))
     world.tasks.sleep(1)
     assert (store.puts, store.next.next.puts, store.stats.put_messages_total) == (1, 1, 1)
     assert len(store.get_message("T", 0, 0).records) == 1
     assert store.shutdown()
 
 
-def test_without_a_mutant_the_store_is_not_changed(context: PluginContext) -> None:
+def test_without_plugins_the_store_is_not_wrapped(context: PluginContext) -> None:
     recorder: Any = Recorder()
     assert build_message_store("", context, recorder) is recorder
     assert build_message_store(" , ", context, recorder) is recorder
@@ -142,14 +142,14 @@ def test_without_a_mutant_the_store_is_not_changed(context: PluginContext) -> No
 @pytest.mark.parametrize(
     "name", ["no.such.module:Plugin", f"{HERE}:Missing", f"{HERE}:Recorder", f"{HERE}:HERE", f"{HERE}:", ":X"]
 )
-def test_a_name_that_is_no_plugin_is_refused_with_an_error_that_names_it(name: str, context: PluginContext) -> None:
+def test_the_error_for_a_name_that_is_not_a_plugin_names_it(name: str, context: PluginContext) -> None:
     recorder: Any = Recorder()
     with pytest.raises(ConfigError, match=r"message_store_plug_in: expected package\.module:Class") as refused:
         build_message_store(name, context, recorder)
     assert name in str(refused.value)
 
 
-def test_an_exception_of_a_plugin_constructor_is_not_hidden(context: PluginContext) -> None:
+def test_an_exception_of_a_plugin_constructor_is_raised(context: PluginContext) -> None:
     recorder: Any = Recorder()
     with pytest.raises(RuntimeError, match="not today"):
         build_message_store(f"{HERE}:Refusing", context, recorder)

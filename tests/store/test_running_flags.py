@@ -23,7 +23,7 @@ def flags() -> RunningFlags:
 
 
 @pytest.mark.parametrize("reason", Refusal)
-def test_each_reason_ends_writing_but_only_one_of_them_reading(reason: Refusal, flags: RunningFlags) -> None:
+def test_each_refusal_reason_forbids_writing_and_only_one_forbids_reading(reason: Refusal, flags: RunningFlags) -> None:
     assert flags.is_readable
     assert flags.is_writeable
     flags.refuse(reason)
@@ -32,7 +32,7 @@ def test_each_reason_ends_writing_but_only_one_of_them_reading(reason: Refusal, 
     assert flags.is_writeable == (reason is Refusal.NOT_READABLE)
 
 
-def test_clearing_one_reason_keeps_the_others(flags: RunningFlags) -> None:
+def test_clearing_one_refusal_reason_keeps_the_others(flags: RunningFlags) -> None:
     flags.refuse(Refusal.DISK_FULL)
     flags.refuse(Refusal.NOT_WRITEABLE)
     flags.allow(Refusal.DISK_FULL)
@@ -44,7 +44,7 @@ def test_clearing_one_reason_keeps_the_others(flags: RunningFlags) -> None:
     assert flags.bits == 0
 
 
-def test_a_lasting_reason_cannot_be_cleared(flags: RunningFlags) -> None:
+def test_a_permanent_refusal_cannot_be_cleared(flags: RunningFlags) -> None:
     assert not flags.has_failed
     flags.refuse(Refusal.DISK_FULL)
     flags.refuse_for_good(Refusal.NOT_WRITEABLE)
@@ -55,19 +55,19 @@ def test_a_lasting_reason_cannot_be_cleared(flags: RunningFlags) -> None:
     assert flags.bits == 2
 
 
-def test_a_read_only_store_answers_reads_refuses_puts_and_still_stops_cleanly(lab: Make, small: Make) -> None:
+def test_a_store_that_is_not_writeable_answers_reads_and_stops_cleanly(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
         store = started(world, small())
-        store.put_message(Message.of("T", b"one"))
+        store.put_message(Message.create("T", b"one"))
         world.tasks.sleep(1)
         store.flags.refuse(Refusal.NOT_WRITEABLE)
-        assert store.put_message(Message.of("T", b"two")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        assert store.put_message(Message.create("T", b"two")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         assert len(store.get_message("T", 0, 0).records) == 1
         store.flags.allow(Refusal.NOT_WRITEABLE)
         assert store.flags.is_writeable
-        assert store.put_message(Message.of("T", b"two")).status is PutMessageStatus.PUT_OK
+        assert store.put_message(Message.create("T", b"two")).status is PutMessageStatus.PUT_OK
         store.flags.refuse(Refusal.NOT_WRITEABLE)
         assert store.shutdown()
 
@@ -81,10 +81,10 @@ def test_after_a_failed_sync_an_operator_cannot_make_the_store_writeable(lab: Ma
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
         bench.failures.plan("msync", "commitlog")
-        assert store.put_message(Message.of("T", b"lost")).status is PutMessageStatus.FLUSH_DISK_TIMEOUT
+        assert store.put_message(Message.create("T", b"lost")).status is PutMessageStatus.FLUSH_DISK_TIMEOUT
         store.flags.allow(Refusal.NOT_WRITEABLE)
         assert not store.flags.is_writeable
-        assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        assert store.put_message(Message.create("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         assert not store.shutdown()
 
     bench.run(body)
@@ -99,17 +99,17 @@ READS: dict[str, Callable[[MessageStore], object]] = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_a_store_made_not_readable_or_shut_down_refuses_every_read(
+def test_a_store_that_is_not_readable_or_is_shut_down_refuses_every_read(
     world: World, small: Make, read: Callable[[MessageStore], object]
 ) -> None:
     store = started(world, small())
-    store.put_message(Message.of("T", b"one"))
+    store.put_message(Message.create("T", b"one"))
     world.tasks.sleep(1)
     read(store)
     store.flags.refuse(Refusal.NOT_READABLE)
     with pytest.raises(StoreNotReadableError, match="made not readable: running flags 1"):
         read(store)
-    assert store.put_message(Message.of("T", b"two")).status is PutMessageStatus.PUT_OK
+    assert store.put_message(Message.create("T", b"two")).status is PutMessageStatus.PUT_OK
     store.flags.allow(Refusal.NOT_READABLE)
     assert store.flags.is_readable
     read(store)
@@ -121,12 +121,12 @@ def test_a_store_made_not_readable_or_shut_down_refuses_every_read(
     assert store.get_min_offset_in_queue("T", 0) == 0
 
 
-def test_a_store_that_is_loaded_but_not_started_is_readable(lab: Make, small: Make) -> None:
+def test_a_loaded_but_not_started_store_is_readable(lab: Make, small: Make) -> None:
     bench = lab()
 
     def write(world: World) -> None:
         store = started(world, small())
-        store.put_message(Message.of("T", b"one"))
+        store.put_message(Message.create("T", b"one"))
         assert store.shutdown()
 
     bench.run(write)

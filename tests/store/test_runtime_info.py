@@ -32,7 +32,7 @@ ROCKETMQ_NAMES = {
 }
 
 
-def test_the_runtime_information_of_a_new_store_has_all_of_rocketmqs_names(world: World, small: Make) -> None:
+def test_runtime_info_of_a_new_store_has_all_keys_of_rocketmq(world: World, small: Make) -> None:
     store = MessageStore(world, small())
     info = store.runtime_info()
     assert set(info) >= ROCKETMQ_NAMES
@@ -48,12 +48,12 @@ def test_the_runtime_information_of_a_new_store_has_all_of_rocketmqs_names(world
     assert info["commitLogDiskRatio"] == info["consumeQueueDiskRatio"] == "-1.0"  # no files yet
 
 
-def test_runtime_information_has_counts_rates_and_the_run_time(world: World, small: Make) -> None:
+def test_runtime_info_has_counts_rates_and_the_run_time(world: World, small: Make) -> None:
     store = MessageStore(world, small())
     store.load()
     store.start()
     for number in range(120):
-        store.put_message(Message.of("A", b"x"))
+        store.put_message(Message.create("A", b"x"))
         world.tasks.sleep(100)
         store.get_message("A", 0, number)
     world.tasks.sleep(3_000_000)
@@ -71,12 +71,12 @@ def test_runtime_information_has_counts_rates_and_the_run_time(world: World, sma
     store.shutdown()
 
 
-def test_each_level_of_delay_with_progress_tells_its_next_and_its_end(world: World, small: Make) -> None:
+def test_runtime_info_has_next_and_max_offset_of_each_delay_level_with_progress(world: World, small: Make) -> None:
     store = MessageStore(world, small(message_delay_level="1s 1h"))
     store.load()
     store.start()
     for level in ("1", "1", "2"):
-        store.put_message(Message.of("A", b"x", properties={"DELAY": level}))
+        store.put_message(Message.create("A", b"x", properties={"DELAY": level}))
     world.tasks.sleep(2_500)
     info = store.runtime_info()
     assert info["scheduleMessageOffset_1"] == "2,2"
@@ -87,14 +87,14 @@ def test_each_level_of_delay_with_progress_tells_its_next_and_its_end(world: Wor
     assert store.shutdown()
 
 
-def test_the_run_time_of_years_is_shown_in_days_with_a_comma_as_in_java(world: World) -> None:
+def test_a_run_time_of_years_is_shown_in_days_with_a_comma_as_in_java(world: World) -> None:
     stats = StoreStats(world, CommitCounts())
     years_ms = 1234 * 86_400_000 + 5 * 3_600_000 + 6 * 60_000 + 7_999
     info = stats_info(stats, stats.boot_timestamp_ms + years_ms, 0)
     assert info["runtime"] == "[ 1,234 days, 5 hours, 6 minutes, 7 seconds ]"
 
 
-def test_the_usage_of_each_log_directory_is_reported_and_the_smallest_counts(
+def test_runtime_info_has_the_usage_of_each_log_directory_and_the_smallest(
     started: Callable[..., MessageStore], tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"

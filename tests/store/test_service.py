@@ -30,7 +30,7 @@ class Failing(Service):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_the_creator_of_a_service_is_told_the_error_that_ends_it() -> None:
+def test_the_failure_callback_of_a_service_receives_its_error() -> None:
     told: list[tuple[str, str]] = []
     service = Failing(real_world())
     service.on_failure = lambda name, error: told.append((name, repr(error)))
@@ -44,7 +44,7 @@ def test_the_creator_of_a_service_is_told_the_error_that_ends_it() -> None:
     "name",
     ["allocate", "flush-real-time", "dispatch", "flush-consume-queue", "retention", "commit-real-time", "schedule"],
 )
-def test_after_a_service_failed_the_store_names_it_and_refuses_puts_until_a_restart(
+def test_after_a_service_failure_the_store_names_it_and_refuses_puts_until_a_restart(
     lab: Make, small: Make, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
@@ -55,7 +55,7 @@ def test_after_a_service_failed_the_store_names_it_and_refuses_puts_until_a_rest
         store = MessageStore(world, config)
         store.load()
         store.start()
-        assert store.put_message(Message.of("T", b"before")).status is PutMessageStatus.PUT_OK
+        assert store.put_message(Message.create("T", b"before")).status is PutMessageStatus.PUT_OK
         world.tasks.sleep(2_000)
         assert "failedServices" not in store.runtime_info()
         service = next(each for each in store.services if each.name == name)
@@ -64,7 +64,7 @@ def test_after_a_service_failed_the_store_names_it_and_refuses_puts_until_a_rest
         world.tasks.sleep(70_000)
 
         assert store.runtime_info()["failedServices"] == f"{name}: Unforeseen: nobody thought of this"
-        assert store.put_message(Message.of("T", b"after")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        assert store.put_message(Message.create("T", b"after")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         store.flags.allow(Refusal.NOT_WRITEABLE)
         assert not store.flags.is_writeable
         assert not store.shutdown()
@@ -78,7 +78,7 @@ def test_after_a_service_failed_the_store_names_it_and_refuses_puts_until_a_rest
     lab().run(body)
 
 
-def test_a_slave_has_no_service_that_delivers(world: World, small: Make) -> None:
+def test_a_slave_has_no_delivery_service(world: World, small: Make) -> None:
     names = [service.name for service in MessageStore(world, small(broker_role=BrokerRole.SLAVE)).services]
     assert "schedule" not in names
     assert "dispatch" in names

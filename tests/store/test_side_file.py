@@ -27,7 +27,7 @@ def parse(raw: bytes, file: str) -> str:
     return raw[1:-1].decode()
 
 
-def written(text: str) -> bytes:
+def as_file_content(text: str) -> bytes:
     return f"<{text}>".encode()
 
 
@@ -37,7 +37,7 @@ def image_of(**files: bytes) -> Image:
     return Image({paths[name]: FileImage(content, 0) for name, content in files.items()}, ("/store", "/store/config"))
 
 
-def images_a_cut_may_leave(names: Namespace) -> Iterator[Image]:
+def images_after_power_cut(names: Namespace) -> Iterator[Image]:
     """Yield the images that strict POSIX allows. Every name change and all content that was not synced may be lost."""
     unsure = [change.number for change in names.journal if not change.synced]
     for keeps in product((False, True), repeat=len(unsure)):
@@ -48,7 +48,7 @@ def images_a_cut_may_leave(names: Namespace) -> Iterator[Image]:
                 change.apply(entries)
             else:
                 change.lose(entries)
-        entries.prune()
+        entries.remove_orphans()
         for with_cache in (False, True):
             files = {}
             for path, file in entries.names.items():
@@ -82,14 +82,14 @@ def crashes(lab: Make, image: Image, found: str | None, texts: list[str]) -> Ite
                 assert file.load(parse) == found
                 for text in texts:
                     begun.append(text)
-                    file.store(written(text))
+                    file.store(as_file_content(text))
                     returned.append(text)
 
             bench.disk.crash_at(operation, moment)
             try:
                 bench.run(body)
             except MachineDied:
-                unique = {cut.digest(): cut for cut in images_a_cut_may_leave(bench.disk._names)}
+                unique = {cut.digest(): cut for cut in images_after_power_cut(bench.disk._names)}
                 yield Crash(list(unique.values()), {returned[-1], begun[-1]})
             else:
                 return  # there are fewer operations
@@ -101,7 +101,7 @@ def loaded_from(lab: Make, image: Image) -> str | None:
     return value
 
 
-def test_after_a_power_cut_anywhere_the_last_stored_version_is_there_or_the_next(lab: Make) -> None:
+def test_after_any_power_cut_the_last_stored_side_file_version_or_the_next_is_loaded(lab: Make) -> None:
     second_lives: dict[str, tuple[Image, str | None]] = {}
     for crash in crashes(lab, EMPTY, None, ["one", "two", "three"]):
         for image in crash.images:
@@ -116,32 +116,32 @@ def test_after_a_power_cut_anywhere_the_last_stored_version_is_there_or_the_next
                 assert loaded_from(lab, left) in crash.allowed, (image, left)
 
 
-def test_a_damaged_current_version_never_replaces_the_backup(lab: Make) -> None:
-    image = image_of(current=b"<torn", bak=written("good"))
+def test_a_damaged_side_file_never_replaces_the_backup(lab: Make) -> None:
+    image = image_of(current=b"<torn", bak=as_file_content("good"))
     for crash in crashes(lab, image, "good", ["next", "after"]):
         for left in crash.images:
             assert loaded_from(lab, left) in crash.allowed
 
 
-def test_the_previous_version_is_kept_and_equal_content_is_not_written(lab: Make) -> None:
+def test_storing_keeps_the_previous_version_and_skips_equal_content(lab: Make) -> None:
     bench = lab(EMPTY)
 
     def body(world: World) -> None:
         file = SideFile(world.files, PATH)
         assert file.load(parse) is None
-        assert file.store(written("one"))
+        assert file.store(as_file_content("one"))
         operations = bench.disk.operations
-        assert not file.store(written("one"))
+        assert not file.store(as_file_content("one"))
         assert bench.disk.operations == operations
         assert world.files.status(f"{PATH}.bak") is None
-        assert file.store(written("two"))
-        assert world.files.read(PATH) == written("two")
-        assert world.files.read(f"{PATH}.bak") == written("one")
+        assert file.store(as_file_content("two"))
+        assert world.files.read(PATH) == as_file_content("two")
+        assert world.files.read(f"{PATH}.bak") == as_file_content("one")
         assert world.files.list_directory("/store/config") == ["x.json", "x.json.bak"]
 
         again = SideFile(world.files, PATH)
         assert again.load(parse) == "two"
-        assert not again.store(written("two"))
+        assert not again.store(as_file_content("two"))
 
     bench.run(body)
 
@@ -152,16 +152,16 @@ def test_the_previous_version_is_kept_and_equal_content_is_not_written(lab: Make
         ({}, None),
         ({"current": b""}, None),
         ({"bak": b""}, None),
-        ({"current": b"", "bak": written("old")}, "old"),
-        ({"bak": written("old")}, "old"),
-        ({"current": b"torn", "bak": written("old")}, "old"),
-        ({"current": written("new"), "bak": b"torn"}, "new"),
+        ({"current": b"", "bak": as_file_content("old")}, "old"),
+        ({"bak": as_file_content("old")}, "old"),
+        ({"current": b"torn", "bak": as_file_content("old")}, "old"),
+        ({"current": as_file_content("new"), "bak": b"torn"}, "new"),
         ({"current": b"torn"}, None),
-        ({"tmp": written("never")}, None),
-        ({"tmp": written("never"), "current": written("new")}, "new"),
+        ({"tmp": as_file_content("never")}, None),
+        ({"tmp": as_file_content("never"), "current": as_file_content("new")}, "new"),
     ],
 )
-def test_load_returns_the_first_readable_version(lab: Make, files: dict[str, bytes], found: str | None) -> None:
+def test_loading_returns_the_first_readable_version(lab: Make, files: dict[str, bytes], found: str | None) -> None:
     bench = lab(image_of(**files))
 
     def body(world: World) -> None:
@@ -174,14 +174,14 @@ def test_load_returns_the_first_readable_version(lab: Make, files: dict[str, byt
 
 
 @pytest.mark.parametrize("files", [{"bak": b"torn"}, {"current": b"torn", "bak": b"<torn"}])
-def test_an_unreadable_backup_is_damage_if_the_main_file_is_missing(lab: Make, files: dict[str, bytes]) -> None:
+def test_an_unreadable_backup_without_a_main_file_is_damage(lab: Make, files: dict[str, bytes]) -> None:
     with pytest.raises(CorruptFileError, match=r"x\.json\.bak @ 0"):
         loaded_from(lab, image_of(**files))
 
 
-def test_a_file_too_large_is_refused_before_it_is_read(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_too_large_side_file_is_refused_before_it_is_read(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tornlog.store.side_file.SIDE_JSON_BYTES_MAX", 8)
-    bench = lab(image_of(current=written("much too much"), bak=written("old")))
+    bench = lab(image_of(current=as_file_content("much too much"), bak=as_file_content("old")))
 
     def body(world: World) -> None:
         file = SideFile(world.files, PATH)
@@ -193,61 +193,61 @@ def test_a_file_too_large_is_refused_before_it_is_read(lab: Make, monkeypatch: p
 
 
 @pytest.mark.parametrize("method", ["write", "sync", "rename", "sync_directory", "make_directories"])
-def test_after_an_error_a_complete_version_is_there_and_the_next_attempt_writes(lab: Make, method: str) -> None:
+def test_after_a_store_error_a_complete_version_remains_and_the_next_attempt_writes(lab: Make, method: str) -> None:
     bench = lab(EMPTY)
 
     def body(world: World) -> None:
         file = SideFile(world.files, PATH)
         file.load(parse)
         if method != "make_directories":
-            file.store(written("one"))
+            file.store(as_file_content("one"))
         bench.failures.plan(method, "config")
         with pytest.raises(OSError, match="Input/output"):
-            file.store(written("two"))
+            file.store(as_file_content("two"))
         found = SideFile(world.files, PATH).load(parse)
         assert found in ({None} if method == "make_directories" else {"one", "two"})
-        assert file.store(written("two"))
+        assert file.store(as_file_content("two"))
         assert SideFile(world.files, PATH).load(parse) == "two"
 
     bench.run(body)
 
 
-def test_a_rename_that_fails_between_the_two_leaves_the_old_version_as_backup(lab: Make) -> None:
+def test_a_failed_second_rename_leaves_the_old_version_as_backup(lab: Make) -> None:
     bench = lab(EMPTY)
 
     def body(world: World) -> None:
         file = SideFile(world.files, PATH)
-        file.store(written("one"))
+        file.store(as_file_content("one"))
         bench.failures.plan("rename", ".tmp")
         with pytest.raises(OSError, match="Input/output"):
-            file.store(written("two"))
+            file.store(as_file_content("two"))
         assert world.files.list_directory("/store/config") == ["x.json.bak", "x.json.tmp"]
         assert SideFile(world.files, PATH).load(parse) == "one"
-        assert file.store(written("three"))
-        assert world.files.read(f"{PATH}.bak") == written("one")
+        assert file.store(as_file_content("three"))
+        assert world.files.read(f"{PATH}.bak") == as_file_content("one")
 
     bench.run(body)
 
 
-def test_content_that_load_would_refuse_is_not_written(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_too_large_to_be_loaded_is_not_written(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_file, "SIDE_JSON_BYTES_MAX", 8)
 
     def life(world: World) -> None:
         file = SideFile(world.files, PATH)
         for text in ("before", "now"):
-            assert file.store(written(text))
+            assert file.store(as_file_content(text))
         with pytest.raises(OSError, match="expected 8 bytes or less, found 9"):
-            file.store(written("longer!"))
-        assert world.files.read(PATH) == written("now")
-        assert world.files.read(file.backup_path) == written("before")
+            file.store(as_file_content("longer!"))
+        assert world.files.read(PATH) == as_file_content("now")
+        assert world.files.read(file.backup_path) == as_file_content("before")
         assert SideFile(world.files, PATH).load(parse) == "now"
-        assert not file.store(written("now"))
-        assert file.store(written("later"))
+        assert not file.store(as_file_content("now"))
+        assert file.store(as_file_content("later"))
 
     lab(EMPTY).run(life)
 
 
-def test_a_damaged_version_is_renamed_before_a_new_version_gets_its_name(world: World) -> None:
+def test_a_damaged_side_file_is_renamed_before_a_new_version_replaces_it(world: World) -> None:
     files = world.files
     for number, damaged in enumerate((b"one", b"two")):
         files.make_directories("/store/config")

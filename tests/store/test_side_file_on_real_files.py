@@ -33,14 +33,14 @@ def side(fs: FakeFilesystem) -> SideFile:
     return side
 
 
-def test_a_new_version_replaces_the_old_one_which_is_kept(side: SideFile) -> None:
+def test_storing_a_new_version_keeps_the_old_one_as_backup(side: SideFile) -> None:
     assert side.store(NEW)
     assert Path(PATH).read_bytes() == NEW
     assert Path(side.backup_path).read_bytes() == OLD
     assert loaded() == NEW
 
 
-def test_a_full_disk_leaves_the_old_version(fs: FakeFilesystem, side: SideFile) -> None:
+def test_a_failed_store_on_a_full_disk_keeps_the_old_version(fs: FakeFilesystem, side: SideFile) -> None:
     fs.set_disk_usage(fs.get_disk_usage().used + 3)
     with pytest.raises(OSError, match="No space") as raised:
         side.store(NEW)
@@ -50,7 +50,7 @@ def test_a_full_disk_leaves_the_old_version(fs: FakeFilesystem, side: SideFile) 
     assert loaded() == OLD
 
 
-def test_a_version_refused_by_a_full_disk_is_written_when_there_is_space(fs: FakeFilesystem, side: SideFile) -> None:
+def test_a_version_refused_by_a_full_disk_can_be_stored_once_there_is_space(fs: FakeFilesystem, side: SideFile) -> None:
     fs.set_disk_usage(fs.get_disk_usage().used + 3)
     with pytest.raises(OSError, match="No space"):
         side.store(NEW)
@@ -61,7 +61,7 @@ def test_a_version_refused_by_a_full_disk_is_written_when_there_is_space(fs: Fak
 
 
 @pytest.mark.usefixtures("fs")
-def test_a_directory_that_may_not_be_written_keeps_its_version(side: SideFile) -> None:
+def test_a_store_without_write_permission_keeps_the_old_version(side: SideFile) -> None:
     Path(PATH).parent.chmod(0o500)
     set_uid(1000)
     with pytest.raises(PermissionError) as raised:
@@ -71,7 +71,7 @@ def test_a_directory_that_may_not_be_written_keeps_its_version(side: SideFile) -
     assert loaded() == OLD
 
 
-def test_a_version_without_read_permission_is_an_error_and_not_missing(side: SideFile) -> None:
+def test_a_side_file_without_read_permission_is_an_error_and_not_missing(side: SideFile) -> None:
     assert side.store(NEW)
     Path(PATH).chmod(0)
     Path(side.backup_path).chmod(0)
@@ -82,7 +82,7 @@ def test_a_version_without_read_permission_is_an_error_and_not_missing(side: Sid
     assert raised.value.filename == PATH
 
 
-def test_without_a_directory_there_is_no_version(fs: FakeFilesystem) -> None:
+def test_loading_from_a_missing_directory_returns_none(fs: FakeFilesystem) -> None:
     assert loaded() is None
     assert not fs.exists("/store")
 
@@ -93,7 +93,7 @@ def test_a_temporary_file_left_by_a_crash_is_ignored(side: SideFile) -> None:
     assert not Path(side.temporary_path).exists()
 
 
-def test_a_side_file_of_one_relative_name_is_in_the_working_directory(
+def test_a_side_file_with_a_relative_name_is_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -27,7 +27,7 @@ class Log:
 
 
 def test_messages_and_bytes_are_counted_per_topic_as_stored(store: MessageStore) -> None:
-    sizes = [store.put_message(Message.of("A", b"x" * number)).append for number in range(3)]
+    sizes = [store.put_message(Message.create("A", b"x" * number)).append for number in range(3)]
     units = encode_batch([BatchUnit(0, b"one", b""), BatchUnit(0, b"two", b"")])
     batch = store.put_messages(MessageBatch(Message("B", b""), units)).append
     assert batch is not None
@@ -44,11 +44,11 @@ def test_messages_and_bytes_are_counted_per_topic_as_stored(store: MessageStore)
 def test_an_accepted_put_that_fails_counts_as_failed_and_a_refused_put_does_not(
     store: MessageStore,
 ) -> None:
-    too_large = store.put_message(Message.of("A", b"x" * 2000))
+    too_large = store.put_message(Message.create("A", b"x" * 2000))
     assert too_large.status is PutMessageStatus.MESSAGE_ILLEGAL
     assert store.stats.puts_failed == 1
     store.flags.refuse(Refusal.NOT_WRITEABLE)
-    assert store.put_message(Message.of("A", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert store.put_message(Message.create("A", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     assert store.stats.puts_failed == 1
     assert store.stats.put_messages_total == 0
     assert store.stats.put_latency_counts[0] == 1
@@ -62,7 +62,7 @@ def test_a_put_without_a_segment_counts_as_failed(lab: Make, small: Make) -> Non
         store.load()
         store.start()
         bench.failures.plan("map", "commitlog", 10)
-        status = store.put_message(Message.of("A", b"x")).status
+        status = store.put_message(Message.create("A", b"x")).status
         assert status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
         assert store.stats.puts_failed == 1
         store.shutdown()
@@ -77,19 +77,19 @@ def test_a_put_without_a_segment_counts_as_failed(lab: Make, small: Make) -> Non
         *((2000, 8), (3000, 9), (4000, 10), (5000, 11), (9999, 11), (10_000, 12), (99_000, 12)),
     ],
 )
-def test_a_put_counts_in_the_bucket_that_rocketmq_would_choose(world: World, ms: int, bucket: int) -> None:
+def test_a_put_is_counted_in_the_latency_bucket_that_rocketmq_would_choose(world: World, ms: int, bucket: int) -> None:
     log = Log()
     stats = StoreStats(world, log)
     log.put_totals["A"] = TopicTotals(1, 100)
     if ms:  # the store reports slow ones only
-        stats.put_was_slow(ms * MS)
+        stats.count_slow_put(ms * MS)
     expected = [0] * len(LATENCY_BUCKETS)
     expected[bucket] = 1
     assert stats.put_latency_counts == expected
     assert stats.put_ns_max == ms * MS
 
 
-def test_a_put_that_waits_for_a_slow_disk_is_in_the_bucket_of_its_time(lab: Make, small: Make) -> None:
+def test_a_put_on_a_slow_disk_is_counted_in_the_latency_bucket_of_its_duration(lab: Make, small: Make) -> None:
     from tornlog.faults.disk.syncs import SyncTiming
     from tornlog.store.config import FlushDiskType
 
@@ -97,7 +97,7 @@ def test_a_put_that_waits_for_a_slow_disk_is_in_the_bucket_of_its_time(lab: Make
         store = MessageStore(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
         store.load()
         store.start()
-        assert store.put_message(Message.of("A", b"x")).status is PutMessageStatus.PUT_OK
+        assert store.put_message(Message.create("A", b"x")).status is PutMessageStatus.PUT_OK
         units = encode_batch([BatchUnit(0, b"one", b"")])
         assert store.put_messages(MessageBatch(Message("B", b""), units)).status is PutMessageStatus.PUT_OK
         assert sum(store.stats.put_latency_counts[2:]) == 2
@@ -110,7 +110,7 @@ def test_a_put_that_waits_for_a_slow_disk_is_in_the_bucket_of_its_time(lab: Make
 
 def test_pulls_are_counted_by_their_results(world: World, store: MessageStore) -> None:
     for _ in range(5):
-        store.put_message(Message.of("A", b"x"))
+        store.put_message(Message.create("A", b"x"))
     world.tasks.sleep(10)
     assert len(store.get_message("A", 0, 0, 3).records) == 3
     assert len(store.get_message("A", 0, 3).records) == 2
@@ -121,17 +121,17 @@ def test_pulls_are_counted_by_their_results(world: World, store: MessageStore) -
     assert (stats.gets_found, stats.gets_missed, stats.messages_transferred) == (2, 2, 5)
     assert stats.get_ns_max == 0  # a read takes no virtual time
 
-    stats.get_answered(7 * MS, store.get_message("A", 0, 5))
+    stats.count_get(7 * MS, store.get_message("A", 0, 5))
     assert stats.get_ns_max == 7 * MS
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_the_distance_of_a_pull_from_the_end_of_the_log_is_recorded_on_request(
+def test_the_distance_of_a_pull_from_the_log_end_is_recorded_if_enabled(
     in_store: Callable[..., None], recorded: bool
 ) -> None:
     def body(world: World, store: MessageStore) -> None:
         for _ in range(3):
-            store.put_message(Message.of("A", b"x"))
+            store.put_message(Message.create("A", b"x"))
         world.tasks.sleep(10)
         store.get_message("A", 0, 0, 1)
         store.get_message("A", 1, 0)
@@ -142,11 +142,11 @@ def test_the_distance_of_a_pull_from_the_end_of_the_log_is_recorded_on_request(
     in_store(body, disk_fall_recorded=recorded)
 
 
-def test_rates_cover_the_last_seconds_and_need_a_run_of_that_length(world: World, store: MessageStore) -> None:
+def test_rates_cover_the_last_seconds_and_require_a_run_of_that_length(world: World, store: MessageStore) -> None:
     stats = store.stats
     assert stats.rates(10) is None
     for _ in range(200):
-        store.put_message(Message.of("A", b"x"))
+        store.put_message(Message.create("A", b"x"))
         world.tasks.sleep(100)
     ten = stats.rates(10)
     assert ten is not None
@@ -162,7 +162,7 @@ def test_rates_cover_the_last_seconds_and_need_a_run_of_that_length(world: World
     assert 0 < sixty.puts < 4
 
 
-def test_samples_are_a_second_apart_and_bounded_in_number(world: World) -> None:
+def test_rate_samples_are_a_second_apart_and_limited_in_number(world: World) -> None:
     log = Log()
     stats = StoreStats(world, log)
     totals = log.put_totals["A"] = TopicTotals()
@@ -176,7 +176,7 @@ def test_samples_are_a_second_apart_and_bounded_in_number(world: World) -> None:
     assert stats.rates(601) is None
 
 
-def test_a_slave_counts_dispatched_records(world: World, small: Make) -> None:
+def test_a_slave_counts_dispatched_records_as_puts(world: World, small: Make) -> None:
     store = MessageStore(world, small(broker_role=BrokerRole.SLAVE))
     store.load()
     for dispatch in store.dispatchers[1:]:

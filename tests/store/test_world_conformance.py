@@ -87,7 +87,7 @@ def inside(habitat: Habitat) -> Callable[[Body], None]:
 # Files: maps
 
 
-def test_a_map_of_a_new_file_is_zeros_of_the_asked_size(world: World, root: str) -> None:
+def test_mapping_a_new_file_creates_it_with_zeros(world: World, root: str) -> None:
     file = world.files.map(f"{root}/new", 10_000)
     assert (file.path, file.size_bytes) == (f"{root}/new", 10_000)
     assert bytes(file.view(0, 10_000)) == bytes(10_000)
@@ -97,14 +97,14 @@ def test_a_map_of_a_new_file_is_zeros_of_the_asked_size(world: World, root: str)
     assert not status.is_directory
 
 
-def test_a_map_extends_a_shorter_file_with_zeros(world: World, root: str) -> None:
+def test_mapping_extends_a_shorter_file_with_zeros(world: World, root: str) -> None:
     world.files.write(f"{root}/short", b"head")
     file = world.files.map(f"{root}/short", 5000)
     assert bytes(file.view(0, 5000)) == b"head" + bytes(4996)
     assert world.files.read(f"{root}/short") == b"head" + bytes(4996)
 
 
-def test_a_map_of_a_longer_file_is_its_beginning(world: World, root: str) -> None:
+def test_mapping_fewer_bytes_of_a_longer_file_does_not_shorten_it(world: World, root: str) -> None:
     world.files.map(f"{root}/long", 9000).store(4094, b"both")
     file = world.files.map(f"{root}/long", 4096)
     assert file.size_bytes == 4096
@@ -126,7 +126,7 @@ def test_a_map_keeps_its_size_when_a_longer_map_extends_the_file(world: World, r
     assert bytes(longer.view(20, 24)) == b"back"
 
 
-def test_stored_bytes_show_in_views_in_other_maps_and_in_reads(world: World, root: str) -> None:
+def test_stored_bytes_are_visible_in_views_other_maps_and_reads(world: World, root: str) -> None:
     file = world.files.map(f"{root}/log", 4096)
     earlier = file.view(100, 105)
     other = world.files.map(f"{root}/log", 4096)
@@ -136,7 +136,7 @@ def test_stored_bytes_show_in_views_in_other_maps_and_in_reads(world: World, roo
     assert world.files.read(f"{root}/log")[100:105] == b"hello"
 
 
-def test_any_bytes_object_can_be_stored_up_to_the_last_byte_of_a_map(world: World, root: str) -> None:
+def test_any_bytes_like_object_can_be_stored_up_to_the_last_byte_of_a_map(world: World, root: str) -> None:
     file = world.files.map(f"{root}/log", 12)
     file.store(0, b"abcd")
     file.store(4, bytearray(b"efgh"))
@@ -153,7 +153,7 @@ def test_a_view_is_read_only_and_outlives_its_map(world: World, root: str) -> No
     assert bytes(view) == b"kept"
 
 
-def test_a_closed_file_is_found_as_it_was_left(world: World, root: str) -> None:
+def test_a_reopened_file_has_the_bytes_stored_before_close(world: World, root: str) -> None:
     file = world.files.map(f"{root}/log", 4096)
     file.store(4000, b"left")
     file.close()
@@ -175,7 +175,7 @@ def test_syncs_of_a_map_do_not_change_its_bytes(world: World, root: str) -> None
 # Files: names
 
 
-def test_writes_through_the_descriptor_continue_each_other(world: World, root: str) -> None:
+def test_consecutive_descriptor_writes_fill_the_file(world: World, root: str) -> None:
     file = world.files.map(f"{root}/written", 9000)
     data = memoryview(bytearray(range(200)) * 45)
     at = 0
@@ -198,7 +198,7 @@ def test_mlock_advice_and_munlock_do_not_change_a_map(world: World, root: str) -
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 12288), (1, 12288), (4096, 8191), (4000, 4100), (0, 0)])
-def test_pages_that_are_not_needed_keep_their_bytes(world: World, root: str, start: int, end: int) -> None:
+def test_pages_released_with_advise_dont_need_keep_their_bytes(world: World, root: str, start: int, end: int) -> None:
     file = world.files.map(f"{root}/given back", 12288)
     data = bytes(range(256)) * 48
     file.store(0, data)
@@ -206,7 +206,7 @@ def test_pages_that_are_not_needed_keep_their_bytes(world: World, root: str, sta
     assert bytes(file.view(0, 12288)) == data
 
 
-def test_a_buffer_is_zeroed_writable_memory_of_its_own(world: World) -> None:
+def test_a_buffer_is_separate_zeroed_writable_memory(world: World) -> None:
     first, second = world.files.buffer(5000), world.files.buffer(5000)
     assert (len(first), first.readonly, bytes(first)) == (5000, False, bytes(5000))
     first[4998:5000] = b"xy"
@@ -214,7 +214,7 @@ def test_a_buffer_is_zeroed_writable_memory_of_its_own(world: World) -> None:
     assert bytes(second) == bytes(5000)
 
 
-def test_bytes_of_a_buffer_are_in_the_file_after_a_write(world: World, root: str) -> None:
+def test_written_buffer_bytes_do_not_change_with_the_buffer(world: World, root: str) -> None:
     buffer, file = world.files.buffer(100), world.files.map(f"{root}/committed", 100)
     buffer[10:13] = b"abc"
     assert file.pwrite(10, buffer[10:13]) == 3
@@ -222,7 +222,7 @@ def test_bytes_of_a_buffer_are_in_the_file_after_a_write(world: World, root: str
     assert bytes(file.view(9, 14)) == b"\0abc\0"
 
 
-def test_a_modification_time_that_was_set_is_returned(world: World, root: str) -> None:
+def test_an_mtime_that_was_set_is_returned(world: World, root: str) -> None:
     world.files.write(f"{root}/dated", b"x")
     world.files.set_mtime_ms(f"{root}/dated", 1_234_567_890_123)
     status = world.files.status(f"{root}/dated")
@@ -232,7 +232,7 @@ def test_a_modification_time_that_was_set_is_returned(world: World, root: str) -
         world.files.set_mtime_ms(f"{root}/missing", 0)
 
 
-def test_space_returns_the_usage_of_the_file_system(world: World, root: str) -> None:
+def test_space_reports_the_usage_of_the_file_system(world: World, root: str) -> None:
     world.files.map(f"{root}/file", 1 << 16)
     space = world.files.space(root)
     assert space.used_bytes > 0
@@ -241,7 +241,7 @@ def test_space_returns_the_usage_of_the_file_system(world: World, root: str) -> 
     assert below.used_bytes + below.usable_bytes > 1 << 16
 
 
-def test_a_small_file_reads_back_the_last_content(world: World, root: str) -> None:
+def test_rewriting_a_small_file_replaces_its_content(world: World, root: str) -> None:
     world.files.write(f"{root}/abort", b"a longer first content")
     world.files.write(f"{root}/abort", b"second")
     assert world.files.read(f"{root}/abort") == b"second"
@@ -250,7 +250,7 @@ def test_a_small_file_reads_back_the_last_content(world: World, root: str) -> No
     assert status.size_bytes == 6
 
 
-def test_the_mtime_of_a_new_file_is_the_wall_clock(world: World, root: str) -> None:
+def test_the_mtime_of_a_new_file_is_the_current_wall_clock(world: World, root: str) -> None:
     before_ms = world.clock.now_ms()
     world.files.write(f"{root}/dated", b"now")
     status = world.files.status(f"{root}/dated")
@@ -259,7 +259,7 @@ def test_the_mtime_of_a_new_file_is_the_wall_clock(world: World, root: str) -> N
     assert before_ms - 20 <= status.mtime_ms <= world.clock.now_ms()
 
 
-def test_directories_are_made_with_those_above_them_and_may_exist(world: World, root: str) -> None:
+def test_directories_are_created_with_their_parents_and_may_already_exist(world: World, root: str) -> None:
     world.files.make_directories(f"{root}/consumequeue/topic/0")
     world.files.make_directories(f"{root}/consumequeue/topic/0")
     for path in (f"{root}/consumequeue", f"{root}/consumequeue/topic/0"):
@@ -269,7 +269,7 @@ def test_directories_are_made_with_those_above_them_and_may_exist(world: World, 
     assert world.files.list_directory(f"{root}/consumequeue") == ["topic"]
 
 
-def test_a_directory_lists_its_names_sorted(world: World, root: str) -> None:
+def test_directory_names_are_listed_in_order(world: World, root: str) -> None:
     for name in ("b", "00000000001073741824", "a", "00000000000000000000"):
         world.files.write(f"{root}/{name}", b"")
     world.files.make_directories(f"{root}/aa/deeper")
@@ -277,7 +277,7 @@ def test_a_directory_lists_its_names_sorted(world: World, root: str) -> None:
     assert world.files.list_directory(f"{root}/aa/deeper") == []
 
 
-def test_a_rename_replaces_a_file_of_the_new_name(world: World, root: str) -> None:
+def test_a_rename_replaces_an_existing_file(world: World, root: str) -> None:
     world.files.write(f"{root}/config.json", b"old")
     world.files.write(f"{root}/config.json.tmp", b"new")
     world.files.rename(f"{root}/config.json.tmp", f"{root}/config.json")
@@ -304,7 +304,7 @@ def test_a_map_of_an_unlinked_file_stays_usable(world: World, root: str) -> None
     assert world.files.list_directory(root) == []
 
 
-def test_a_name_used_again_is_a_new_file(world: World, root: str) -> None:
+def test_a_file_created_under_an_unlinked_name_is_a_new_file(world: World, root: str) -> None:
     old = world.files.map(f"{root}/log", 4096)
     old.store(0, b"old")
     world.files.unlink(f"{root}/log")
@@ -325,7 +325,7 @@ def test_an_emptied_directory_can_be_removed_and_made_again(world: World, root: 
     assert world.files.list_directory(f"{root}/topic") == []
 
 
-def test_a_missing_path_has_no_status(world: World, root: str) -> None:
+def test_the_status_of_a_missing_path_is_none(world: World, root: str) -> None:
     world.files.write(f"{root}/file", b"")
     assert world.files.status(f"{root}/none") is None
     assert world.files.status(f"{root}/none/below") is None
@@ -370,7 +370,7 @@ def test_impossible_operations_are_refused_with_their_errno(refusal: str, world:
     assert world.files.read(f"{root}/full/file") == b"unharmed"
 
 
-def test_a_lock_excludes_other_holders_until_it_is_released(world: World, root: str) -> None:
+def test_a_file_lock_excludes_other_holders_until_released(world: World, root: str) -> None:
     held = world.files.lock(f"{root}/lock")
     with pytest.raises(BlockingIOError):
         world.files.lock(f"{root}/lock")
@@ -394,7 +394,7 @@ def test_a_locked_file_can_be_written_synced_and_read_and_stays_locked(world: Wo
 # Tasks
 
 
-def test_a_cell_adds_atomically_and_swaps_only_the_expected_value(world: World) -> None:
+def test_a_cell_adds_atomically_and_compare_and_set_replaces_only_the_expected_value(world: World) -> None:
     assert world.tasks.cell("fresh").get() == 0
     cell = world.tasks.cell("wrote", 40)
     assert cell.get() == 40
@@ -408,7 +408,7 @@ def test_a_cell_adds_atomically_and_swaps_only_the_expected_value(world: World) 
     assert cell.get() == 1 << 62
 
 
-def test_adds_of_several_tasks_are_all_counted(world: World) -> None:
+def test_concurrent_adds_to_a_cell_are_all_counted(world: World) -> None:
     cell = world.tasks.cell("count")
 
     def count() -> None:
@@ -420,7 +420,7 @@ def test_adds_of_several_tasks_are_all_counted(world: World) -> None:
     assert cell.get() == 800
 
 
-def test_a_notify_before_the_wait_ends_one_wait(world: World) -> None:
+def test_a_notify_before_a_wait_ends_one_wait(world: World) -> None:
     signal = world.tasks.signal("wake-up")
     signal.notify()
     signal.notify()
@@ -430,7 +430,7 @@ def test_a_notify_before_the_wait_ends_one_wait(world: World) -> None:
     assert signal.wait(0)
 
 
-def test_a_wait_without_notice_times_out(world: World) -> None:
+def test_a_wait_without_a_notify_times_out(world: World) -> None:
     signal = world.tasks.signal("silence")
     start_ns = world.clock.monotonic_ns()
     assert not signal.wait(20)
@@ -455,7 +455,7 @@ def test_each_notify_wakes_a_waiting_task(world: World) -> None:
     assert server.join(10_000)
 
 
-def test_a_lock_lets_one_task_in_at_a_time(world: World) -> None:
+def test_a_lock_admits_one_task_at_a_time(world: World) -> None:
     lock = world.tasks.lock("put")
     inside, most, turns = world.tasks.cell("inside"), world.tasks.cell("most"), world.tasks.cell("turns")
 
@@ -473,7 +473,7 @@ def test_a_lock_lets_one_task_in_at_a_time(world: World) -> None:
     assert (inside.get(), most.get(), turns.get()) == (0, 1, 12)
 
 
-def test_a_lock_is_free_again_after_an_error_under_it(world: World) -> None:
+def test_a_lock_is_released_after_an_exception_in_its_block(world: World) -> None:
     lock = world.tasks.lock("put")
     with pytest.raises(OSError, match="disk"), lock:
         raise OSError("disk")
@@ -487,7 +487,7 @@ def test_a_lock_is_free_again_after_an_error_under_it(world: World) -> None:
     assert entered.get() == 1
 
 
-def test_a_join_waits_for_the_end_or_for_its_timeout(world: World) -> None:
+def test_join_waits_for_the_end_of_the_task_or_the_timeout(world: World) -> None:
     gate, done = world.tasks.signal("gate"), world.tasks.cell("done")
 
     def wait_then_finish() -> None:
@@ -504,7 +504,7 @@ def test_a_join_waits_for_the_end_or_for_its_timeout(world: World) -> None:
     assert task.join(0)
 
 
-def test_a_sleep_passes_time_on_both_clocks(world: World) -> None:
+def test_a_sleep_advances_both_clocks(world: World) -> None:
     wall_ms, start_ns = world.clock.now_ms(), world.clock.monotonic_ns()
     world.tasks.sleep(15)
     assert world.clock.monotonic_ns() - start_ns >= 15_000_000

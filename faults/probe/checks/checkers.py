@@ -20,8 +20,8 @@ from time import monotonic
 from types import FrameType, TracebackType
 from typing import NoReturn
 
-from ....sim.interruption import present
-from ....sim.process import NoEndInSight, cpu_limit
+from ....sim.interruption import current_interruption
+from ....sim.process import CpuLimitReached, cpu_limit
 from ...disk.difference import NOTHING, ImageDifference
 from ...disk.image import Image
 from ..endings import exit_text
@@ -111,7 +111,7 @@ class Checkers:
             while waiting and len(self._busy) < jobs:
                 self._ask(*waiting.popleft())
             first_end = min(end for _, _, end in self._busy.values())
-            with present().breakable():
+            with current_interruption().interrupts_allowed():
                 ready = wait(list(self._busy), timeout=max(0.0, first_end - monotonic()))
             for connection, (number, worker, end) in list(self._busy.items()):
                 if connection not in ready and monotonic() < end:
@@ -176,9 +176,9 @@ class Checkers:
         difference, self._shown_here = ImageDifference.between(self._shown_here, image), image
         root = self._here.show(difference)
         try:
-            with present().breakable(), cpu_limit(self._seconds_max):
+            with current_interruption().interrupts_allowed(), cpu_limit(self._seconds_max):
                 verdict = self._check.judge(root, acknowledged, self._seconds_max).uncoloured
-        except NoEndInSight:
+        except CpuLimitReached:
             verdict = CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
         self._here.take_back(_users_of_files(os.getpid()))
         return verdict

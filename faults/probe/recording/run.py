@@ -10,9 +10,9 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISFIFO, S_ISLNK, S_ISREG, S_ISSOCK
 from tempfile import TemporaryDirectory
 
-from ....sim.interruption import present
+from ....sim.interruption import current_interruption
 from ...disk.content import Content, first_difference
-from ...disk.export import export, load
+from ...disk.export import export_image, load_image
 from ...disk.image import Image
 from ..endings import SHOWN_LINES_MAX, failed_process_text
 from ..record import ACKNOWLEDGE, FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPORARY, ProgramRecord, RecordError
@@ -35,7 +35,7 @@ def start_of(directory: Path) -> Image:
     """
     for odd in _unsupported_paths(directory):
         raise ProgramError(odd)
-    image = load(directory, FILES)
+    image = load_image(directory, FILES)
     return Image(image.files, (*image.directories, TEMPORARY), image.symlinks)
 
 
@@ -52,7 +52,7 @@ def record_program(
     with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
         root, file, output = (Path(scratch, name) for name in ("disk", "record.json", "output"))
         root.mkdir()
-        export(start, "/", root)
+        export_image(start, "/", root)
         _run([str(root), str(file), *program], seconds_max, output)
         try:
             record = replace(ProgramRecord.from_json(json.loads(file.read_text())), before=tuple(start.files))
@@ -72,7 +72,7 @@ def _run(arguments: list[str], seconds_max: float, output: Path) -> None:
     command = [sys.executable, "-m", str(__package__), *arguments]
     try:
         nothing = subprocess.DEVNULL
-        with output.open("wb") as file, present().breakable():
+        with output.open("wb") as file, current_interruption().interrupts_allowed():
             done = subprocess.run(command, stdin=nothing, stdout=file, timeout=seconds_max, check=False)
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"the program has not ended within {seconds_max:g} s") from error
@@ -102,7 +102,7 @@ def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
     except RecordError as error:
         yield str(error)
         return
-    yield from differences(replayer.intact(), load(root, "/"))
+    yield from differences(replayer.intact(), load_image(root, "/"))
 
 
 def differences(recorded: Image, found: Image) -> Iterator[str]:

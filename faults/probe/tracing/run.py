@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from ....sim.interruption import present
-from ...disk.export import export
+from ....sim.interruption import current_interruption
+from ...disk.export import export_image
 from ...disk.image import Image
 from ..endings import ended_with, failed_process_text
 from ..record import ProgramRecord
@@ -98,7 +98,7 @@ def run_traced(
     with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
         root = Path(scratch, "disk")
         root.mkdir()
-        export(start, "/", root)
+        export_image(start, "/", root)
         absolute = os.path.abspath(executable)
         how = (seconds_max, stores, control, is_quiet, takes_stacks)
         found = _trace(TraceRequest(str(root), absolute, program, *how))
@@ -123,7 +123,7 @@ def _trace(asked: TraceRequest) -> TracedProgram:
     theirs.close()
     seconds_max = asked.seconds_max + _GRACE_SECONDS
     try:
-        with present().breakable():
+        with current_interruption().interrupts_allowed():
             has_ended = ours.poll(seconds_max)
         if not has_ended:
             raise ProgramError(f"the recorder has not ended within {seconds_max:g} s")

@@ -5,8 +5,8 @@ from typing import NoReturn
 
 from ....faults.probe.documents import Places, refused_json
 from ....faults.probe.failure import write_cases
-from ....faults.simulation.prose import prose
-from ...results.leaving import leave
+from ....faults.simulation.prose import print_line
+from ...results.leaving import write_result_and_exit
 from ..console import ERR
 from ..options import EXIT_HARNESS, ResultFiles, results_written, write_json
 from ..pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run
@@ -18,13 +18,13 @@ from .results import ProbeResults
 def leave_refusal(error: RefusedError, json_file: str | None) -> NoReturn:
     """Write and print the reasons why a program cannot be probed, and exit."""
     written = ResultFiles()
-    with written.attempt():
+    with written.writing():
         write_json(json_file, refused_json(error.record, error.reasons))
     ERR.print("[red]refused[/red]: the program made calls that the recorder does not see", soft_wrap=True)
     for reason in error.reasons:
-        prose(ERR, 2, reason)
+        print_line(ERR, 2, reason)
     if error.hint:
-        prose(ERR, 0, error.hint)
+        print_line(ERR, 0, error.hint)
     written.exit(EXIT_HARNESS)
 
 
@@ -42,7 +42,7 @@ def leave_results(
     timelines: Timelines = {}
     files, page = ResultFiles(), None
     if out is not None:
-        with files.attempt(), results_written("--out"):
+        with files.writing(), results_written("--out"):
             # Imported here, because it imports the store.
             from ....scenarios.campaigns.kept_files import keep_file
 
@@ -50,7 +50,7 @@ def leave_results(
             timelines = _draw(results, places, out)
             page = out
     result = probe_result(results, places, timelines, exit_code)
-    leave(result, json_file=json_file, page=page, junit=junit, summary=summary, files=files)
+    write_result_and_exit(result, json_file=json_file, page=page, junit=junit, summary=summary, files=files)
 
 
 def _draw(results: ProbeResults, places: Places, out: Path) -> Timelines:

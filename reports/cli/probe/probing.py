@@ -15,8 +15,8 @@ from ....faults.probe.reruns import RerunBreach, Reruns, rerun_text
 from ....faults.probe.shrink import Scene, shrink
 from ....faults.probe.story import moment
 from ....faults.probe.tracing.control import RunControl
-from ....sim.interruption import present
-from ..console import progress_shown
+from ....sim.interruption import current_interruption
+from ..console import show_progress
 from .recording import CALLS_HINT, ProbePlan, Recorded
 from .results import ProbeResults, kinds_of_breach
 
@@ -70,7 +70,7 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             command,
             perf_counter() - began,
             CALLS_HINT if asked.check.runs_here and asked.recorder.kind != CALLS else "",
-            present().reason,
+            current_interruption().reason,
         )
 
 
@@ -82,7 +82,7 @@ def _explore(
     on_held: OnHeld | None,
     verdicts: Verdicts,
 ) -> ProbeReport:
-    with progress_shown("pulling the plug", ticks=False) as update:
+    with show_progress("pulling the plug", ticks=False) as update:
 
         def on_progress(found: ProbeReport, done: int, steps: int) -> None:
             kinds = kinds_of_breach(len(found.breaches))
@@ -102,7 +102,7 @@ def _explore(
 
 
 def _run_again(reruns: Reruns, asked: ProbePlan) -> None:
-    with progress_shown("running again", ticks=False) as update:
+    with show_progress("running again", ticks=False) as update:
 
         def on_progress(reruns: Reruns, control: RunControl) -> None:
             facts = f"{control}: {reruns.judged:,} checked, {kinds_of_breach(len(reruns.breaches))}"

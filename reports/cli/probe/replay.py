@@ -18,8 +18,8 @@ from ....faults.probe.documents import replayed_json
 from ....faults.probe.failure import ProbeFailure, ProbeFinding
 from ....faults.probe.record import RecordError
 from ....faults.probe.shrink import CrashCaseView, NotReproducedError, Scene
-from ....faults.simulation.artefact import PROBE, ArtefactError, envelope_of
-from ...results.leaving import leave
+from ....faults.simulation.artefact import PROBE, ArtefactError, read_envelope
+from ...results.leaving import write_result_and_exit
 from ...results.model import FailureGroup, Failures, On, Result, Tone, Verdict
 from ..console import print_error
 from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, ResultFiles, results_written
@@ -31,7 +31,7 @@ from .recording import check_given
 def is_of_probe(file: Path) -> bool:
     """Return whether a file is a failure that `tornlog probe` has written."""
     try:
-        return envelope_of(file.read_text()).get("kind") == PROBE
+        return read_envelope(file.read_text()).get("kind") == PROBE
     except (OSError, UnicodeDecodeError, ArtefactError):
         return False
 
@@ -62,7 +62,7 @@ def replay_probe(
     if timeline is not None:
         from ...timeline.recording.probed import record_probe  # imported only for a drawing
 
-        with written.attempt(), results_written("--timeline"):
+        with written.writing(), results_written("--timeline"):
             drawn = draw_run(record_probe(finding, chosen.name), timeline, None)
     text = ProbeBreach(finding, 1, 1, (failure.case.disk,)).text(file.parent)
     is_broken = verdict.is_broken
@@ -75,4 +75,4 @@ def replay_probe(
         replayed_json(failure, chosen, verdict) | ({"drawn": [str(path) for path in drawn]} if drawn else {}),
         blocks=[Failures("Failure", On.ALARM, groups=[FailureGroup([text])])] if is_broken else (),
     )
-    leave(result, json_file=json_file, drawn=drawn, files=written)
+    write_result_and_exit(result, json_file=json_file, drawn=drawn, files=written)

@@ -15,7 +15,7 @@ from ....faults.probe.recovery import Recoveries
 from ....faults.probe.reruns import Reruns
 from ....faults.probe.story import file_names, task_name
 from ....faults.simulation.failure_text import plain_text
-from ...quantities import counted
+from ...quantities import count_text
 from ...results.model import (
     Bars,
     Case,
@@ -251,7 +251,7 @@ def _recovery_lines(recoveries: Recoveries, results: ProbeResults) -> Iterator[s
         f"{recoveries.points:,} crash points, {recoveries.states:,} states, {recoveries.judged:,} checked: {verdict}"
     )
     for reason, times in recoveries.refused.most_common(_REASONS_SHOWN_MAX):
-        yield f"  {counted(times, 'recovery', 'recoveries')} could not be recorded: {reason}"
+        yield f"  {count_text(times, 'recovery', 'recoveries')} could not be recorded: {reason}"
     if recoveries.refused and results.hint:
         yield f"  {results.hint}"
 
@@ -274,7 +274,7 @@ def _rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
     for reason, controls in list(reruns.discarded.items())[:_REASONS_SHOWN_MAX]:
         names = ", ".join(map(str, controls[:_DISCARDED_SHOWN_MAX]))
         more = ", …" if len(controls) > _DISCARDED_SHOWN_MAX else ""
-        yield f"  {counted(len(controls), 'run')} could not be recorded ({names}{more}): {reason}"
+        yield f"  {count_text(len(controls), 'run')} could not be recorded ({names}{more}): {reason}"
 
 
 # -- blocks that only the page has --------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def _recorded(record: ProgramRecord) -> list[Group]:
 def _highest_bars(title: str, counts: Counter[str]) -> Group:
     """Return the highest counts as bars."""
     left_out = len(counts) - _BARS_SHOWN_MAX
-    more = f", without {counted(left_out, 'other')}" if left_out > 0 else ""
+    more = f", without {count_text(left_out, 'other')}" if left_out > 0 else ""
     return bar_group(title + more, dict(counts.most_common(_BARS_SHOWN_MAX)))
 
 
@@ -310,10 +310,10 @@ def _not_tried(results: ProbeResults) -> Iterator[str]:
         yield "The program acknowledged no data, so lost data could not be detected."
     for disk, count in found.counts.items():
         if count.cut:
-            yield f"On {disk} --limit {results.limit} left states of {counted(count.cut, 'crash point')} untried."
+            yield f"On {disk} --limit {results.limit} left states of {count_text(count.cut, 'crash point')} untried."
         elif count.exhausted < count.crashes:
             yield (
-                f"On {disk} all states of {count.exhausted:,} of {counted(count.crashes, 'crash point')} were "
+                f"On {disk} all states of {count.exhausted:,} of {count_text(count.crashes, 'crash point')} were "
                 "tried; for the others, all states with a single loss, and some more."
             )
     if found.never_injected:
@@ -325,7 +325,7 @@ def _not_tried(results: ProbeResults) -> Iterator[str]:
         yield "Crashes during recovery by the check (--recovery-crashes 1)."
     else:
         for why, times in recoveries.refused.items():
-            yield f"{counted(times, 'recovery', 'recoveries')} could not be recorded: {why}"
+            yield f"{count_text(times, 'recovery', 'recoveries')} could not be recorded: {why}"
     if reruns is None or not reruns.enabled:
         yield "Failing calls (--faults errors)."
     if reruns is None or not reruns.seeds:
@@ -336,5 +336,5 @@ def _not_tried(results: ProbeResults) -> Iterator[str]:
         if reruns.cut:
             yield f"Faults at calls after the first ones (--fault-runs): {', '.join(reruns.cut)}."
         for why, controls in reruns.discarded.items():
-            yield f"{counted(len(controls), 'run')} could not be recorded ({', '.join(map(str, controls))}): {why}"
+            yield f"{count_text(len(controls), 'run')} could not be recorded ({', '.join(map(str, controls))}): {why}"
     yield from (f"Not recorded, by --allow: {one}" for one in results.allowed)

@@ -10,7 +10,7 @@ from ....faults.probe.probe import ProbeReport, ViolationGroup
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recovery import Recoveries
 from ....faults.probe.reruns import Reruns
-from ...quantities import counted
+from ...quantities import count_text
 from .breach_text import ProbeBreach
 
 
@@ -63,7 +63,7 @@ class ProbeResults:
         if self.recoveries is None:
             return []
         discarded = sum(self.recoveries.refused.values())
-        return [f"{counted(discarded, 'recovery', 'recoveries')} could not be recorded"] if discarded else []
+        return [f"{count_text(discarded, 'recovery', 'recoveries')} could not be recorded"] if discarded else []
 
     @property
     def rerun_gaps(self) -> list[str]:
@@ -72,7 +72,7 @@ class ProbeResults:
             return []
         untried, discarded = self.reruns.untried, sum(self.reruns.refused.values())
         return [
-            *([f"{counted(discarded, 'run')} could not be recorded"] if discarded else []),
+            *([f"{count_text(discarded, 'run')} could not be recorded"] if discarded else []),
             *([f"not tried to the end: {', '.join(untried)}"] if untried else []),
         ]
 
@@ -109,4 +109,4 @@ def _breach(finding: ProbeFinding, group: ViolationGroup) -> ProbeBreach:
 
 
 def kinds_of_breach(count: int) -> str:
-    return counted(count, "kind of breach", "kinds of breach")
+    return count_text(count, "kind of breach", "kinds of breach")

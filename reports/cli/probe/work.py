@@ -78,7 +78,7 @@ def _ended_early(seconds: float | None = None, limit: str = "") -> Iterator[Inte
 
 
 def _exit_code(interruption: Interruption) -> int:
-    return interruption.exit_code if interruption.is_of_signal else EXIT_HARNESS
+    return interruption.exit_code if interruption.was_by_signal else EXIT_HARNESS
 
 
 def _plan_of(asked: ProbeOptions) -> ProbePlan:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from ....store.errors import brings
+from ....store.errors import install_command
 from ...cli.console import ERR
 from ...cli.options import (
     EXIT_HARNESS,
     EXIT_HELD,
     IN_PROCESS,
     ResultFiles,
-    absolute,
+    absolute_place,
     command_line,
     results_written,
 )
 from ...html.sweep_report import SweepResults, sweep_result
-from ...quantities import counted
-from ...results.leaving import leave
+from ...quantities import count_text
+from ...results.leaving import write_result_and_exit
 from ..spark.options import session_for
 from .command import AnalyzeOptions
 
@@ -36,37 +36,37 @@ def analyze_sweeps(asked: AnalyzeOptions) -> NoReturn:
     if asked.master == IN_PROCESS:
         raise typer.BadParameter("analyses are done by Spark; local[1] is one thread", param_hint="--master")
     try:
-        from .analysis import NoSweepError, analysed, rows_of, sweep_at, write_tables
-        from .trends import trends
+        from .analysis import NoSweepError, analyse_rows, find_sweep, rows_of, write_tables
+        from .trends import trends_table
     except ImportError as error:
-        raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
+        raise typer.BadParameter(f"{error}, which {install_command('spark')} has") from error
     try:
-        sweeps = [sweep_at(place) for place in dict.fromkeys(map(absolute, asked.places))]
+        sweeps = [find_sweep(place) for place in dict.fromkeys(map(absolute_place, asked.places))]
     except NoSweepError as error:
         raise typer.BadParameter(str(error), param_hint="DIR") from error
     began = perf_counter()
     with session_for(asked.master, asked.ship, asked.conf) as spark:
-        tables = {**analysed(rows_of(spark, sweeps)), "trends": trends(spark, sweeps)}
+        tables = {**analyse_rows(rows_of(spark, sweeps)), "trends": trends_table(spark, sweeps)}
     took = perf_counter() - began
     files, written = list[Path](), ResultFiles()
     damaged = sum(len(sweep.files.damaged) for sweep in sweeps)
     if asked.out is not None:
-        with written.attempt(), results_written("--out"):
+        with written.writing(), results_written("--out"):
             files = write_tables(tables, asked.out)
     _print_doubts(sweeps)
     result = sweep_result(
-        _results(tables, command_line(asked.context), took, damaged),
-        counted(_rows(tables), "row"),
+        _sweep_results(tables, command_line(asked.context), took, damaged),
+        count_text(_row_count(tables), "row"),
         EXIT_HARNESS if damaged else EXIT_HELD,
         _document(sweeps, tables, files),
     )
     text = result.verdict.text
     result = replace(result, headline=f"{result.headline}: {text[0].lower()}{text[1:]}")
-    leave(result, json_file=asked.json_file, page=asked.out, drawn=files, verbose=True, files=written)
+    write_result_and_exit(result, json_file=asked.json_file, page=asked.out, drawn=files, verbose=True, files=written)
 
 
 def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[Path]) -> dict[str, Any]:
-    from .analysis import never
+    from .analysis import names_that_never_occurred
 
     return {
         "format": "tornlog-analysis/1",
@@ -83,8 +83,8 @@ def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[
             }
             for sweep in sweeps
         ],
-        "rows": _rows(tables),
-        "never": {f"{what}s": never(tables["coverage"], what) for what in ("fault", "mark")},
+        "rows": _row_count(tables),
+        "never": {f"{what}s": names_that_never_occurred(tables["coverage"], what) for what in ("fault", "mark")},
         "tables": {name: table.to_pylist() for name, table in tables.items()},
         "files": [str(path) for path in files],
     }
@@ -93,19 +93,21 @@ def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[
 def _print_doubts(sweeps: list["Sweep"]) -> None:
     for sweep in sweeps:
         for name, reason in sorted(sweep.files.damaged.items()):
-            _doubt(f"{sweep.place}/rows/{name}: {reason}")
+            _print_doubt(f"{sweep.place}/rows/{name}: {reason}")
         if sweep.files.damaged:
-            _doubt(f"{sweep.place}: these rows are not counted; repeat the call of `tornlog sweep` to restore them")
+            _print_doubt(
+                f"{sweep.place}: these rows are not counted; repeat the call of `tornlog sweep` to restore them"
+            )
     codes = sorted({sweep.begun.code for sweep in sweeps})
     if len(codes) > 1:
-        _doubt(f"different code ran these sweeps, so the same seeds may be different runs: {', '.join(codes)}")
+        _print_doubt(f"different code ran these sweeps, so the same seeds may be different runs: {', '.join(codes)}")
 
 
-def _doubt(text: str) -> None:
+def _print_doubt(text: str) -> None:
     ERR.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
-def _results(tables: dict[str, "pa.Table"], command: str, seconds: float, damaged: int) -> SweepResults:
+def _sweep_results(tables: dict[str, "pa.Table"], command: str, seconds: float, damaged: int) -> SweepResults:
     rows = {name: table.to_pylist() for name, table in tables.items()}
     times: dict[str, dict[str, int]] = {"fault": {}, "end": {}, "mark": {}}
     for row in rows["coverage"]:
@@ -126,5 +128,5 @@ def _results(tables: dict[str, "pa.Table"], command: str, seconds: float, damage
     )
 
 
-def _rows(tables: dict[str, "pa.Table"]) -> int:
+def _row_count(tables: dict[str, "pa.Table"]) -> int:
     return sum(tables["pass_rates"]["seeds"].to_pylist())

@@ -82,11 +82,11 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ....scenarios.campaigns.coverage import FAULTS, MARKS
-from ....scenarios.campaigns.pairs import NAMES, pairs_that_can_meet
-from ...quantities import PER_MILLE, bounds
+from ....scenarios.campaigns.pairs import NAMES, possible_pairs
+from ...quantities import PER_MILLE, confidence_bounds
 from ..place import is_object_store
 from ..source.columns import fields_of
-from ..sweep.request import Begun, SweepFileError
+from ..sweep.request import StartedSweep, SweepFileError
 from ..sweep.row_files import RowFiles
 from ..sweep.rows import SCHEMA
 from ..sweep.table import Table
@@ -125,11 +125,11 @@ class Sweep:
     """A finished or unfinished sweep; `place` is a path or a URI."""
 
     place: str
-    begun: Begun
+    begun: StartedSweep
     files: RowFiles
 
 
-def sweep_at(place: str) -> Sweep:
+def find_sweep(place: str) -> Sweep:
     """Raises NoSweepError if the place has no complete row file."""
     table = Table(place)
     try:
@@ -151,17 +151,17 @@ def rows_of(spark: SparkSession, sweeps: list[Sweep], *, once_a_code: bool = Fal
     once_a_code: keep one row of a run for each version of the code that ran it, instead of one row in all.
     """
     run = (*_RUN, "code") if once_a_code else _RUN
-    first, *others = [_read(spark, sweep) for sweep in sweeps]
-    return reduce(lambda known, more: _with_new_rows(known, more, run), others, first)
+    first, *others = [_read_rows(spark, sweep) for sweep in sweeps]
+    return reduce(lambda known, more: _add_new_rows(known, more, run), others, first)
 
 
-def _with_new_rows(known: DataFrame, more: DataFrame, run: tuple[str, ...]) -> DataFrame:
+def _add_new_rows(known: DataFrame, more: DataFrame, run: tuple[str, ...]) -> DataFrame:
     keys = known.select(*run)
     same = reduce(and_, (more[name].eqNullSafe(keys[name]) for name in run))
     return known.unionByName(more.join(keys, same, "left_anti"))
 
 
-def _read(spark: SparkSession, sweep: Sweep) -> DataFrame:
+def _read_rows(spark: SparkSession, sweep: Sweep) -> DataFrame:
     if is_object_store(sweep.place):
         return rows_by_arrow(spark, sweep.place, sorted(sweep.files.whole))
     place = sweep.place if "://" in sweep.place else f"file://{Path(sweep.place).resolve()}"
@@ -172,15 +172,15 @@ def _read(spark: SparkSession, sweep: Sweep) -> DataFrame:
     return spark.read.schema(from_arrow_schema(SCHEMA)).parquet(*paths)
 
 
-def analysed(rows: DataFrame) -> dict[str, pa.Table]:
+def analyse_rows(rows: DataFrame) -> dict[str, pa.Table]:
     """Return all tables. The result does not depend on Spark's partitions."""
-    by_scenario = detections(rows)
+    by_scenario = detections_table(rows)
     return {
         "pass_rates": _pass_rates(rows),
-        "mutants": mutants(rows, by_scenario),
+        "mutants": mutants_table(rows, by_scenario),
         "detections": by_scenario,
-        "coverage": _coverage(rows),
-        "pairs": _pairs(rows),
+        "coverage": _coverage_table(rows),
+        "pairs": _pairs_table(rows),
         "put_latency": _put_latency(rows),
     }
 
@@ -195,7 +195,7 @@ def write_tables(tables: dict[str, pa.Table], directory: Path) -> list[Path]:
     return paths
 
 
-def never(table: pa.Table, what: str) -> list[str]:
+def names_that_never_occurred(table: pa.Table, what: str) -> list[str]:
     """Return the names of faults or marks that never occurred."""
     return [row["name"] for row in table.to_pylist() if row["what"] == what and not row["seeds"]]
 
@@ -220,17 +220,17 @@ def _pass_rates(rows: DataFrame) -> pa.Table:
 def with_bounds(rates: pa.Table) -> pa.Table:
     """Append the bounds of the pass rate to a table with the columns `held` and `seeds`."""
     counts = zip(rates["held"].to_pylist(), rates["seeds"].to_pylist(), strict=True)
-    low_high = [bounds(held, seeds) for held, seeds in counts]
+    low_high = [confidence_bounds(held, seeds) for held, seeds in counts]
     assert all(low <= high for low, high in low_high), low_high
     for number, name in enumerate(("rate_low", "rate_high")):
         rates = rates.append_column(name, pa.array([pair[number] for pair in low_high], pa.float64()))
     return rates
 
 
-def _coverage(rows: DataFrame) -> pa.Table:
+def _coverage_table(rows: DataFrame) -> pa.Table:
     counts = [
-        *((_what(name), name, times, seeds) for name, times, seeds in _sums(rows, "injected")),
-        *(("mark", name, times, seeds) for name, times, seeds in _sums(rows, "marks")),
+        *((_name_kind(name), name, times, seeds) for name, times, seeds in _sums_by_key(rows, "injected")),
+        *(("mark", name, times, seeds) for name, times, seeds in _sums_by_key(rows, "marks")),
     ]
     known = [*(("fault", name) for name in FAULTS), *(("mark", name) for name in MARKS)]
     seen = {(what, name) for what, name, _, _ in counts}
@@ -240,7 +240,7 @@ def _coverage(rows: DataFrame) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(_COVERAGE.names, row, strict=True)) for row in counts], _COVERAGE)
 
 
-def _pairs(rows: DataFrame) -> pa.Table:
+def _pairs_table(rows: DataFrame) -> pa.Table:
     faults = fn.map_keys(fn.map_filter("injected", lambda kind, times: (times > 0) & kind.isin(list(NAMES))))
     names = fn.array_union(
         *(fn.coalesce(one, fn.array().cast("array<string>")) for one in (fn.col("features"), faults))
@@ -255,17 +255,17 @@ def _pairs(rows: DataFrame) -> pa.Table:
         .agg(fn.count("*").alias("seeds"))
     )
     seeds = {(row.first, row.second): row.seeds for row in found.collect()}
-    pairs = sorted({*pairs_that_can_meet(), *seeds})
+    pairs = sorted({*possible_pairs(), *seeds})
     return pa.Table.from_pylist(
         [{"first": pair[0], "second": pair[1], "seeds": seeds.get(pair, 0)} for pair in pairs], _PAIRS
     )
 
 
-def _what(name: str) -> str:
+def _name_kind(name: str) -> str:
     return "end" if name == "crash" or name.startswith("crash ") else "fault"
 
 
-def _sums(rows: DataFrame, column: str) -> list[tuple[str, int, int]]:
+def _sums_by_key(rows: DataFrame, column: str) -> list[tuple[str, int, int]]:
     found = (
         rows.select(fn.explode(column).alias("name", "times"))
         .filter(fn.col("times") > 0)
@@ -299,11 +299,11 @@ def _put_latency(rows: DataFrame) -> pa.Table:
     )
 
 
-def detections(rows: DataFrame) -> pa.Table:
+def detections_table(rows: DataFrame) -> pa.Table:
     return _until_found(rows, ("mutant", "scenario"), ("seed",)).drop("first_scenario").toArrow()
 
 
-def mutants(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
+def mutants_table(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
     """by_scenario: the table of detections."""
     found = _until_found(rows, ("mutant",), ("seed", "scenario")).toArrow().to_pylist()
     of_scenarios = groupby(by_scenario.to_pylist(), key=lambda row: row["mutant"])

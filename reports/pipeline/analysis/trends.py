@@ -11,7 +11,7 @@ One row per code, mutant and scenario, in the order in which the codes were firs
     again           int64   seeds that earlier code also ran, with the same disk and policy
     broke           int64   seeds without a violation in the previous code that ran them, and with one in this code
     mended          int64   seeds with a violation in the previous code, and without one in this code
-    seconds_a_seed  double  average wall time, to a microsecond; machines may differ between sweeps
+    seconds_per_seed  double  average wall time, to a microsecond; machines may differ between sweeps
     pass_rate, rate_low, rate_high          double   as in the pass rates
 
 A run counts once for each version of the code that ran it. In the other tables it counts once in all.
@@ -27,7 +27,7 @@ _SAME_SEED = ("scenario", "seed", "mutant", "disk", "policy")
 _BY = ("code", "began", "mutant", "scenario")
 
 
-def trends(spark: SparkSession, sweeps: list[Sweep]) -> pa.Table:
+def trends_table(spark: SparkSession, sweeps: list[Sweep]) -> pa.Table:
     first_used: dict[str, str] = {}
     for sweep in sorted(sweeps, key=lambda sweep: sweep.begun.began):
         first_used.setdefault(sweep.begun.code, sweep.begun.began)
@@ -48,7 +48,7 @@ def trends(spark: SparkSession, sweeps: list[Sweep]) -> pa.Table:
             fn.count("before").alias("again"),
             fn.count_if((before == "held") & (outcome == "violated")).alias("broke"),
             fn.count_if((before == "violated") & (outcome == "held")).alias("mended"),
-            fn.round(fn.avg("wall_seconds"), 6).alias("seconds_a_seed"),
+            fn.round(fn.avg("wall_seconds"), 6).alias("seconds_per_seed"),
         )
         .withColumn("pass_rate", fn.col("held") / fn.col("seeds"))
         .orderBy("number", "mutant", "scenario")

@@ -52,7 +52,7 @@ def audit(
     return verify_directory(files_at(place), directory.root, geometry, advance, spread=spread, split_bytes=split_bytes)
 
 
-def some_of(violations: Sequence[DirectoryViolation], limit: int) -> list[DirectoryViolation]:
+def select_violations(violations: Sequence[DirectoryViolation], limit: int) -> list[DirectoryViolation]:
     """Return at most `limit` violations in order, with an equal share for each promise.
 
     One corrupt record may break one promise hundreds of times, which must not hide other broken promises.
@@ -68,7 +68,7 @@ def fields_of_violation(violation: DirectoryViolation) -> dict[str, Any]:
     return violation._asdict() | {"promise": violation.promise.value}
 
 
-def leave_all(violations: Sequence[DirectoryViolation], place: str) -> None:
+def write_violations(violations: Sequence[DirectoryViolation], place: str) -> None:
     """Replace the Parquet file of an earlier audit."""
     table = pa.Table.from_pylist([fields_of_violation(violation) for violation in violations], SCHEMA)
     raw = BytesIO()

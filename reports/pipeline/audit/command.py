@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...cli.console import OUT, progress_shown
+from ...cli.console import OUT, show_progress
 from ...cli.options import (
     EXIT_BROKEN,
     EXIT_HELD,
@@ -54,9 +54,9 @@ def audit(
     out = None if out is None else place_of(out, "--out")
     with engine_for(master, ship, conf) as engine:
         from .audit import audit as run_audit
-        from .audit import fields_of_violation, leave_all, some_of
+        from .audit import fields_of_violation, select_violations, write_violations
 
-        with progress_shown("auditing"):
+        with show_progress("auditing"):
             try:
                 found = run_audit(engine, place, geometry)
             except FileNotFoundError as error:
@@ -67,8 +67,8 @@ def audit(
             violations = found.findings.violations
             files = ResultFiles()
             if out is not None:
-                with files.attempt(), results_written("--out"):
-                    leave_all(violations, out)
+                with files.writing(), results_written("--out"):
+                    write_violations(violations, out)
     by_promise: dict[str, int] = {}
     for violation in violations:
         by_promise[violation.promise.value] = by_promise.get(violation.promise.value, 0) + 1
@@ -76,14 +76,14 @@ def audit(
         **found.fields(),
         "format": "tornlog-audit/3",
         "place": place,
-        "violations": [fields_of_violation(violation) for violation in some_of(violations, limit)],
+        "violations": [fields_of_violation(violation) for violation in select_violations(violations, limit)],
         "by_promise": by_promise,
         "seconds": round(perf_counter() - began, 3),
     }
-    with files.attempt():
+    with files.writing():
         write_json(json_file, document)
     if json_file != "-":
-        _print_result(document, [str(violation) for violation in some_of(violations, limit)])
+        _print_result(document, [str(violation) for violation in select_violations(violations, limit)])
     files.exit(EXIT_BROKEN if violations else EXIT_HELD)
 
 

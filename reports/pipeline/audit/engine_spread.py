@@ -29,17 +29,17 @@ class JudgementAt(Generic[Item, Result]):
     def __call__(self, bundle: Sequence[tuple[int, Item]]) -> tuple[list[tuple[int, Result | OSError]], float]:
         """Return each part's number with its result or read error, and the seconds of the bundle."""
         began = perf_counter()
-        found = [(number, self._judged(item)) for number, item in bundle]
+        found = [(number, self._judge_item(item)) for number, item in bundle]
         return found, perf_counter() - began
 
-    def _judged(self, item: Item) -> Result | OSError:
+    def _judge_item(self, item: Item) -> Result | OSError:
         try:
             return self.judgement(files_at(self.place), load_core(), item)
         except OSError as error:
             return error
 
 
-class _Bundles(Generic[Item]):
+class _BundleSizes(Generic[Item]):
     def __init__(self, items: Iterable[Item]) -> None:
         self._numbered = enumerate(items)
         self._parts = 1
@@ -66,7 +66,7 @@ class EngineSpread:
         """Yield the results in the order of the items."""
         early: dict[int, Result | OSError] = {}
         wanted = 0
-        bundles = _Bundles(items)
+        bundles = _BundleSizes(items)
         for judged, seconds in self.engine.results(JudgementAt(judgement, self.place), bundles):
             bundles.adapt_size(len(judged), seconds)
             early.update(judged)

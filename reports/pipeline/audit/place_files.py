@@ -63,11 +63,11 @@ class PlaceFiles:
             content: bytes = stream.read()
         return content
 
-    def _refuse(self, *_: Any) -> NoReturn:
+    def _raise_read_only(self, *_: Any) -> NoReturn:
         raise OSError(errno.EROFS, "only read")
 
-    make_directories = set_mtime_ms = space = buffer = write = sync = sync_directory = _refuse
-    rename = unlink = remove_directory = lock = _refuse
+    make_directories = set_mtime_ms = space = buffer = write = sync = sync_directory = _raise_read_only
+    rename = unlink = remove_directory = lock = _raise_read_only
 
 
 class PlaceFile:
@@ -83,7 +83,7 @@ class PlaceFile:
         """Return the bytes [start, end), with zeros after the end of a file that has become shorter."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         if self._copy is None and end - start > _FEW_BYTES:
-            self._copy = self._copied()
+            self._copy = self._copy_to_memory()
         if self._copy is not None:
             return self._copy.view(start, end)
         if start == end:
@@ -92,7 +92,7 @@ class PlaceFile:
             raw: bytes = stream.read_at(end - start, start)
         return memoryview(raw.ljust(end - start, b"\0"))
 
-    def _copied(self) -> MappedFile:
+    def _copy_to_memory(self) -> MappedFile:
         with NamedTemporaryFile(prefix="tornlog-") as copy:
             with _errors_with_path(self.path), self._system.open_input_stream(self.path) as stream:
                 while piece := stream.read(_PIECE_BYTES):
@@ -104,10 +104,10 @@ class PlaceFile:
         if self._copy is not None:
             self._copy.advise_dont_need(start, end)
 
-    def _refuse(self, *_: Any) -> NoReturn:
+    def _raise_read_only(self, *_: Any) -> NoReturn:
         raise OSError(errno.EROFS, "only read", self.path)
 
-    store = pwrite = msync = fdatasync = mlock = munlock = _refuse
+    store = pwrite = msync = fdatasync = mlock = munlock = _raise_read_only
 
     def advise_will_need(self) -> None:
         """No-op: bytes are read on demand."""

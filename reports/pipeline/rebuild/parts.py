@@ -53,7 +53,7 @@ class LogSegment(NamedTuple):
     is_last: bool
 
 
-class QueueStretch(NamedTuple):
+class QueueRecordRun(NamedTuple):
     """Records of one queue with consecutive queue offsets in one segment."""
 
     first: int
@@ -89,7 +89,7 @@ class SegmentFacts:
     newest_store_timestamp_ms: int = 0
     """The latest store time. After a clock step the last record may be older."""
     keys: int = 0
-    runs: dict[QueueKey, list[QueueStretch]] = field(default_factory=dict)
+    runs: dict[QueueKey, list[QueueRecordRun]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +115,12 @@ class SegmentCopy:
         segment = RawSegment(item.path, item.base_offset, files.map(item.path, item.size_bytes))
         scan = _SegmentScan(segment, self.to.config, core)
         scan.read()
-        self._leave(scan, segment.base_offset)
+        self._write_results(scan, segment.base_offset)
         is_whole = scan.facts.stopped_by is None and not item.is_last
         self._copy(segment, item.size_bytes if is_whole else scan.facts.end, item.mtime_ms)
         return scan.facts
 
-    def _leave(self, scan: "_SegmentScan", base_offset: int) -> None:
+    def _write_results(self, scan: "_SegmentScan", base_offset: int) -> None:
         name, number = segment_name(base_offset), 0
         if scan.entries:
             system, path = self.to.open(BETWEEN, f"{name}.entries")
@@ -146,7 +146,7 @@ class SegmentCopy:
                     stream.write(piece)
                     stream.write(bytes(behind - at - len(piece)))
                 else:
-                    _write_but_zeros(stream, at, piece)
+                    _write_without_zeros(stream, at, piece)
                 segment.file.advise_dont_need(at, behind)
             if is_local(system):
                 stream.truncate(segment.size_bytes)
@@ -154,7 +154,7 @@ class SegmentCopy:
             os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
 
 
-def _write_but_zeros(stream: Any, begin: int, piece: memoryview) -> None:
+def _write_without_zeros(stream: Any, begin: int, piece: memoryview) -> None:
     for at in range(0, len(piece), _PAGE_BYTES):
         page = piece[at : at + _PAGE_BYTES]
         if first_nonzero(page) is not None:
@@ -188,7 +188,7 @@ class _SegmentScan:
                 before = facts.records
                 records = segment.records_from(facts.end, segment.size_bytes, check_crc=self._check_crc)
                 for record in islice(records, None if self._plain is None else 1):
-                    self._take(record)
+                    self._take_record(record)
                 more = self._plain is not None and facts.records > before
         except CorruptFileError as error:
             facts.stopped_by = error
@@ -198,7 +198,7 @@ class _SegmentScan:
         facts, segment = self.facts, self._segment
         while plain.scan(segment.view, facts.end, segment.base_offset, check_crc=self._check_crc):
             for number, first, entries, _ in plain.runs():
-                self._add(plain.queues[number], first, entries)
+                self._add_entries(plain.queues[number], first, entries)
             if self._has_index and plain.key_count:
                 names = ("key_hash", "physical_offset", "store_timestamp_ms")
                 for key in zip(*map(plain.key_column, names), strict=True):
@@ -213,14 +213,14 @@ class _SegmentScan:
             segment.file.advise_dont_need(facts.end, plain.end)
             facts.end = plain.end
 
-    def _take(self, record: ScannedRecord) -> None:
+    def _take_record(self, record: ScannedRecord) -> None:
         facts, offset, stored_ms = self.facts, record.physical_offset, record.store_timestamp_ms
         if is_queued(record):
             code = entry_tags_code(record.topic, record.properties, stored_ms, self._delays_ms)
             entry = encode_entry(offset, record.size_bytes, code)
             is_light = self._light and LIGHT_MARK in record.properties
             for seen in (record, *(light_records(record, lmq=self._lmq) if is_light else ())):
-                self._add((seen.topic, seen.queue_id), seen.queue_offset, entry)
+                self._add_entries((seen.topic, seen.queue_id), seen.queue_offset, entry)
         if self._has_index and may_have_keys(record):
             for hashed in key_hashes(record.topic, record.properties):
                 self.keys += KEY.pack(hashed, offset, stored_ms)
@@ -233,20 +233,20 @@ class _SegmentScan:
         facts.newest_store_timestamp_ms = max(facts.newest_store_timestamp_ms, stored_ms)
         facts.end = offset - self._segment.base_offset + record.size_bytes
 
-    def _add(self, queue: QueueKey, first: int, entries: bytes) -> None:
+    def _add_entries(self, queue: QueueKey, first: int, entries: bytes) -> None:
         runs = self.facts.runs.get(queue)
         if runs is None:
             runs = self.facts.runs[queue] = []
             self.entries[queue] = bytearray()
             if self._plain is not None:
-                self._plain.know(*queue)
+                self._plain.register_queue(*queue)
         count, odd_bytes = divmod(len(entries), ENTRY_BYTES)
         assert count > 0 == odd_bytes, f"{len(entries)} bytes of entries"
         if runs and runs[-1].end == first:
             runs[-1] = runs[-1]._replace(records=runs[-1].records + count)
         else:
             physical_offset = decode_entry(entries, 0).physical_offset
-            runs.append(QueueStretch(first, count, physical_offset, self._segment.base_offset, 0))
+            runs.append(QueueRecordRun(first, count, physical_offset, self._segment.base_offset, 0))
         self.entries[queue] += entries
 
 
@@ -258,13 +258,13 @@ class NewQueueFile(NamedTuple):
     base_offset: int
     entries: int
     """Number of entries, including blank entries. Only the last file of a queue may be partly filled."""
-    runs: tuple[QueueStretch, ...]
-    last: QueueStretch
+    runs: tuple[QueueRecordRun, ...]
+    last: QueueRecordRun
     """The run with the last record before the end of this file. A gap may put it into an earlier file."""
 
 
 @dataclass(frozen=True, slots=True)
-class QueueFileMaking:
+class QueueFileWriter:
     """Writes one file of a queue."""
 
     to: NewStore
@@ -286,7 +286,7 @@ class QueueFileMaking:
             stored_ns = self._stored_ms(files, last.physical_offset, item.last.base_offset) * 1_000_000
             os.utime(path, ns=(stored_ns, stored_ns))
 
-    def _entries(self, run: QueueStretch, first: int, count: int) -> bytes:
+    def _entries(self, run: QueueRecordRun, first: int, count: int) -> bytes:
         system, path = self.to.open(BETWEEN, f"{segment_name(run.base_offset)}.entries")
         return _bytes_of(system, path, (run.number + first) * ENTRY_BYTES, count * ENTRY_BYTES)
 
@@ -322,7 +322,7 @@ class NewIndexFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class IndexFileMaking:
+class IndexFileWriter:
     """Writes one index file, and returns its end time."""
 
     to: NewStore
@@ -334,12 +334,12 @@ class IndexFileMaking:
         with TemporaryDirectory(prefix="tornlog-") as directory:
             mapped = world.files.map(f"{directory}/{item.name}", index_file_bytes(slots, entries_max))
             if item.before is not None:
-                ((_, offset, stored_ms),) = self._keys([item.before])
+                ((_, offset, stored_ms),) = self._keys_of_ranges([item.before])
                 if stored_ms > 0:
                     mapped.store(0, HEADER.pack(stored_ms, stored_ms, offset, offset, 0, 0))
             made = IndexFile(world.tasks, mapped, item.name, slots, entries_max)
             made.is_building = True
-            for hashed, offset, stored_ms in self._keys(item.keys):
+            for hashed, offset, stored_ms in self._keys_of_ranges(item.keys):
                 is_put = made.put_key(hashed, offset, stored_ms)
                 assert is_put, item
             made.end_building()
@@ -351,7 +351,7 @@ class IndexFileMaking:
             del made
             return end_ms
 
-    def _keys(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[int, int, int]]:
+    def _keys_of_ranges(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[int, int, int]]:
         for part in ranges:
             system, path = self.to.open(BETWEEN, f"{segment_name(part.base_offset)}.keys")
             for begin in range(part.begin, part.end, _KEYS_AT_ONCE):

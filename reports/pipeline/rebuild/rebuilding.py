@@ -16,18 +16,18 @@ from itertools import pairwise
 from pyarrow import fs
 
 from ....store.errors import CorruptFileError
-from ....store.formats.checkpoint import CheckpointValues, claims_beyond, encode_checkpoint_file
+from ....store.formats.checkpoint import CheckpointValues, encode_checkpoint_file, times_beyond_log
 from ....store.formats.consume_queue import ENTRY_BYTES
 from ....store.formats.index import index_file_bytes, index_file_name
-from ....store.formats.message import records_in
+from ....store.formats.message import records_max_in
 from ....store.formats.side_json import SIDE_JSON_BYTES_MAX
 from ....store.log.checkpoint import read_checkpoint, vouched_timestamp_ms
 from ....store.log.segment import segment_name
-from ....store.log.segment_queue import name_of
+from ....store.log.segment_queue import file_name_of
 from ....store.queues.consume_queue import GAP_ENTRIES_MAX
 from ....store.recovery.recovery import trusted_after_clean_exit, trusted_by_checkpoint
 from ....store.tools.geometry import Geometry, config_of_directory, log_statuses
-from ....store.tools.rebuild import Rebuilt, too_long_side_file
+from ....store.tools.rebuild import RebuildResult, too_long_side_file
 from ....store.world import Files
 from ..audit.engine_spread import EngineSpread
 from ..audit.place_files import files_at
@@ -35,15 +35,15 @@ from ..place import make_directory, open_place, sync_names, whole_file
 from ..spark.engine import Engine
 from .parts import (
     BETWEEN,
-    IndexFileMaking,
+    IndexFileWriter,
     KeyRange,
     LogSegment,
     NewIndexFile,
     NewQueueFile,
     NewStore,
-    QueueFileMaking,
+    QueueFileWriter,
     QueueKey,
-    QueueStretch,
+    QueueRecordRun,
     SegmentCopy,
     SegmentFacts,
 )
@@ -57,7 +57,7 @@ class UnsoundStoreError(ValueError):
 
 def rebuild_with(
     engine: Engine, source: str, target: str, geometry: Geometry | None = None, now: datetime | None = None
-) -> Rebuilt:
+) -> RebuildResult:
     """Make a store in `target`, which is empty or absent, from the log of the store in `source`.
 
     now: the local time, for names of index files. Raises FileExistsError if target is not empty, UnsoundStoreError or
@@ -73,44 +73,44 @@ def rebuild_with(
         raise FileExistsError(f"{target}: not empty")
     local_ms = int(((now or datetime.now()) - _EPOCH).total_seconds() * 1000)
     try:
-        return _Rebuilding(EngineSpread(engine, source), files, new).run(local_ms)
+        return _StoreRebuild(EngineSpread(engine, source), files, new).run(local_ms)
     except BaseException:
         if system.get_file_info(path).type == fs.FileType.Directory:
             system.delete_dir(path)
         raise
 
 
-class _Rebuilding:
+class _StoreRebuild:
     def __init__(self, spread: EngineSpread, files: Files, new: NewStore) -> None:
         self._spread = spread
         self._files = files
         self._new = new
         self._config = new.config
-        self._runs: dict[QueueKey, list[QueueStretch]] = {}
-        self._rebuilt = Rebuilt(new.place, 0, 0, 0, 0, [])
+        self._runs: dict[QueueKey, list[QueueRecordRun]] = {}
+        self._rebuilt = RebuildResult(new.place, 0, 0, 0, 0, [])
         self._checkpoint = CheckpointValues(0, 0, 0)
         """The values of the old checkpoint; all 0, as in the local command, if it is damaged or absent."""
         self._is_unclean = files.status(new.config.abort_path) is not None
         self._last_ms = self._newest_ms = 0
 
-    def run(self, local_ms: int) -> Rebuilt:
-        segments = self._segments()
-        self._begin()
+    def run(self, local_ms: int) -> RebuildResult:
+        segments = self._old_segments()
+        self._create_store()
         self._read_checkpoint()
         facts = list(self._spread(SegmentCopy(self._new), segments))
         facts = facts[: self._truncate_log(segments, facts)]
         path = self._config.checkpoint_path
-        for error in claims_beyond(self._checkpoint, self._newest_ms, unclean_exit=self._is_unclean, file=path):
+        for error in times_beyond_log(self._checkpoint, self._newest_ms, unclean_exit=self._is_unclean, file=path):
             self._record_damage(error)
         for of_segment in facts:
             self._join_queues(of_segment)
         self._require_rising_queue_offsets()
-        list(self._spread(QueueFileMaking(self._new), list(self._queue_files())))
-        index_files = self._index_files(segments[: len(facts)], facts, local_ms)
-        ends_ms = list(self._spread(IndexFileMaking(self._new), index_files))
+        list(self._spread(QueueFileWriter(self._new), list(self._new_queue_files())))
+        index_files = self._new_index_files(segments[: len(facts)], facts, local_ms)
+        ends_ms = list(self._spread(IndexFileWriter(self._new), index_files))
         self._write_checkpoint(sum(one.keys for one in facts), ends_ms)
         self._copy_tree(self._config.config_directory, "config")
-        self._write(name_of(self._config.lock_path), b"lock")
+        self._write_file(file_name_of(self._config.lock_path), b"lock")
         self._require_whole_files()
         self._mark_complete()
         self._rebuilt.queues = [
@@ -125,34 +125,34 @@ class _Rebuilding:
         except CorruptFileError as error:
             self._record_damage(error)
 
-    def _segments(self) -> list[LogSegment]:
+    def _old_segments(self) -> list[LogSegment]:
         found = list(log_statuses(self._files, self._config))
         if not found:
             raise UnsoundStoreError("commitlog: no segment")
         size_bytes = self._config.mapped_file_size_commit_log
-        begin = int(name_of(found[0][0]))
+        begin = int(file_name_of(found[0][0]))
         for number, (path, status) in enumerate(found):
             expected = segment_name(begin + number * size_bytes)
-            if name_of(path) != expected or begin % size_bytes:
-                raise UnsoundStoreError(f"{path} @ 0: base offset: expected {expected}, found {name_of(path)}")
+            if file_name_of(path) != expected or begin % size_bytes:
+                raise UnsoundStoreError(f"{path} @ 0: base offset: expected {expected}, found {file_name_of(path)}")
             if status.size_bytes != size_bytes:
                 raise UnsoundStoreError(f"{path} @ 0: file size: expected {size_bytes}, found {status.size_bytes}")
         self._rebuilt.log_bytes = size_bytes * len(found)
         self._rebuilt.min_phy_offset = begin
         return [
-            LogSegment(path, int(name_of(path)), size_bytes, status.mtime_ms, number == len(found))
+            LogSegment(path, int(file_name_of(path)), size_bytes, status.mtime_ms, number == len(found))
             for number, (path, status) in enumerate(found, 1)
         ]
 
-    def _begin(self) -> None:
+    def _create_store(self) -> None:
         system, root = self._new.open()
         make_directory(system, root)
         names = ["commitlog", BETWEEN, "consumequeue", *(["index"] if self._config.message_index_enable else [])]
         for name in names:
             make_directory(*self._new.open(name), below=root)
-        self._write(name_of(self._config.abort_path), b"")
+        self._write_file(file_name_of(self._config.abort_path), b"")
 
-    def _write(self, name: str, content: bytes) -> None:
+    def _write_file(self, name: str, content: bytes) -> None:
         with whole_file(*self._new.open(name)) as stream:
             stream.write(content)
 
@@ -188,7 +188,7 @@ class _Rebuilding:
 
     def _record_damage(self, error: CorruptFileError, *directory: str) -> None:
         """Name the file by its path in the new store."""
-        file = "/".join((self._new.place, *directory, name_of(error.file)))
+        file = "/".join((self._new.place, *directory, file_name_of(error.file)))
         self._rebuilt.findings.append(CorruptFileError(file, error.offset, error.field, error.expected, error.found))
 
     def _join_queues(self, facts: SegmentFacts) -> None:
@@ -198,7 +198,7 @@ class _Rebuilding:
     def _require_rising_queue_offsets(self) -> None:
         for (topic, number), runs in self._runs.items():
             where = f"queueOffset in {topic}/{number}"
-            if not 0 <= runs[0].first <= 1 + records_in(runs[0].physical_offset):
+            if not 0 <= runs[0].first <= 1 + records_max_in(runs[0].physical_offset):
                 raise UnsoundStoreError(
                     f"record {runs[0].physical_offset}: {where}: expected one that fits the log before it, found"
                     f" {runs[0].first}"
@@ -211,15 +211,15 @@ class _Rebuilding:
                         f"record {run.physical_offset}: {where}: expected {expected}, found {run.first}"
                     )
 
-    def _queue_files(self) -> Iterator[NewQueueFile]:
+    def _new_queue_files(self) -> Iterator[NewQueueFile]:
         file_entries = self._config.mapped_file_size_consume_queue // ENTRY_BYTES
         for (topic, number), runs in sorted(self._runs.items()):
             position, last, end = 0, runs[0], runs[-1].end
             for begin in range(runs[0].first - runs[0].first % file_entries, end, file_entries):
                 behind = min(begin + file_entries, end)
-                inside: list[QueueStretch] = []
+                inside: list[QueueRecordRun] = []
                 while position < len(runs) and runs[position].first < behind:
-                    inside.append(_within(runs[position], begin, behind))
+                    inside.append(_cut_run(runs[position], begin, behind))
                     if runs[position].end > behind:
                         break
                     position += 1
@@ -227,7 +227,9 @@ class _Rebuilding:
                 last = inside[-1] if inside else last
                 yield NewQueueFile(topic, number, begin * ENTRY_BYTES, behind - begin, tuple(inside), last)
 
-    def _index_files(self, segments: list[LogSegment], facts: list[SegmentFacts], local_ms: int) -> list[NewIndexFile]:
+    def _new_index_files(
+        self, segments: list[LogSegment], facts: list[SegmentFacts], local_ms: int
+    ) -> list[NewIndexFile]:
         """All files except the last are full."""
         made: list[NewIndexFile] = []
         room, inside, before = self._config.max_index_num - 1, list[KeyRange](), None
@@ -255,7 +257,7 @@ class _Rebuilding:
                 index_ms = 0
             index_ms = max(index_ms, self._index_durable_ms(keys, ends_ms))
         values = CheckpointValues(self._last_ms, self._last_ms, index_ms)
-        self._write(name_of(self._config.checkpoint_path), encode_checkpoint_file(values))
+        self._write_file(file_name_of(self._config.checkpoint_path), encode_checkpoint_file(values))
 
     def _index_durable_ms(self, keys: int, ends_ms: list[int]) -> int:
         """Return `IndexFiles.durable_timestamp_ms` for index files with the given end times."""
@@ -275,7 +277,7 @@ class _Rebuilding:
             elif status is not None and status.size_bytes > SIDE_JSON_BYTES_MAX:
                 self._record_damage(too_long_side_file(name, status.size_bytes), new)
             elif status is not None:
-                self._write(f"{new}/{name}", self._files.read(f"{old}/{name}"))
+                self._write_file(f"{new}/{name}", self._files.read(f"{old}/{name}"))
 
     def _require_whole_files(self) -> None:
         """A lost task may leave a shorter file."""
@@ -294,12 +296,12 @@ class _Rebuilding:
         system, between = self._new.open(BETWEEN)
         system.delete_dir(between)
         sync_names(*self._new.open())
-        system, abort = self._new.open(name_of(self._config.abort_path))
+        system, abort = self._new.open(file_name_of(self._config.abort_path))
         system.delete_file(abort)
         sync_names(*self._new.open())
 
 
-def _is_gap(expected: int, run: QueueStretch, following: int | None) -> bool:
+def _is_gap(expected: int, run: QueueRecordRun, following: int | None) -> bool:
     """Return whether recovery accepts an unexpected first queue offset of a run as the end of a gap.
 
     No old entry may contradict the gap (`QueueReplay`). Recovery then accepts it in three cases: the next run, whose
@@ -312,6 +314,6 @@ def _is_gap(expected: int, run: QueueStretch, following: int | None) -> bool:
     return goes_on or (following is not None and run.end < following <= expected + GAP_ENTRIES_MAX)
 
 
-def _within(run: QueueStretch, begin: int, behind: int) -> QueueStretch:
+def _cut_run(run: QueueRecordRun, begin: int, behind: int) -> QueueRecordRun:
     first = max(run.first, begin)
     return run._replace(first=first, records=min(run.end, behind) - first, number=run.number + first - run.first)

@@ -34,13 +34,13 @@ class Checkpoint:
     ) -> Iterator[pa.RecordBatch]:
         row: dict[str, object] = {"file": partition.path}
         try:
-            row |= _values(directory, partition)._asdict()
+            row |= _checkpoint_values(directory, partition)._asdict()
         except CorruptFileError as error:
-            row["damage"] = Reason.of(error)._asdict()
+            row["damage"] = Reason.from_error(error)._asdict()
         yield pa.RecordBatch.from_pylist([row], self.schema)
 
 
-def vouched_for(directory: StoreDirectory) -> CheckpointValues | None:
+def durable_times(directory: StoreDirectory) -> CheckpointValues | None:
     """Return the store times up to which the files are durable; None after a clean stop: everything is durable.
 
     Raises CorruptFileError if the checkpoint is corrupt.
@@ -48,8 +48,8 @@ def vouched_for(directory: StoreDirectory) -> CheckpointValues | None:
     if directory.file("abort") is None:
         return None
     file = directory.file("checkpoint")
-    return CheckpointValues(0, 0, 0) if file is None else _values(directory, file)
+    return CheckpointValues(0, 0, 0) if file is None else _checkpoint_values(directory, file)
 
 
-def _values(directory: StoreDirectory, file: StoreFile) -> CheckpointValues:
+def _checkpoint_values(directory: StoreDirectory, file: StoreFile) -> CheckpointValues:
     return decode_checkpoint(bytes(directory.content(file)[:CHECKPOINT_BYTES]), file=file.path)

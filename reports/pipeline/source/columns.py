@@ -43,7 +43,7 @@ def damage_batch(schema: pa.Schema, reason: "Reason", **known: Any) -> pa.Record
     return pa.RecordBatch.from_pylist([{**known, "damage": reason._asdict()}], schema)
 
 
-def pause() -> None:
+def pause_for_writes() -> None:
     """Sleep for longer than a write in progress can take."""
     time.sleep(_PAUSE_SECONDS)
 
@@ -56,7 +56,7 @@ class Reason(NamedTuple):
     found: str
 
     @classmethod
-    def of(cls, error: CorruptFileError) -> "Reason":
+    def from_error(cls, error: CorruptFileError) -> "Reason":
         return cls(error.field, str(error.expected), str(error.found))
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Condition:
     value: Any
     """A text or an integer; for `is_in` a tuple of such values."""
 
-    def holds(self, value: Any) -> Any:
+    def is_satisfied_by(self, value: Any) -> Any:
         return self.compare(value, self.value)
 
 
@@ -105,7 +105,7 @@ class RowConditions:
         return RowConditions(one for one in self._all if one.column != column)
 
     def allow(self, column: str, value: Any) -> bool:
-        return all(one.holds(value) for one in self.on(column))
+        return all(one.is_satisfied_by(value) for one in self.on(column))
 
     def bounds(self, column: str) -> tuple[int, int]:
         """Return inclusive bounds; low > high if no integer is allowed."""
@@ -124,7 +124,7 @@ class RowConditions:
         low, high = self.bounds(column)
         return max(low, first) <= min(high, last)
 
-    def pinned(self, column: str) -> list[Any] | None:
+    def listed_values(self, column: str) -> list[Any] | None:
         """Return the sorted allowed values; None if no condition lists values."""
         named = [
             one.value if one.compare is is_in else (one.value,)
@@ -138,5 +138,5 @@ class RowConditions:
         allowed = np.ones(rows, bool)
         for name, values in columns.items():
             for one in self.on(name):
-                allowed &= one.holds(values)
+                allowed &= one.is_satisfied_by(values)
         return allowed

@@ -54,7 +54,7 @@ class StoreDirectory:
         self._is_local = isinstance(self._system, fs.LocalFileSystem)
 
     def segments(self) -> list[StoreFile]:
-        found = [file for directory in self.log_directories for file in _numbered(self._list(directory))]
+        found = [file for directory in self.log_directories for file in _files_with_number_names(self._list(directory))]
         return sorted(found, key=lambda file: file.base_offset)
 
     def queue_files(self) -> list[QueueFile]:
@@ -64,7 +64,7 @@ class StoreDirectory:
         for one in self._list(root, recursive=True):
             place = one.path.strip("/").split("/")[depth:]
             if one.type == fs.FileType.File and len(place) == _QUEUE_DEPTH and _is_number(place[1], _QUEUE_ID_MAX):
-                found += [QueueFile(place[0], int(place[1]), file) for file in _numbered([one])]
+                found += [QueueFile(place[0], int(place[1]), file) for file in _files_with_number_names([one])]
         return sorted(found, key=lambda one: (one.topic, one.queue_id, one.file.base_offset))
 
     @property
@@ -75,7 +75,7 @@ class StoreDirectory:
         """Return the files by offset; none if the topic cannot be a directory name."""
         if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
             return []
-        found = _numbered(self._list(f"{self.root}/consumequeue/{topic}/{queue_id}"))
+        found = _files_with_number_names(self._list(f"{self.root}/consumequeue/{topic}/{queue_id}"))
         return sorted(found, key=lambda file: file.base_offset)
 
     def index_files(self) -> list[StoreFile]:
@@ -104,7 +104,7 @@ class StoreDirectory:
     def content(self, file: StoreFile) -> memoryview:
         return self._read(file, 0, file.size_bytes)
 
-    def window(self, file: StoreFile, at: int, size_bytes: int = WINDOW_BYTES) -> tuple[memoryview, int]:
+    def read_window(self, file: StoreFile, at: int, size_bytes: int = WINDOW_BYTES) -> tuple[memoryview, int]:
         """Return a window of a file that includes the byte at `at`, and the position of the window's first byte.
 
         A local file is returned whole. The window of a remote file extends `size_bytes` past `at`, or to the end of the
@@ -115,7 +115,7 @@ class StoreDirectory:
         origin = at // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
         return self._read(file, origin, min(at + size_bytes, file.size_bytes)), origin
 
-    def gathered(self, file: StoreFile, begins: Sequence[int], ends: Sequence[int]) -> tuple[memoryview, int]:
+    def read_ranges(self, file: StoreFile, begins: Sequence[int], ends: Sequence[int]) -> tuple[memoryview, int]:
         """Return ranges of a file in one buffer, at their original distances, and the buffer's position in the file.
 
         begins, ends: the ranges, in order. The bytes between two ranges are undefined.
@@ -151,7 +151,7 @@ class StoreDirectory:
         return list(self._system.get_file_info(fs.FileSelector(directory, allow_not_found=True, recursive=recursive)))
 
 
-def _numbered(files: Iterable[fs.FileInfo]) -> Iterator[StoreFile]:
+def _files_with_number_names(files: Iterable[fs.FileInfo]) -> Iterator[StoreFile]:
     for file in files:
         name = file.base_name
         if file.type == fs.FileType.File and len(name) == _NAME_DIGITS and _is_number(name, _OFFSET_MAX):

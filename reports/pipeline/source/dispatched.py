@@ -62,13 +62,13 @@ def wanted_pieces(
     spans = _covered_spans(directory, log_range, conditions, room_bytes)
     if spans is None:
         return None
-    gaps = _gaps(spans, log_range)
+    gaps = _gaps_between(spans, log_range)
     sizes = spans.ends - spans.begins
     wanted = spans.begins[spans.is_wanted], spans.ends[spans.is_wanted]
     if len(gaps) > _GAPS_MAX or _cost_bytes(*wanted) > sizes.sum() * COST_SHARE_MAX:
         return None
     try:
-        return list(_pieces(directory, log_range, spans, gaps))
+        return list(_wanted_and_gap_records(directory, log_range, spans, gaps))
     except ContradictedError:
         return None
 
@@ -92,7 +92,7 @@ def _covered_spans(
 
     for kind in (True, False):  # wanted queues first: if their records cost too much, the other queues need not be read
         for queue in (one for one in queues if is_wanted(one) is kind):
-            begins, ends = QueueArray(directory, queues[queue]).covering(low, high)
+            begins, ends = QueueArray(directory, queues[queue]).record_bounds_between(low, high)
             parts.append((begins, ends, np.full(len(begins), kind)))
             left_bytes -= len(begins) * ENTRY_BYTES
             if left_bytes < 0:
@@ -126,7 +126,7 @@ def _cost_bytes(begins: Array, ends: Array) -> int:
     return int(ends[-1] - begins[0] - between[is_apart].sum()) + (int(is_apart.sum()) + 1) * NEAR_BYTES
 
 
-def _gaps(spans: CoveredSpans, log_range: LogRange) -> list[LogRange]:
+def _gaps_between(spans: CoveredSpans, log_range: LogRange) -> list[LogRange]:
     base_offset = log_range.segment.base_offset
     begins = np.append(log_range.start, spans.ends - base_offset)
     ends = np.append(spans.begins - base_offset, log_range.end)
@@ -140,7 +140,7 @@ def _gaps(spans: CoveredSpans, log_range: LogRange) -> list[LogRange]:
     return found
 
 
-def _pieces(
+def _wanted_and_gap_records(
     directory: StoreDirectory, log_range: LogRange, spans: CoveredSpans, gaps: list[LogRange]
 ) -> Iterator[SegmentSlice]:
     """Yield the wanted records, and all records in the gaps between entries. Raises ContradictedError."""
@@ -160,7 +160,7 @@ def _scan_entries(
     directory: StoreDirectory, scanner: RecordScanner, segment: StoreFile, begins: Array, ends: Array
 ) -> Iterator[SegmentSlice]:
     """Scan the records between two near entries too, which costs less than a second scan."""
-    view, origin = directory.gathered(segment, begins.tolist(), ends.tolist())
+    view, origin = directory.read_ranges(segment, begins.tolist(), ends.tolist())
     starts, stops = begins - origin, ends - origin
     cuts = np.flatnonzero(starts[1:] - stops[:-1] >= NEAR_BYTES) + 1
     found = list[Array]()

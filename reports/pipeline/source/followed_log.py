@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from isal.isal_zlib import crc32
 
-from .checkpoint import vouched_for
+from .checkpoint import durable_times
 from .directory import StoreDirectory
-from .known_records import KnownRecords, cut_before_all, head_at, old_marks_of
+from .known_records import KnownRecords, no_known_record_error, old_marks_of, record_head_at
 from .log_walk import BatchLimits, LogEnd, LogWalk
 
 
@@ -48,7 +48,7 @@ class FollowedLog:
     def begin(self) -> dict[str, Any]:
         segments = self.directory.segments()
         begin = segments[0].base_offset if segments else 0
-        return _offset(begin, begin, KnownRecords())
+        return _offset_fields(begin, begin, KnownRecords())
 
     def plan(self, start: dict[str, Any], limits: BatchLimits) -> PlannedPart:
         """Without new records the part ends where it starts."""
@@ -66,11 +66,11 @@ class FollowedLog:
             return PlannedPart(start, 0, 0)
         known = KnownRecords.before(walk, end, oldest)
         self._planned = end, known.latest_ms
-        return PlannedPart(_offset(begin, end, known), end - begin, rows)
+        return PlannedPart(_offset_fields(begin, end, known), end - begin, rows)
 
     def backlog_bytes(self, start: dict[str, Any]) -> int:
         """Return approximately how many log bytes follow an offset."""
-        end, _ = self._log_end.look(LogWalk(self.directory))
+        end, _ = self._log_end.find(LogWalk(self.directory))
         return max(end - int(start["to"]), 0)
 
     def lag(self) -> dict[str, int]:
@@ -79,7 +79,7 @@ class FollowedLog:
         lag_ms is the difference between the store times of the last record in the log and in the part. It is absent if
         a time is unknown.
         """
-        end, stored_ms = self._log_end.look(LogWalk(self.directory))
+        end, stored_ms = self._log_end.find(LogWalk(self.directory))
         lag = {"to": end}
         if self._planned is not None:
             to, latest_ms = self._planned
@@ -88,38 +88,38 @@ class FollowedLog:
                 lag["lag_ms"] = max(stored_ms - latest_ms, 0)
         return lag
 
-    def end_here(self) -> None:
+    def stop_at_current_end(self) -> None:
         walk = LogWalk(self.directory)
         self._target = walk.end_of_batch(walk.last_begun, BatchLimits()).log_offset
 
     def _durable_before_ms(self) -> int | None:
         """Return the store time from which on records may not be durable; None: no limit."""
-        vouched = vouched_for(self.directory) if self._durable else None
+        vouched = durable_times(self.directory) if self._durable else None
         return None if vouched is None else vouched.physic_msg_timestamp_ms
 
     def _resume(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
         """Return the log offset at which to continue, and the log offset of the first known record."""
         to, oldest = start["to"], walk.segments[0].base_offset if walk.segments else 0
         if old_marks_of(start):
-            return self._resume_by_old_marks(walk, start)
-        known = KnownRecords.of(start)
+            return self._resume_by_old_offset(walk, start)
+        known = KnownRecords.from_offset(start)
         if not known.marks or known.last < oldest:
             return to, to  # no known record remains for a comparison
         if known.are_unchanged(self.directory, walk):
             return to, max(known.first, oldest)
         return known.end_of_unchanged(walk, to), known.first
 
-    def _resume_by_old_marks(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
+    def _resume_by_old_offset(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
         marks, to = old_marks_of(start), start["to"]
         first = walk.segments[0].base_offset if walk.segments else 0
         for place, checksum in reversed(marks):
-            found = head_at(self.directory, walk, place)
+            found = record_head_at(self.directory, walk, place)
             if found is not None and crc32(found[0]) == checksum:
                 return (to if place == marks[-1][0] else found[1]), max(marks[0][0], first)
             if place < first:
                 return to, to
-        raise cut_before_all(to)
+        raise no_known_record_error(to)
 
 
-def _offset(begin: int, to: int, known: KnownRecords) -> dict[str, Any]:
+def _offset_fields(begin: int, to: int, known: KnownRecords) -> dict[str, Any]:
     return {"from": begin, "to": to, **known.fields()}

@@ -19,13 +19,13 @@ from ....store.formats.index import (
     SLOT_BYTES,
     IndexHeader,
     decode_header,
-    entries_at,
+    entries_position,
     header_defects,
     index_file_bytes,
     slots_of,
     used_slots_defects,
 )
-from .columns import DAMAGE, Reason, RowConditions, batch_of, damage_array, damage_batch, fields_of, pause
+from .columns import DAMAGE, Reason, RowConditions, batch_of, damage_array, damage_batch, fields_of, pause_for_writes
 from .directory import StoreDirectory, StoreFile
 from .source_options import SourceOptions
 
@@ -55,38 +55,38 @@ class IndexEntries:
         self, directory: StoreDirectory, partition: StoreFile, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
         view = directory.content(partition)
-        slots = slots_in(self._options, len(view), lambda: view)
+        slots = slot_count_of(self._options, len(view), lambda: view)
         if slots is None and _has_entries(view):
-            pause()  # the store may be writing its first entry, and it updates the count in the header last
-            slots = slots_in(self._options, len(view), lambda: view)
+            pause_for_writes()  # the store may be writing its first entry, and it updates the count in the header last
+            slots = slot_count_of(self._options, len(view), lambda: view)
         if slots is None:
             if not conditions and _has_entries(view):
                 reason = Reason("size", "that of an index file with an entry", f"{len(view)} bytes")
                 yield damage_batch(self.schema, reason, file=partition.path, position=0)
             return
         header = decode_header(view)
-        room = (len(view) - entries_at(slots)) // ENTRY_BYTES
+        room = (len(view) - entries_position(slots)) // ENTRY_BYTES
         count = max(min(header.next_entry, room) - 1, 0)
-        entries = np.frombuffer(view, ENTRY, count=count, offset=entries_at(slots) + ENTRY_BYTES)
+        entries = np.frombuffer(view, ENTRY, count=count, offset=entries_position(slots) + ENTRY_BYTES)
         found = {name: entries[name].astype(entries[name].dtype.newbyteorder("=")) for name in ENTRY.names or ()}
-        links = _links(found["key_hash"], slots)
+        links = _expected_links(found["key_hash"], slots)
         for start in range(0, count, _ROWS_MAX):
             end = min(start + _ROWS_MAX, count)
-            yield self._batch(partition, header, slots, found, links, start, end, conditions)
+            yield self._entry_batch(partition, header, slots, found, links, start, end, conditions)
         if not conditions:
             odd = [
                 *_inconsistent_header(header, partition.path, found, slots, room),
                 *_inconsistent_slots(view, slots, found["key_hash"]),
             ]
             if odd:
-                pause()
+                pause_for_writes()
                 if decode_header(directory.content(partition)) != header:  # the store continues to write to this file
                     odd = list(_inconsistent_slots(view, slots, found["key_hash"], written_later=header.next_entry))
             if odd:
                 rows = [{"file": partition.path, "position": at, "damage": reason._asdict()} for at, reason in odd]
                 yield pa.RecordBatch.from_pylist(rows, self.schema)
 
-    def _batch(
+    def _entry_batch(
         self,
         file: StoreFile,
         header: IndexHeader,
@@ -109,13 +109,13 @@ class IndexEntries:
         ]
         columns["damage"] = damage_array(reasons) if reasons else pa.nulls(rows, DAMAGE.type)
         columns["number"] = numbers.astype(np.int32)
-        columns["position"] = entries_at(slots) + ENTRY_BYTES * numbers
+        columns["position"] = entries_position(slots) + ENTRY_BYTES * numbers
         columns["file"] = pa.repeat(file.path, rows)
         columns["begin_timestamp_ms"] = pa.repeat(pa.scalar(header.begin_timestamp_ms, pa.int64()), rows)
         return batch_of(self.schema, columns)
 
 
-def slots_in(options: SourceOptions, size_bytes: int, content: Callable[[], memoryview]) -> int | None:
+def slot_count_of(options: SourceOptions, size_bytes: int, content: Callable[[], memoryview]) -> int | None:
     """Return None if unknown. `content` is called only if size and options do not determine the number."""
     slots, entries = options.hash_slots, options.index_entries
     if slots is None and entries is not None:
@@ -125,7 +125,7 @@ def slots_in(options: SourceOptions, size_bytes: int, content: Callable[[], memo
         slots = DEFAULT_HASH_SLOTS
     if slots is None:
         return slots_of(content()) if size_bytes > HEADER_BYTES else None
-    return slots if size_bytes > entries_at(slots) else None
+    return slots if size_bytes > entries_position(slots) else None
 
 
 def _has_entries(view: memoryview) -> bool:
@@ -133,7 +133,7 @@ def _has_entries(view: memoryview) -> bool:
     return bool(view[HEADER_BYTES if len(view) > HEADER_BYTES else 0 :].tobytes().strip(b"\0"))
 
 
-def _links(hashes: _Array, slots: int) -> _Array:
+def _expected_links(hashes: _Array, slots: int) -> _Array:
     """Return the expected `previous` of each entry: the last one before it in the same slot, or 0."""
     of_slot = hashes % slots
     order = np.argsort(of_slot, kind="stable")
@@ -163,9 +163,9 @@ def _inconsistent_slots(
 def _inconsistent_header(
     header: IndexHeader, path: str, found: dict[str, _Array], slots: int, room: int
 ) -> Iterator[tuple[int, Reason]]:
-    yield from ((error.offset, Reason.of(error)) for error in header_defects(header, path, room))
+    yield from ((error.offset, Reason.from_error(error)) for error in header_defects(header, path, room))
     used_slots = len(np.unique(found["key_hash"] % slots))
-    yield from ((error.offset, Reason.of(error)) for error in used_slots_defects(header, used_slots, path))
+    yield from ((error.offset, Reason.from_error(error)) for error in used_slots_defects(header, used_slots, path))
     offsets = found["physical_offset"]
     if not len(offsets):
         return

@@ -26,11 +26,11 @@ from ....store.formats.index import (
     IndexEntry,
     IndexHeader,
     decode_entry,
-    entries_at,
+    entries_position,
     header_defects,
 )
 from .directory import NEAR_BYTES, StoreDirectory, StoreFile
-from .index_entries import ENTRY, slots_in
+from .index_entries import ENTRY, slot_count_of
 from .log_ranges import LogRange
 from .source_options import SourceOptions
 
@@ -41,7 +41,7 @@ _ENTRIES_AT_ONCE = 1 << 18
 _Array = np.ndarray[Any, Any]
 
 
-class OddIndexError(Exception):
+class InconsistentIndexError(Exception):
     """An index file contradicts itself or the log."""
 
 
@@ -66,26 +66,26 @@ class IndexLookup:
     """One index file, opened for lookups."""
 
     def __init__(self, directory: StoreDirectory, part: IndexedPart, options: SourceOptions) -> None:
-        """Raises OddIndexError if the header contradicts the file."""
+        """Raises InconsistentIndexError if the header contradicts the file."""
         self._directory, self._file, self._header = directory, part.file, part.header
-        slots = slots_in(options, part.file.size_bytes, lambda: directory.content(part.file))
+        slots = slot_count_of(options, part.file.size_bytes, lambda: directory.content(part.file))
         if slots is None:
-            raise OddIndexError
+            raise InconsistentIndexError
         self._slots = slots
-        self._entries_at = entries_at(slots)
+        self._entries_at = entries_position(slots)
         self._entries_max = (part.file.size_bytes - self._entries_at) // ENTRY_BYTES
         if next(header_defects(part.header, part.file.path, self._entries_max), None) is not None:
-            raise OddIndexError
-        self.first, self.last = self._ends()
+            raise InconsistentIndexError
+        self.first, self.last = self._first_and_last_entry()
         before_ms = part.durable_before_ms
         is_full = part.header.next_entry >= self._entries_max
         self._is_durable = before_ms is None or (is_full and part.header.end_timestamp_ms <= before_ms)
 
     def offsets(self, hashes: Sequence[int]) -> list[int]:
-        """Return sorted log offsets, without the file's last entry. Raises OddIndexError."""
+        """Return sorted log offsets, without the file's last entry. Raises InconsistentIndexError."""
         found = set[int]()
         for key_hash in hashes if self._is_durable else ():
-            some = self._by_slot(key_hash)
+            some = self._find_by_slot(key_hash)
             if some is None:
                 break
             found.update(some)
@@ -94,24 +94,24 @@ class IndexLookup:
                 return sorted(found)
         return sorted(self._by_all_entries(hashes))
 
-    def _ends(self) -> tuple[IndexEntry, IndexEntry]:
+    def _first_and_last_entry(self) -> tuple[IndexEntry, IndexEntry]:
         """Return the first and the last entry.
 
         While the store is writing to the file, count and end in the header may be from different moments.
         """
-        first, last = self._entry(1), self._header.next_entry - 1
-        ends = [self._entry(number) for number in (last, last - 1, last + 1) if 0 < number < self._entries_max]
+        first, last = self._read_entry(1), self._header.next_entry - 1
+        ends = [self._read_entry(number) for number in (last, last - 1, last + 1) if 0 < number < self._entries_max]
         end = next((one for one in ends if one.physical_offset == self._header.end_physical_offset), None)
         if end is None or first.physical_offset != self._header.begin_physical_offset:
-            raise OddIndexError
+            raise InconsistentIndexError
         return first, end
 
-    def _by_slot(self, key_hash: int) -> list[int] | None:
+    def _find_by_slot(self, key_hash: int) -> list[int] | None:
         """Return None if reading all entries is cheaper or the page is zero."""
         header, slot = self._header, key_hash % self._slots
         slot_at = HEADER_BYTES + SLOT_BYTES * slot
         begin = max(slot_at // _PAGE_BYTES * _PAGE_BYTES, HEADER_BYTES)
-        page = self._bytes(begin, min(slot_at // _PAGE_BYTES * _PAGE_BYTES + _PAGE_BYTES, self._entries_at))
+        page = self._read_bytes(begin, min(slot_at // _PAGE_BYTES * _PAGE_BYTES + _PAGE_BYTES, self._entries_at))
         (number,) = SLOT.unpack_from(page, slot_at - begin)
         if not any(page):
             return None
@@ -122,8 +122,8 @@ class IndexLookup:
                 return None
             links_max -= 1
             if not 0 < number < above:
-                raise OddIndexError
-            entry = self._entry(number)
+                raise InconsistentIndexError
+            entry = self._read_entry(number)
             offset = entry.physical_offset
             is_counted = number < header.next_entry  # later entries were added after the header was read
             is_in_place = (
@@ -132,9 +132,9 @@ class IndexLookup:
                 else header.end_physical_offset <= offset
             )
             if entry.key_hash < 0 or entry.key_hash % self._slots != slot or not is_in_place:
-                raise OddIndexError
+                raise InconsistentIndexError
             if newest is not None and offset > newest:
-                raise OddIndexError
+                raise InconsistentIndexError
             if entry.key_hash == key_hash and is_counted:
                 found.append(offset)
             newest, above, number = offset, number, entry.previous
@@ -147,36 +147,36 @@ class IndexLookup:
         for first in range(1, behind_all, _ENTRIES_AT_ONCE):
             behind = min(first + _ENTRIES_AT_ONCE, behind_all)
             at = self._entries_at + ENTRY_BYTES * first
-            raw = np.frombuffer(self._bytes(at, self._entries_at + ENTRY_BYTES * behind), ENTRY)
+            raw = np.frombuffer(self._read_bytes(at, self._entries_at + ENTRY_BYTES * behind), ENTRY)
             key_hashes, offsets = raw["key_hash"].astype(np.int32), raw["physical_offset"].astype(np.int64)
             past_the_end = np.flatnonzero(offsets > end) + first
             is_younger = len(past_the_end) == 1 and past_the_end[0] == behind_all - 1  # than the rest of the header
             if (len(past_the_end) and not is_younger) or offsets.min() < begin or key_hashes.min() < 0:
-                raise OddIndexError
-            if (raw["previous"] != _previous(key_hashes % self._slots, first, newest)).any():
-                raise OddIndexError
+                raise InconsistentIndexError
+            if (raw["previous"] != _expected_previous(key_hashes % self._slots, first, newest)).any():
+                raise InconsistentIndexError
             found.update(offsets[np.isin(key_hashes, hashes) & (offsets < end)].tolist())
         for slot in sorted({key_hash % self._slots for key_hash in hashes}):
             slot_at = HEADER_BYTES + SLOT_BYTES * slot
-            (number,) = SLOT.unpack(self._bytes(slot_at, slot_at + SLOT_BYTES))
+            (number,) = SLOT.unpack(self._read_bytes(slot_at, slot_at + SLOT_BYTES))
             if newest[slot] < number < behind_all:  # that one says it is another slot's
-                raise OddIndexError
+                raise InconsistentIndexError
         return found
 
-    def _entry(self, number: int) -> IndexEntry:
+    def _read_entry(self, number: int) -> IndexEntry:
         at = self._entries_at + ENTRY_BYTES * number
-        return decode_entry(memoryview(self._bytes(at, at + ENTRY_BYTES)), 0)
+        return decode_entry(memoryview(self._read_bytes(at, at + ENTRY_BYTES)), 0)
 
-    def _bytes(self, begin: int, end: int) -> bytes:
-        """Use a single read. Raises OddIndexError if the file has become shorter."""
-        view, origin = self._directory.window(self._file, begin, end - begin)
+    def _read_bytes(self, begin: int, end: int) -> bytes:
+        """Use a single read. Raises InconsistentIndexError if the file has become shorter."""
+        view, origin = self._directory.read_window(self._file, begin, end - begin)
         found = view[begin - origin : end - origin].tobytes()
         if len(found) != end - begin:
-            raise OddIndexError
+            raise InconsistentIndexError
         return found
 
 
-def _previous(slots: _Array, first: int, newest: _Array) -> _Array:
+def _expected_previous(slots: _Array, first: int, newest: _Array) -> _Array:
     """Return the expected `previous` of consecutive entries, the first with number `first`.
 
     newest: the last entry of each slot before these entries; updated in place.

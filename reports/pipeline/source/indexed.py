@@ -24,10 +24,10 @@ from ....store.errors import CorruptFileError
 from ....store.formats.index import HEADER_BYTES, IndexHeader, decode_header
 from ....store.formats.index_key import key_hash, key_hashes, keys_of, may_have_keys
 from ....store.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from .checkpoint import vouched_for
+from .checkpoint import durable_times
 from .columns import RowConditions
 from .directory import NEAR_BYTES, StoreDirectory, StoreFile
-from .index_lookup import IndexedPart, IndexLookup, OddIndexError
+from .index_lookup import InconsistentIndexError, IndexedPart, IndexLookup
 from .log_ranges import LogRange
 from .records import RangeReader
 from .segment_slice import SegmentSlice
@@ -48,7 +48,7 @@ class RangesOfPart(NamedTuple):
     """Whether the ranges have only the records of matching entries, instead of the whole part."""
 
 
-def with_key(piece: SegmentSlice, key: bytes) -> SegmentSlice:
+def records_with_key(piece: SegmentSlice, key: bytes) -> SegmentSlice:
     """Exclude roll-backs, which the index does not have."""
     some = piece.where(piece.number("sysFlag") & TRANSACTION_MASK != TRANSACTION_ROLLBACK)
     some = some.where(pc.match_substring(some.joined_properties, pattern=key).to_numpy(zero_copy_only=False))
@@ -57,7 +57,7 @@ def with_key(piece: SegmentSlice, key: bytes) -> SegmentSlice:
 
 def hashes_of(conditions: RowConditions, key: bytes) -> list[int]:
     """Empty if no condition names topics or if there are too many."""
-    topics = conditions.pinned("topic") or []
+    topics = conditions.listed_values("topic") or []
     return sorted({key_hash(topic, key) for topic in topics}) if len(topics) <= _TOPICS_MAX else []
 
 
@@ -77,12 +77,12 @@ def parts_of(directory: StoreDirectory, ranges: Sequence[LogRange]) -> list[LogR
         if begin < last_end:
             return None
         last_end = end
-        there = tuple(_between(ranges, begin, end + 1))
+        there = tuple(_ranges_between(ranges, begin, end + 1))
         if end > covered_to and there:
-            found += _between(ranges, covered_to, begin)
+            found += _ranges_between(ranges, covered_to, begin)
             found.append(IndexedPart(file, header, there, durable_before_ms))
             covered_to = end
-    behind = _between(ranges, covered_to, ranges[-1].log_end)
+    behind = _ranges_between(ranges, covered_to, ranges[-1].log_end)
     return [*found, *(replace(one, zeros_max=_ZEROS_BYTES) if one.is_last else one for one in behind)]
 
 
@@ -99,18 +99,18 @@ def ranges_of_part(
         if cost_bytes <= SHARE_MAX * (end - begin):
             last = _ranges_with_records(part.ranges, [end])
             expected[end] = [lookup.last.key_hash]
-            there = {offset for one in (*found, *last) for offset in _records_with(directory, one, expected)}
+            there = {offset for one in (*found, *last) for offset in _positions_with_keys(directory, one, expected)}
             if there == {offset for offset in expected if offset >= part.ranges[0].log_start}:
                 return RangesOfPart(found, are_records=True)
-    except (OddIndexError, FileNotFoundError):
+    except (InconsistentIndexError, FileNotFoundError):
         pass  # retention may have removed the file in the meantime
-    return RangesOfPart(_between(part.ranges, begin, end), are_records=False)
+    return RangesOfPart(_ranges_between(part.ranges, begin, end), are_records=False)
 
 
 def _headers_with_entries(directory: StoreDirectory) -> Iterator[tuple[StoreFile, IndexHeader]]:
     for file in directory.index_files():
         if file.size_bytes > HEADER_BYTES:
-            view, _ = directory.window(file, 0, HEADER_BYTES)
+            view, _ = directory.read_window(file, 0, HEADER_BYTES)
             header = decode_header(memoryview(view[:HEADER_BYTES].tobytes()))
             if header.next_entry > 1:
                 yield file, header
@@ -119,13 +119,13 @@ def _headers_with_entries(directory: StoreDirectory) -> Iterator[tuple[StoreFile
 def _durable_before_ms(directory: StoreDirectory) -> int | None:
     """Return the store time up to which index files are durable; None if all are."""
     try:
-        vouched = vouched_for(directory)
+        vouched = durable_times(directory)
     except CorruptFileError:
         return 0
     return None if vouched is None else vouched.index_msg_timestamp_ms
 
 
-def _between(ranges: Sequence[LogRange], low: int, high: int) -> list[LogRange]:
+def _ranges_between(ranges: Sequence[LogRange], low: int, high: int) -> list[LogRange]:
     first = max(bisect_right(ranges, low, key=lambda one: one.log_start) - 1, 0)
     found = list[LogRange]()
     for one in ranges[first:]:
@@ -148,11 +148,11 @@ def _ranges_with_records(ranges: Sequence[LogRange], offsets: Sequence[int]) -> 
         replace(one, is_last=False)
         for first, behind in pairwise(cuts)
         if first < behind
-        for one in _between(ranges, offsets[first], offsets[behind - 1] + 1)
+        for one in _ranges_between(ranges, offsets[first], offsets[behind - 1] + 1)
     ]
 
 
-def _records_with(
+def _positions_with_keys(
     directory: StoreDirectory, log_range: LogRange, expected: Mapping[int, Sequence[int]]
 ) -> Iterator[int]:
     """Yield the positions of records that have keys with the expected hashes."""

@@ -61,7 +61,7 @@ class KnownRecords(NamedTuple):
     """One byte of the digest per record."""
 
     @classmethod
-    def of(cls, offset: dict[str, Any]) -> "KnownRecords":
+    def from_offset(cls, offset: dict[str, Any]) -> "KnownRecords":
         marks = b64decode(offset["known"])
         if not marks:
             return cls()
@@ -92,8 +92,8 @@ class KnownRecords(NamedTuple):
 
     def are_unchanged(self, directory: StoreDirectory, walk: LogWalk) -> bool:
         """Compare only the last record: if it is unchanged, all are."""
-        found = head_at(directory, walk, self.last)
-        return found is not None and _digest(found[0]) == self.digest
+        found = record_head_at(directory, walk, self.last)
+        return found is not None and _head_digest(found[0]) == self.digest
 
     def end_of_unchanged(self, walk: LogWalk, to: int) -> int:
         """Return the log offset after the last unchanged record.
@@ -102,14 +102,14 @@ class KnownRecords(NamedTuple):
         log.
         """
         if not walk.segments or walk.segments[0].base_offset > self.first:
-            raise cut_before_all(to)
+            raise no_known_record_error(to)
         kept = list[KnownRecord]()
         for mark, found in zip(self.marks[:-1], _records(walk, self.first, to, is_boundary=True), strict=False):
             if found.digest[0] != mark or found.stored_ms > self.latest_ms:
                 break
             kept = [*kept[-1:], found]
         if not kept:
-            raise cut_before_all(to)
+            raise no_known_record_error(to)
         if len(kept) > 1 and kept[1].stored_ms < kept[0].stored_ms:
             raise LogCutError(
                 f"the log was truncated near {kept[0].end}, and the clock was set back there, so it is unknown which"
@@ -123,14 +123,14 @@ def old_marks_of(offset: dict[str, Any]) -> list[tuple[int, int]]:
     return [] if "last" in offset else list(_OLD_MARK.iter_unpack(b64decode(offset["known"])))
 
 
-def cut_before_all(to: int) -> LogCutError:
+def no_known_record_error(to: int) -> LogCutError:
     return LogCutError(
         f"the log was truncated before all records that the stream at {to} knows: it has returned records that are no"
         " longer in the log. upTo=durable reads only durable records"
     )
 
 
-def head_at(directory: StoreDirectory, walk: LogWalk, begin: int) -> tuple[bytes, int] | None:
+def record_head_at(directory: StoreDirectory, walk: LogWalk, begin: int) -> tuple[bytes, int] | None:
     """Return the head of the record at a log offset, and its end; None if there is no record.
 
     In the last segment only a whole record counts, because recovery would truncate a partial one.
@@ -155,15 +155,15 @@ def head_at(directory: StoreDirectory, walk: LogWalk, begin: int) -> tuple[bytes
 
 
 def _records(walk: LogWalk, low: int, high: int, *, is_boundary: bool) -> Iterator[KnownRecord]:
-    for piece in walk.heads_between(low, high, is_boundary=is_boundary):
+    for piece in walk.undamaged_records_between(low, high, is_boundary=is_boundary):
         stored_ms, sizes = piece.number("storeTimestamp"), piece.number("totalSize")
         base_offset = piece.segment.base_offset + piece.origin
         numbers = zip(piece.starts.tolist(), sizes.tolist(), stored_ms.tolist(), strict=True)
         for start, size_bytes, time_ms in numbers:
-            digest = _digest(piece.view[start : start + _HEAD_BYTES])
+            digest = _head_digest(piece.view[start : start + _HEAD_BYTES])
             begin = base_offset + start
             yield KnownRecord(begin, begin + size_bytes, digest, time_ms)
 
 
-def _digest(head: bytes | memoryview) -> bytes:
+def _head_digest(head: bytes | memoryview) -> bytes:
     return blake2b(head, digest_size=8).digest()

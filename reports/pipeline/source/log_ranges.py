@@ -13,7 +13,7 @@ from struct import Struct
 
 from ....store.errors import CorruptFileError
 from ....store.formats.message import BLANK_BYTES, MESSAGE_MAGIC, MESSAGE_MAGIC_V2, RECORD_BYTES_MIN
-from ....store.formats.scan import ScannedRecord, chain, find_record, is_closed_at, scan_records
+from ....store.formats.scan import ScannedRecord, find_record, is_closed_at, record_starts_after, scan_records
 from .directory import StoreDirectory, StoreFile
 from .queue_array import QueueArray
 
@@ -62,7 +62,7 @@ def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: 
     first, to: log offsets where records begin, which bound the returned log. Without `to` it extends to the end.
     """
     segments = directory.segments()
-    last = last_begun(directory, segments)
+    last = last_written_segment(directory, segments)
     if not directory.has_queues:
         split_bytes = 0  # only queue entries can prove that a record begins inside a segment
     found: list[LogRange] = []
@@ -71,21 +71,21 @@ def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: 
         end = segment.size_bytes if to is None else min(segment.size_bytes, to - segment.base_offset)
         if start < end:
             whole = LogRange(segment, start, end, segment.base_offset >= last, known=start)
-            found += _split(directory, whole, split_bytes)
+            found += _split_range(directory, whole, split_bytes)
     return found
 
 
-def last_begun(directory: StoreDirectory, segments: list[StoreFile]) -> int:
+def last_written_segment(directory: StoreDirectory, segments: list[StoreFile]) -> int:
     """Return the log offset, 0 if none. Stores create segments in advance."""
-    return next((one.base_offset for one in reversed(segments) if has_begun(directory, one)), 0)
+    return next((one.base_offset for one in reversed(segments) if has_first_record(directory, one)), 0)
 
 
-def has_begun(directory: StoreDirectory, segment: StoreFile) -> bool:
-    view, _ = directory.window(segment, 0, RECORD_BYTES_MIN)
+def has_first_record(directory: StoreDirectory, segment: StoreFile) -> bool:
+    view, _ = directory.read_window(segment, 0, RECORD_BYTES_MIN)
     return bool(view[:RECORD_BYTES_MIN].tobytes().strip(b"\0"))
 
 
-def _split(directory: StoreDirectory, whole: LogRange, split_bytes: int) -> Iterator[LogRange]:
+def _split_range(directory: StoreDirectory, whole: LogRange, split_bytes: int) -> Iterator[LogRange]:
     start = whole.start
     for cut in range(whole.start + split_bytes, whole.end, split_bytes) if split_bytes else ():
         if not (whole.is_last and _is_page_zero_before(directory, whole.segment, cut)):
@@ -97,7 +97,7 @@ def _split(directory: StoreDirectory, whole: LogRange, split_bytes: int) -> Iter
 def _is_page_zero_before(directory: StoreDirectory, segment: StoreFile, cut: int) -> bool:
     """One task reads all zeros after the log's end."""
     begin = max(cut - _PAGE_BYTES, 0)
-    view, origin = directory.window(segment, begin, cut - begin)
+    view, origin = directory.read_window(segment, begin, cut - begin)
     return not view[begin - origin : cut - origin].tobytes().strip(b"\0")
 
 
@@ -124,24 +124,24 @@ class RangeStart:
         back_bytes = _LOOK_BACK_BYTES
         while True:
             low = max(log_range.known, start - back_bytes)
-            proven = low if low == log_range.known else self.proven_between(log_range.segment, low, start)
+            proven = low if low == log_range.known else self.record_with_entry_between(log_range.segment, low, start)
             if proven is not None:
                 break
             back_bytes *= _LOOK_BACK_TIMES
         at, is_sound = proven, True
         assert log_range.known <= at <= start, (log_range.known, at, start)
         while at < start:
-            for boundary in boundaries(self._directory, log_range.segment, at):
+            for boundary in record_starts(self._directory, log_range.segment, at):
                 if boundary >= start:
                     return FirstRecord(boundary, is_sound)
                 at = boundary
-            view, origin = self._directory.window(log_range.segment, at, BLANK_BYTES)
+            view, origin = self._directory.read_window(log_range.segment, at, BLANK_BYTES)
             if is_closed_at(view, at - origin, log_range.segment.size_bytes - origin):
                 return FirstRecord(log_range.end, is_sound)
             at, is_sound = next_candidate(self._directory, log_range.segment, at + 1, log_range.end), False
         return FirstRecord(at, is_sound)
 
-    def proves(self, view: memoryview, position: int, base_offset: int) -> bool:
+    def has_matching_entry(self, view: memoryview, position: int, base_offset: int) -> bool:
         """An entry in the record's queue is the proof."""
         scan = scan_records(view, position, len(view), file="", base_offset=base_offset, check_crc=False)
         try:
@@ -150,16 +150,16 @@ class RangeStart:
             return False
         return record is not None and self._has_entry(record)
 
-    def proven_between(self, segment: StoreFile, low: int, high: int) -> int | None:
+    def record_with_entry_between(self, segment: StoreFile, low: int, high: int) -> int | None:
         """Return the position of the first proven record, or None."""
-        view, origin = self._directory.window(segment, low, high - low + RECORD_BYTES_MIN)
+        view, origin = self._directory.read_window(segment, low, high - low + RECORD_BYTES_MIN)
         at, base_offset = low - origin, segment.base_offset + origin
         while True:
             found = find_record(view[: high - origin + RECORD_BYTES_MIN], at, base_offset, segment.size_bytes - origin)
             if found is None or found >= high - origin:
                 return None
             record, begin = whole_record_at(self._directory, segment, found + origin, RECORD_BYTES_MIN)
-            if self.proves(record, found + origin - begin, segment.base_offset + begin):
+            if self.has_matching_entry(record, found + origin - begin, segment.base_offset + begin):
                 return found + origin
             at = found + 1
 
@@ -171,13 +171,13 @@ class RangeStart:
         return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
 
 
-def boundaries(directory: StoreDirectory, segment: StoreFile, start: int) -> Iterator[int]:
+def record_starts(directory: StoreDirectory, segment: StoreFile, start: int) -> Iterator[int]:
     """Yield the starts of the records after the record at `start`, up to the first invalid size."""
     at = start
     while at < segment.size_bytes:
         view, origin = whole_record_at(directory, segment, at, _LOOK_BACK_BYTES)
         before = at
-        for boundary in chain(view, at - origin, len(view), segment.base_offset + origin):
+        for boundary in record_starts_after(view, at - origin, len(view), segment.base_offset + origin):
             at = boundary + origin
             yield at
         if at == before:
@@ -188,20 +188,20 @@ def whole_record_at(
     directory: StoreDirectory, segment: StoreFile, position: int, size_bytes: int
 ) -> tuple[memoryview, int]:
     """Return a window with the whole record, or `size_bytes`, and the window's position."""
-    view, origin = directory.window(segment, position, max(size_bytes, RECORD_BYTES_MIN))
+    view, origin = directory.read_window(segment, position, max(size_bytes, RECORD_BYTES_MIN))
     at = position - origin
     if len(view) - at < RECORD_BYTES_MIN:
         return view, origin
     claimed, magic = _SIZE_AND_MAGIC.unpack_from(view, at)
     if magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2) and len(view) - at < claimed <= segment.size_bytes - position:
-        return directory.window(segment, position, claimed)
+        return directory.read_window(segment, position, claimed)
     return view, origin
 
 
 def next_candidate(directory: StoreDirectory, segment: StoreFile, position: int, end: int) -> int:
     """Return the next position that looks like the start of a record, else `end`."""
     while position < end:
-        view, origin = directory.window(segment, position)
+        view, origin = directory.read_window(segment, position)
         found = find_record(view, position - origin, segment.base_offset + origin, segment.size_bytes - origin)
         if found is not None:
             return min(origin + found, end)

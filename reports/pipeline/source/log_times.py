@@ -13,7 +13,7 @@ from ....store.errors import CorruptFileError
 from ....store.formats.message import RECORD_BYTES_MIN
 from ....store.formats.scan import scan_records
 from .directory import StoreDirectory, StoreFile
-from .log_ranges import RangeStart, last_begun, whole_record_at
+from .log_ranges import RangeStart, last_written_segment, whole_record_at
 
 _CUTS = 1024
 """Maximum of positions that are examined in a segment: one per MiB of RocketMQ's segments."""
@@ -22,14 +22,14 @@ _NEAR_BYTES = 64 << 10
 _BEHIND_ALL = (1 << 63) - 1
 
 
-class _Cut(NamedTuple):
+class _TimedPosition(NamedTuple):
     number: int
     """Number of the examined position."""
     log_offset: int
     stored_ms: int
 
 
-_LookAt = Callable[[int], _Cut | None]
+_LookAt = Callable[[int], _TimedPosition | None]
 
 
 class LogTimes:
@@ -37,7 +37,7 @@ class LogTimes:
 
     def __init__(self, directory: StoreDirectory, out_of_order_ms: int) -> None:
         segments = directory.segments()
-        last = last_begun(directory, segments)
+        last = last_written_segment(directory, segments)
         self._segments = [one for one in segments if one.base_offset <= last]
         self._directory = directory
         self._out_of_order_ms = out_of_order_ms
@@ -50,52 +50,62 @@ class LogTimes:
         bound.
         """
         before_ms, after_ms = low_ms - self._out_of_order_ms, high_ms + self._out_of_order_ms
-        begin = _last(len(self._segments), self._first_of, lambda stored_ms: stored_ms < before_ms)
+        begin = _last_that_holds(len(self._segments), self._first_position_of, lambda stored_ms: stored_ms < before_ms)
         if begin is not None:
             segment = self._segments[begin.number]
-            begin = _last(_cuts(segment), self._finder_in(segment), lambda stored_ms: stored_ms < before_ms) or begin
-        end = _first(len(self._segments), self._first_of, lambda stored_ms: stored_ms > after_ms)
+            begin = (
+                _last_that_holds(
+                    _position_count(segment), self._finder_in(segment), lambda stored_ms: stored_ms < before_ms
+                )
+                or begin
+            )
+        end = _first_that_holds(len(self._segments), self._first_position_of, lambda stored_ms: stored_ms > after_ms)
         number = len(self._segments) - 1 if end is None else end.number - 1
         if number >= 0:
             segment = self._segments[number]
-            end = _first(_cuts(segment), self._finder_in(segment), lambda stored_ms: stored_ms > after_ms) or end
+            end = (
+                _first_that_holds(
+                    _position_count(segment), self._finder_in(segment), lambda stored_ms: stored_ms > after_ms
+                )
+                or end
+            )
         return 0 if begin is None else begin.log_offset, _BEHIND_ALL if end is None else end.log_offset
 
-    def _first_of(self, number: int) -> _Cut | None:
+    def _first_position_of(self, number: int) -> _TimedPosition | None:
         return self._cut(number, self._segments[number], 0)
 
     def _finder_in(self, segment: StoreFile) -> _LookAt:
         cut_bytes = _cut_bytes(segment)
 
-        def look_at(number: int) -> _Cut | None:
+        def look_at(number: int) -> _TimedPosition | None:
             low = (number + 1) * cut_bytes
             for high in (min(low + _NEAR_BYTES, low + cut_bytes), low + cut_bytes):
-                position = self._start.proven_between(segment, low, min(high, segment.size_bytes))
+                position = self._start.record_with_entry_between(segment, low, min(high, segment.size_bytes))
                 if position is not None:
                     return self._cut(number, segment, position)
             return None
 
         return look_at
 
-    def _cut(self, number: int, segment: StoreFile, position: int) -> _Cut | None:
+    def _cut(self, number: int, segment: StoreFile, position: int) -> _TimedPosition | None:
         view, origin = whole_record_at(self._directory, segment, position, RECORD_BYTES_MIN)
         at, base_offset = position - origin, segment.base_offset + origin
         try:
             record = next(scan_records(view, at, len(view), file="", base_offset=base_offset, check_crc=False), None)
         except CorruptFileError:
             return None
-        return None if record is None else _Cut(number, record.physical_offset, record.store_timestamp_ms)
+        return None if record is None else _TimedPosition(number, record.physical_offset, record.store_timestamp_ms)
 
 
 def _cut_bytes(segment: StoreFile) -> int:
     return max(segment.size_bytes // _CUTS, _CUT_BYTES_MIN)
 
 
-def _cuts(segment: StoreFile) -> int:
+def _position_count(segment: StoreFile) -> int:
     return max(segment.size_bytes - 1, 0) // _cut_bytes(segment)
 
 
-def _last(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut | None:
+def _last_that_holds(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _TimedPosition | None:
     """Return the last position that satisfies `holds`; None if there is none.
 
     All positions before it must satisfy `holds` too. Where no record is found, as in zeros after the end of the log,
@@ -112,7 +122,7 @@ def _last(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut |
     return best
 
 
-def _first(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut | None:
+def _first_that_holds(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _TimedPosition | None:
     """Return the first position that satisfies `holds`, as all positions after it must; None if there is none."""
     best, low, high = None, 0, places
     while low < high:

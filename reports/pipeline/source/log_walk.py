@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ....store.formats.message import BLANK_BYTES
-from ....store.formats.scan import chain, is_closed_at
+from ....store.formats.scan import is_closed_at, record_starts_after
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
-from .log_ranges import RangeStart, last_begun, whole_record_at
+from .log_ranges import RangeStart, last_written_segment, whole_record_at
 from .record_scanner import RecordScanner
 from .segment_slice import SegmentSlice
 
@@ -43,7 +43,7 @@ class BatchLimits:
     """Log offset at which the stream ends."""
 
     @property
-    def are_places(self) -> bool:
+    def are_positions(self) -> bool:
         """Whether the end can be found without reading the records before it."""
         return self.rows is None and self.before_ms is None
 
@@ -52,7 +52,7 @@ class BatchLimits:
         rows = None if self.rows is None else max(self.rows // logs, 1)
         return replace(self, rows=rows, size_bytes=None if self.size_bytes is None else max(self.size_bytes // logs, 1))
 
-    def less(self, rows: int, size_bytes: int) -> "BatchLimits":
+    def reduced_by(self, rows: int, size_bytes: int) -> "BatchLimits":
         rows_left = None if self.rows is None else self.rows - rows
         return replace(
             self, rows=rows_left, size_bytes=None if self.size_bytes is None else self.size_bytes - size_bytes
@@ -64,7 +64,7 @@ class BatchLimits:
         stops += [] if self.target is None else [self.target]
         return min(stops, default=None)
 
-    def first_over(self, piece: SegmentSlice, begin: int, rows: int) -> int | None:
+    def first_record_over_limit(self, piece: SegmentSlice, begin: int, rows: int) -> int | None:
         """Return the log offset of a piece's first record over a limit. rows: records before the piece."""
         begins = piece.starts + piece.origin + piece.segment.base_offset
         ends = begins + piece.number("totalSize")
@@ -94,7 +94,7 @@ class LogWalk:
 
     def __init__(self, directory: StoreDirectory) -> None:
         self.segments = directory.segments()
-        self.last_begun = last_begun(directory, self.segments)
+        self.last_begun = last_written_segment(directory, self.segments)
         """Log offset of the last started segment."""
         self._directory = directory
         self._start = RangeStart(directory)
@@ -108,17 +108,19 @@ class LogWalk:
             if segment.base_offset > end:
                 break  # a gap: a segment between the two does not exist yet
             is_open = segment.base_offset >= self.last_begun
-            if not is_open and limits.are_places and (stop is None or segment_end <= stop):
+            if not is_open and limits.are_positions and (stop is None or segment_end <= stop):
                 end = segment_end
                 continue
             position = end - segment.base_offset
-            if not is_open and limits.are_places and stop is not None:
+            if not is_open and limits.are_positions and stop is not None:
                 position = self._record_start_before(segment, position, stop - segment.base_offset)
             assert 0 <= position <= segment.size_bytes, (position, segment)
             for piece in (
-                self.whole(segment, position) if is_open else self.heads(segment, position, segment.size_bytes)
+                self.checked_records(segment, position)
+                if is_open
+                else self.records_by_size(segment, position, segment.size_bytes)
             ):
-                over = limits.first_over(piece, begin, rows)
+                over = limits.first_record_over_limit(piece, begin, rows)
                 if over is not None:
                     starts = piece.starts + piece.origin + segment.base_offset
                     return BatchEnd(over, rows + int(np.searchsorted(starts, over)))
@@ -130,12 +132,12 @@ class LogWalk:
             end = segment_end
         return BatchEnd(end, rows)
 
-    def heads(self, segment: StoreFile, position: int, stop: int) -> Iterator[SegmentSlice]:
+    def records_by_size(self, segment: StoreFile, position: int, stop: int) -> Iterator[SegmentSlice]:
         """Yield the records between two positions. Only their sizes are checked."""
         while position < stop:
             view, origin = whole_record_at(self._directory, segment, position, _WINDOW_BYTES)
             end = min(len(view), stop - origin)
-            boundaries = chain(view, position - origin, end, segment.base_offset + origin)
+            boundaries = record_starts_after(view, position - origin, end, segment.base_offset + origin)
             ends = np.fromiter(islice(boundaries, _HEADS_AT_ONCE), np.int64)
             if not len(ends):
                 return
@@ -143,7 +145,7 @@ class LogWalk:
             yield SegmentSlice(segment, view, origin, starts, is_proven=True)
             position = origin + int(ends[-1])
 
-    def whole(self, segment: StoreFile, position: int) -> Iterator[SegmentSlice]:
+    def checked_records(self, segment: StoreFile, position: int) -> Iterator[SegmentSlice]:
         """Yield the fully checked records from a position up to the first partial record."""
         scanner = RecordScanner(segment.path)
         while position < segment.size_bytes:
@@ -154,7 +156,7 @@ class LogWalk:
             yield SegmentSlice(segment, view, origin, starts, is_proven=True)
             position = origin + behind
 
-    def heads_between(self, low: int, high: int, *, is_boundary: bool) -> Iterator[SegmentSlice]:
+    def undamaged_records_between(self, low: int, high: int, *, is_boundary: bool) -> Iterator[SegmentSlice]:
         """Yield the undamaged records that begin between two log offsets; the last ends at `high`.
 
         is_boundary: whether a record begins at `low`. Otherwise, as after damage, the first record with an entry is the
@@ -166,20 +168,20 @@ class LogWalk:
             if begin >= stop:
                 continue
             is_known = is_boundary or not begin
-            position = begin if is_known else self._start.proven_between(segment, begin, stop)
+            position = begin if is_known else self._start.record_with_entry_between(segment, begin, stop)
             while position is not None:
                 end = position
-                for piece in self.heads(segment, position, stop):
+                for piece in self.records_by_size(segment, position, stop):
                     yield piece
                     end = _end_of(piece) - segment.base_offset
                 is_done = end >= stop or self._is_full(segment, segment.base_offset + end)
-                position = None if is_done else self._start.proven_between(segment, end + 1, stop)
+                position = None if is_done else self._start.record_with_entry_between(segment, end + 1, stop)
 
     def _record_start_before(self, segment: StoreFile, position: int, stop: int) -> int:
         """Return `position` if no record is found shortly before `stop`."""
         back_bytes = _LOOK_BACK_BYTES
         while stop - back_bytes > position:
-            found = self._start.proven_between(segment, stop - back_bytes, stop)
+            found = self._start.record_with_entry_between(segment, stop - back_bytes, stop)
             if found is not None:
                 return found
             back_bytes *= _LOOK_BACK_TIMES
@@ -190,7 +192,7 @@ class LogWalk:
         position = end - segment.base_offset
         if position >= segment.size_bytes:
             return True
-        view, origin = self._directory.window(segment, position, BLANK_BYTES)
+        view, origin = self._directory.read_window(segment, position, BLANK_BYTES)
         return is_closed_at(view, position - origin, segment.size_bytes - origin)
 
 
@@ -201,20 +203,20 @@ class LogEnd:
         self._last = -1
         """Log offset of the last record that was found."""
 
-    def look(self, walk: LogWalk) -> tuple[int, int]:
+    def find(self, walk: LogWalk) -> tuple[int, int]:
         """Return the end's log offset, and the last record's store time: 0 if the last segment has no record."""
         for segment in walk.segments:
             if segment.base_offset == walk.last_begun:
                 at = self._last - segment.base_offset
-                found = self._from(walk, segment, at) if 0 <= at < segment.size_bytes else None
-                found = found or self._from(walk, segment, 0)  # recovery has truncated the log
+                found = self._end_from(walk, segment, at) if 0 <= at < segment.size_bytes else None
+                found = found or self._end_from(walk, segment, 0)  # recovery has truncated the log
                 if found is not None:
                     return found
         return walk.last_begun, 0
 
-    def _from(self, walk: LogWalk, segment: StoreFile, position: int) -> tuple[int, int] | None:
+    def _end_from(self, walk: LogWalk, segment: StoreFile, position: int) -> tuple[int, int] | None:
         piece = None
-        for one in walk.heads(segment, position, segment.size_bytes):
+        for one in walk.records_by_size(segment, position, segment.size_bytes):
             piece = one
         if piece is None:
             return None

@@ -27,10 +27,10 @@ from .columns import DAMAGE, RowConditions, damage_array, damage_batch, fields_o
 from .directory import StoreDirectory
 from .dispatched import wanted_pieces
 from .index_lookup import IndexedPart
-from .indexed import hashes_of, parts_of, ranges_of_part, with_key
+from .indexed import hashes_of, parts_of, ranges_of_part, records_with_key
 from .log_ranges import LogRange, log_ranges
 from .log_times import LogTimes
-from .queue_places import ranges_of_places
+from .queue_places import ranges_of_queue_offsets
 from .records import RangeReader
 from .segment_slice import Array, SegmentSlice
 from .source_options import SourceOptions
@@ -82,17 +82,17 @@ def _host_text(raw: bytes) -> str:
     return str(Host(raw[:-4], int.from_bytes(raw[-4:], signed=True)))
 
 
-def _hosts(raw: pa.Array) -> pa.Array:
+def _host_column(raw: pa.Array) -> pa.Array:
     found = raw.dictionary_encode()
     return pa.array([_host_text(one) for one in found.dictionary.to_pylist()], pa.string()).take(found.indices)
 
 
-def _times(times_ms: Array) -> pa.Array:
+def _time_column(times_ms: Array) -> pa.Array:
     is_time = (times_ms >= _TIMES_MS[0]) & (times_ms <= _TIMES_MS[1])
     return pa.array(np.where(is_time, times_ms, 0) * 1000, pa.int64(), mask=~is_time).cast(TIME)
 
 
-def _properties(piece: SegmentSlice) -> pa.Array:
+def _properties_column(piece: SegmentSlice) -> pa.Array:
     entries = piece.properties
     offsets = np.searchsorted(entries.rows, np.arange(len(piece) + 1)).astype(np.int32)
     return pa.MapArray.from_arrays(
@@ -100,19 +100,19 @@ def _properties(piece: SegmentSlice) -> pa.Array:
     )
 
 
-def _keys(piece: SegmentSlice) -> pa.Array:
+def _keys_column(piece: SegmentSlice) -> pa.Array:
     joined = pc.utf8_trim(pc.replace_substring_regex(piece.property(PROPERTY_KEYS), " +", KEY_SEPARATOR), KEY_SEPARATOR)
     return pc.split_pattern(pc.if_else(pc.equal(joined, ""), None, joined), KEY_SEPARATOR)
 
 
-def _key_hashes(piece: SegmentSlice) -> pa.Array:
+def _key_hashes_column(piece: SegmentSlice) -> pa.Array:
     return pa.array(
         [key_hashes(record.topic, record.properties) if may_have_keys(record) else () for record in piece.records],
         pa.list_(pa.int32()),
     )
 
 
-def _light(record: ScannedRecord) -> list[tuple[str, int, int]]:
+def _light_queue_rows(record: ScannedRecord) -> list[tuple[str, int, int]]:
     return [(topic, queue_id, place) for (topic, queue_id), place in light_places(record).items()]
 
 
@@ -130,7 +130,7 @@ class Messages:
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[LogRange | IndexedPart]:
         """Return the ranges that may match, and the parts covered by the index."""
         if self._options.use_queues:
-            named = ranges_of_places(directory, conditions)
+            named = ranges_of_queue_offsets(directory, conditions)
             if named is not None:
                 return named
         ranges = log_ranges(directory, self._options.split_bytes)
@@ -164,7 +164,7 @@ class Messages:
     def _rows(
         self, directory: StoreDirectory, log_range: LogRange, conditions: RowConditions, *, use_queues: bool
     ) -> Iterator[pa.RecordBatch]:
-        makers = [self._maker(field) for field in self.schema]
+        makers = [self._column_maker(field) for field in self.schema]
         wanted = wanted_pieces(directory, log_range, conditions) if use_queues else None
         for piece in RangeReader(directory, log_range).pieces() if wanted is None else wanted:
             if not isinstance(piece, SegmentSlice):
@@ -172,13 +172,13 @@ class Messages:
                     file, position = piece.segment.path, piece.position
                     yield damage_batch(self.schema, piece.reason, file=file, position=position)
                 continue
-            some = _allowed(piece, conditions)
+            some = _allowed_records(piece, conditions)
             if self._key is not None and len(some):
-                some = with_key(some, self._key)
+                some = records_with_key(some, self._key)
             if len(some):
                 yield pa.RecordBatch.from_arrays([make(some) for make in makers], schema=self.schema)
 
-    def _maker(self, field: pa.Field) -> Callable[[SegmentSlice], Any]:
+    def _column_maker(self, field: pa.Field) -> Callable[[SegmentSlice], Any]:
         name, type_ = field.name, field.type
         if name in _NUMBERS:
             return lambda piece: pa.array(piece.number(_NUMBERS[name]).astype(type_.to_pandas_dtype()), type_)
@@ -186,19 +186,19 @@ class Messages:
             "file": lambda piece: pa.repeat(piece.segment.path, len(piece)),
             "topic": lambda piece: piece.topics.dictionary_decode(),
             "position": lambda piece: pa.array(piece.starts + piece.origin),
-            "born_time": lambda piece: _times(piece.number("bornTimestamp")),
-            "store_time": lambda piece: _times(piece.number("storeTimestamp")),
-            "born_host": lambda piece: _hosts(piece.born_hosts()),
-            "store_host": lambda piece: _hosts(piece.store_hosts()),
+            "born_time": lambda piece: _time_column(piece.number("bornTimestamp")),
+            "store_time": lambda piece: _time_column(piece.number("storeTimestamp")),
+            "born_host": lambda piece: _host_column(piece.born_hosts()),
+            "store_host": lambda piece: _host_column(piece.store_hosts()),
             "body": lambda piece: piece.bytes_of(piece.bodies),
-            "properties": _properties,
+            "properties": _properties_column,
             "tags": lambda piece: piece.property(PROPERTY_TAGS),
-            "keys": _keys,
+            "keys": _keys_column,
             "is_proven": lambda piece: pa.repeat(piece.is_proven, len(piece)),
             "damage": lambda piece: damage_array([piece.damage]).take(pa.repeat(0, len(piece))),
             "tags_code": self._tags_codes,
-            "key_hashes": _key_hashes,
-            "light_places": lambda piece: pa.array([_light(record) for record in piece.records], type_),
+            "key_hashes": _key_hashes_column,
+            "light_places": lambda piece: pa.array([_light_queue_rows(record) for record in piece.records], type_),
         }
         return makers[name]
 
@@ -213,7 +213,7 @@ class Messages:
         )
 
 
-def _allowed(piece: SegmentSlice, conditions: RowConditions) -> SegmentSlice:
+def _allowed_records(piece: SegmentSlice, conditions: RowConditions) -> SegmentSlice:
     for name in _CONDITION_NUMBERS:
         if conditions.on(name) and len(piece):
             piece = piece.where(conditions.mask({name: piece.number(_NUMBERS[name])}, len(piece)))

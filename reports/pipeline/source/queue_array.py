@@ -41,7 +41,7 @@ class QueueArray:
                 return self._entry(file, position - file.base_offset)
         return None
 
-    def covering(self, low: int, high: int) -> tuple[_Array, _Array]:
+    def record_bounds_between(self, low: int, high: int) -> tuple[_Array, _Array]:
         """Return the starts and ends of the records, including a record that spans `low`."""
         count = self._ends[-1] if self._ends else 0
         number = max(bisect_left(range(count), low, key=self._physical_offset) - 1, 0)
@@ -86,5 +86,5 @@ class QueueArray:
         view, origin = self._seen.get(file.path, (memoryview(b""), 0))
         end = min(position + size_bytes, file.size_bytes)
         if not origin <= position <= end <= origin + len(view):
-            view, origin = self._seen[file.path] = self._directory.window(file, position, size_bytes)
+            view, origin = self._seen[file.path] = self._directory.read_window(file, position, size_bytes)
         return view[position - origin : end - origin]

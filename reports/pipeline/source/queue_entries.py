@@ -10,7 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from ....store.formats.consume_queue import BLANK_ENTRY, ENTRY_BYTES
-from .columns import DAMAGE, LOOKS_MAX, Reason, RowConditions, batch_of, damage_array, damage_batch, fields_of, pause
+from .columns import (
+    DAMAGE,
+    LOOKS_MAX,
+    Reason,
+    RowConditions,
+    batch_of,
+    damage_array,
+    damage_batch,
+    fields_of,
+    pause_for_writes,
+)
 from .directory import QueueFile, StoreDirectory
 from .queue_array import ENTRY
 from .source_options import SourceOptions
@@ -59,11 +69,11 @@ class QueueEntries:
             count = len(entries)
             for start in range(0, count, _ROWS_MAX):
                 rows = range(start, min(start + _ROWS_MAX, count))
-                yield self._batch(one, entries, is_zero, rows, conditions)
+                yield self._row_batch(one, entries, is_zero, rows, conditions)
             if one.file.size_bytes % ENTRY_BYTES and not conditions:
-                yield self._odd_size(one)
+                yield self._wrong_size_damage(one)
 
-    def _batch(
+    def _row_batch(
         self, one: QueueFile, entries: _Array, is_zero: _Array, wanted: range, conditions: RowConditions
     ) -> pa.RecordBatch:
         some = entries[wanted.start : wanted.stop]
@@ -94,7 +104,7 @@ class QueueEntries:
         )
         return batch_of(self.schema, columns)
 
-    def _odd_size(self, one: QueueFile) -> pa.RecordBatch:
+    def _wrong_size_damage(self, one: QueueFile) -> pa.RecordBatch:
         found = Reason("size", f"a multiple of {ENTRY_BYTES} bytes", str(one.file.size_bytes))
         position = one.file.size_bytes // ENTRY_BYTES * ENTRY_BYTES
         known = {"file": one.file.path, "position": position, "topic": one.topic, "queue_id": one.queue_id}
@@ -110,7 +120,7 @@ def _stable_entries(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, 
     for _ in range(LOOKS_MAX):
         if not len(entries) or not (is_zero.any() or entries["size"][-1] <= 0):
             break
-        pause()
+        pause_for_writes()
         again, zero_again = _entries(directory, one, len(entries))
         if np.array_equal(again, entries):
             break

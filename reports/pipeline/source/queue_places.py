@@ -19,9 +19,9 @@ from .queue_array import QueueArray
 _PLACES_MAX = 64
 
 
-def ranges_of_places(directory: StoreDirectory, conditions: RowConditions) -> list[LogRange] | None:
+def ranges_of_queue_offsets(directory: StoreDirectory, conditions: RowConditions) -> list[LogRange] | None:
     """Return None if the query names no queue offsets, or if a record is not found."""
-    topics, queue_ids = conditions.pinned("topic"), conditions.pinned("queue_id")
+    topics, queue_ids = conditions.listed_values("topic"), conditions.listed_values("queue_id")
     places = _queue_offsets(conditions)
     if topics is None or queue_ids is None or places is None or 0 in places:
         return None
@@ -39,7 +39,7 @@ def ranges_of_places(directory: StoreDirectory, conditions: RowConditions) -> li
 
 
 def _queue_offsets(conditions: RowConditions) -> list[int] | None:
-    pinned = conditions.pinned("queue_offset")
+    pinned = conditions.listed_values("queue_offset")
     if pinned is not None:
         return pinned
     low, high = conditions.bounds("queue_offset")

@@ -49,13 +49,13 @@ class RecordEntries:
             if not isinstance(piece, SegmentSlice):
                 yield damage_batch(self.schema, piece.reason, file=piece.segment.path, position=piece.position)
                 continue
-            queued = piece.where(_are_queued(piece))
+            queued = piece.where(_is_queued_mask(piece))
             if len(queued):
                 yield self._batch(queued)
 
     def _batch(self, piece: SegmentSlice) -> pa.RecordBatch:
         codes = _codes_of_tags(piece)
-        odd = np.flatnonzero(_need_decoding(piece))
+        odd = np.flatnonzero(_needs_decoding_mask(piece))
         light, light_rows = list[ScannedRecord](), list[int]()
         for row, record in zip(odd.tolist(), piece.where(odd).records, strict=True):
             codes[row] = record_tags_code(record, self._delays_ms)
@@ -85,7 +85,7 @@ class RecordEntries:
         return batch_of(self.schema, columns)
 
 
-def _are_queued(piece: SegmentSlice) -> Array:
+def _is_queued_mask(piece: SegmentSlice) -> Array:
     topics = piece.topics
     is_storable = np.array([is_storable_topic(one) for one in topics.dictionary.to_pylist()], bool)
     is_undispatched = np.isin(piece.number("sysFlag") & TRANSACTION_MASK, UNDISPATCHED)
@@ -93,7 +93,7 @@ def _are_queued(piece: SegmentSlice) -> Array:
     return queued
 
 
-def _need_decoding(piece: SegmentSlice) -> Array:
+def _needs_decoding_mask(piece: SegmentSlice) -> Array:
     """Return which records may have entries in other queues, or a tags code that is not the decoded tag's hash."""
     topics, entries, tags = piece.topics, piece.properties, piece.property(PROPERTY_TAGS)
     is_odd = pc.equal(topics.dictionary_decode(), SCHEDULE_TOPIC).to_numpy(zero_copy_only=False)

@@ -55,7 +55,7 @@ class RecordScanner:
                 if plain is not None:
                     if len(plain.queues) >= _QUEUES_MAX:
                         plain.forget_queues()
-                    plain.know(record.topic, record.queue_id)
+                    plain.register_queue(record.topic, record.queue_id)
                 if plain is not None or behind >= stop or len(starts) == ROWS_MAX:
                     break
         except CorruptFileError as found:

@@ -12,7 +12,7 @@ import numpy as np
 from ....store.errors import CorruptFileError
 from ....store.formats.message import RECORD_BYTES_MIN
 from ....store.formats.scan import is_closed_at, scan_records
-from .columns import LOOKS_MAX, Reason, pause
+from .columns import LOOKS_MAX, Reason, pause_for_writes
 from .directory import NEAR_BYTES, WINDOW_BYTES, StoreDirectory, StoreFile
 from .log_ranges import LogRange, RangeStart, next_candidate, whole_record_at
 from .record_scanner import RecordScanner
@@ -47,7 +47,7 @@ class RangeReader:
         first = self._start.find(log_range)
         self.position = first.position
         """Start of the next record. At the end: the end of the last record, or the start of a closing blank record."""
-        self._is_proven = first.is_sound or self._proves_here()
+        self._is_proven = first.is_sound or self._has_entry_here()
         self._looks = LOOKS_MAX if log_range.is_last else 0
         self._seen: tuple[int, Reason] | None = None
         """The last damage that was read, for comparison with a second read."""
@@ -66,7 +66,7 @@ class RangeReader:
                 for some in pieces_of(starts, _PIECE_BYTES):
                     yield SegmentSlice(self._segment, view, origin, some, self._is_proven)
             elif error is not None:
-                if self._is_settled(Reason.of(error)):
+                if self._is_settled(Reason.from_error(error)):
                     yield from self._skip_damage(view, origin, error)
             else:
                 if is_closed_at(view, self.position - origin, self._segment.size_bytes - origin):
@@ -80,14 +80,14 @@ class RangeReader:
             return True
         self._looks -= 1
         self._seen = self.position, reason
-        pause()
+        pause_for_writes()
         return False
 
     def _skip_damage(
         self, view: memoryview, origin: int, error: CorruptFileError
     ) -> Iterator[SegmentSlice | CorruptBytes]:
         """Yield the damage, and move to the next record."""
-        segment, at, reason = self._segment, self.position - origin, Reason.of(error)
+        segment, at, reason = self._segment, self.position - origin, Reason.from_error(error)
         if reason.field == "totalSize" and reason.expected == f"{RECORD_BYTES_MIN} to {len(view) - at}":
             most = segment.size_bytes - self.position  # not from a window
             reason = reason._replace(expected=f"{RECORD_BYTES_MIN} to {most}")
@@ -96,7 +96,7 @@ class RangeReader:
                 self.position = self._range.end
                 return
             yield CorruptBytes(segment, self.position, Reason("magicCode", "a record or a blank one", "zeros"))
-            self._search(self.position + 1)
+            self._search_record(self.position + 1)
             return
         if error.field == "bodyCRC":
             base_offset = segment.base_offset + origin
@@ -105,20 +105,20 @@ class RangeReader:
                     scan_records(view, at, len(view), file=segment.path, base_offset=base_offset, check_crc=False)
                 )
             except CorruptFileError as worse:
-                reason = reason._replace(found=f"{reason.found}; {Reason.of(worse)}")
+                reason = reason._replace(found=f"{reason.found}; {Reason.from_error(worse)}")
             else:
                 self.position += record.size_bytes
                 yield SegmentSlice(segment, view, origin, np.array([at]), self._is_proven, reason)
                 return
         yield CorruptBytes(segment, origin + error.offset, reason)
-        self._search(self.position + 1)
+        self._search_record(self.position + 1)
 
     def _skip_short_blank_record(self, view: memoryview, origin: int) -> CorruptBytes:
         """Return its damage: it does not fill the rest of the segment."""
         position = self.position
         expected = self._segment.size_bytes - position
         found = int.from_bytes(view[position - origin : position - origin + 4], "big", signed=True)
-        self._search(position + 1)
+        self._search_record(position + 1)
         reason = Reason("totalSize", f"{expected}, all that is left", str(found))
         return CorruptBytes(self._segment, position, reason)
 
@@ -126,7 +126,7 @@ class RangeReader:
         """Check at most `zeros_max` bytes."""
         end = min(position + self._zeros_max, self._range.end)
         while position < end:
-            view, origin = self._directory.window(self._segment, position, min(WINDOW_BYTES, end - position))
+            view, origin = self._directory.read_window(self._segment, position, min(WINDOW_BYTES, end - position))
             stop = min(len(view), end - origin)
             for at in range(position - origin, stop, len(_ZEROS)):
                 some = view[at : min(at + len(_ZEROS), stop)].tobytes()
@@ -135,13 +135,13 @@ class RangeReader:
             position = origin + stop
         return True
 
-    def _search(self, position: int) -> None:
+    def _search_record(self, position: int) -> None:
         assert position > self.position, (position, self.position)  # otherwise the same damage would be yielded forever
         self.position = next_candidate(self._directory, self._segment, position, self._range.end)
-        self._is_proven = self._proves_here()
+        self._is_proven = self._has_entry_here()
 
-    def _proves_here(self) -> bool:
+    def _has_entry_here(self) -> bool:
         if self.position >= self._range.end:
             return False
         view, origin = whole_record_at(self._directory, self._segment, self.position, _PIECE_BYTES)
-        return self._start.proves(view, self.position - origin, self._segment.base_offset + origin)
+        return self._start.has_matching_entry(view, self.position - origin, self._segment.base_offset + origin)

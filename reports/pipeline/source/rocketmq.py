@@ -40,7 +40,7 @@ class RocketMQSource(DataSource):
 
     def schema(self) -> StructType:
         given = SourceOptions.options_of_user(self.options)
-        options = SourceOptions.of(given)
+        options = SourceOptions.from_spark(given)
         table = _table(options)
         conditions_of(options.where, table.condition_columns)  # raise errors of the options here, not in a task
         columns = from_arrow_schema(table.schema)
@@ -58,7 +58,7 @@ class RocketMQSource(DataSource):
     def _options(self, schema: StructType) -> SourceOptions:
         """If Spark passes no options, read those that CREATE TABLE stored in the schema."""
         kept = {} if self.options or not schema.fields else schema[0].metadata.get(_KEPT, {})
-        return SourceOptions.of(kept or SourceOptions.options_of_user(self.options))
+        return SourceOptions.from_spark(kept or SourceOptions.options_of_user(self.options))
 
 
 class TableReader(DataSourceReader):

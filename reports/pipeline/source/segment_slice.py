@@ -124,8 +124,8 @@ class SegmentSlice:
     def properties(self) -> PropertyEntries:
         """A repeated name keeps its first position and has the last value."""
         joined = self.joined_properties
-        found = _split(joined)
-        return _decoded(joined) if found is None else found
+        found = _split_properties(joined)
+        return _decode_properties(joined) if found is None else found
 
     def property(self, name: str) -> pa.Array:
         """Null if the record does not have the property."""
@@ -150,7 +150,7 @@ class SegmentSlice:
         return found
 
     def bytes_of(self, spans: Spans) -> pa.Array:
-        return _values(self._buffer, *spans)
+        return _byte_ranges_array(self._buffer, *spans)
 
     @cached_property
     def _buffer(self) -> pa.Buffer:
@@ -180,7 +180,7 @@ class SegmentSlice:
         return cells[positions].astype(np.int64)
 
 
-def _values(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
+def _byte_ranges_array(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
     """The ranges are in order and do not overlap."""
     if not len(begins):
         return pa.array([], pa.binary())
@@ -195,7 +195,7 @@ def _values(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
     return both.take(pa.array(np.arange(0, len(offsets), 2)))
 
 
-def _split(joined: pa.Array) -> PropertyEntries | None:
+def _split_properties(joined: pa.Array) -> PropertyEntries | None:
     """Return None if a property is not ASCII or a name occurs twice."""
     row_ends = np.frombuffer(joined.buffers()[1], np.int32, count=len(joined) + 1)
     data_buffer = joined.buffers()[2] or pa.py_buffer(b"")
@@ -211,8 +211,8 @@ def _split(joined: pa.Array) -> PropertyEntries | None:
     middle = middles[np.searchsorted(middles[:-1], begins)]
     is_whole = (begins < middle) & (middle + 1 < ends)
     rows, begins, middle, ends = rows[is_whole], begins[is_whole], middle[is_whole], ends[is_whole]
-    names = _values(data_buffer, begins, middle).cast(pa.string())
-    values = _values(data_buffer, middle + 1, ends).cast(pa.string())
+    names = _byte_ranges_array(data_buffer, begins, middle).cast(pa.string())
+    values = _byte_ranges_array(data_buffer, middle + 1, ends).cast(pa.string())
     codes = names.dictionary_encode()
     of_row = rows * max(len(codes.dictionary), 1) + codes.indices.to_numpy()
     if len(np.unique(of_row)) < len(of_row):
@@ -220,7 +220,7 @@ def _split(joined: pa.Array) -> PropertyEntries | None:
     return PropertyEntries(rows, names, values)
 
 
-def _decoded(joined: pa.Array) -> PropertyEntries:
+def _decode_properties(joined: pa.Array) -> PropertyEntries:
     found = [decode_properties(raw.decode(errors="replace")) for raw in joined.to_pylist()]
     rows = np.repeat(np.arange(len(found)), [len(one) for one in found])
     names = pa.array([name for one in found for name in one], pa.string())

@@ -61,7 +61,7 @@ class SourceOptions:
         return self.paths or (self.path,)
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> "SourceOptions":
+    def from_spark(cls, options: Mapping[str, str]) -> "SourceOptions":
         given = {name.lower(): value for name, value in options.items()}
         names = sorted(field.name.replace("_", "") for field in fields(cls))
         unknown = sorted(given.keys() - set(names))
@@ -78,18 +78,18 @@ class SourceOptions:
             tuple(filter(None, (name.strip() for name in given.get("columns", "").split(",")))),
             given.get("where", ""),
             _choice(given, "body", ("true", "false")) == "true",
-            _whole(given, "splitbytes", 0, _SPLIT_BYTES) or 0,
+            _whole_number(given, "splitbytes", 0, _SPLIT_BYTES) or 0,
             _choice(given, "usequeues", ("true", "false")) == "true",
             _key(given),
             _choice(given, "useindex", ("true", "false")) == "true",
             _out_of_order(given),
             given.get("commitlog", ""),
             given.get("delaylevels", ""),
-            _whole(given, "hashslots", 1),
-            _whole(given, "indexentries", 1),
+            _whole_number(given, "hashslots", 1),
+            _whole_number(given, "indexentries", 1),
             _choice(given, "upto", ("whole", "durable")),
-            _whole(given, "maxrows", 1),
-            _whole(given, "maxbytes", 1),
+            _whole_number(given, "maxrows", 1),
+            _whole_number(given, "maxbytes", 1),
             paths,
         )
 
@@ -131,10 +131,10 @@ def _out_of_order(given: Mapping[str, str]) -> int | None:
     table = given.get("table", "messages")
     if "outoforderms" in given and table != "messages":
         raise ValueError(f"outOfOrderMs: only messages have times, not the table {table}")
-    return _whole(given, "outoforderms", 0)
+    return _whole_number(given, "outoforderms", 0)
 
 
-def _whole(given: Mapping[str, str], name: str, least: int, default: int | None = None) -> int | None:
+def _whole_number(given: Mapping[str, str], name: str, least: int, default: int | None = None) -> int | None:
     text = given.get(name)
     if text is None:
         return default

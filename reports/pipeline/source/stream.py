@@ -79,7 +79,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with _errors_with_store(store):
                 part = self._logs[store].plan(begins[store], limits.share_of(waiting))
             ends[store] = part.offset
-            limits = limits.less(part.rows, part.size_bytes)
+            limits = limits.reduced_by(part.rows, part.size_bytes)
         if len(starts) == len(ends) and all(end is starts[store] for store, end in ends.items()):
             return start
         return self._offset_of({store: ends[store] for store in self._logs})
@@ -101,7 +101,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         for log in self._logs.values():
-            log.end_here()
+            log.stop_at_current_end()
 
     def partitions(self, start: _Offset, end: _Offset) -> Sequence[InputPartition]:
         """The beginnings are in the end offset, and may be before `start`."""

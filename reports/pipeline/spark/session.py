@@ -53,12 +53,12 @@ _LOCALLY = {
 }
 
 
-class CargoError(ValueError):
+class ShippingError(ValueError):
     """A part cannot be shipped."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cargo:
+class ShippedParts:
     """The parts to ship, by kind. Invariant: every local file exists."""
 
     importable: tuple[str, ...] = ()
@@ -66,20 +66,20 @@ class Cargo:
     """The suffix `#NAME` sets the name of the unpacked directory."""
 
     @classmethod
-    def of(cls, parts: Sequence[str]) -> "Cargo":
-        """Divide paths and URIs by kind. Raises CargoError for a missing file or an unknown kind."""
+    def from_paths(cls, parts: Sequence[str]) -> "ShippedParts":
+        """Divide paths and URIs by kind. Raises ShippingError for a missing file or an unknown kind."""
         archives = tuple(part for part in parts if "#" in part or part.endswith(_ARCHIVES))
         importable = tuple(part for part in parts if part not in archives)
         for part in parts:
             path = part.partition("#")[0]
             if "://" not in path and not Path(path).is_file():
-                raise CargoError(f"{path}: no such file")
+                raise ShippingError(f"{path}: no such file")
         for part in importable:
             if not part.endswith(_IMPORTABLE):
                 kinds = ", ".join((*_IMPORTABLE, *_ARCHIVES))
-                raise CargoError(f"{part}: expected one of {kinds}, or an archive as FILE#NAME")
+                raise ShippingError(f"{part}: expected one of {kinds}, or an archive as FILE#NAME")
             if "://" in part and part.endswith(".whl"):
-                raise CargoError(f"{part}: a wheel has to be a local file; or name it .zip")
+                raise ShippingError(f"{part}: a wheel has to be a local file; or name it .zip")
         return cls(importable, archives)
 
     @property
@@ -113,11 +113,11 @@ def session(
     the kinds. computes_little: whether Java only transports rows, so that a quick start of a local session matters more
     than speed.
 
-    Raises NoJavaError if no suitable Java exists, CargoError if a part cannot be shipped.
+    Raises NoJavaError if no suitable Java exists, ShippingError if a part cannot be shipped.
     """
-    cargo = Cargo.of(ship)
+    cargo = ShippedParts.from_paths(ship)
     if ship and is_in_this_environment(master):
-        raise CargoError(f"{master} works in this environment: there is nothing to ship to")
+        raise ShippingError(f"{master} works in this environment: there is nothing to ship to")
     given = dict(config or {})
     locally = dict(_LOCALLY) if is_on_this_machine(master) else {}
     if locally and computes_little:
@@ -130,7 +130,7 @@ def session(
         builder = builder.config(name, value)
     python = given.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or cargo.python
     with _environment(master, python), TemporaryDirectory(prefix="tornlog-") as aside, ExitStack() as begun:
-        with _interrupts_held_back():
+        with _interrupts_delayed():
             spark = builder.getOrCreate()
             begun.callback(spark.stop)
         for path in cargo.importable_files(Path(aside)):
@@ -140,7 +140,7 @@ def session(
 
 
 @contextmanager
-def _interrupts_held_back() -> Iterator[None]:
+def _interrupts_delayed() -> Iterator[None]:
     """Delay SIGINT and SIGTERM until the end of the block, and restore the earlier handlers.
 
     An interrupt while a session starts would print pages of errors. PySpark also installs a handler that hides

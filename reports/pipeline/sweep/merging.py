@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..spark.engine import Engine
-from .request import Begun, SeedSpan, SweepFileError
+from .request import SeedSpan, StartedSweep, SweepFileError
 from .row_files import RowFiles
 from .table import Table
 
@@ -40,7 +40,7 @@ def merge_table(table: Table, engine: Engine) -> int:
 
     Raises SweepFileError if the place has no sweep or a running one, MergeError if rows contradict their file name.
     """
-    with table.held():
+    with table.locked():
         begun = table.begun()
         if begun is None:
             raise SweepFileError("no sweep is there")
@@ -60,20 +60,20 @@ def merge_files(place: str, merge: Merge) -> Merge:
     """Write and verify a merged file."""
     table = Table(place)
     parts = chain.from_iterable(map(table.batches_of, merge.parts))
-    table.write_file(merge.span, _of_every_seed(parts, merge.span))
-    for _ in _of_every_seed(table.batches_of(merge.span.file_name), merge.span):
+    table.write_file(merge.span, _check_every_seed(parts, merge.span))
+    for _ in _check_every_seed(table.batches_of(merge.span.file_name), merge.span):
         pass
     return merge
 
 
-def _merges(begun: Begun, files: RowFiles) -> Iterator[Merge]:
+def _merges(begun: StartedSweep, files: RowFiles) -> Iterator[Merge]:
     for span in begun.merged():
         parts = files.within(span)
         if files.holds(span) and len(parts) > 1:
             yield Merge(span, tuple(parts))
 
 
-def _of_every_seed(batches: Iterator[pa.RecordBatch], span: SeedSpan) -> Iterator[pa.RecordBatch]:
+def _check_every_seed(batches: Iterator[pa.RecordBatch], span: SeedSpan) -> Iterator[pa.RecordBatch]:
     """Raises MergeError unless the batches have each seed of the span once, ascending."""
     at = span.first
     for batch in batches:

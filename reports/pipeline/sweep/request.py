@@ -14,7 +14,7 @@ from typing import Any
 
 from ....scenarios.campaigns.runner import Batch
 from ....scenarios.claims.catalogue import SCENARIOS
-from ..spark.engine import code_here
+from ..spark.engine import own_code_version
 
 BLOCK_SECONDS = 45.0
 """A dead executor loses that much work, but the overhead of a file and a task is only 0.1 s."""
@@ -87,13 +87,13 @@ class SweepRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """A started sweep: its request, the code that runs it (see `code_here`), and its blocks."""
+class StartedSweep:
+    """A started sweep: its request, the code that runs it (see `own_code_version`), and its blocks."""
 
     request: SweepRequest
     seeds_a_block: Mapping[str, int] = field(default_factory=dict)
     """By scenario. A scenario without a measurement is absent."""
-    code: str = field(default_factory=code_here)
+    code: str = field(default_factory=own_code_version)
     began: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """The start time, as in 2026-11-24T10:17:59+00:00."""
 
@@ -127,7 +127,7 @@ class Begun:
         return json.dumps({**own, **asdict(self.request)}, indent=1)
 
     @classmethod
-    def from_json(cls, text: str) -> "Begun":
+    def from_json(cls, text: str) -> "StartedSweep":
         """Raises SweepFileError for an invalid text."""
         try:
             found: dict[str, Any] = json.loads(text)
@@ -153,7 +153,7 @@ class Begun:
         """
         if self.request != request:
             raise SweepFileError("it has a sweep of other seeds or with other options")
-        here = code_here()
+        here = own_code_version()
         if self.code != here:
             raise SweepFileError(
                 f"the sweep was started by {self.code}, this is {here}: the same seeds may give other rows now. Start a"

@@ -38,7 +38,7 @@ class RowFiles:
     """Ranges of the seeds in `whole`, by scenario; ascending, with gaps between them."""
 
     @classmethod
-    def sorted_out(cls, found: Mapping[str, str | None]) -> "RowFiles":
+    def classify(cls, found: Mapping[str, str | None]) -> "RowFiles":
         """found: the damage by file name, or None."""
         damaged = {name: reason for name, reason in found.items() if reason is not None}
         spans = [span for name in found if name not in damaged and (span := SeedSpan.of_file(name)) is not None]
@@ -57,22 +57,22 @@ class RowFiles:
                 ranges.append((first, span.end))
         for name in list(damaged):
             lost = SeedSpan.of_file(name)
-            if lost is not None and _in(held, lost):
+            if lost is not None and _files_in_span(held, lost):
                 covered.add(name)
                 del damaged[name]
         assert not whole & (covered | damaged.keys()), whole & (covered | damaged.keys())
         return cls(frozenset(whole), frozenset(covered), damaged, held)
 
     def holds(self, span: SeedSpan) -> bool:
-        return _in(self._held, span)
+        return _files_in_span(self._held, span)
 
     def within(self, span: SeedSpan) -> list[str]:
         """Files that have only seeds of a span, ascending."""
-        found = [one for one in map(SeedSpan.of_file, self.whole) if one is not None and _is_part(one, span)]
+        found = [one for one in map(SeedSpan.of_file, self.whole) if one is not None and _is_part_of(one, span)]
         return [one.file_name for one in sorted(found)]
 
 
-def damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> str | None:
+def damage_of_row_file(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> str | None:
     """Return why a file does not have the rows that its name states; None if it has them."""
     span = SeedSpan.of_file(name)
     if span is None:
@@ -91,15 +91,17 @@ def damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> 
     return None
 
 
-def may_hold(names: Iterable[str], scenario: str, seed: int) -> list[str]:
-    return [name for name in names if (span := SeedSpan.of_file(name)) and _is_part(SeedSpan(scenario, seed, 1), span)]
+def files_that_may_hold(names: Iterable[str], scenario: str, seed: int) -> list[str]:
+    return [
+        name for name in names if (span := SeedSpan.of_file(name)) and _is_part_of(SeedSpan(scenario, seed, 1), span)
+    ]
 
 
-def _is_part(one: SeedSpan, other: SeedSpan) -> bool:
+def _is_part_of(one: SeedSpan, other: SeedSpan) -> bool:
     return one.scenario == other.scenario and other.first <= one.first and one.end <= other.end
 
 
-def _in(held: Mapping[str, list[tuple[int, int]]], span: SeedSpan) -> bool:
+def _files_in_span(held: Mapping[str, list[tuple[int, int]]], span: SeedSpan) -> bool:
     ranges = held.get(span.scenario, [])
     at = bisect_right(ranges, span.first, key=lambda one: one[0]) - 1
     return at >= 0 and span.end <= ranges[at][1]

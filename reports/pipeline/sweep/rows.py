@@ -46,7 +46,7 @@ from .... import __version__
 from ....scenarios.campaigns.seeds import SeedResult
 from ....scenarios.claims.plan import Plan
 from ....scenarios.runs.outcome import COUNTED
-from ..spark.engine import code_here
+from ..spark.engine import own_code_version
 
 _COUNTS = pa.map_(pa.string(), pa.int64())
 _LATENCY = pa.list_(pa.struct([("us", pa.int64()), ("puts", pa.int64())]))
@@ -98,7 +98,7 @@ def row_of(result: SeedResult, mutant: str | None) -> Row:
         **{name: getattr(result, name) for name in _OF_RESULT},
         **{one.column: getattr(result, one.name) for one in COUNTED},
         "mutant": mutant,
-        **_drawn(result.plan),
+        **_drawn_columns(result.plan),
         "invariant": None if failure is None else failure.violations[0].invariant,
         "signature": None if failure is None else failure.signature,
         "injected": _counts(result.injected),
@@ -109,7 +109,7 @@ def row_of(result: SeedResult, mutant: str | None) -> Row:
         "size": None if size is None else {field.name: getattr(size, field.name) for field in _SIZE},
         "failure": None if failure is None else failure.to_json(),
         "error": result.error or None,
-        "code": code_here(),
+        "code": own_code_version(),
         "tornlog": __version__,
         "python": platform.python_version(),
     }
@@ -119,7 +119,7 @@ def batch_of(rows: Iterable[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(rows), schema=SCHEMA)
 
 
-def _drawn(plan: Plan | None) -> Row:
+def _drawn_columns(plan: Plan | None) -> Row:
     if plan is None:
         names = ("disk", "policy", "profiles", "sync_flush", "producers", "lives", "heals", "parameters")
         return dict.fromkeys(names)

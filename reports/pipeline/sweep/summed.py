@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....scenarios.campaigns.pairs import Pair, pairs_in
-from ...quantities import bounds, nearest_ranks
+from ...quantities import confidence_bounds, nearest_ranks
 from .table import Table
 
 Row = dict[str, Any]
@@ -42,7 +42,7 @@ class SweepSums:
     _puts: dict[tuple[Any, ...], Counter[int]] = field(default_factory=dict)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows with the columns that `summed` reads."""
+        """Add rows with the columns that `sum_sweep` reads."""
         table = pa.Table.from_batches([rows])
         for *run, outcome, seeds in _combinations_with_count(table, [*_RUN, "outcome"]):
             self._outcomes.setdefault(tuple(run), Counter())[outcome] += seeds
@@ -74,7 +74,7 @@ class SweepSums:
                 "violated": counts["violated"],
                 "other": counts.total() - counts["held"] - counts["violated"],
                 "pass_rate": counts["held"] / counts.total(),
-                **dict(zip(("rate_low", "rate_high"), bounds(counts["held"], counts.total()), strict=True)),
+                **dict(zip(("rate_low", "rate_high"), confidence_bounds(counts["held"], counts.total()), strict=True)),
             }
             for run, counts in sorted(self._outcomes.items(), key=lambda pair: _null_first(pair[0]))
         ]
@@ -96,7 +96,7 @@ class SweepSums:
             self._puts.setdefault(put, Counter())[row["us"]] += row["puts_sum"]
 
 
-def summed(table: Table) -> SweepSums:
+def sum_sweep(table: Table) -> SweepSums:
     sums = SweepSums()
     for rows in table.batches(_COLUMNS):
         sums.add(rows)

@@ -17,13 +17,13 @@ from time import perf_counter
 import pyarrow.compute as pc
 
 from ....scenarios.campaigns.failures.failure import Failure
-from ....scenarios.campaigns.failures.shrink import shrunk_within
+from ....scenarios.campaigns.failures.shrink import shrink_within
 from ....scenarios.campaigns.runner import Batch, results_of
 from ....scenarios.campaigns.seeds import SeedResult
 from ....scenarios.campaigns.worker_pool import become_worker
 from ....sim.process import CPU_SECONDS_MAX
 from ..spark.engine import Engine
-from .request import SECONDS_A_SEED, Begun, Block, SweepRequest
+from .request import SECONDS_A_SEED, Block, StartedSweep, SweepRequest
 from .rows import Row, row_of
 from .table import Table
 
@@ -59,7 +59,7 @@ class BlockResult:
             yield row
 
 
-def do_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> BlockResult:
+def run_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> BlockResult:
     began = perf_counter()
     done = BlockResult(block)
     Table(place).write(block, done.watch(isolated_rows(block.batch(), seconds_max)))
@@ -160,7 +160,7 @@ class SweepProgress:
         self.work_seconds += block.seconds
 
 
-def sweep(
+def run_sweep(
     request: SweepRequest,
     table: Table,
     engine: Engine,
@@ -173,10 +173,10 @@ def sweep(
     stop_after: stop after about this many failures. Blocks with a complete row file are not repeated. Raises
     SweepFileError if the place has a sweep with another request or other code, or a running sweep.
     """
-    with table.held():
+    with table.locked():
         begun = table.begun()
         if begun is None:
-            begun = Begun(request, measured_sizes(request, engine))
+            begun = StartedSweep(request, measured_sizes(request, engine))
             table.begin(begun)
         else:
             begun.require_same(request)
@@ -185,7 +185,7 @@ def sweep(
         progress = SweepProgress(request.seeds, done_before)
         on_progress(progress)
         todo = (block for block in begun.blocks() if not files.holds(block.span))
-        for done in engine.results(partial(do_block, table.place), todo):
+        for done in engine.results(partial(run_block, table.place), todo):
             progress.add(done)
             on_progress(progress)
             if stop_after is not None and progress.failures >= stop_after:
@@ -201,11 +201,11 @@ def measured_sizes(request: SweepRequest, engine: Engine) -> dict[str, int]:
     if request.block_seeds is not None or request.last - request.first <= _UNMEASURED_SEEDS:
         return {}
     few = Block("", request.first, _MEASURED_SEEDS, request.disk, request.policy, request.mutant)
-    found = engine.results(seconds_a_seed, [replace(few, scenario=name) for name in request.scenarios])
+    found = engine.results(seconds_per_seed, [replace(few, scenario=name) for name in request.scenarios])
     return request.sizes(dict(found), engine.cores)
 
 
-def seconds_a_seed(block: Block) -> tuple[str, float]:
+def seconds_per_seed(block: Block) -> tuple[str, float]:
     """Exclude the first seed, which is slower."""
     rows = isolated_rows(block.batch())
     next(rows)
@@ -232,4 +232,4 @@ def shrunk_failures(failures: list[Failure], engine: Engine, seconds: float = SH
 
 
 def shrunk_text(text: str, seconds: float) -> str:
-    return shrunk_within(Failure.from_json(text), seconds).to_json()
+    return shrink_within(Failure.from_json(text), seconds).to_json()

@@ -1,4 +1,4 @@
-"""Implementation of `sweep`: opens the engine, shows progress, writes report and output."""
+"""Implementation of `run_sweep`: opens the engine, shows progress, writes report and output."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,8 +12,8 @@ from ....scenarios.campaigns.amounts import seconds_in, seeds_in
 from ....scenarios.campaigns.failures.failure import Failure
 from ....scenarios.campaigns.failures.failure_text import failure_text
 from ....sim.interruption import interruptible
-from ....store.errors import brings
-from ...cli.console import progress_shown
+from ....store.errors import install_command
+from ...cli.console import show_progress
 from ...cli.named import require_mutant, scenarios_named
 from ...cli.options import (
     EXIT_BROKEN,
@@ -25,10 +25,10 @@ from ...cli.options import (
     results_written,
 )
 from ...cli.pages import PAGE
-from ...cli.reporting import FailureLinks, leave_timelines, replay_command, write_failures
+from ...cli.reporting import FailureLinks, replay_command, write_failures, write_timelines
 from ...html.sweep_report import SweepResults, sweep_result
-from ...quantities import counted
-from ...results.leaving import leave
+from ...quantities import count_text
+from ...results.leaving import write_result_and_exit
 from ...results.model import FailureGroup, Failures, Lines, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
 from ..spark.engine import is_in_this_environment
 from ..spark.options import engine_for, place_of
@@ -51,11 +51,10 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
     try:
         from .merging import MergeError, merge_table
         from .request import SweepFileError, SweepRequest
-        from .sweep import shrunk_failures, smallest_failures
-        from .sweep import sweep as run_sweep
+        from .sweep import run_sweep, shrunk_failures, smallest_failures
         from .table import Table
     except ImportError as error:
-        raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
+        raise typer.BadParameter(f"{error}, which {install_command('spark')} has") from error
     request = SweepRequest(tuple(names), wanted.start, wanted.stop, asked.disk, asked.policy, mutant)
     here = Path(out) if "://" not in out else None
     if (
@@ -68,9 +67,9 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
     latest: list[SweepProgress] = []
 
     def work() -> tuple["SweepProgress", list[Failure], int | None]:
-        with engine_for(asked.master, asked.ship, with_ui(asked.master, asked.conf)) as engine:
+        with engine_for(asked.master, asked.ship, spark_properties_with_ui(asked.master, asked.conf)) as engine:
             try:
-                with progress_shown("sweeping", request.seeds, ticks=False) as update:
+                with show_progress("sweeping", request.seeds, ticks=False) as update:
 
                     def on_progress(progress: "SweepProgress") -> None:
                         latest[:] = [progress]
@@ -91,7 +90,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
             return done, sorted(small, key=lambda failure: failure.signature), files
 
     with interruptible() as interruption:
-        worked = interruption.unless_wanted(work)
+        worked = interruption.result_unless_requested(work)
     interrupted, files = worked is None, None
     if worked is not None:
         done, small, files = worked
@@ -100,7 +99,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
     else:
         raise typer.Exit(interruption.exit_code)  # no result exists yet
     paths, files_left = dict[str, Path](), ResultFiles()
-    with files_left.attempt(), results_written("--out"):
+    with files_left.writing(), results_written("--out"):
         paths = write_failures(small, here)
     took = perf_counter() - began
     title = f"{'interrupted: ' if interrupted else ''}{done.done:,} seeds in {took:.1f} s"
@@ -130,12 +129,14 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
     result = Result("sweep", title, Verdict(Tone.BROKEN if small else Tone.HELD, title), exit_code, document)
     page = here if len(paths) == len({one.signature for one in small}) else None
     if page is not None:
-        links = leave_timelines(
+        links = write_timelines(
             small, paths, page, lambda one: replay_command(paths[one.signature]), draws=not interrupted
         )
-        sums = _results(done, table, mutant, command_line(asked.context), took, links)
+        sums = _sweep_results(done, table, mutant, command_line(asked.context), took, links)
         result = sweep_result(sums, title, exit_code, document)
-    leave(replace(result, blocks=[*blocks, *result.blocks]), json_file=json_file, page=page, files=files_left)
+    write_result_and_exit(
+        replace(result, blocks=[*blocks, *result.blocks]), json_file=json_file, page=page, files=files_left
+    )
 
 
 def _terminal_blocks(
@@ -143,16 +144,16 @@ def _terminal_blocks(
 ) -> Iterator[ResultBlock]:
     rows = [Row((name, count)) for name, count in sorted(done.outcomes.items(), key=lambda pair: -pair[1])]
     yield ResultTable("Outcomes", On.TERMINAL, texts=("outcome",), figures=("seeds",), rows=rows)
-    lines = [] if files is None else [f"all rows are in {counted(files, 'file')}"]
+    lines = [] if files is None else [f"all rows are in {count_text(files, 'file')}"]
     if not done.is_complete:
-        lines.append(f"{counted(done.left, 'seed')} left: repeat the call to continue")
+        lines.append(f"{count_text(done.left, 'seed')} left: repeat the call to continue")
     yield Lines("", On.TERMINAL, lines=lines)
     again = {signature: replay_command(path) for signature, path in paths.items()}
     texts = [failure_text(one, again.get(one.signature, "")) for one in small]
     yield Failures("Failures", On.ALARM, groups=[FailureGroup(texts)])
 
 
-def with_ui(master: str, conf: list[str] | None) -> list[str] | None:
+def spark_properties_with_ui(master: str, conf: list[str] | None) -> list[str] | None:
     """Switch Spark's UI on unless the properties set it or the work is local.
 
     A sweep on a cluster takes hours, and the UI shows its executors, tasks and failures.
@@ -162,7 +163,7 @@ def with_ui(master: str, conf: list[str] | None) -> list[str] | None:
     return [f"{_UI}=true", *(conf or ())]
 
 
-def _results(
+def _sweep_results(
     done: "SweepProgress",
     table: "Table",
     mutant: str | None,
@@ -170,9 +171,9 @@ def _results(
     seconds: float,
     failures: Mapping[str, FailureLinks],
 ) -> SweepResults:
-    from .summed import detections, summed
+    from .summed import detections, sum_sweep
 
-    sums = summed(table)
+    sums = sum_sweep(table)
     return SweepResults(
         "sweep",
         command,

@@ -28,10 +28,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from ..place import is_aside, is_local, make_directory, open_place, whole_file
+from ..place import is_local, is_temporary_name, make_directory, open_place, whole_file
 from ..spark.engine import Engine, InProcess
-from .request import Begun, Block, SeedSpan, SweepFileError
-from .row_files import CHECKED, RowFiles, damage, may_hold
+from .request import Block, SeedSpan, StartedSweep, SweepFileError
+from .row_files import CHECKED, RowFiles, damage_of_row_file, files_that_may_hold
 from .rows import SCHEMA, Row, batch_of
 
 Item = TypeVar("Item")
@@ -52,16 +52,16 @@ class Table:
 
     place: str
 
-    def begun(self) -> Begun | None:
+    def begun(self) -> StartedSweep | None:
         """None without a sweep. Raises SweepFileError."""
         system, root = open_place(self.place)
         path = f"{root}/sweep.json"
         if system.get_file_info(path).type != fs.FileType.File:
             return None
         with system.open_input_stream(path) as stream:
-            return Begun.from_json(stream.read().decode())
+            return StartedSweep.from_json(stream.read().decode())
 
-    def begin(self, begun: Begun) -> None:
+    def begin(self, begun: StartedSweep) -> None:
         """Create the place, and write sweep.json. Raises SweepFileError if the place has rows."""
         system, root = open_place(self.place)
         make_directory(system, f"{root}/rows")
@@ -71,7 +71,7 @@ class Table:
             stream.write(begun.to_json().encode())
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the place during the block, and remove temporary files of killed sweeps.
 
         Raises SweepFileError if another sweep is running in this place. Only local file systems have locks.
@@ -104,12 +104,12 @@ class Table:
         every_page: verify the checksum of every page too. engine: runs the checks; None: this process does.
         """
         look = partial(_damage_of_files, self.place, every_page=every_page)
-        found = (engine or InProcess()).results(look, _batched(self._row_file_names(), _FILES_PER_TASK))
-        return RowFiles.sorted_out({name: reason for some in found for name, reason in some.items()})
+        found = (engine or InProcess()).results(look, _in_batches(self._row_file_names(), _FILES_PER_TASK))
+        return RowFiles.classify({name: reason for some in found for name, reason in some.items()})
 
     def write(self, block: Block, rows: Iterable[Row]) -> None:
         """Replace an earlier file durably and atomically."""
-        self.write_file(block.span, (batch_of(some) for some in _batched(rows, _ROWS_AT_ONCE)))
+        self.write_file(block.span, (batch_of(some) for some in _in_batches(rows, _ROWS_AT_ONCE)))
 
     def write_file(self, span: SeedSpan, batches: Iterable[pa.RecordBatch]) -> None:
         system, root = open_place(self.place)
@@ -119,54 +119,54 @@ class Table:
                 stream, SCHEMA, compression="zstd", compression_level=_ZSTD_LEVEL, write_page_checksum=True
             ) as writer,
         ):
-            for group in _grouped(batches):
+            for group in _row_groups(batches):
                 writer.write_table(group, row_group_size=GROUP_ROWS)
 
     def delete_files(self, names: Iterable[str], engine: Engine) -> None:
-        for _ in engine.results(partial(_delete, self.place), _batched(sorted(names), _FILES_PER_TASK)):
+        for _ in engine.results(partial(_delete_files, self.place), _in_batches(sorted(names), _FILES_PER_TASK)):
             pass
 
     def read(self, columns: list[str] | None = None, where: ds.Expression | None = None) -> pa.Table:
         """Sort by scenario and seed."""
         keys = [name for name in ("scenario", "seed") if columns is not None and name not in columns]
-        found = self._rows().to_table(None if columns is None else [*columns, *keys], filter=where)
+        found = self._dataset_of().to_table(None if columns is None else [*columns, *keys], filter=where)
         return found.sort_by([("scenario", "ascending"), ("seed", "ascending")]).drop_columns(keys)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows are unsorted."""
-        yield from self._rows().to_batches(columns=columns)
+        yield from self._dataset_of().to_batches(columns=columns)
 
     def batches_of(self, name: str) -> Iterator[pa.RecordBatch]:
         """The rows are sorted by seed."""
-        yield from self._rows([name]).to_batches(batch_readahead=2)
+        yield from self._dataset_of([name]).to_batches(batch_readahead=2)
 
     def failure_text(self, scenario: str, seed: int) -> str:
-        names = may_hold(self.files().whole, scenario, seed)
+        names = files_that_may_hold(self.files().whole, scenario, seed)
         wanted = (ds.field("scenario") == scenario) & (ds.field("seed") == seed)
-        (text,) = self._rows(names).to_table(["failure"], filter=wanted)["failure"].to_pylist()
+        (text,) = self._dataset_of(names).to_table(["failure"], filter=wanted)["failure"].to_pylist()
         return str(text)
 
-    def _rows(self, names: Iterable[str] | None = None) -> ds.Dataset:
+    def _dataset_of(self, names: Iterable[str] | None = None) -> ds.Dataset:
         system, root = open_place(self.place)
         paths = [f"{root}/rows/{name}" for name in sorted(self.files().whole if names is None else names)]
         return ds.dataset(paths, schema=SCHEMA, filesystem=system, format=CHECKED)
 
     def _row_file_names(self) -> list[str]:
-        return [file.base_name for file in self._listed() if not is_aside(file.base_name)]
+        return [file.base_name for file in self._listed_files() if not is_temporary_name(file.base_name)]
 
-    def _listed(self) -> list[fs.FileInfo]:
+    def _listed_files(self) -> list[fs.FileInfo]:
         system, root = open_place(self.place)
         return list(system.get_file_info(fs.FileSelector(f"{root}/rows", allow_not_found=True)))
 
     def _remove_orphans(self, older_than: float | None = None) -> None:
         system, root = open_place(self.place)
         beside = system.get_file_info(fs.FileSelector(root, allow_not_found=True))
-        for file in [*self._listed(), *beside]:
-            if is_aside(file.base_name) and (older_than is None or file.mtime.timestamp() < older_than):
+        for file in [*self._listed_files(), *beside]:
+            if is_temporary_name(file.base_name) and (older_than is None or file.mtime.timestamp() < older_than):
                 system.delete_file(file.path)
 
 
-def _delete(place: str, names: list[str]) -> None:
+def _delete_files(place: str, names: list[str]) -> None:
     system, root = open_place(place)
     for name in names:
         try:
@@ -175,7 +175,7 @@ def _delete(place: str, names: list[str]) -> None:
             continue  # a task that ran twice has already deleted the file
 
 
-def _batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
+def _in_batches(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
     source = iter(items)
     while some := list(islice(source, count)):
         yield some
@@ -183,10 +183,10 @@ def _batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
 
 def _damage_of_files(place: str, names: list[str], *, every_page: bool) -> dict[str, str | None]:
     system, root = open_place(place)
-    return {name: damage(system, f"{root}/rows/{name}", name, every_page=every_page) for name in names}
+    return {name: damage_of_row_file(system, f"{root}/rows/{name}", name, every_page=every_page) for name in names}
 
 
-def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """The last table may be smaller than GROUP_ROWS."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:

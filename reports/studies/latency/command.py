@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...cli.console import OUT, followed, print_paths
+from ...cli.console import OUT, print_paths, with_progress
 from ...cli.options import (
     EXIT_HELD,
     HERE,
@@ -26,8 +26,8 @@ from ...cli.options import (
     write_json,
 )
 from ...quantities import LATENCY_COLUMNS
-from .here import LatencyComparison, compared, measure_here
-from .simulated import DISKS, PRODUCERS, LatencySeries, cells, group_commit, measure_grid, rollover, slow_syncs
+from .here import LatencyComparison, compare_turns, measure_here
+from .simulated import DISKS, PRODUCERS, LatencySeries, grid_cells, group_commit, measure_grid, rollover, slow_syncs
 from .tables import HEADER, grid_rows, here_rows, print_here, print_rows
 
 if TYPE_CHECKING:
@@ -66,19 +66,19 @@ def latency(
     files, written = list[Path](), ResultFiles()
     if models:
         found = measure_grid(models, numbers, puts, seed)
-        total = len(cells(models, numbers))
-        measured += followed("simulating", found, total, lambda one: f"{one.disk}, {one.setup.flush}")
-        with written.attempt(), results_written("--out"):
-            files += pictures.leave_grid(measured, out)
-            files += _leave_effects(pictures, models, numbers, out)
+        total = len(grid_cells(models, numbers))
+        measured += with_progress("simulating", found, total, lambda one: f"{one.disk}, {one.setup.flush}")
+        with written.writing(), results_written("--out"):
+            files += pictures.write_grid_files(measured, out)
+            files += _write_effects(pictures, models, numbers, out)
     if HERE in disks:
         with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
             here = measure_here(place, numbers, turns)
-            comparisons += compared(list(followed("measuring this machine", here, turns * len(numbers))))
-        with written.attempt(), results_written("--out"):
-            files += pictures.leave_here(comparisons, out)
+            comparisons += compare_turns(list(with_progress("measuring this machine", here, turns * len(numbers))))
+        with written.writing(), results_written("--out"):
+            files += pictures.write_here_files(comparisons, out)
     rows = [*grid_rows(measured), *here_rows(comparisons)]
-    with written.attempt():
+    with written.writing():
         write_json(json_file, _document(rows, comparisons, files))
     if json_file != "-":
         print_rows(OUT, grid_rows(measured))
@@ -87,13 +87,17 @@ def latency(
     written.exit(EXIT_HELD)
 
 
-def _leave_effects(pictures: "ModuleType", disks: Sequence[str], producers: Sequence[int], out: Path) -> list[Path]:
+def _write_effects(pictures: "ModuleType", disks: Sequence[str], producers: Sequence[int], out: Path) -> list[Path]:
     rollover_disk = _ROLLOVER_DISK if _ROLLOVER_DISK in disks else disks[0]
     slow_disk = _SLOW_DISK if _SLOW_DISK in disks else disks[0]
-    files: list[Path] = pictures.leave_effects(
-        list(followed("group commit", group_commit(disks, producers, _EFFECT_PUTS // 4), len(disks) * len(producers))),
-        list(followed("rollover", rollover(rollover_disk, _EFFECT_PUTS), None)),
-        list(followed("slow syncs", slow_syncs(slow_disk, _EFFECT_PUTS), None)),
+    files: list[Path] = pictures.write_effects_files(
+        list(
+            with_progress(
+                "group commit", group_commit(disks, producers, _EFFECT_PUTS // 4), len(disks) * len(producers)
+            )
+        ),
+        list(with_progress("rollover", rollover(rollover_disk, _EFFECT_PUTS), None)),
+        list(with_progress("slow syncs", slow_syncs(slow_disk, _EFFECT_PUTS), None)),
         out,
         rollover_disk=rollover_disk,
         slow_disk=slow_disk,

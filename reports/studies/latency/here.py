@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from threading import Thread
 from typing import NamedTuple, cast
 
-from ....faults.devices.drives import Spread
+from ....faults.devices.drives import DurationDistribution
 from ....faults.devices.storage import MeasuredStorage
 from ....store.message_store import MessageStore
 from ....store.real.files import RealFiles, RealMappedFile
@@ -122,7 +122,7 @@ class ClockedMappedFile:
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
         begun_ns = time.perf_counter_ns()
         self._mapped.store(at, data)
-        self._files.stalls.of(self.path).record(time.perf_counter_ns() - begun_ns)
+        self._files.stalls.stalls_of(self.path).record(time.perf_counter_ns() - begun_ns)
 
     def msync(self, start: int, end: int) -> None:
         begun_ns = time.perf_counter_ns()
@@ -161,11 +161,11 @@ class Turn:
     stalls: dict[str, FileStalls]
     """Delayed writes to memory-mapped files in the real store, by flush."""
 
-    def host(self) -> HostCosts:
-        usual_ns = Spread(self.puts_alone).quantile(0.5)
-        handover = Spread(max(took_ns - usual_ns, 0) for took_ns in self.synced_puts)
+    def host_costs(self) -> HostCosts:
+        usual_ns = DurationDistribution(self.puts_alone).quantile(0.5)
+        handover = DurationDistribution(max(took_ns - usual_ns, 0) for took_ns in self.synced_puts)
         return HostCosts(
-            put=Spread(self.puts),
+            put=DurationDistribution(self.puts),
             put_work_ns=usual_ns,
             handover=handover,
             handover_work_ns=handover.quantile(0.5) // _HANDOVER_WORK_SHARE,
@@ -176,7 +176,9 @@ class Turn:
     def simulated(self, flush: str) -> "array[int]":
         storage, stalls = MeasuredStorage(self.syncs), self.stalls.get(flush)
         setup = replace(_setup_of(flush, self.producers, self.number), segment_bytes=_SIMULATED_SEGMENT_BYTES)
-        return simulate(setup, self.host(), lambda _: storage, on_traffic=storage.begin, stalls=stalls).latencies_ns
+        return simulate(
+            setup, self.host_costs(), lambda _: storage, on_traffic=storage.begin, stalls=stalls
+        ).latencies_ns
 
 
 def _setup_of(flush: str, producers: int, turn: int) -> Setup:
@@ -193,13 +195,13 @@ def _setup_of(flush: str, producers: int, turn: int) -> Setup:
 
 def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterator[Turn]:
     with ExitStack() as stack:
-        places = _Places(directory, stack)
+        places = _MeasuredStores(directory, stack)
         for number in range(turns):
             for each in producers:
                 yield places.turn(number, each)
 
 
-class _Places:
+class _MeasuredStores:
     """One real store per flush mode, and two stores whose syncs sleep."""
 
     def __init__(self, directory: str, stack: ExitStack) -> None:
@@ -241,17 +243,17 @@ class _Places:
 
     def _unsynced_puts(self, setup: Setup) -> "array[int]":
         took_ns = array("q")
-        measure(setup, _timed(checked_put(self._unsynced, message_of(setup)), took_ns))
+        measure(setup, _timed_call(checked_put(self._unsynced, message_of(setup)), took_ns))
         return took_ns
 
     def _synced_puts(self, setup: Setup) -> "array[int]":
         took_ns, slept_ns = array("q"), self._sleeping.log_syncs_ns
         self._sleeping.begin()
-        measure(setup, _timed(checked_put(self._synced, message_of(setup)), took_ns))
+        measure(setup, _timed_call(checked_put(self._synced, message_of(setup)), took_ns))
         return array("q", (took - slept for took, slept in zip(took_ns, slept_ns, strict=True)))
 
 
-def _timed(call: Callable[[], None], took_ns: "array[int]") -> Callable[[], None]:
+def _timed_call(call: Callable[[], None], took_ns: "array[int]") -> Callable[[], None]:
     def timed() -> None:
         begun_ns = time.perf_counter_ns()
         call()
@@ -276,7 +278,7 @@ class LatencyComparison(NamedTuple):
         return [one / other for one, other in zip(simulated, real, strict=True)]
 
 
-def compared(turns: Sequence[Turn]) -> Iterable[LatencyComparison]:
+def compare_turns(turns: Sequence[Turn]) -> Iterable[LatencyComparison]:
     for producers in sorted({turn.producers for turn in turns}):
         mine = [turn for turn in turns if turn.producers == producers]
         for flush in FLUSHES:

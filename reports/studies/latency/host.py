@@ -8,17 +8,17 @@ interpreter lock, so all tasks wait.
 
 from dataclasses import dataclass, field
 
-from ....faults.devices.drives import Spread
+from ....faults.devices.drives import DurationDistribution
 from ....faults.disk.files import SimFiles
 from ....faults.disk.mapped_file import Buffer, SimMappedFile
 from ....sim.choices import Stream
-from ....sim.machine import Machine, Processor, Scheduler, SimSignal, SimTasks, Waiting
+from ....sim.machine import Machine, Processor, Scheduler, SimSignal, SimTasks, WaitReason
 from ....store.log.flush import GroupCommitService
 
 _US = 1_000
 STALL_NS_MIN = 1_000_000
 """A shorter delay counts as jitter, which is part of the put costs."""
-_WAKING = Waiting("waking up")
+_WAKING = WaitReason("waking up")
 _TO_SERVICE = GroupCommitService.name
 _TO_PRODUCER = "group commit done"
 _PAGE_BYTES = 4096
@@ -28,11 +28,11 @@ _PAGE_BYTES = 4096
 class HostCosts:
     """Durations of operations on one machine, in ns."""
 
-    put: Spread
+    put: DurationDistribution
     """A put that does not wait for a disk."""
     put_work_ns: int
     """Computing time of a put. Other tasks wait for it."""
-    handover: Spread
+    handover: DurationDistribution
     """Time from a wake-up call until the waiting task runs, summed over both handovers of a put."""
     handover_work_ns: int
     """Computing time of both handovers."""
@@ -43,11 +43,11 @@ class HostCosts:
 
 
 REFERENCE = HostCosts(
-    put=Spread.from_points(
+    put=DurationDistribution.from_points(
         [(0.0, 12 * _US), (0.5, 19 * _US), (0.9, 40 * _US), (0.99, 110 * _US), (0.999, 250 * _US), (1.0, 600 * _US)]
     ),
     put_work_ns=14 * _US,
-    handover=Spread.from_points(
+    handover=DurationDistribution.from_points(
         [(0.0, 60 * _US), (0.5, 140 * _US), (0.9, 230 * _US), (0.99, 390 * _US), (1.0, 1_000 * _US)]
     ),
     handover_work_ns=50 * _US,
@@ -86,10 +86,10 @@ class FileStalls:
     log: Stalls = field(default_factory=Stalls)
     others: Stalls = field(default_factory=Stalls)
 
-    def of(self, path: str) -> Stalls:
+    def stalls_of(self, path: str) -> Stalls:
         return self.log if "/commitlog/" in path else self.others
 
-    def rewound(self) -> "FileStalls":
+    def from_first_write(self) -> "FileStalls":
         """Return a copy of the stalls that starts at the first write."""
         return FileStalls(Stalls(0, self.log.took_ns), Stalls(0, self.others.took_ns))
 
@@ -146,7 +146,7 @@ class _Handover(SimSignal):
             self._tasks.wake(self._name)
 
 
-class TouchedFiles:
+class PageFaultFiles:
     """Files in which writes to mappings take time."""
 
     def __init__(self, files: SimFiles, processor: Processor, touch_ns: int) -> None:
@@ -161,21 +161,21 @@ class TouchedFiles:
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
 
-    def map(self, path: str, size_bytes: int) -> "TouchedMappedFile":
-        return TouchedMappedFile(self._files.map(path, size_bytes), self)
+    def map(self, path: str, size_bytes: int) -> "PageFaultMappedFile":
+        return PageFaultMappedFile(self._files.map(path, size_bytes), self)
 
-    def pay(self, path: str, pages: int) -> None:
+    def spend_page_faults(self, path: str, pages: int) -> None:
         """Let the current task spend the time of page faults and of a stall."""
         self.touches += pages
-        took_ns = pages * self._touch_ns + self.stalls.of(path).next_ns()
+        took_ns = pages * self._touch_ns + self.stalls.stalls_of(path).next_ns()
         if took_ns:
             self._processor.work(took_ns)
 
 
-class TouchedMappedFile:
+class PageFaultMappedFile:
     """A mapped file that records written pages. Invariant: byte n of `_touched` is 1 if page n was written."""
 
-    def __init__(self, mapped: SimMappedFile, files: TouchedFiles) -> None:
+    def __init__(self, mapped: SimMappedFile, files: PageFaultFiles) -> None:
         self._mapped = mapped
         self._files = files
         self._touched = bytearray(-(-mapped.size_bytes // _PAGE_BYTES))
@@ -190,5 +190,5 @@ class TouchedMappedFile:
         new = self._touched.count(0, first, last + 1)
         if new:
             self._touched[first : last + 1] = b"\1" * (last + 1 - first)
-        self._files.pay(self._mapped.path, new)
+        self._files.spend_page_faults(self._mapped.path, new)
         self._mapped.store(at, data)

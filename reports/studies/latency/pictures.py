@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from ...plotting import KINDS, durations_on, save_figure, save_table
+from ...plotting import KINDS, label_durations, save_figure, save_table
 from .here import LatencyComparison
 from .simulated import EffectSeries, GroupCommit, LatencySeries
 from .tables import (
@@ -40,13 +40,13 @@ _NOT_MODELLED = (
 )
 
 
-def leave_grid(measured: Sequence[LatencySeries], out: Path) -> list[Path]:
+def write_grid_files(measured: Sequence[LatencySeries], out: Path) -> list[Path]:
     paths = save_figure(lambda: grid_figure(measured), out, "latency")
     paths.append(save_table(HEADER, grid_rows(measured), out, "latency"))
     return [*paths, save_table(CURVE_HEADER, grid_curves(measured), out, "latency-curves")]
 
 
-def leave_effects(
+def write_effects_files(
     groups: Sequence[GroupCommit],
     rollovers: Sequence[EffectSeries],
     slow: Sequence[EffectSeries],
@@ -65,7 +65,7 @@ def leave_effects(
     return [*paths, save_table(VARIANT_HEADER, rows, out, "latency-effects")]
 
 
-def leave_here(comparisons: Sequence[LatencyComparison], out: Path) -> list[Path]:
+def write_here_files(comparisons: Sequence[LatencyComparison], out: Path) -> list[Path]:
     paths = save_figure(lambda: here_figure(comparisons), out, "latency-here")
     paths.append(save_table(HEADER, here_rows(comparisons), out, "latency-here"))
     return [*paths, save_table(CURVE_HEADER, here_curves(comparisons), out, "latency-here-curves")]
@@ -77,7 +77,7 @@ def distribution_axes(axes: Axes, us_min: float, us_max: float, share_min: float
     axes.set_yscale("log")
     axes.set_xlim(us_min, us_max)
     axes.set_ylim(share_min, 1.0)
-    durations_on(axes.xaxis)
+    label_durations(axes.xaxis)
     axes.yaxis.set_major_locator(FixedLocator([share for share in _SHARES if share >= share_min]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"p{100 * (1 - share):g}"))
     axes.yaxis.set_minor_locator(NullLocator())
@@ -100,7 +100,7 @@ def grid_figure(measured: Sequence[LatencySeries]) -> Figure:
                 curve = curve_of(one.series.latencies_ns)
                 colour = _shade(_COLOURS[flush], producers.index(one.setup.producers), len(producers))
                 axes.plot(curve.us, curve.share, color=colour, lw=_WIDTHS[flush])
-        axes.text(0.99, 0.97, _offered(mine), transform=axes.transAxes, ha="right", va="top", fontsize=8)
+        axes.text(0.99, 0.97, _offered_rate_text(mine), transform=axes.transAxes, ha="right", va="top", fontsize=8)
     rows[-1][0].set_xlabel("latency of a put")
     shades = ", ".join(str(number) for number in producers)
     order = " (light to dark)" if len(producers) > 1 else ""
@@ -117,7 +117,7 @@ def grid_figure(measured: Sequence[LatencySeries]) -> Figure:
     return figure
 
 
-def _offered(mine: Sequence[LatencySeries]) -> str:
+def _offered_rate_text(mine: Sequence[LatencySeries]) -> str:
     lines = ["offered, puts/s"]
     for flush in FLUSHES:
         rates = [one.setup.rate for one in mine if one.setup.flush == flush]
@@ -193,7 +193,7 @@ def _draw_rollovers(axes: Axes, variants: Sequence[EffectSeries]) -> None:
     for variant, colour in zip(reversed(variants), (KINDS[1], KINDS[0]), strict=False):
         us = [latency_ns / 1_000 for latency_ns in variant.series.latencies_ns]
         axes.plot(range(len(us)), us, ".", ms=2.5, color=colour, label=variant.name, rasterized=True)
-    durations_on(axes.yaxis)
+    label_durations(axes.yaxis)
     axes.set_xlabel("number of the put")
     axes.set_ylabel("latency")
     _legend_below(axes, 2, markerscale=4)

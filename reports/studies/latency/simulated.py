@@ -15,18 +15,18 @@ from ....faults.devices.storage import StorageTiming
 from ....faults.disk.disk import Disk
 from ....sim.choices import Choices
 from ....sim.kernel import Kernel
-from ....sim.machine import Processor, Waiting
+from ....sim.machine import Processor, WaitReason
 from ....sim.policies.random_walk import RoundRobin
 from ....store.formats.messages import Message
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
-from .host import REFERENCE, FileStalls, HostCosts, HostTasks, TouchedFiles
+from .host import REFERENCE, FileStalls, HostCosts, HostTasks, PageFaultFiles
 from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
 
 _ROOT = "/store"
 _UNTIL_IT_BLOCKS = 1 << 40
-_ARRIVAL = Waiting("the next arrival")
-_DELAYED = Waiting("what delays a put")
+_ARRIVAL = WaitReason("the next arrival")
+_DELAYED = WaitReason("what delays a put")
 _TIME_LIMIT_NS = 3_600 * 1_000_000_000
 DISKS = {name: model.meaning for name, model in MODELS.items()}
 PRODUCERS = (1, 4, 16, 64)
@@ -92,7 +92,7 @@ class _Run:
         stalls: FileStalls | None,
     ) -> Series:
         setup, kernel, machine = self.setup, self.kernel, self.machine
-        files = TouchedFiles(self.disk.mount(machine), self.processor, self.host.touch_ns)
+        files = PageFaultFiles(self.disk.mount(machine), self.processor, self.host.touch_ns)
         tasks = HostTasks(machine, self.host, self.processor, self.choices.stream("handovers"))
         store = MessageStore(World(machine.clock, tasks, cast(Files, files)), setup.config(_ROOT))
         store.load()
@@ -105,7 +105,7 @@ class _Run:
         if on_traffic is not None:
             on_traffic()
         if stalls is not None:
-            files.stalls = stalls.rewound()
+            files.stalls = stalls.from_first_write()
         begun_ns, syncs = kernel.now_ns, self.timing.syncs
         series: list[array[int]] = [array("q") for _ in range(setup.producers)]
         with self.disk.with_faults(**self.faults):
@@ -151,7 +151,7 @@ class LatencySeries(NamedTuple):
     series: Series
 
 
-def cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str, str, int]]:
+def grid_cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str, str, int]]:
     """Return disk, flush mode and number of producers of each series, in the order of measurement."""
     return [(disk, flush, number) for disk in disks for flush in FLUSHES for number in producers]
 
@@ -159,7 +159,7 @@ def cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str, str
 def measure_grid(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> Iterator[LatencySeries]:
     """Yield each series when it is done. The same arguments give the same series."""
     alone: dict[tuple[str, str], float] = {}
-    for disk, flush, number in cells(disks, producers):
+    for disk, flush, number in grid_cells(disks, producers):
         model = MODELS[disk].make
         if (disk, flush) not in alone:
             alone[disk, flush] = simulate(Setup(flush, 1, ALL_AT_ONCE, _PILOT_PUTS), REFERENCE, model).rate
@@ -219,4 +219,4 @@ def slow_syncs(disk: str, puts: int) -> Iterator[EffectSeries]:
 
 def _create_segments_on_demand(store: MessageStore) -> None:
     """Make a store create segments only on demand, which no setting does, for comparison."""
-    store.allocate._budget = lambda: 1  # type: ignore[method-assign]
+    store.allocate._request_budget = lambda: 1  # type: ignore[method-assign]

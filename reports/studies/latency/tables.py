@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from ...cli.console import plain_table
-from ...quantities import LATENCY_COLUMNS, duration, percentiles_us
+from ...quantities import LATENCY_COLUMNS, duration_text, percentiles_us
 from .here import LatencyComparison
 from .simulated import EffectSeries, LatencySeries
 
@@ -54,14 +54,14 @@ def here_curves(comparisons: Iterable[LatencyComparison]) -> Iterator[Row]:
 
 
 def variant_rows(effect: str, variants: Iterable[EffectSeries]) -> list[Row]:
-    return [(effect, one.name, *_figures(one.series.latencies_ns)) for one in variants]
+    return [(effect, one.name, *_percentile_figures(one.series.latencies_ns)) for one in variants]
 
 
 def _row(source: str, disk: str, flush: str, producers: int, rate: float, latencies_ns: Sequence[int]) -> Row:
-    return source, disk, flush, producers, round(rate, 1), len(latencies_ns), *_figures(latencies_ns)
+    return source, disk, flush, producers, round(rate, 1), len(latencies_ns), *_percentile_figures(latencies_ns)
 
 
-def _figures(latencies_ns: Sequence[int]) -> list[float]:
+def _percentile_figures(latencies_ns: Sequence[int]) -> list[float]:
     return [round(us, 1) for us in (*percentiles_us(latencies_ns), max(latencies_ns) / 1_000)]
 
 
@@ -94,7 +94,7 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
     figures = ("producers", "puts/s", *LATENCY_COLUMNS, "most")
     table = plain_table("simulated puts", ("disk", "flush"), figures)
     for _, disk, flush, producers, rate, _, *found in rows:
-        table.add_row(disk, flush, str(producers), f"{rate:,.0f}", *(duration(us) for us in found))
+        table.add_row(disk, flush, str(producers), f"{rate:,.0f}", *(duration_text(us) for us in found))
     console.print(table)
 
 
@@ -106,7 +106,7 @@ def print_here(console: Console, comparisons: Sequence[LatencyComparison]) -> No
     table = plain_table(title, ("flush",), ("producers", *figures))
     for one in comparisons:
         found = zip(percentiles_us(one.real_ns), one.ratios(), strict=True)
-        cells = [text for us, ratio in found for text in (duration(us), _ratio(ratio))]
+        cells = [text for us, ratio in found for text in (duration_text(us), _ratio(ratio))]
         table.add_row(one.flush, str(one.producers), *cells)
     console.print(table)
 

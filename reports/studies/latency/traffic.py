@@ -93,7 +93,7 @@ def produce(
 
 
 def message_of(setup: Setup) -> Message:
-    return Message.of("Latency", bytes(setup.body_bytes))
+    return Message.create("Latency", bytes(setup.body_bytes))
 
 
 def checked_put(store: MessageStore, message: Message) -> Callable[[], None]:

@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ...cli.console import OUT, followed, plain_table, print_paths
+from ...cli.console import OUT, plain_table, print_paths, with_progress
 from ...cli.options import EXIT_HELD, JsonFile, PicturesDir, ResultFiles, pictures_of, results_written, write_json
-from ...quantities import duration
+from ...quantities import duration_text
 from .timed import HEADER, RecoveryTime, cases_by_distance, cases_by_size, measure_recovery, recovery_rows
 
 _MIB = 1 << 20
@@ -39,14 +39,14 @@ def recovery(
     sizes = sorted(set(log_bytes or _SIZES))
     total = len(sizes) * len(cases_by_size()) + len(cases_by_distance(max(sizes)))
     with TemporaryDirectory(prefix="tornlog-recovery-", dir=directory) as place:
-        found = list(followed("recovering", measure_recovery(place, sizes, turns), total))
+        found = list(with_progress("recovering", measure_recovery(place, sizes, turns), total))
     files, written = list[Path](), ResultFiles()
-    with written.attempt(), results_written("--out"):
-        files += pictures.leave_recovery(found, out)
+    with written.writing(), results_written("--out"):
+        files += pictures.write_recovery_files(found, out)
     if json_file is not None:
         rows = [dict(zip(HEADER, row, strict=True)) for row in recovery_rows(found)]
         document = {"format": "tornlog-recovery/1", "rows": rows, "files": [str(path) for path in files]}
-        with written.attempt():
+        with written.writing():
             write_json(json_file, document)
     if json_file != "-":
         _print_result(OUT, found)
@@ -65,6 +65,6 @@ def _print_result(console: Console, found: list[RecoveryTime]) -> None:
             named["exit"],
             "whole" if named["recover_whole_log"] else "part",
             *(f"{size / _MIB:.0f}" for size in sizes),
-            *(duration(seconds * 1e6) for seconds in times),
+            *(duration_text(seconds * 1e6) for seconds in times),
         )
     console.print(table)

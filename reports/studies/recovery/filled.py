@@ -35,11 +35,11 @@ class FilledStore:
     def config(self, *, recover_whole_log: bool, index: bool) -> StoreConfig:
         return replace(_config_of(self.directory), recover_whole_log=recover_whole_log, message_index_enable=index)
 
-    def leave_clean(self) -> None:
+    def make_clean(self) -> None:
         Path(_config_of(self.directory).abort_path).unlink(missing_ok=True)
         self._write_checkpoint(self.first_ms[-1])
 
-    def leave_crashed(self, behind_bytes: int) -> None:
+    def make_crashed(self, behind_bytes: int) -> None:
         """Change the files to the state after a crash, with `behind_bytes` in whole segments after the checkpoint."""
         Path(_config_of(self.directory).abort_path).touch()
         behind = -(-behind_bytes // SEGMENT_BYTES)
@@ -54,7 +54,7 @@ class FilledStore:
         path.write_bytes(encode_checkpoint(values).ljust(path.stat().st_size, b"\0"))
 
 
-def fill(directory: str, log_bytes: int) -> FilledStore:
+def fill_store(directory: str, log_bytes: int) -> FilledStore:
     """Put messages into a new directory until the log has `log_bytes`, and stop the store."""
     store = MessageStore(replace(real_world(), clock=SteppingClock()), _config_of(directory))
     store.load()
@@ -99,7 +99,7 @@ class SteppingClock(RealClock):
 
 
 def message(body_bytes: int, queue_id: int = 0) -> Message:
-    return Message.of(TOPIC, b"x" * body_bytes, queue_id=queue_id, tags="TagA")
+    return Message.create(TOPIC, b"x" * body_bytes, queue_id=queue_id, tags="TagA")
 
 
 def batch(body_bytes: int, number: int = 0, *, keyed: bool = False) -> MessageBatch:

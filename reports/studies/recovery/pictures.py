@@ -27,7 +27,7 @@ _PARTS: tuple[tuple[str, Callable[[RecoveryTime], float]], ...] = (
 )
 
 
-def leave_recovery(found: Sequence[RecoveryTime], out: Path) -> list[Path]:
+def write_recovery_files(found: Sequence[RecoveryTime], out: Path) -> list[Path]:
     paths = save_figure(lambda: _recovery_figure(found), out, "recovery")
     return [*paths, save_table(HEADER, recovery_rows(found), out, "recovery")]
 
@@ -92,7 +92,7 @@ def _draw_parts(axes: Axes, found: Sequence[RecoveryTime]) -> None:
             seconds = seconds_of(one)
             axes.barh(at, seconds, left=begin, color=colour, label=part if at == 0 else None)
             begin += seconds
-        names.append(_name(one))
+        names.append(_case_name(one))
     axes.set_yticks(range(len(found)), labels=names)
     axes.tick_params(axis="y", length=0, labelsize=8)
     axes.invert_yaxis()
@@ -101,7 +101,7 @@ def _draw_parts(axes: Axes, found: Sequence[RecoveryTime]) -> None:
     _legend_below(axes, 4)
 
 
-def _name(one: RecoveryTime) -> str:
+def _case_name(one: RecoveryTime) -> str:
     whole = "whole log" if one.case.recover_whole_log else "from checkpoint"
     if one.case.clean_exit:
         return "clean exit, whole log" if one.case.recover_whole_log else "clean exit, last segments"

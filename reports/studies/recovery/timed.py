@@ -17,7 +17,7 @@ from ....store.message_store import MessageStore
 from ....store.real.world import real_world
 from ....store.recovery.recovery import RecoveryReport
 from ..topics.grid import DEVICES
-from .filled import QUEUES, SEGMENT_BYTES, TOPIC, FilledStore, fill
+from .filled import QUEUES, SEGMENT_BYTES, TOPIC, FilledStore, fill_store
 
 ALL = 1 << 62
 """A distance longer than any log: the checkpoint covers no records."""
@@ -76,7 +76,7 @@ def cases_by_distance(log_bytes: int) -> list[RecoveryCase]:
 
 def measure_recovery(directory: str, sizes: Sequence[int], turns: int) -> Iterator[RecoveryTime]:
     for size in sizes:
-        filled = fill(f"{directory}/{size}", size)
+        filled = fill_store(f"{directory}/{size}", size)
         cases = cases_by_size()
         if size == max(sizes):
             cases += cases_by_distance(size)
@@ -106,9 +106,9 @@ def _measure_turn(filled: FilledStore, case: RecoveryCase) -> RecoveryTime:
 def _recover(filled: FilledStore, case: RecoveryCase, *, index: bool) -> tuple[float, float, RecoveryReport]:
     """Return the duration of a recovery, the time in it for syncs, and the recovery report."""
     if case.clean_exit:
-        filled.leave_clean()
+        filled.make_clean()
     else:
-        filled.leave_crashed(case.behind_bytes)
+        filled.make_crashed(case.behind_bytes)
     store = MessageStore(real_world(), filled.config(recover_whole_log=case.recover_whole_log, index=index))
     with _timed_syncs() as durable_s:
         begun = perf_counter()
@@ -142,7 +142,7 @@ def _scan_seconds(filled: FilledStore, start_offset: int) -> float:
     files, plain = world.files, None if world.core is None else PlainRecords(world.core)
     if plain is not None:
         for queue_id in range(QUEUES):
-            plain.know(TOPIC, queue_id)
+            plain.register_queue(TOPIC, queue_id)
     directory = filled.config(recover_whole_log=True, index=False).commit_log_directory
     took_s = 0.0
     for name in files.list_directory(directory):

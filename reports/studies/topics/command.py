@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ....faults.devices.pages import Memory
-from ...cli.console import OUT, followed, print_paths
+from ....faults.devices.pages import PageCacheLimits
+from ...cli.console import OUT, print_paths, with_progress
 from ...cli.options import (
     EXIT_HELD,
     HERE,
@@ -79,20 +79,20 @@ def topics(
     files, written = list[Path](), ResultFiles()
     checked_disk = _CHECKED_DISK if _CHECKED_DISK in models else next(iter(models), "")
     if models:
-        numbers, memory = sorted(set(topics or TOPICS)), Memory(dirty_bytes_max=dirty_mib << 20)
+        numbers, memory = sorted(set(topics or TOPICS)), PageCacheLimits(dirty_bytes_max=dirty_mib << 20)
         rows, checked = _simulate(models, numbers, checked_disk, puts, memory, seed, jobs)
-        with written.attempt(), results_written("--out"):
-            files += pictures.leave_grid(rows, out)
-            files += pictures.leave_assumptions(checked, checked_disk, out)
+        with written.writing(), results_written("--out"):
+            files += pictures.write_grid_files(rows, out)
+            files += pictures.write_assumption_files(checked, checked_disk, out)
     if HERE in disks:
         here = sorted(set(topics or TOPICS_HERE))
         total = len(here) * len(FLUSHES) * len(LAYOUTS)
         with TemporaryDirectory(prefix="tornlog-topics-", dir=directory) as place:
-            real += followed("measuring this machine", measure_here(place, here), total)
-        with written.attempt(), results_written("--out"):
-            files += pictures.leave_here(real, out)
+            real += with_progress("measuring this machine", measure_here(place, here), total)
+        with written.writing(), results_written("--out"):
+            files += pictures.write_here_files(real, out)
     tables = [*grid_rows(rows), *here_rows(real)]
-    with written.attempt():
+    with written.writing():
         write_json(json_file, _document(tables, checked_rows(checked), files))
     if json_file != "-":
         print_rows(OUT, grid_rows(rows))
@@ -103,7 +103,13 @@ def topics(
 
 
 def _simulate(
-    disks: Sequence[str], numbers: Sequence[int], checked_disk: str, puts: int, memory: Memory, seed: int, jobs: int
+    disks: Sequence[str],
+    numbers: Sequence[int],
+    checked_disk: str,
+    puts: int,
+    memory: PageCacheLimits,
+    seed: int,
+    jobs: int,
 ) -> tuple[list[LayoutResult], list[AssumptionResult]]:
     """Simulate the grid, and single changed assumptions on one disk, in parallel; return the rows of both."""
     most = numbers[-1]
@@ -114,7 +120,7 @@ def _simulate(
     ]
     # the longest cases first, so that all processes end at about the same time
     cases: list[GridCell | AssumptionCase] = [*changed, *grid_cells(disks, numbers, puts, memory, seed)]
-    found = list(followed("simulating", measure_each(cases, jobs or os.cpu_count() or 1), len(cases)))
+    found = list(with_progress("simulating", measure_each(cases, jobs or os.cpu_count() or 1), len(cases)))
     rows = [one for one in found if isinstance(one, LayoutResult)]
     others = [one for one in found if isinstance(one, AssumptionResult)]
     checked = [*writing_in_grid(rows, checked_disk, most), *(one for one in others if one.sustained)]

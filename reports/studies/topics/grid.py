@@ -10,14 +10,14 @@ from operator import methodcaller
 from typing import NamedTuple, TypeVar
 
 from ....faults.devices.drives import HardDisk, nvme_ssd, sata_ssd
-from ....faults.devices.pages import Memory
-from ....scenarios.campaigns.worker_pool import in_processes
+from ....faults.devices.pages import PageCacheLimits
+from ....scenarios.campaigns.worker_pool import run_in_processes
 from ....sim.interruption import interruptible
 from ...quantities import percentiles_us
 from ..latency.host import REFERENCE
 from .layouts import FLUSHES, LAYOUTS, PARTITIONED, SHARED, TopicLayout, TopicsSetup
 from .timed_machine import DeviceModel, TimedMachine, run_timed
-from .workload import CaughtUp, SustainedRate, catch_up, closed_loop, few_of, open_loop
+from .workload import CaughtUp, SustainedRate, catch_up, closed_loop, few_topics_of, open_loop
 
 T = TypeVar("T")
 DEVICES: dict[str, DeviceModel] = {
@@ -53,7 +53,7 @@ PACKED_LOG = LayoutVariant("packed", PARTITIONED, packed=True)
 """The file system places pages next to each other on the disk if they are written back together."""
 
 
-class AtRate(NamedTuple):
+class RateResult(NamedTuple):
     """The latencies of puts that arrive at a rate of RATES."""
 
     p50_us: float
@@ -63,7 +63,7 @@ class AtRate(NamedTuple):
     """The share of time in which the device was busy; under async flush, in the last full minute."""
 
 
-class Late(NamedTuple):
+class LateConsumerRates(NamedTuple):
     """The rates of consumers that read old records."""
 
     all_lag: CaughtUp
@@ -72,11 +72,11 @@ class Late(NamedTuple):
     """Consumers of a few topics."""
 
 
-class AtFull(NamedTuple):
+class FullSpeedResult(NamedTuple):
     """The rates of producers that put as fast as possible and, under async flush, of late consumers."""
 
     sustained: SustainedRate
-    late: Late | None
+    late: LateConsumerRates | None
 
 
 class LayoutResult(NamedTuple):
@@ -86,8 +86,8 @@ class LayoutResult(NamedTuple):
     variant: str
     flush: str
     topics: int
-    at_full: AtFull
-    at_rate: AtRate
+    at_full: FullSpeedResult
+    at_rate: RateResult
 
 
 def _variants_on(disk: str) -> tuple[LayoutVariant, ...]:
@@ -117,7 +117,7 @@ class GridCell:
         """Measure sustained puts on one machine, then latencies and consumers on a second machine."""
         setup = self.setup
         arriving = replace(setup, puts=_PUTS_AT_RATE[setup.flush])
-        at_full, at_rate = _run(self.disk, setup, _at_full), _run(self.disk, arriving, _at_rate)
+        at_full, at_rate = _run(self.disk, setup, _measure_at_full_speed), _run(self.disk, arriving, _measure_at_rate)
         return LayoutResult(self.disk, self.variant.name, setup.flush, setup.topics, at_full, at_rate)
 
 
@@ -133,11 +133,13 @@ class AssumptionCase:
     def measure(self) -> AssumptionResult:
         setup, reads = self.setup, self.is_about_reading
         sustained = None if reads else _run(self.disk, setup, closed_loop)
-        few_lag = _run(self.disk, setup, _few_lag) if reads else None
+        few_lag = _run(self.disk, setup, _measure_few_late_topics) if reads else None
         return AssumptionResult(self.assumption, setup.layout, setup.topics, sustained, few_lag)
 
 
-def grid_cells(disks: Sequence[str], topics: Sequence[int], puts: int, memory: Memory, seed: int) -> list[GridCell]:
+def grid_cells(
+    disks: Sequence[str], topics: Sequence[int], puts: int, memory: PageCacheLimits, seed: int
+) -> list[GridCell]:
     """Return the cells of the grid, in the order of its rows."""
 
     def setup_of(flush: str, variant: LayoutVariant, number: int) -> TopicsSetup:
@@ -153,7 +155,7 @@ def grid_cells(disks: Sequence[str], topics: Sequence[int], puts: int, memory: M
     ]
 
 
-def writing_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> list[AssumptionCase]:
+def writing_cases(disk: str, topics: int, puts: int, memory: PageCacheLimits, seed: int) -> list[AssumptionCase]:
     """Return cases with async flush, one for each changed assumption about write-back."""
     more = replace(memory, dirty_bytes_max=memory.dirty_bytes_max * _TIMES)
     cases = []
@@ -169,7 +171,7 @@ def writing_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) 
     return cases
 
 
-def reading_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> list[AssumptionCase]:
+def reading_cases(disk: str, topics: int, puts: int, memory: PageCacheLimits, seed: int) -> list[AssumptionCase]:
     """Return cases with late consumers of a few topics, one for each changed assumption about read-ahead."""
     cases = []
     for layout in LAYOUTS:
@@ -189,11 +191,11 @@ def measure_each(
         yield from (case.measure() for case in cases)
         return
     with interruptible() as interruption:
-        for _, found in in_processes(methodcaller("measure"), cases, jobs, interruption):
+        for _, found in run_in_processes(methodcaller("measure"), cases, jobs, interruption):
             if isinstance(found, BrokenProcessPool):
                 raise found
             yield found
-    if interruption.is_wanted:
+    if interruption.is_requested:
         raise KeyboardInterrupt
 
 
@@ -201,22 +203,22 @@ def _run(disk: str, setup: TopicsSetup, body: Callable[[TimedMachine, TopicLayou
     return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: body(machine, machine.start()))
 
 
-def _few_lag(machine: TimedMachine, layout: TopicLayout) -> CaughtUp:
+def _measure_few_late_topics(machine: TimedMachine, layout: TopicLayout) -> CaughtUp:
     closed_loop(machine, layout)
     machine.settle(layout)
-    return catch_up(machine, layout, few_of(machine.setup.topics))
+    return catch_up(machine, layout, few_topics_of(machine.setup.topics))
 
 
-def _at_full(machine: TimedMachine, layout: TopicLayout) -> AtFull:
+def _measure_at_full_speed(machine: TimedMachine, layout: TopicLayout) -> FullSpeedResult:
     sustained = closed_loop(machine, layout)
     if machine.setup.flush == "sync":
-        return AtFull(sustained, None)
+        return FullSpeedResult(sustained, None)
     machine.settle(layout)
-    few = catch_up(machine, layout, few_of(machine.setup.topics))
-    return AtFull(sustained, Late(catch_up(machine, layout, range(machine.setup.topics)), few))
+    few = catch_up(machine, layout, few_topics_of(machine.setup.topics))
+    return FullSpeedResult(sustained, LateConsumerRates(catch_up(machine, layout, range(machine.setup.topics)), few))
 
 
-def _at_rate(machine: TimedMachine, layout: TopicLayout) -> AtRate:
+def _measure_at_rate(machine: TimedMachine, layout: TopicLayout) -> RateResult:
     flush, elevator = machine.setup.flush, machine.system.elevator
     looked: list[tuple[int, int]] = [(machine.kernel.now_ns, elevator.busy_ns)]
 
@@ -231,7 +233,7 @@ def _at_rate(machine: TimedMachine, layout: TopicLayout) -> AtRate:
         looked.append((machine.kernel.now_ns, elevator.busy_ns))
     (begun_ns, busy_begun_ns), (ended_ns, busy_ns) = looked[-2:]
     p50, p99, most = percentiles_us(latencies_ns, (0.5, 0.99, 1.0))
-    return AtRate(p50, p99, most, min((busy_ns - busy_begun_ns) / (ended_ns - begun_ns), 1.0))
+    return RateResult(p50, p99, most, min((busy_ns - busy_begun_ns) / (ended_ns - begun_ns), 1.0))
 
 
 def writing_in_grid(rows: Sequence[LayoutResult], disk: str, topics: int) -> Iterator[AssumptionResult]:

@@ -23,7 +23,7 @@ from ..latency.here import measure
 from ..latency.traffic import Setup
 from .layouts import FLUSHES, LAYOUTS, SHARED, Partitions, SharedLog, TopicLayout, TopicsSetup
 from .partitioned_log import PartitionedLog
-from .workload import few_of
+from .workload import few_topics_of
 
 TOPICS_HERE = (1, 16, 256, 1024)
 RATES_HERE = {"sync": 200.0, "async": 2_000.0}
@@ -107,8 +107,8 @@ class _Place:
     def put_for_a_while(self) -> None:
         producers = _PRODUCERS[self._setup.flush]
         cpu_ns = time.process_time_ns()
-        sample = ClosedLoop([self._put_somewhere] * producers, _TURN_SECONDS).run()
-        self._let_dispatch()
+        sample = ClosedLoop([self._put_to_random_topic] * producers, _TURN_SECONDS).run()
+        self._await_dispatch()
         self._rates.append(sample.rate)
         self._cpu_us.append((time.process_time_ns() - cpu_ns) / 1_000 / (sample.rate * _TURN_SECONDS))
 
@@ -116,14 +116,14 @@ class _Place:
         flush, topics = self._setup.flush, self._setup.topics
         rate = RATES_HERE[flush]
         arriving = Setup(flush, _PRODUCERS[flush], rate, int(rate * _RATE_SECONDS), seed=topics)
-        p50, p99, most = percentiles_us(measure(arriving, self._put_somewhere), (0.5, 0.99, 1.0))
+        p50, p99, most = percentiles_us(measure(arriving, self._put_to_random_topic), (0.5, 0.99, 1.0))
         found = MeasuredHere(
             self._setup.layout, flush, topics, median(self._rates), median(self._cpu_us), rate, p50, p99, most
         )
         if flush == "sync":
             return found
-        self._let_dispatch()
-        everyone, few = list(range(topics)), few_of(topics)
+        self._await_dispatch()
+        everyone, few = list(range(topics)), few_topics_of(topics)
         tail, _, cpu_us = self._pull(everyone)
         few_lag, few_bytes, _ = self._pull_cold(few)
         all_lag, all_bytes, _ = self._pull_cold(everyone)
@@ -137,10 +137,10 @@ class _Place:
             few_lag_read_bytes=few_bytes,
         )
 
-    def _put_somewhere(self) -> None:
+    def _put_to_random_topic(self) -> None:
         self._layout.put(int(self._random.random() * self._setup.topics))
 
-    def _let_dispatch(self) -> None:
+    def _await_dispatch(self) -> None:
         if isinstance(self._layout, SharedLog):
             while self._layout.store.dispatch_behind_bytes:
                 time.sleep(0.001)
@@ -153,7 +153,7 @@ class _Place:
                     segment.file.advise_dont_need(0, segment.size_bytes)
         for path in Path(self._directory).rglob("*"):
             if path.is_file():
-                _forget(path)
+                _drop_from_page_cache(path)
         return self._pull(topics)
 
     def _pull(self, topics: Sequence[int]) -> tuple[float, float, float]:
@@ -187,7 +187,7 @@ def _open(directory: str, setup: TopicsSetup) -> TopicLayout:
     return Partitions(log, messages)
 
 
-def _forget(path: Path) -> None:
+def _drop_from_page_cache(path: Path) -> None:
     """Ask the kernel to drop a file from memory, after a sync because dirty pages are not dropped."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -15,7 +15,7 @@ from math import log
 from typing import Protocol
 
 from ....faults.devices.cached_reads import PAGES_MOST
-from ....faults.devices.pages import Memory
+from ....faults.devices.pages import PageCacheLimits
 from ....store.config import StoreConfig
 from ....store.formats.consume_queue import ENTRY_BYTES
 from ....store.formats.messages import Message, PutMessageStatus
@@ -57,7 +57,7 @@ class TopicsSetup:
     producers: int = 32
     body_bytes: int = 1024
     seed: int = 0
-    memory: Memory = field(default_factory=Memory)
+    memory: PageCacheLimits = field(default_factory=PageCacheLimits)
     queues_ahead: bool = True
     """Whether blocks of consume queue files are allocated ahead, as in tornlog, or during write-back, as in Java."""
     packed: bool = False
@@ -80,7 +80,7 @@ class TopicsSetup:
 
     def messages(self) -> list[Message]:
         body = bytes(self.body_bytes)
-        return [Message.of(f"topic-{topic}", body) for topic in range(self.topics)]
+        return [Message.create(f"topic-{topic}", body) for topic in range(self.topics)]
 
 
 def put_factor(layout: str, topics: int) -> float:

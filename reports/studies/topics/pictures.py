@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator, PercentFormatter
 
-from ...plotting import INK, KINDS, durations_on, save_figure, save_table
-from .grid import PACKED_LOG, PARTITIONED_LOG, RATES, SHARED_LOG, AssumptionResult, Late, LayoutResult
+from ...plotting import INK, KINDS, label_durations, save_figure, save_table
+from .grid import PACKED_LOG, PARTITIONED_LOG, RATES, SHARED_LOG, AssumptionResult, LateConsumerRates, LayoutResult
 from .here import RATES_HERE, MeasuredHere
 from .tables import CHECKED_HEADER, HEADER, checked_rows, grid_rows, here_rows
 from .workload import CONSUMERS
@@ -30,18 +30,18 @@ _CONSUMER_ROWS = (
 )
 
 
-def leave_grid(rows: Sequence[LayoutResult], out: Path) -> list[Path]:
+def write_grid_files(rows: Sequence[LayoutResult], out: Path) -> list[Path]:
     paths = save_figure(lambda: grid_figure(rows), out, "topics")
     paths += save_figure(lambda: _consumers_figure(rows), out, "topics-consumers")
     return [*paths, save_table(HEADER, grid_rows(rows), out, "topics")]
 
 
-def leave_assumptions(found: Sequence[AssumptionResult], disk: str, out: Path) -> list[Path]:
+def write_assumption_files(found: Sequence[AssumptionResult], disk: str, out: Path) -> list[Path]:
     paths = save_figure(lambda: _assumptions_figure(found, disk), out, "topics-assumptions")
     return [*paths, save_table(CHECKED_HEADER, checked_rows(found), out, "topics-assumptions")]
 
 
-def leave_here(found: Sequence[MeasuredHere], out: Path) -> list[Path]:
+def write_here_files(found: Sequence[MeasuredHere], out: Path) -> list[Path]:
     paths = save_figure(lambda: here_figure(found), out, "topics-here")
     return [*paths, save_table(HEADER, here_rows(found), out, "topics-here")]
 
@@ -58,7 +58,7 @@ class _Row(Protocol):
 R = TypeVar("R", bound=_Row)
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """Style and label of one layout's lines."""
 
     colour: str
@@ -67,22 +67,22 @@ class Look(NamedTuple):
 
 
 LOOKS = {
-    SHARED_LOG.name: Look(KINDS[0], "-", "one log for all topics (RocketMQ)"),
-    PARTITIONED_LOG.name: Look(KINDS[1], "-", "one log for each topic (Kafka)"),
-    PACKED_LOG.name: Look(KINDS[1], "--", "one for each topic, pages packed"),
+    SHARED_LOG.name: LineStyle(KINDS[0], "-", "one log for all topics (RocketMQ)"),
+    PARTITIONED_LOG.name: LineStyle(KINDS[1], "-", "one log for each topic (Kafka)"),
+    PACKED_LOG.name: LineStyle(KINDS[1], "--", "one for each topic, pages packed"),
 }
 
 
-def _topics_across(axes: Axes, topics: Sequence[int]) -> None:
+def _set_topics_axis(axes: Axes, topics: Sequence[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(list(topics)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _rates_up(axes: Axes) -> None:
+def _set_rates_axis(axes: Axes) -> None:
     axes.set_yscale("log")
-    _rates_on(axes.yaxis)
+    _label_rates(axes.yaxis)
 
 
 def _to_whole_decades(axes: Axes) -> None:
@@ -91,7 +91,7 @@ def _to_whole_decades(axes: Axes) -> None:
     axes.set_ylim(10.0 ** floor(log10(low)), 10.0 ** ceil(log10(high)))
 
 
-def _rates_on(axis: Axis) -> None:
+def _label_rates(axis: Axis) -> None:
     axis.set_major_locator(LogLocator(10, numticks=9))
     axis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:,.0f}"))
     axis.set_minor_formatter(NullFormatter())
@@ -127,17 +127,17 @@ def grid_figure(rows: Sequence[LayoutResult]) -> Figure:
     for line, disk in zip(grid, disks, strict=True):
         mine = [row for row in rows if row.disk == disk]
         for axes in line:
-            _topics_across(axes, topics)
+            _set_topics_axis(axes, topics)
         sync, asynchronous = ([row for row in mine if row.flush == flush] for flush in ("sync", "async"))
         _draw_each(line[0], sync, lambda row: row.at_full.sustained.puts_per_second)
         _draw_each(line[1], asynchronous, lambda row: row.at_full.sustained.puts_per_second)
         _draw_each(line[2], sync, lambda row: row.at_rate.p99_us, faint=True)
         _draw_each(line[2], sync, lambda row: row.at_rate.p50_us)
         _draw_each(line[3], asynchronous, lambda row: row.at_rate.busy_share)
-        _rates_up(line[0])
-        _rates_up(line[1])
+        _set_rates_axis(line[0])
+        _set_rates_axis(line[1])
         line[2].set_yscale("log")
-        durations_on(line[2].yaxis)
+        label_durations(line[2].yaxis)
         line[3].yaxis.set_major_formatter(PercentFormatter(1.0))
         line[3].set_ylim(0, 1.03)
     _name_grid(grid, disks, _COLUMNS)
@@ -164,19 +164,19 @@ def _consumers_figure(rows: Sequence[LayoutResult]) -> Figure:
         _draw_each(few, mine, lambda row: _late(row).few_lag.records_per_second)
         _draw_each(read, mine, lambda row: _late(row).few_lag.read_bytes_per_record)
         _draw_each(every, mine, lambda row: _late(row).all_lag.records_per_second)
-        _rates_up(few)
-        _rates_up(every)
+        _set_rates_axis(few)
+        _set_rates_axis(every)
         read.set_yscale("log", base=2)
         read.yaxis.set_major_formatter(FuncFormatter(lambda size_bytes, _: f"{size_bytes / 1024:g} KiB"))
         for axes in (few, read, every):
-            _topics_across(axes, topics)
+            _set_topics_axis(axes, topics)
     _name_grid(grid, _CONSUMER_ROWS, disks)
     _name_layouts(figure, list(dict.fromkeys(row.variant for row in late)))
     figure.suptitle("Late consumers, reading from the disk", x=0.01, ha="left")
     return figure
 
 
-def _late(row: LayoutResult) -> Late:
+def _late(row: LayoutResult) -> LateConsumerRates:
     assert row.at_full.late is not None, "a row of late consumers"
     return row.at_full.late
 
@@ -207,7 +207,7 @@ def _draw_lines(axes: Axes, found: Sequence[AssumptionResult], figure_of: Callab
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.5, -0.7)
     axes.set_xscale("log")
-    _rates_on(axes.xaxis)
+    _label_rates(axes.xaxis)
     low, high = axes.get_xlim()
     axes.set_xlim(low / 1.5, high * 1.5)
 
@@ -218,17 +218,17 @@ def here_figure(found: Sequence[MeasuredHere]) -> Figure:
     figure = Figure(figsize=(13, 6), layout="constrained")
     grid = figure.subplots(2, 4)
     for axes in grid.flat:
-        _topics_across(axes, topics)
+        _set_topics_axis(axes, topics)
     for line, mine, flush in ((grid[0], sync, "Sync"), (grid[1], asynchronous, "Async")):
         line[0].set_title(f"{flush} flush: puts per second")
         _draw_each(line[0], mine, lambda one: one.puts_per_second)
-        _rates_up(line[0])
+        _set_rates_axis(line[0])
         rate = RATES_HERE[flush.lower()]
         line[1].set_title(f"{flush}, {rate:,.0f} puts/s: p50, faint p99")
         _draw_each(line[1], mine, lambda one: one.p99_us, faint=True)
         _draw_each(line[1], mine, lambda one: one.p50_us)
         line[1].set_yscale("log")
-        durations_on(line[1].yaxis)
+        label_durations(line[1].yaxis)
         _to_whole_decades(line[0])
         _to_whole_decades(line[1])
     _draw_consumers(grid, asynchronous)
@@ -250,7 +250,7 @@ def _draw_consumers(grid: "Sequence[Sequence[Axes]]", found: Sequence[MeasuredHe
     cpu.set_title("CPU time of an async put")
     _draw_each(cpu, found, lambda one: one.put_cpu_us)
     for axes in (tail, few, every):
-        _rates_up(axes)
+        _set_rates_axis(axes)
         _to_whole_decades(axes)
     cpu.set_ylim(bottom=0)
     cpu.yaxis.set_major_formatter(FuncFormatter(lambda us, _: f"{us:g} µs"))

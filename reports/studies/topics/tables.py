@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from ...cli.console import plain_table
-from ...quantities import duration
+from ...quantities import duration_text
 from .grid import RATES, AssumptionResult, LayoutResult
 from .here import MeasuredHere
 from .workload import CaughtUp
@@ -87,7 +87,7 @@ def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
         )
         for row in mine:
             puts, every, few = (_rate(row[f"{name}_per_s"]) for name in ("puts", "all_lag_records", "few_lag_records"))
-            latencies = (duration(row["p50_us"]), duration(row["p99_us"]))
+            latencies = (duration_text(row["p50_us"]), duration_text(row["p99_us"]))
             table.add_row(row["layout"], row["flush"], str(row["topics"]), puts, *latencies, every, few)
         console.print(table)
 

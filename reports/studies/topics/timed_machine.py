@@ -13,11 +13,11 @@ from ....faults.disk.files import SimFiles
 from ....faults.disk.syncs import SyncTiming
 from ....sim.choices import Choices, Stream
 from ....sim.kernel import Kernel
-from ....sim.machine import Processor, Waiting
+from ....sim.machine import Processor, WaitReason
 from ....sim.policies.random_walk import RoundRobin
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
-from ..latency.host import HostCosts, HostTasks, TouchedFiles
+from ..latency.host import HostCosts, HostTasks, PageFaultFiles
 from .layouts import SHARED, Partitions, SharedLog, TopicLayout, TopicsSetup, Touched
 from .partitioned_log import PartitionedLog
 
@@ -30,7 +30,7 @@ _UNTIL_IT_BLOCKS = 1 << 40
 _TIME_LIMIT_NS = 100_000 * 1_000_000_000
 _QUEUE_ROOM_BYTES = 6_000_000
 """Size of a consume queue file with RocketMQ's settings. Simulated files are shorter, but as far apart on the disk."""
-_ASLEEP = Waiting("sleep")
+_ASLEEP = WaitReason("sleep")
 
 
 class TimedMachine:
@@ -53,7 +53,7 @@ class TimedMachine:
         )
         self.files = TimedFiles(files, self.system, self._room)
         self.tasks = HostTasks(self.machine, host, self.processor, self.choices.stream("handovers"))
-        touched = cast(Files, TouchedFiles(cast(SimFiles, self.files), self.processor, host.touch_ns))
+        touched = cast(Files, PageFaultFiles(cast(SimFiles, self.files), self.processor, host.touch_ns))
         self._world = World(self.machine.clock, self.tasks, touched)
         self._open_file = partial(SimGrowingFile, files, self.files, self._wait_for_read)
 
@@ -100,7 +100,7 @@ class TimedMachine:
                 self.sleep_ns(1_000_000)
         self.system.write_back.forget()
 
-    def readers_find_nothing_cached(self) -> None:
+    def drop_page_cache(self) -> None:
         """Drop the page cache, so that the first read of a page comes from the device."""
         self.system.reads.drop()
         self._charges_reads = True

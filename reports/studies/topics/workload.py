@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ....faults.devices.storage import BLOCK_BYTES
-from ....sim.machine import Waiting
+from ....sim.machine import WaitReason
 from ..latency.host import REFERENCE
 from ..latency.traffic import Setup, arrivals, produce
 from .layouts import SharedLog, TopicLayout, pulled_ns, put_factor
@@ -19,12 +19,12 @@ _BUSY = 0.9
 """A device that is busy for a larger share may fall behind."""
 _SYNC_FROM = 0.2
 """Share of the puts under sync flush that precede the measurement."""
-_DELAYED = Waiting("what delays a put")
+_DELAYED = WaitReason("what delays a put")
 CONSUMERS = 8
 """Maximum of parallel consumers. With fewer topics there is one consumer per topic."""
 
 
-class Mark(NamedTuple):
+class PutEnd(NamedTuple):
     """Virtual time, busy time and throttled time at the end of a put."""
 
     now_ns: int
@@ -52,7 +52,7 @@ def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
     setup = machine.setup
     factor = put_factor(setup.layout, setup.topics)
     work_ns = round((REFERENCE.put_work_ns + REFERENCE.dispatch_ns) * factor)
-    watch = _Watch(machine)
+    watch = _SteadyStateWatch(machine)
     is_sync = setup.flush == "sync"
 
     def produce_all(number: int) -> None:
@@ -69,23 +69,23 @@ def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
     return watch.sustained(int(setup.puts * _SYNC_FROM) if is_sync else None)
 
 
-class _Watch:
+class _SteadyStateWatch:
     def __init__(self, machine: TimedMachine) -> None:
         self._kernel = machine.kernel
         self._system = machine.system
-        self._marks: list[Mark] = []
+        self._marks: list[PutEnd] = []
         self._quarter = machine.setup.puts // _LOOKS
         self.is_over = False
 
     def put_has_ended(self, *, ends_early: bool) -> None:
         marks, elevator = self._marks, self._system.elevator
         throttled_ns = self._system.write_back.throttled_ns
-        marks.append(Mark(self._kernel.now_ns, elevator.busy_ns, throttled_ns))
+        marks.append(PutEnd(self._kernel.now_ns, elevator.busy_ns, throttled_ns))
         if ends_early and len(marks) % self._quarter == 0 and len(marks) > self._quarter:
             before = marks[-self._quarter]
             self.is_over = self.is_over or self._keeps_up(before) or before.throttled_ns > 0
 
-    def _keeps_up(self, before: Mark) -> bool:
+    def _keeps_up(self, before: PutEnd) -> bool:
         """Return whether the device was ever idle since `before`, with dirty data below the background limit."""
         now, write_back = self._marks[-1], self._system.write_back
         is_idle_at_times = now.busy_ns - before.busy_ns < _BUSY * (now.now_ns - before.now_ns)
@@ -175,7 +175,7 @@ def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) 
     """
     kernel, elevator, reads = machine.kernel, machine.system.elevator, machine.system.reads
     cost_ns = pulled_ns(machine.setup.layout)
-    machine.readers_find_nothing_cached()
+    machine.drop_page_cache()
     begun = kernel.now_ns, elevator.blocks_read, reads.misses
     records = 0
 
@@ -204,7 +204,7 @@ def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) 
     return CaughtUp(len(topics), records, records / took_ns * 1e9, waits, read_bytes)
 
 
-def few_of(topics: int) -> list[int]:
+def few_topics_of(topics: int) -> list[int]:
     """Return one topic per consumer, spread evenly, or all topics if there are fewer."""
     count = min(CONSUMERS, topics)
     return [number * topics // count for number in range(count)]

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ....faults.disk.aftermath import Aftermath, DiskState, FileState, PageEnding
+from ....faults.disk.aftermath import Aftermath, DiskState, FileState, PageFate
 from ....faults.disk.content import Content
 from ....faults.disk.disk import Disk
 from ....sim.machine import Machine
-from .file_maps import file_map, letters_before
+from .file_maps import file_map, sector_letters_before
 from .record import Cut, Fault, FileMap, Put
 from .task_activity import Moments, Operations
 
@@ -37,7 +37,7 @@ class Cuts:
     def disk(self) -> Disk | None:
         return self._disk
 
-    def mounted(self, machine: Machine, disk: Disk, at: int) -> None:
+    def on_mount(self, machine: Machine, disk: Disk, at: int) -> None:
         """Record that a machine mounted a disk. This completes an open cut."""
         if disk is not self._disk:
             if self._open is None and self._disk is not None:
@@ -48,7 +48,7 @@ class Cuts:
             self._settle(disk.state(), machine.name)
         self._disk, self._machine = disk, machine.name
 
-    def killed(self, at: int) -> None:
+    def on_kill(self, at: int) -> None:
         disk = self._disk
         if disk is None:
             return
@@ -79,11 +79,11 @@ class Cuts:
         if self._open is None:
             return
         if self._aftermath is not None:
-            self._close({path: file.content for path, file in self._aftermath.image.files.items()})
+            self._complete_cut({path: file.content for path, file in self._aftermath.image.files.items()})
         elif self._before is not None:  # the run ended before the crash image was drawn
             for path, file in self._before.files.items():
                 size, sector_bytes = len(file.cache), self._before.sector_bytes
-                letters = letters_before(file, range(0, size, sector_bytes), sector_bytes)
+                letters = sector_letters_before(file, range(0, size, sector_bytes), sector_bytes)
                 self._open.files.append(FileMap(path, size, size, letters, "", (), file.name_is_durable))
 
     def _record_changes_while_off(self, at: int, disk: Disk) -> None:
@@ -98,9 +98,9 @@ class Cuts:
     def _settle(self, after: DiskState, machine: str) -> None:
         if self._open is not None:
             self._open.following = machine
-            self._close(_contents(after))
+            self._complete_cut(_contents(after))
 
-    def _close(self, after: Mapping[str, Content]) -> None:
+    def _complete_cut(self, after: Mapping[str, Content]) -> None:
         """Complete the open cut. after: the files on the disk after the cut."""
         cut, before = self._open, self._before
         assert cut is not None, "a cut is open"
@@ -109,7 +109,7 @@ class Cuts:
         torn = (
             set()
             if self._aftermath is None
-            else {(one.path, one.page) for one in self._aftermath.pages if one.ending is PageEnding.TORN}
+            else {(one.path, one.page) for one in self._aftermath.pages if one.ending is PageFate.TORN}
         )
         for path in sorted(before.files.keys() | after.keys()):
             at_once = after.get(path)
@@ -142,17 +142,17 @@ class Faults:
         self._moments = moments
         self._known: Counter[str] = Counter()
 
-    def struck(self, kind: str, about: str) -> None:
+    def record_fault(self, kind: str, about: str) -> None:
         self.all.append(Fault(self._moments.mark(), kind, about))
 
     def begin(self, disk: Disk) -> None:
         self._known = Counter(disk.injected)
 
-    def look(self, disk: Disk | None, operations: Operations) -> None:
+    def record_injected(self, disk: Disk | None, operations: Operations) -> None:
         """Record the faults injected on the disk since the last call, and assign them to the current operation."""
         if disk is None or disk.injected == self._known:
             return
         for kind in (disk.injected - self._known).elements():
             if not kind.startswith(_OF_CUTS) and not kind.endswith(_UNDONE):
-                self.struck(kind, operations.path_under_way())
+                self.record_fault(kind, operations.current_operation_path())
         self._known = Counter(disk.injected)

@@ -31,7 +31,7 @@ def file_map(
         touched = _touched(before, len(pages), page_bytes)
         pages, more = touched[:pages_max], len(touched[pages_max:])
     starts = [at for page in pages for at in range(page * page_bytes, min((page + 1) * page_bytes, size), sector_bytes)]
-    letters = letters_before(before, starts, sector_bytes)
+    letters = sector_letters_before(before, starts, sector_bytes)
     behind = "".join(
         _after(letter, before, at_once, after, start, start + sector_bytes)
         for letter, start in zip(letters, starts, strict=True)
@@ -41,7 +41,7 @@ def file_map(
     return FileMap(path, size_before, size_after, letters, behind, torn, is_named, shown, more)
 
 
-def letters_before(file: FileState | None, starts: Iterable[int], sector_bytes: int) -> str:
+def sector_letters_before(file: FileState | None, starts: Iterable[int], sector_bytes: int) -> str:
     """Return the letters for the states before the cut of the sectors that start at the given offsets."""
     size_bytes = 0 if file is None else len(file.cache)
     return "".join(

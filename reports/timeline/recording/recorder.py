@@ -17,7 +17,7 @@ from ....faults.simulation.simulation import Scenario as OwnScenario
 from ....faults.simulation.simulation import WorldTrace
 from ....scenarios.campaigns.failures.failure import RunRecord
 from ....scenarios.campaigns.failures.replay import RunReplay, replay
-from ....scenarios.campaigns.seeds import draw
+from ....scenarios.campaigns.seeds import draw_plan_of_seed
 from ....scenarios.claims.plan import Plan
 from ....scenarios.claims.scenario import Scenario
 from ....scenarios.mutants.known import applied_mutant
@@ -25,9 +25,9 @@ from ....scenarios.oracle.evidence import Evidence, Violation
 from ....scenarios.runs.execution import life_name
 from ....scenarios.runs.run_of import run_of, simulation_of
 from ....sim.machine import Machine as SimMachine
-from ....sim.machine import Scheduler, SimTask, Waiting
+from ....sim.machine import Scheduler, SimTask, WaitReason
 from ....sim.policies import Policy
-from ....sim.process import garbage_kept
+from ....sim.process import garbage_collected_at_end
 from ....sim.trace import RollingDigest
 from ....store.message_store import MessageStore
 from .cuts import DISTURBANCES, Cuts, Faults
@@ -67,28 +67,28 @@ class RunRecorder(WorldTrace):
         if kind == "switch":
             self._tasks.switched(text)
         elif kind == "start":
-            self._moments.go_on()  # a dead machine does not start tasks
+            self._moments.resume()  # a dead machine does not start tasks
             self._tasks.started(text)
         elif kind == "end":
             self._tasks.ended(text)
         elif kind == "kill":
-            self._killed(text)
+            self._record_kill(text)
         elif kind in DISTURBANCES:
-            self._faults.struck(kind, text)
+            self._faults.record_fault(kind, text)
         else:
             self._operations.done(kind, text)
 
-    def parked(self, why: Waiting) -> None:
+    def on_parked(self, why: WaitReason) -> None:
         if self._record_pending():
-            self._tasks.parked(why)
+            self._tasks.on_parked(why)
 
-    def made_ready(self, task: SimTask) -> None:
+    def on_ready(self, task: SimTask) -> None:
         if self._record_pending():
-            self._tasks.made_ready(task)
+            self._tasks.on_ready(task)
 
     def emit(self, fact: object) -> None:
         if isinstance(fact, Violation):
-            self._break(fact)
+            self._record_violation(fact)
         if not self._record_pending():
             return
         if isinstance(fact, MessageStore):
@@ -98,24 +98,24 @@ class RunRecorder(WorldTrace):
             self._puts.recovered(fact, self._moments.kernel.current.machine.name)
         elif isinstance(fact, Aftermath) and self._cuts.is_of_the_disk_shown:
             if not self._cuts.is_open:  # a machine that has finished its work dies with its disk
-                self._killed(self._machines[-1].name)
+                self._record_kill(self._machines[-1].name)
             self._cuts.crashed(fact)
 
     def _record_pending(self) -> bool:
         """Record answers and faults since the last call. Return whether further events are recorded."""
         if self._broken:
             return False
-        self._puts.look()
-        self._faults.look(self._cuts.disk, self._operations)
+        self._puts.record_answers()
+        self._faults.record_injected(self._cuts.disk, self._operations)
         return True
 
-    def _killed(self, machine: str) -> None:
+    def _record_kill(self, machine: str) -> None:
         if not self._machines or machine != self._machines[-1].name:
             return  # another machine; for the recorded machine, the endings of tasks reveal the kill
         at = self._moments.mark()
         self._moments.stop()
-        self._puts.died()
-        self._cuts.killed(at)
+        self._puts.on_producers_died()
+        self._cuts.on_kill(at)
         self._end_machine(at, "killed")
 
     def _end_machine(self, at: int, ending: str) -> None:
@@ -123,15 +123,15 @@ class RunRecorder(WorldTrace):
             self._machines[-1].end = at
             self._machines[-1].ending = ending
 
-    def _break(self, violation: Violation) -> None:
+    def _record_violation(self, violation: Violation) -> None:
         """Record a violation. All violations of one check have the same moment."""
         if not self._broken:
-            self._puts.look()
-            self._moments.go_on()
+            self._puts.record_answers()
+            self._moments.resume()
             self._operations.finish(self._moments.mark())
             self._moments.stop()
         at = self._moments.last()
-        puts = self._puts.concerned(violation)
+        puts = self._puts.puts_concerned_by(violation)
         self._broken.append(ViolationRecord(at, self._tasks.current(), violation, puts))
 
     # -- calls of the watched world -----------------------------------------------
@@ -141,7 +141,7 @@ class RunRecorder(WorldTrace):
             return tasks, files
         began = self._tasks.tasks[self._tasks.current()].begin
         self._end_machine(began, "stopped")
-        self._cuts.mounted(machine, disk, began)
+        self._cuts.on_mount(machine, disk, began)
         self._faults.begin(disk)
         state = disk.state()
         self._page_bytes, self._sector_bytes = state.page_bytes, state.sector_bytes
@@ -149,36 +149,36 @@ class RunRecorder(WorldTrace):
         return WatchedTasks(tasks, self), WatchedFiles(files, self)
 
     @contextmanager
-    def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
+    def operation_recorded(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
         if not self._record_pending():
             yield
             return
-        with self._operations.under_way(kind, path, start, stop):
+        with self._operations.operation_recorded(kind, path, start, stop):
             try:
                 yield
             finally:
                 self._record_pending()  # record the faults of this call
 
-    def writes(self, path: str, at: int, data: bytes) -> None:
+    def before_write(self, path: str, at: int, data: bytes) -> None:
         if self._record_pending():
-            self._puts.writes(path, at, data)
+            self._puts.before_write(path, at, data)
 
-    def wrote(self, path: str, at: int, data: bytes) -> None:
+    def after_write(self, path: str, at: int, data: bytes) -> None:
         if self._record_pending():
-            self._operations.wrote(path, at, at + len(data))
-            self._positions.wrote(path, at, data)
+            self._operations.after_write(path, at, at + len(data))
+            self._positions.after_write(path, at, data)
 
-    def took(self, lock: WatchedLock) -> None:
+    def on_lock_acquired(self, lock: WatchedLock) -> None:
         if self._record_pending():
-            self._tasks.took(lock.name, lock.number)
+            self._tasks.on_lock_acquired(lock.name, lock.number)
 
-    def released(self, lock: WatchedLock) -> None:
+    def on_lock_released(self, lock: WatchedLock) -> None:
         if self._record_pending():
-            self._tasks.released(lock.number)
+            self._tasks.on_lock_released(lock.number)
 
-    def written(self, cell: WatchedCell) -> None:
+    def on_cell_written(self, cell: WatchedCell) -> None:
         if self._record_pending():
-            self._positions.written(cell)
+            self._positions.on_cell_written(cell)
 
     # -- after the run --------------------------------------------------------------------------------
 
@@ -217,8 +217,8 @@ def record_seed(
     scenario: Scenario, seed: int, *, mutant: str | None = None, policy: Policy | None = None
 ) -> RunRecording:
     recorder = RunRecorder()
-    with garbage_kept(), applied_mutant(mutant):
-        choices, plan = draw(scenario, seed)
+    with garbage_collected_at_end(), applied_mutant(mutant):
+        choices, plan = draw_plan_of_seed(scenario, seed)
         simulation = simulation_of(plan, choices, policy, recorder)
         outcome = run_of(plan, simulation, ledger=recorder.ledger).execute()
     subject = Subject(scenario.name, scenario.claim, seed, mutant)

@@ -38,11 +38,13 @@ class Positions:
         self._values = {}
         self._recovered = False
 
-    def written(self, cell: WatchedCell) -> None:
-        with self._moments.kernel.at_one_moment():  # reading an attribute of a store may be a scheduling point
+    def on_cell_written(self, cell: WatchedCell) -> None:
+        with (
+            self._moments.kernel.without_scheduling_points()
+        ):  # reading an attribute of a store may be a scheduling point
             if self.store is not None and cell is self.store.dispatch.reput_from:
                 self._recovered = True  # recovery sets this position last
-            positions = list(self._now()) if self._recovered else []
+            positions = list(self._current_positions()) if self._recovered else []
         at = -1
         for name, value in positions:
             if self._values.get(name) != value:
@@ -50,7 +52,7 @@ class Positions:
                 at = self._moments.mark() if at < 0 else at
                 self.all.append(Position(name, at, value))
 
-    def wrote(self, path: str, at: int, data: bytes) -> None:
+    def after_write(self, path: str, at: int, data: bytes) -> None:
         """Record the store times, if the data was written to the checkpoint."""
         if self.store is None or path != self.store.config.checkpoint_path or at != 0:
             return
@@ -60,7 +62,7 @@ class Positions:
             return  # the store itself reports the corrupt checkpoint at the next start
         self.checkpoints.append(CheckpointWrite(self._moments.mark(), *values))
 
-    def _now(self) -> Iterator[tuple[str, int]]:
+    def _current_positions(self) -> Iterator[tuple[str, int]]:
         if self.store is None or not self.store.log.segments:
             return
         log = self.store.log
@@ -94,9 +96,9 @@ class RecordedLedger(Ledger):
         super().__init__()
         self._puts = puts
 
-    def ask(self, entry: PutEntry) -> None:
-        super().ask(entry)
-        self._puts.asked(entry)
+    def record_request(self, entry: PutEntry) -> None:
+        super().record_request(entry)
+        self._puts.on_put_sent(entry)
 
 
 class Puts:
@@ -113,15 +115,15 @@ class Puts:
     def follow(self, store: MessageStore) -> None:
         self._store = store
 
-    def asked(self, entry: PutEntry) -> None:
-        self.look()  # the task's previous put may have been answered since the last event
+    def on_put_sent(self, entry: PutEntry) -> None:
+        self.record_answers()  # the task's previous put may have been answered since the last event
         assert entry.name not in self.by_name, entry.name
         self.by_name[entry.name] = len(self.all)
         task, at = self._tasks.current(), self._moments.mark()
         self.all.append(Put(entry.name, entry.topic, entry.queue_id, entry.wait, task, at))
         self._open[entry.name] = entry
 
-    def look(self) -> None:
+    def record_answers(self) -> None:
         """Record the puts answered since the last call."""
         answered = [entry for entry in self._open.values() if entry.answered_ns is not None]
         at = self._moments.mark() if answered else -1
@@ -134,14 +136,14 @@ class Puts:
             if entry.physical_offset is None or entry.queue_offset is None:
                 continue
             put.log_offset, put.queue_offset = entry.physical_offset, entry.queue_offset
-            with self._moments.kernel.at_one_moment():
+            with self._moments.kernel.without_scheduling_points():
                 segment = None if self._store is None else self._store.log.find(entry.physical_offset)
                 if segment is not None:
                     put.path = segment.file.path
                     put.start = entry.physical_offset - segment.base_offset
                     put.stop = put.start + entry.record_bytes
 
-    def writes(self, path: str, at: int, data: bytes) -> None:
+    def before_write(self, path: str, at: int, data: bytes) -> None:
         """If the data is a put's record, record where it is written."""
         task = self._tasks.current()
         for name, entry in self._open.items():
@@ -149,13 +151,13 @@ class Puts:
             if put.task == task and entry.properties in data:
                 put.path, put.start, put.stop = path, at, at + len(data)
 
-    def died(self) -> None:
+    def on_producers_died(self) -> None:
         """Record that all producers that wait for an answer have died."""
         for name in self._open:
             self.all[self.by_name[name]].status = CUT_OFF
         self._open.clear()
 
-    def concerned(self, violation: Violation) -> tuple[int, ...]:
+    def puts_concerned_by(self, violation: Violation) -> tuple[int, ...]:
         """Return the puts that a violation names, then the puts whose records are at its offset."""
         words = f"{violation.summary} {violation.expected} {violation.found}"
         named = [self.by_name[name] for name in _NAME.findall(words) if name in self.by_name]

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ....sim.errors import MachineDied
-from ....sim.machine import Scheduler, SimTask, Waiting
+from ....sim.machine import Scheduler, SimTask, WaitReason
 from .record import CUT_OFF, READY, RUNNING, WAITING, Hold, OperationRecord, RecordedMoment, Span, TaskRecord
 
 
@@ -36,7 +36,7 @@ class Moments:
         """Create no more moments: all events while tasks of a dead machine unwind have the newest moment."""
         self._stopped = True
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._stopped = False
 
     def last(self) -> int:
@@ -74,53 +74,53 @@ class TaskSpans:
             number = self._numbers[name] = len(self.tasks)
             self.tasks.append(TaskRecord(name, self._moments.last()))
             if "/" in name:  # code outside of machines has no task state
-                self._enter(number, READY, self._moments.last())
+                self._begin_span(number, READY, self._moments.last())
         return number
 
     def started(self, name: str) -> None:
-        self._enter(self._number(name), RUNNING, self._moments.mark())
+        self._begin_span(self._number(name), RUNNING, self._moments.mark())
 
     def switched(self, name: str) -> None:
         self._catch_up()
         left, at = self.current(), self._moments.mark()
         if (state := self._states.get(left)) is not None and state.name == RUNNING:
-            self._enter(left, READY, at)
-        self._enter(self._number(name), RUNNING, at)
+            self._begin_span(left, READY, at)
+        self._begin_span(self._number(name), RUNNING, at)
 
-    def parked(self, why: Waiting) -> None:
+    def on_parked(self, why: WaitReason) -> None:
         self._catch_up()
-        self._enter(self.current(), WAITING, self._moments.mark(), why.describe())
+        self._begin_span(self.current(), WAITING, self._moments.mark(), why.describe())
 
-    def made_ready(self, task: SimTask) -> None:
-        self._enter(self._number(task.name), READY, self._moments.mark())
+    def on_ready(self, task: SimTask) -> None:
+        self._begin_span(self._number(task.name), READY, self._moments.mark())
 
     def ended(self, text: str) -> None:
         """text: the name of the task and possibly its error, as in the trace."""
         self._catch_up()
         name, _, failure = text.partition(": ")
         number, at = self._number(name), self._moments.mark()
-        self._leave(number, at)
+        self._end_span(number, at)
         task = self.tasks[number]
         task.end = at
         task.ending = failure or ("" if self._moments.kernel.current.machine.alive else CUT_OFF)
         for key in [key for key in self._held if key[0] == number]:
             self._held.pop(key).end = at
 
-    def took(self, lock: str, identity: int) -> None:
+    def on_lock_acquired(self, lock: str, identity: int) -> None:
         """identity: distinguishes locks with the same name."""
         number, at = self.current(), self._moments.mark()
         assert (number, identity) not in self._held, f"{lock} is held already by {self.tasks[number].name}"
         hold = self._held[number, identity] = Hold(number, lock, at)
         self.holds.append(hold)
 
-    def released(self, identity: int) -> None:
+    def on_lock_released(self, identity: int) -> None:
         hold = self._held.pop((self.current(), identity), None)
         if hold is not None:
             hold.end = self._moments.mark()
 
     def finish(self, at: int) -> None:
         for number in list(self._states):
-            self._leave(number, at)
+            self._end_span(number, at)
         for task in self.tasks:
             if task.end < 0:
                 task.end = at
@@ -136,12 +136,12 @@ class TaskSpans:
         if state is not None and state.name == READY and kernel.steps > state.step:
             state.name = RUNNING
 
-    def _enter(self, number: int, name: str, at: int, why: str = "") -> None:
-        self._leave(number, at)
+    def _begin_span(self, number: int, name: str, at: int, why: str = "") -> None:
+        self._end_span(number, at)
         assert number not in self._states, self.tasks[number].name
         self._states[number] = _State(name, at, self._moments.kernel.steps, why)
 
-    def _leave(self, number: int, at: int) -> None:
+    def _end_span(self, number: int, at: int) -> None:
         state = self._states.pop(number, None)
         assert state is None or state.begin <= at, (self.tasks[number].name, state, at)
         if state is not None and at > state.begin:
@@ -158,7 +158,7 @@ class Operations:
         self._open: dict[int, OperationRecord] = {}
 
     @contextmanager
-    def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
+    def operation_recorded(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
         if not self._moments.kernel.current.machine.alive:
             yield  # the machine is dead: the task unwinds, and its calls fail
             return
@@ -186,14 +186,14 @@ class Operations:
         if operation is not None and kind != operation.kind:
             operation.parts.append(kind if path == operation.path else f"{kind} {path}")
 
-    def wrote(self, path: str, start: int, stop: int) -> None:
+    def after_write(self, path: str, start: int, stop: int) -> None:
         """Record which bytes the last write of the current task has written, possibly fewer than requested."""
         task = self._tasks.current()
         last = next((one for one in reversed(self.all) if one.task == task), None)
         if last is not None and (last.path, last.start) == (path, start):
             last.stop = stop
 
-    def path_under_way(self) -> str:
+    def current_operation_path(self) -> str:
         operation = self._open.get(self._tasks.current())
         return "" if operation is None else operation.path
 

@@ -16,22 +16,22 @@ _NOT_WATCHED = ("buffer",)
 class Watcher(Protocol):
     """The observer of the calls. Its arguments are lock and cell objects, because names are not unique."""
 
-    def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> AbstractContextManager[None]:
+    def operation_recorded(self, kind: str, path: str, start: int = -1, stop: int = -1) -> AbstractContextManager[None]:
         """Return a `with` block for a file operation."""
 
-    def writes(self, path: str, at: int, data: bytes) -> None:
+    def before_write(self, path: str, at: int, data: bytes) -> None:
         """Record data that is about to be written to a file."""
 
-    def wrote(self, path: str, at: int, data: bytes) -> None:
+    def after_write(self, path: str, at: int, data: bytes) -> None:
         """Record data that was written to a file."""
 
-    def took(self, lock: "WatchedLock") -> None:
+    def on_lock_acquired(self, lock: "WatchedLock") -> None:
         """Record that the current task acquired a lock."""
 
-    def released(self, lock: "WatchedLock") -> None:
+    def on_lock_released(self, lock: "WatchedLock") -> None:
         """Record that the current task released a lock."""
 
-    def written(self, cell: "WatchedCell") -> None:
+    def on_cell_written(self, cell: "WatchedCell") -> None:
         """Record that a cell was assigned."""
 
 
@@ -46,11 +46,11 @@ class WatchedLock:
 
     def __enter__(self) -> None:
         self._lock.__enter__()
-        self._watcher.took(self)
+        self._watcher.on_lock_acquired(self)
 
     def __exit__(self, *raised: Any) -> None:
         self._lock.__exit__(*raised)
-        self._watcher.released(self)
+        self._watcher.on_lock_released(self)
 
 
 class WatchedCell:
@@ -79,7 +79,7 @@ class WatchedCell:
 
     def _now(self, value: int) -> None:
         self.value = value
-        self._watcher.written(self)
+        self._watcher.on_cell_written(self)
 
 
 class WatchedTasks:
@@ -115,17 +115,17 @@ class WatchedFiles:
         kind = _NAMES_OF_CALLS.get(name, name.replace("_", " "))
 
         def call(path: str, *arguments: Any) -> Any:
-            with self._watcher.under_way(kind, path):
+            with self._watcher.operation_recorded(kind, path):
                 return method(path, *arguments)
 
         return call
 
     def write(self, path: str, data: bytes) -> None:
-        with self._watcher.under_way("write", path, 0, len(data)):
+        with self._watcher.operation_recorded("write", path, 0, len(data)):
             self._files.write(path, data)
 
     def map(self, path: str, size_bytes: int) -> "WatchedMappedFile":
-        with self._watcher.under_way("map", path, 0, size_bytes):
+        with self._watcher.operation_recorded("map", path, 0, size_bytes):
             file = self._files.map(path, size_bytes)
         return WatchedMappedFile(file, self._watcher)
 
@@ -147,28 +147,28 @@ class WatchedMappedFile:
 
     def _watched(self, kind: str, method: Callable[[], None]) -> Callable[[], None]:
         def call() -> None:
-            with self._watcher.under_way(kind, self.path):
+            with self._watcher.operation_recorded(kind, self.path):
                 method()
 
         return call
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        self._watcher.writes(self.path, at, bytes(data))
-        with self._watcher.under_way("store", self.path, at, at + len(data)):
+        self._watcher.before_write(self.path, at, bytes(data))
+        with self._watcher.operation_recorded("store", self.path, at, at + len(data)):
             self._file.store(at, data)
-        self._watcher.wrote(self.path, at, bytes(data))
+        self._watcher.after_write(self.path, at, bytes(data))
 
     def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
-        self._watcher.writes(self.path, at, bytes(data))
-        with self._watcher.under_way("pwrite", self.path, at, at + len(data)):
+        self._watcher.before_write(self.path, at, bytes(data))
+        with self._watcher.operation_recorded("pwrite", self.path, at, at + len(data)):
             written = self._file.pwrite(at, data)
-        self._watcher.wrote(self.path, at, bytes(data[:written]))
+        self._watcher.after_write(self.path, at, bytes(data[:written]))
         return written
 
     def msync(self, start: int, end: int) -> None:
-        with self._watcher.under_way("msync", self.path, start, end):
+        with self._watcher.operation_recorded("msync", self.path, start, end):
             self._file.msync(start, end)
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        with self._watcher.under_way("madvise", self.path, start, end):
+        with self._watcher.operation_recorded("madvise", self.path, start, end):
             self._file.advise_dont_need(start, end)

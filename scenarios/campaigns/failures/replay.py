@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from ....faults.simulation import record as records
-from ....faults.simulation.record import RecordReplay, record_of, verify
+from ....faults.simulation.record import RecordReplay, record_of, verify_record
 from ....faults.simulation.simulation import STEP_LIMIT, Simulation
 from ....sim.trace import Trace
 from ...claims.machine import config_of
@@ -51,13 +51,13 @@ def failing_run_of(outcome: RunOutcome, simulation: Simulation) -> FailingRun:
 def verified_run(record: RunRecord) -> FailingRun:
     """Run a record twice. Raises ReplayDivergedError if the two runs differ."""
     trace = Trace()
-    return _failing_run(verify(run_plan, record, trace), trace)
+    return _failing_run(verify_record(run_plan, record, trace), trace)
 
 
 def _failing_run(replayed: RunReplay, trace: Trace) -> FailingRun:
     outcome = replayed.result
     story = story_of(trace, outcome.violations, config_of(outcome.plan), outcome.ledger)
-    size = size_of(replayed)
+    size = run_size_of(replayed)
     return FailingRun(replayed.record, outcome.digest, outcome.violations, story, size, outcome.steps)
 
 
@@ -65,7 +65,7 @@ def is_same_run(replayed: RunReplay, run: FailingRun) -> bool:
     return replayed.is_same(run) and replayed.result.violations == run.violations
 
 
-def size_of(replayed: RunReplay) -> Size:
+def run_size_of(replayed: RunReplay) -> Size:
     outcome, record = replayed.result, replayed.record
     faults = Counter({kind: times for kind, times in outcome.injected.items() if not kind.startswith(_NO_FAULTS)})
     for kind in _DAMAGED_PAGES:

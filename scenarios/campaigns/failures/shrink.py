@@ -77,7 +77,7 @@ def shrink_failure(
         return Shrunk(replace(failure, shrunk=verified_run(search.best)), search.tries)
 
 
-def shrunk_within(failure: Failure, seconds: float) -> Failure:
+def shrink_within(failure: Failure, seconds: float) -> Failure:
     """Shrink a failure for a limited time. Returns it unchanged if it does not reproduce on this machine."""
     began = perf_counter()
     try:

@@ -48,16 +48,16 @@ def shrink_workload(search: Search[RunRecord]) -> None:
         if len(search.best.setup.lives) > 1:
             search.attempt(without_life(search.best, number))
     search.attempt(_with_only_messages(search.best, _message_names(search.best.setup, healing=False)))
-    if not search.attempt(_planned(search.best, _PLAIN)):
-        _try_each(search, _PLAIN)
+    if not search.attempt(_with_plan_changes(search.best, _PLAIN)):
+        _try_each_change(search, _PLAIN)
     _shrink_faults(search)
     if search.best.setup.cluster.slaves:
         _shrink_cluster(search)
     if search.best.setup.broker.serves:
-        _try_each(search, _PLAIN_BROKER)
-    _lower(search, "producers")
+        _try_each_change(search, _PLAIN_BROKER)
+    _lower_value(search, "producers")
     for number in range(len(search.best.setup.lives)):
-        search.lower(
+        search.lower_value(
             search.best.setup.lives[number].messages_each,
             0,
             lambda record, value, number=number: _with_life(record, number, messages_each=value),  # type: ignore[misc]
@@ -65,7 +65,7 @@ def shrink_workload(search: Search[RunRecord]) -> None:
     _drop_messages(search)
     _try_larger_messages(search)
     for path in _LEAST:
-        _lower(search, path)
+        _lower_value(search, path)
 
 
 def _drop_messages(search: Search[RunRecord]) -> None:
@@ -78,7 +78,7 @@ def _try_larger_messages(search: Search[RunRecord]) -> None:
         messages = len(_message_names(before.setup))
         if messages <= _FEW_MESSAGES:
             return
-        if search.attempt(_planned(before, changes)):
+        if search.attempt(_with_plan_changes(before, changes)):
             _drop_messages(search)
             if len(_message_names(search.best.setup)) >= messages:
                 search.best = before
@@ -98,14 +98,14 @@ def shrink_lives(search: Search[RunRecord]) -> None:
     """Replace the ending of each life by a clean stop, or a rare kind of crash by a crash in traffic."""
     for number in range(len(search.best.setup.lives)):
         life = search.best.setup.lives[number]
-        if life.ending != LifeEnding.STOP and search.attempt(_ending_in_stop(search.best, number)):
+        if life.ending != LifeEnding.STOP and search.attempt(_with_stop_ending(search.best, number)):
             continue
         is_in_operation = any(crash.life == life_name(number) and crash.point for crash in search.best.crashes)
         if is_in_operation and life.ending not in (LifeEnding.STOP, LifeEnding.CRASH_IN_TRAFFIC):
             search.attempt(_with_life(search.best, number, ending=LifeEnding.CRASH_IN_TRAFFIC))
 
 
-def _ending_in_stop(record: RunRecord, number: int) -> RunRecord:
+def _with_stop_ending(record: RunRecord, number: int) -> RunRecord:
     crashes = tuple(crash for crash in record.crashes if crash.life != life_name(number))
     return _with_life(replace(record, crashes=crashes), number, ending=LifeEnding.STOP, operation=-1)
 
@@ -147,7 +147,7 @@ def _shrink_faults(search: Search[RunRecord]) -> None:
 
     def keeping(record: RunRecord, kept: Sequence[str]) -> RunRecord:
         plan = record.setup
-        return _planned(
+        return _with_plan_changes(
             record, {"faults": _with_only_faults(plan.faults, kept), "network": _with_only_faults(plan.network, kept)}
         )
 
@@ -166,17 +166,19 @@ def _with_only_faults(part: _Part, kept: Sequence[str]) -> _Part:
 
 
 def _shrink_cluster(search: Search[RunRecord]) -> None:
-    if not search.attempt(_planned(search.best, {"cluster": ClusterPlan()})):
-        _try_each(search, _PLAIN_CLUSTER)
+    if not search.attempt(_with_plan_changes(search.best, {"cluster": ClusterPlan()})):
+        _try_each_change(search, _PLAIN_CLUSTER)
 
 
-def _try_each(search: Search[RunRecord], values: Mapping[str, object]) -> None:
+def _try_each_change(search: Search[RunRecord], values: Mapping[str, object]) -> None:
     for path, value in values.items():
-        search.attempt(_planned(search.best, {path: value}))
+        search.attempt(_with_plan_changes(search.best, {path: value}))
 
 
-def _lower(search: Search[RunRecord], path: str) -> None:
-    search.lower(search.best.setup.value(path), _LEAST[path], lambda record, value: _planned(record, {path: value}))
+def _lower_value(search: Search[RunRecord], path: str) -> None:
+    search.lower_value(
+        search.best.setup.value(path), _LEAST[path], lambda record, value: _with_plan_changes(record, {path: value})
+    )
 
 
 def _message_names(plan: Plan, *, healing: bool = True) -> list[str]:
@@ -192,10 +194,10 @@ def _message_names(plan: Plan, *, healing: bool = True) -> list[str]:
 
 def _with_only_messages(record: RunRecord, kept: Sequence[str]) -> RunRecord:
     everything = _message_names(replace(record.setup, left_out=()))
-    return _planned(record, {"left_out": tuple(name for name in everything if name not in kept)})
+    return _with_plan_changes(record, {"left_out": tuple(name for name in everything if name not in kept)})
 
 
-def _planned(record: RunRecord, changes: Mapping[str, object]) -> RunRecord:
+def _with_plan_changes(record: RunRecord, changes: Mapping[str, object]) -> RunRecord:
     return replace(record, setup=record.setup.with_values(changes))
 
 
@@ -203,4 +205,4 @@ def _with_life(record: RunRecord, number: int, **changes: object) -> RunRecord:
     lives = list(record.setup.lives)
     assert 0 <= number < len(lives), (number, len(lives))
     lives[number] = replace(lives[number], **changes)  # type: ignore[arg-type]
-    return _planned(record, {"lives": tuple(lives)})
+    return _with_plan_changes(record, {"lives": tuple(lives)})

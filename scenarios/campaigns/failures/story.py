@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ....faults.simulation import story
-from ....faults.simulation.story import Concern
+from ....faults.simulation.story import FailureSubjects
 from ....sim.trace import TraceEvent
 from ....store.config import StoreConfig
 from ...oracle.evidence import Violation
@@ -42,11 +42,11 @@ def story_of(
     return lines
 
 
-def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None) -> Concern:
+def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None) -> FailureSubjects:
     """Return the parts of the store that violations name. The ledger has the log offset of each message."""
-    concern, root = Concern(), config.store_path_root_dir
+    concern, root = FailureSubjects(), config.store_path_root_dir
     for violation in violations[:1]:
-        _add_place(concern, violation, config)
+        _add_place_of_violation(concern, violation, config)
         text = f"{violation.summary} {violation.expected} {violation.found}"
         named = rf"{re.escape(root)}/[^\s:,()']+"
         concern.paths |= set(re.findall(named, violation.summary + violation.detail))  # errors name their files here
@@ -67,7 +67,7 @@ def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Led
     return concern
 
 
-def _add_place(concern: Concern, violation: Violation, config: StoreConfig) -> None:
+def _add_place_of_violation(concern: FailureSubjects, violation: Violation, config: StoreConfig) -> None:
     if not violation.file:
         return
     root = config.store_path_root_dir
@@ -79,7 +79,7 @@ def _add_place(concern: Concern, violation: Violation, config: StoreConfig) -> N
     concern.paths |= {*paths} - {*config.commit_log_directories}
 
 
-def _add_put(concern: Concern, put: PutEntry, config: StoreConfig) -> None:
+def _add_put(concern: FailureSubjects, put: PutEntry, config: StoreConfig) -> None:
     if put.physical_offset is not None:
         end = put.physical_offset + put.record_bytes
         concern.ranges += [(log, put.physical_offset, end) for log in config.commit_log_directories]

@@ -25,7 +25,7 @@ _THEMES = (
 assert sorted(_THEMES) == [module.name for module in iter_modules(__path__)], "_THEMES is not this folder"
 
 
-def _collect() -> dict[str, Scenario]:
+def _collect_scenarios() -> dict[str, Scenario]:
     scenarios: list[Scenario] = [
         scenario for theme in _THEMES for scenario in import_module(f".{theme}", __name__).SCENARIOS
     ]
@@ -34,6 +34,6 @@ def _collect() -> dict[str, Scenario]:
     return by_name
 
 
-SCENARIOS: dict[str, Scenario] = _collect()
+SCENARIOS: dict[str, Scenario] = _collect_scenarios()
 SWARM: frozenset[str] = frozenset(scenario.name for scenario in swarm.SCENARIOS)
 """The scenarios that combine features and faults at random."""

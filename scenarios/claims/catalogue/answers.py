@@ -3,7 +3,7 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    Scenario.of(
+    Scenario.define(
         "clean-shutdown",
         "after a clean stop in any flush mode, every message is present, and the next start finds no abort marker and "
         "changes no file",
@@ -13,7 +13,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1),
     ),
     # Cuts the power right after a clean stop. Few queues have records in the three segments that the next start scans.
-    Scenario.of(
+    Scenario.define(
         "queue-fsync-at-shutdown",
         "after a clean stop, a power cut loses no queue entry, also in queues that the next start does not check",
         stream="a-clean-stop-leaves-no-queue-to-the-page-cache",
@@ -31,7 +31,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(2, 3),
     ),
     # Stops the store while producers put, consumers pull and users look messages up.
-    Scenario.of(
+    Scenario.define(
         "shutdown-under-load",
         "after a clean stop under load, every put answered OK is present and no refused put is",
         stream="a-stop-under-load-keeps-every-answer",
@@ -47,7 +47,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
     ),
     # Puts go to a buffer of the process. Writes fail or are short, and the process is killed or the power fails.
-    Scenario.of(
+    Scenario.define(
         "write-buffer-kill",
         "after a kill of a store with a write buffer, only uncommitted messages are lost, and none that a consumer "
         "read",
@@ -67,7 +67,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         },
         endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
     ),
-    Scenario.of(
+    Scenario.define(
         "slow-fsync-timeout",
         "after a slow sync, OK still means durable, and a put is answered with a timeout only after the timeout has "
         "passed",
@@ -79,7 +79,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0,),
     ),
     # A sync fails once, after which the kernel drops the dirty pages.
-    Scenario.of(
+    Scenario.define(
         "failed-fsync-not-acknowledged",
         "after a failed sync, no put is answered OK unless its message is durable",
         stream="failed-sync-is-never-acknowledged",
@@ -89,7 +89,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0,),
     ),
     # Producers put properties near the longest that a record can hold, in bytes or in characters.
-    Scenario.of(
+    Scenario.define(
         "longest-properties",
         "after puts of long properties, those up to the limit are stored unchanged, longer ones are refused with the "
         "reason, and no other message is affected",
@@ -107,7 +107,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         },
         lives=(1, 2),
     ),
-    Scenario.of(
+    Scenario.define(
         "tag-filter-exact",
         "before and after a crash, a consumer gets exactly the messages that its subscription matches",
         stream="tag-filtered-reads-stay-exact",
@@ -117,7 +117,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "stop", "crash in traffic"),
     ),
     # Consumers read each message as soon as the store allows.
-    Scenario.of(
+    Scenario.define(
         "consumed-message-durable",
         "after a power cut under sync flush, every message that a consumer read is present",
         stream="consumers-never-see-what-can-vanish",
@@ -129,7 +129,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic",),
     ),
     # Syncs fail, and the file system discards all data that is not on disk. Consumers read later.
-    Scenario.of(
+    Scenario.define(
         "reads-after-failed-fsync",
         "after a failed sync, consumers read no dropped data and skip no message",
         stream="what-a-failed-sync-took-is-given-to-nobody",

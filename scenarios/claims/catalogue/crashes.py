@@ -3,7 +3,7 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    Scenario.of(
+    Scenario.define(
         "sync-flush-power-cut",
         "after a power cut, every message that was answered OK under sync flush is present",
         stream="sync-flush-survives-power-loss",
@@ -12,7 +12,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic",),
         consumers=(0,),
     ),
-    Scenario.of(
+    Scenario.define(
         "async-flush-prefix",
         "after a power cut under async flush, the log is a prefix of the writes and includes all flushed data",
         stream="async-flush-keeps-a-prefix",
@@ -22,14 +22,14 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0,),
     ),
     # The page cache survives.
-    Scenario.of(
+    Scenario.define(
         "process-kill",
         "after a process kill, every acknowledged message is present, also if the power fails after the restart",
         stream="process-kill-loses-nothing",
         disk=("process-kill", "process-kill", "strict-posix"),
         lives=(1, 2, 3),
     ),
-    Scenario.of(
+    Scenario.define(
         "segment-rollover-crash",
         "after a crash near the end of a segment, every acknowledged message before and after that end is present",
         stream="rollover-at-a-crash",
@@ -40,7 +40,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0,),
     ),
     # The crash happens while segments are created, extended and synced.
-    Scenario.of(
+    Scenario.define(
         "segment-allocation-crash",
         "after a crash during the allocation of a segment, the store opens without manual repair",
         stream="crash-during-allocation",
@@ -51,7 +51,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic", "crash in load"),
         lives=(1, 2),
     ),
-    Scenario.of(
+    Scenario.define(
         "crash-in-recovery",
         "after repeated crashes, recovery reaches the same state as uninterrupted recovery",
         endings=("crash in load", "crash in load", "crash in traffic"),

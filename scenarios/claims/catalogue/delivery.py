@@ -31,7 +31,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         stream="a-gap-in-the-numbers-hides-no-transaction",
     ),
     # The store dies while delayed messages wait or are delivered, and puts fail.
-    Scenario.of(
+    Scenario.define(
         "delayed-delivery",
         "after any crash, every stored delayed message is delivered, never before its time, and twice only because of "
         "a crash",
@@ -47,7 +47,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         faults={"failed_creation_chance": (0.0, 0.3, 0.6), "slow_sync_chance": (0.0, 0.0, 0.2)},
     ),
     # Bits of delayed messages are lost or flipped on disk: in topics, records and queue entries.
-    Scenario.of(
+    Scenario.define(
         "delayed-entry-corrupted",
         "after a delayed message becomes unreadable or its queue entry is damaged, every later one is still delivered",
         stream="what-rots-while-it-waits-holds-up-nothing-else",
@@ -64,7 +64,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         heals=(True,),
     ),
     # The machine dies while the offsets of consumer groups and of delayed delivery are persisted.
-    Scenario.of(
+    Scenario.define(
         "consumer-offset-durable",
         "after any crash, persisted offsets are present, and consumers continue from them",
         stream="progress-survives-every-crash",

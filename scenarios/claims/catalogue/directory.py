@@ -4,7 +4,7 @@ from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Old segments are deleted repeatedly, and the machine dies in between.
-    Scenario.of(
+    Scenario.define(
         "retention-oldest-first",
         "after segments expire, only the oldest segments are missing, also after a crash",
         stream="retention-takes-only-the-oldest",
@@ -26,7 +26,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=(*("crash in traffic", "crash in traffic", "crash at rest", "crash in load"), *("stop", "stop")),
     ),
     # A pass of the transaction check pauses while retention deletes its half messages and op messages.
-    Scenario.of(
+    Scenario.define(
         "transaction-expired",
         "after retention deletes a half message during its check, the message is neither put back nor checked again",
         stream="what-has-expired-is-asked-about-no-more",
@@ -46,7 +46,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
     ),
     # After a crash, intact records of a deleted segment appear after the end of the log, in reused sectors.
-    Scenario.of(
+    Scenario.define(
         "stale-block-reuse",
         "after a crash, valid records of a deleted segment after the end of the log do not count as records",
         stream="old-blocks-are-never-records",
@@ -58,7 +58,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
     ),
     # A segment loses its last sector while the store is off. A start is attempted before the repair.
-    Scenario.of(
+    Scenario.define(
         "wrong-segment-size",
         "after a segment that is not the newest gets a wrong size, the store refuses to open and changes no file, and "
         "after the repair it opens with all messages",
@@ -69,7 +69,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
     ),
     # Segments are lost while the store is off. The segments before the gap become old enough to expire.
-    Scenario.of(
+    Scenario.define(
         "log-segment-missing",
         "after segments at the start or in the middle of the log are lost, only their messages are missing, and only "
         "retention removes the segments before a gap",
@@ -85,7 +85,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1),
     ),
     # While the store is off, foreign files appear, a queue's file is truncated or the checkpoint is damaged.
-    Scenario.of(
+    Scenario.define(
         "foreign-and-damaged-files",
         "after foreign files appear or derived files are damaged, the store opens with all messages and does not "
         "change foreign files",
@@ -100,7 +100,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Queues are truncated while the store is off. A load rebuilds them and crashes. The power fails after the next
     # load.
-    Scenario.of(
+    Scenario.define(
         "crash-in-load",
         "after a load crashes, the next load writes all queue entries again that were not synced, even if an earlier "
         "stop was clean",
@@ -113,7 +113,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages_each=(8, 16, 16),
     ),
     # The root, the log directories and all their parents are new. A process may die before it syncs them.
-    Scenario.of(
+    Scenario.define(
         "root-directory-durable",
         "after a power cut, no directory with acknowledged messages is missing, for any root and any log directories",
         directories={
@@ -128,7 +128,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(2, 3),
     ),
     # Raises `mappedFileSizeConsumeQueue` between two lives. Some queues no longer have messages in the log.
-    Scenario.of(
+    Scenario.define(
         "queue-file-size-raised",
         "after the file size of queues is raised, each queue continues from its last offset",
         retention={"deletes_segments": (True,)},
@@ -142,7 +142,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(2, 3),
         endings=("stop and larger queue files", "stop and larger queue files", "crash in load"),
     ),
-    Scenario.of(
+    Scenario.define(
         "second-start-refused",
         "after a second start on a directory in use is refused, no file has changed",
         stream="second-start-is-refused",

@@ -6,7 +6,7 @@ from ..scenario import Scenario
 _UNSOUND = ("lying-disk", "dying-disk")
 
 SCENARIOS: tuple[Scenario, ...] = (
-    Scenario.of(
+    Scenario.define(
         "pauses-and-clock-steps",
         "after pauses, starvation and clock steps, no message is missing and no answer is wrong; only time is lost",
         stream="pauses-and-clock-steps-change-no-answer",
@@ -22,7 +22,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         flush={"sync_timeout_ms": (500, 5000)},
     ),
     # The kernel has evicted clean pages of memory-mapped files. A read of such a page waits for the drive or fails.
-    Scenario.of(
+    Scenario.define(
         "transient-read-error",
         'after a page-in is slow or fails once, only time is lost: no data is truncated, no reader gets "not found", '
         "and no service ends",
@@ -41,7 +41,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic", "crash at rest", "crash in load", "stop"),
     ),
     # Forces rare branches, which crashes and faults seldom reach (`store.marks.FORCIBLE`).
-    Scenario.of(
+    Scenario.define(
         "forced-rare-branches",
         "after a rare branch is forced although its condition is false, the store only loses time or retries, and no "
         "promise is broken",
@@ -59,7 +59,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=("crash in traffic", "crash at rest", "crash in load", "crash in persist", "stop"),
     ),
-    Scenario.of(
+    Scenario.define(
         "combined-faults",
         "after any mix of crashes, errors, delays and pauses on a disk that keeps synced data, no promise is broken",
         stream="anything-goes",

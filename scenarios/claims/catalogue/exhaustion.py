@@ -3,7 +3,7 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    Scenario.of(
+    Scenario.define(
         "full-disk-puts-refused",
         "after a segment cannot be created, only the puts that need it fail, and every acknowledged message is present",
         stream="full-disk-refuses-cleanly",
@@ -15,7 +15,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Space becomes free later, or when retention deletes old segments. In some runs the disk is full when the store
     # starts and must build queues.
-    Scenario.of(
+    Scenario.define(
         "full-disk-space-returns",
         "after the disk fills up, only puts that need more space fail, and none fails once space is free again",
         stream="a-full-disk-recovers-when-space-returns",
@@ -30,7 +30,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=("stop", "crash at rest", "crash in traffic", "stop and full disk", "stop and full disk"),
     ),
-    Scenario.of(
+    Scenario.define(
         "service-died",
         "after a service ends with an error, the store reports its name and accepts no puts, and every acknowledged "
         "message is present after a restart",
@@ -42,7 +42,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "crash in traffic", "stop", "stop"),
     ),
     # For minutes, half of all attempts to map a file fail. Queue files have one or two entries.
-    Scenario.of(
+    Scenario.define(
         "dispatch-retry-count",
         "after errors at many places, dispatch continues; it gives up only if the same step fails repeatedly",
         stream="errors-at-many-places-do-not-add-up",
@@ -57,7 +57,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "crash in traffic", "stop"),
     ),
     # On a sparse disk, a segment's blocks are allocated only when the pool's buffers are committed.
-    Scenario.of(
+    Scenario.define(
         "full-disk-commit-waits",
         "after a commit fails on a full disk, the data stays in the pool's buffers and is committed once space is free",
         stream="a-commit-waits-for-room",

@@ -4,7 +4,7 @@ from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Messages share keys, and users look messages up by key. Index files are small, so they fill up often.
-    Scenario.of(
+    Scenario.define(
         "index-lookup",
         "after any crash, the index has every key of every record exactly once and no other entry",
         stream="every-key-is-found",
@@ -17,7 +17,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
     ),
     # More messages share a key than a look-up returns, so a look-up of an old message follows many entries.
-    Scenario.of(
+    Scenario.define(
         "index-newest-first",
         "after many puts with the same key, a look-up returns the newest of these messages, up to its limit, across "
         "all index files",
@@ -39,7 +39,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop", "crash at rest", "crash in traffic"),
     ),
     # The power fails while index files fill up one after another. The checkpoint records which of them are durable.
-    Scenario.of(
+    Scenario.define(
         "index-rollover-power-cut",
         "after any power cut, an index file covered by the checkpoint is complete, and missing entries are rebuilt",
         stream="index-files-roll-over-at-a-power-cut",
@@ -56,7 +56,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic", "crash at rest", "crash in load"),
     ),
     # Several producers put to several queues. All their messages also go to shared light queues.
-    Scenario.of(
+    Scenario.define(
         "light-queue-dispatch",
         "after any crash, a message is in each of its light queues exactly once, and light queues have no gaps",
         stream="light-queues-hold-every-message-once",

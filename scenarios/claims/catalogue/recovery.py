@@ -4,7 +4,7 @@ from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Crashes repeatedly with records of one size, so that a new record may end exactly at the start of a truncated one.
-    Scenario.of(
+    Scenario.define(
         "truncated-record-returns",
         "after recovery truncated a record, the record does not reappear after a later crash",
         stream="cut-records-never-return",
@@ -22,7 +22,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0,),
     ),
     # Recovery starts at the checkpoint, not earlier.
-    Scenario.of(
+    Scenario.define(
         "checkpoint-order",
         "after a crash, the checkpoint covers only durable data, so recovery rebuilds all missing queue entries",
         stream="checkpoint-never-leads",
@@ -36,7 +36,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
     ),
     # Records are long, and the body checksum does not cover most of their bytes.
-    Scenario.of(
+    Scenario.define(
         "torn-record",
         "after a crash, a partly written record is truncated, wherever it is torn",
         stream="torn-records-are-dropped",
@@ -48,7 +48,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0,),
     ),
     # Drops the last sector of the log while the machine is off; the clock may step back before the restart.
-    Scenario.of(
+    Scenario.define(
         "lost-log-tail",
         "after the end of the log is lost, recovery truncates the log there and removes later queue entries",
         stream="lost-tail-is-cut-with-its-entries",
@@ -59,7 +59,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         disturbances={"clock_step_chance": (0.0, 0.1)},
     ),
     # Flips a bit in a record that the next start considers durable. In some runs the queues are deleted too.
-    Scenario.of(
+    Scenario.define(
         "corrupt-record",
         "after a record in the middle of the log is damaged, only that record is missing in its segment",
         stream="damage-hides-nothing-behind-it",
@@ -73,7 +73,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1),
     ),
     # Queue offsets skip numbers at restarts, as after a start of 4.9.8, or a bit of a record's queueOffset flips.
-    Scenario.of(
+    Scenario.define(
         "queue-offset-gap",
         "after a queue skips offsets or a record has a wrong queueOffset, no consumer misses a message, whatever crash "
         "follows",
@@ -88,7 +88,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         disk=(*("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"), *("process-kill", "nothing-lost")),
     ),
     # The kernel fails to write back data of a dead process. It reports the error once, to the next process that syncs.
-    Scenario.of(
+    Scenario.define(
         "failed-writeback-before-start",
         "after the kernel fails to write back data, the next start does not consider this data durable",
         stream="recovery-vouches-for-nothing-unwritten",
@@ -101,7 +101,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(3, 4),
     ),
     # Recovery crashes repeatedly while it removes truncated segments.
-    Scenario.of(
+    Scenario.define(
         "crash-in-log-truncation",
         "after a crash during the removal of truncated segments, the next recovery opens the remaining segments",
         stream="a-cut-that-is-cut-short-leaves-no-gap",

@@ -4,7 +4,7 @@ from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     # The drive acknowledges syncs from a volatile cache, so synced data may be lost.
-    Scenario.of(
+    Scenario.define(
         "recovery-on-lying-disk",
         "after crashes on a lying disk, the store opens or names the damaged file, and its queues and index cover "
         "every remaining record",
@@ -17,7 +17,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Reads and syncs fail, writes are misdirected, and sectors rot. The store may refuse to start but must not remove
     # records.
-    Scenario.of(
+    Scenario.define(
         "recovery-on-dying-disk",
         "after any fault of a dying disk, every record before the first damage is present, and no task hangs or dies",
         stream="a-dying-disk-is-never-made-worse",

@@ -19,7 +19,7 @@ class CheckpointTarget(Target):
     file = FILE
     size_bytes_max = 256
 
-    def valid(self, draw: Draw) -> bytes:
+    def valid_input(self, draw: Draw) -> bytes:
         times = (draw.pick((0, 1, BORN_MS, BORN_MS + draw.below(1 << 30))) for _ in range(3))
         values = checkpoint.CheckpointValues(*times)
         return checkpoint.encode_checkpoint(values) + bytes(8 * draw.below(4))

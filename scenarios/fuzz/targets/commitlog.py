@@ -7,8 +7,8 @@ Encoding a decoded record again must give the same bytes. Its keys and tag must 
 from ....store.errors import CorruptFileError
 from ....store.formats import delay_level, index_key, message, scan
 from ....store.formats.delay_level import SCHEDULE_TOPIC
-from ...oracle.reader import Reading, indexed_keys, is_blank, key_hash, tag_code_of, whole_at
-from ..material import record
+from ...oracle.reader import Reading, indexed_keys, is_blank, key_hash, tag_code_of, valid_record_at
+from ..material import random_record
 from ..mutation import Draw
 from ..shape import correct_records
 from ..target import InputOutcome, Target, TargetViolation, field_of
@@ -26,13 +26,13 @@ class CommitLogTarget(Target):
     name = "commitlog"
     file = FILE
 
-    def valid(self, draw: Draw) -> bytes:
+    def valid_input(self, draw: Draw) -> bytes:
         raw, queue_offset = b"", draw.pick(_FIRST_OFFSETS)
         records = 1
         while records < 3 and draw.chance(0.3):
             records += 1
         for number in range(records):
-            raw += record(draw, BASE_OFFSET + len(raw), queue_offset + number)
+            raw += random_record(draw, BASE_OFFSET + len(raw), queue_offset + number)
         if draw.chance(0.2):
             raw += message.encode_blank(draw.between(8, 64)) + bytes(draw.below(16))
         return raw
@@ -46,14 +46,14 @@ class CommitLogTarget(Target):
         records = scan.scan_records(view, 0, end, file=FILE, base_offset=BASE_OFFSET, check_crc=True)
         try:
             for scanned in records:
-                whole = whole_at(raw, at, end, BASE_OFFSET + at)
+                whole = valid_record_at(raw, at, end, BASE_OFFSET + at)
                 if whole is None:
                     raise TargetViolation("served-unwhole", "a whole record", f"{scanned} at {at}"[:300])
                 kind = _check_record(raw, at, scanned, whole)
                 at += whole.record.size_bytes
                 count += 1
         except CorruptFileError as error:
-            return _refused(raw, at, f"{min(count, 2)}{kind}", error)
+            return _refused_outcome(raw, at, f"{min(count, 2)}{kind}", error)
         if at != end and not is_blank(raw, at, end):
             raise TargetViolation("end", f"{end}, or a blank record", at)
         return InputOutcome(True, f"{min(count, 2)}{kind}{'' if at == end else ' blank'}")
@@ -83,12 +83,12 @@ def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: Readi
     return ("k" if keyed else "t" if code else "p") + ("6" if record.sys_flag & 0x30 else "")
 
 
-def _refused(raw: bytes, at: int, behind: str, error: CorruptFileError) -> InputOutcome:
+def _refused_outcome(raw: bytes, at: int, behind: str, error: CorruptFileError) -> InputOutcome:
     field = field_of(error, FILE, len(raw))
-    if whole_at(raw, at, len(raw), BASE_OFFSET + at) is not None:
+    if valid_record_at(raw, at, len(raw), BASE_OFFSET + at) is not None:
         raise TargetViolation("refused-whole", "the record", error)
     last = at
-    for start in scan.chain(memoryview(raw), at, len(raw), BASE_OFFSET):
+    for start in scan.record_starts_after(memoryview(raw), at, len(raw), BASE_OFFSET):
         if not last < start <= len(raw):
             raise TargetViolation("chain", f"{last + 1} to {len(raw)}", start)
         last = start

@@ -26,7 +26,7 @@ class ConsumeQueueTarget(Target):
     file = "consumequeue/T1/0/00000000000000000000"
     size_bytes_max = 400
 
-    def valid(self, draw: Draw) -> bytes:
+    def valid_input(self, draw: Draw) -> bytes:
         raw = consume_queue.BLANK_ENTRY_BYTES * (draw.below(3) if draw.chance(0.3) else 0)
         physical_offset = draw.below(1 << 40)
         for _ in range(draw.between(1, _ENTRIES_MAX)):
@@ -66,9 +66,9 @@ class ConsumeQueueExtTarget(Target):
     file = FILE
     size_bytes_max = 1024
 
-    def valid(self, draw: Draw) -> bytes:
+    def valid_input(self, draw: Draw) -> bytes:
         units = [
-            ext.encode_unit(ext.ExtUnit(draw.below(1 << 31), BORN_MS, draw.raw(draw.pick(_BIT_MAP_BYTES))))
+            ext.encode_unit(ext.ExtUnit(draw.below(1 << 31), BORN_MS, draw.random_bytes(draw.pick(_BIT_MAP_BYTES))))
             for _ in range(draw.between(1, _UNITS_MAX))
         ]
         return b"".join(units) + draw.pick((b"", ext.END_MARK, bytes(ext.END_BYTES)))

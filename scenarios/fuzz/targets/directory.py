@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....faults.disk.image import Image
-from ....sim.process import garbage_kept
+from ....sim.process import garbage_collected_at_end
 from ....store.errors import CorruptFileError
 from ....store.formats.message import MessageRecord
-from ....store.marks import collected
+from ....store.marks import marks_collected
 from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
 from ....store.world import World
 from ...claims.machine import ROOT
-from ...oracle.reader import is_blank, whole_at
+from ...oracle.reader import is_blank, valid_record_at
 from ...oracle.recovered import content_digest, rows_digest
-from ..container import HAS_EXTENSIONS, DirectoryContent, entry_parts, pack, unpack
-from ..directory_changes import base_of, changed
+from ..container import HAS_EXTENSIONS, DirectoryContent, entry_parts, pack_directory, unpack_directory
+from ..directory_changes import base_offset_of, mutated_directory
 from ..material import BORN_MS, KEYS
 from ..mutation import Draw
 from ..shape import Shape
-from ..stores import LOG_FILE_BYTES, made_store, run_on, settings_of
+from ..stores import LOG_FILE_BYTES, draw_store, run_on_image, settings_of
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 _PULLED_AT_ONCE = 7
@@ -44,27 +44,27 @@ class DirectoryTarget(Target):
     inputs_between_measurements = 32
     keeps_length = True
 
-    def valid(self, draw: Draw) -> bytes:
-        return pack(made_store(draw))
+    def valid_input(self, draw: Draw) -> bytes:
+        return pack_directory(draw_store(draw))
 
     def shape(self, raw: bytes) -> Shape:
         return Shape((), tuple(entry_parts(raw)))
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
-        directory = unpack(raw)
-        return raw if directory is None else pack(changed(directory, draw, others))
+        directory = unpack_directory(raw)
+        return raw if directory is None else pack_directory(mutated_directory(directory, draw, others))
 
     def check(self, raw: bytes) -> InputOutcome:
-        directory = unpack(raw)
+        directory = unpack_directory(raw)
         if directory is None:
             return InputOutcome(False, "no directory")
-        with garbage_kept(), collected() as hits:
+        with garbage_collected_at_end(), marks_collected() as hits:
             try:
                 before = directory.image(ROOT, BORN_MS)
-                found, image = run_on(before, lambda world: _recovered(world, directory))
+                found, image = run_on_image(before, lambda world: _recover_directory(world, directory))
             except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
                 return InputOutcome(False, f"refused {_kind_and_field(error, directory)}")
-            _check_again(image, directory, found)
+            _check_second_recovery(image, directory, found)
         return InputOutcome(not found.ways, f"{' '.join(found.ways)} {' '.join(sorted(hits))}")
 
 
@@ -80,7 +80,7 @@ def _contents_of(store: MessageStore) -> _ContentDigests:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Recovered:
     ways: list[str]
     """The kinds of damaged files, with the damaged fields."""
     contents: _ContentDigests
@@ -96,17 +96,19 @@ class _Found:
     """Whether recovery kept index files without reading them. A rebuilt index can differ from them."""
 
 
-def _recovered(world: World, directory: DirectoryContent) -> _Found:
-    store, report = _loaded(world, directory)
+def _recover_directory(world: World, directory: DirectoryContent) -> _Recovered:
+    store, report = _load_store(world, directory)
     contents, given, log_end = _contents_of(store), GivenLog(directory.entries, report), store.max_phy_offset
     if log_end < given.intact_end():
         raise TargetViolation("lost", f"a log up to {given.intact_end()} at least", log_end)
     check_returned_messages(store, given)
     ways = sorted({_kind_and_field(finding, directory) for finding in report.findings})
-    in_log = [base_of(finding.file) + finding.offset for finding in report.findings if f"/{_LOG}" in finding.file]
+    in_log = [
+        base_offset_of(finding.file) + finding.offset for finding in report.findings if f"/{_LOG}" in finding.file
+    ]
     indexes = () if store.index is None else store.index.table.files
     is_cut, passes_over = any(at >= log_end for at in in_log), any(at < log_end for at in in_log)
-    return _Found(
+    return _Recovered(
         ways,
         contents,
         (report.clean_exit and is_cut)
@@ -116,15 +118,15 @@ def _recovered(world: World, directory: DirectoryContent) -> _Found:
     )
 
 
-def _loaded(world: World, directory: DirectoryContent) -> tuple[MessageStore, RecoveryReport]:
+def _load_store(world: World, directory: DirectoryContent) -> tuple[MessageStore, RecoveryReport]:
     store = MessageStore(world, settings_of(directory.settings))
     return store, store.load()
 
 
-def _check_again(image: Image, directory: DirectoryContent, found: _Found) -> None:
-    """Recover a second time. The store must open, and its data may change only for a reason in `_Found`."""
+def _check_second_recovery(image: Image, directory: DirectoryContent, found: _Recovered) -> None:
+    """Recover a second time. The store must open, and its data may change only for a reason in `_Recovered`."""
     try:
-        again, _ = run_on(image, lambda world: _contents_of(_loaded(world, directory)[0]))
+        again, _ = run_on_image(image, lambda world: _contents_of(_load_store(world, directory)[0]))
     except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
         raise TargetViolation("recovered-again", "a store that opens", error) from error
     is_same = again.rows == found.contents.rows if found.index_may_change else again == found.contents
@@ -154,9 +156,9 @@ class GivenLog:
 
     def __init__(self, entries: Mapping[str, bytes | None], report: RecoveryReport) -> None:
         files = {path: content for path, content in entries.items() if path.startswith(_LOG)}
-        self._files = {base_of(path): content for path, content in files.items() if content is not None}
+        self._files = {base_offset_of(path): content for path, content in files.items() if content is not None}
         self._is_whole_scanned = report.start_offset <= min(self._files, default=0)
-        self._reported = {base_of(finding.file) for finding in report.findings if f"/{_LOG}" in finding.file}
+        self._reported = {base_offset_of(finding.file) for finding in report.findings if f"/{_LOG}" in finding.file}
 
     def check(self, raw: bytes, physical_offset: int, topic: str) -> None:
         """Raise TargetViolation if the log has no intact record of the topic that equals a returned one."""
@@ -166,7 +168,7 @@ class GivenLog:
             raise TargetViolation("served-unknown", f"what lies at {physical_offset}", raw.hex()[:300])
         if base in self._reported or not self._is_whole_scanned:
             return
-        whole = whole_at(content, at, len(content), physical_offset)
+        whole = valid_record_at(content, at, len(content), physical_offset)
         if whole is None or whole.record.size_bytes != len(raw):
             raise TargetViolation("served-unwhole", f"a whole record at {physical_offset}", raw.hex()[:300])
         if whole.record.topic != topic:
@@ -176,7 +178,7 @@ class GivenLog:
         """Raise TargetViolation if a look-up does not return the intact record at an offset."""
         base = physical_offset - physical_offset % LOG_FILE_BYTES
         content, at = self._files[base], physical_offset - base
-        whole = whole_at(content, at, len(content), physical_offset)
+        whole = valid_record_at(content, at, len(content), physical_offset)
         if whole is not None and (found is None or found.body != whole.body):
             raise TargetViolation("look-up", f"the record at {physical_offset}", found)
 
@@ -185,7 +187,7 @@ class GivenLog:
         base, end = min(self._files, default=0), 0
         while (content := self._files.get(base)) is not None and len(content) == LOG_FILE_BYTES:
             at = 0
-            while (whole := whole_at(content, at, len(content), base + at)) is not None:
+            while (whole := valid_record_at(content, at, len(content), base + at)) is not None:
                 at += whole.record.size_bytes
                 end = base + at
             if at < LOG_FILE_BYTES and not is_blank(content, at, LOG_FILE_BYTES):
@@ -200,7 +202,7 @@ def check_returned_messages(store: MessageStore, given: GivenLog) -> int:
     pulled = 0
     for queue in store.queues.all():
         topic, queue_id = queue.topic, queue.queue_id
-        for raw, physical_offset in _pulled(store, topic, queue_id):
+        for raw, physical_offset in _pull_messages(store, topic, queue_id):
             given.check(raw, physical_offset, topic)
             given.check_looked_up(physical_offset, store.look_message_by_offset(physical_offset))
             pulled += 1
@@ -214,7 +216,7 @@ def check_returned_messages(store: MessageStore, given: GivenLog) -> int:
     return pulled
 
 
-def _pulled(store: MessageStore, topic: str, queue_id: int) -> Iterator[tuple[bytes, int]]:
+def _pull_messages(store: MessageStore, topic: str, queue_id: int) -> Iterator[tuple[bytes, int]]:
     offset = max(store.get_min_offset_in_queue(topic, queue_id), 0)
     end = store.get_max_offset_in_queue(topic, queue_id)
     while offset < end:

@@ -21,7 +21,7 @@ ENTRIES_MAX = 10
 HASHES = (0, 3, 8, 79_072_524, 0x7FFFFFFF)
 """Some of these hashes belong to the same slot."""
 _NAME = FILE.rpartition("/")[2]
-_ENTRIES_AT = index_format.entries_at(SLOTS)
+_ENTRIES_AT = index_format.entries_position(SLOTS)
 _ENTRY_BYTES, _SLOT_BYTES = index_format.ENTRY_BYTES, index_format.SLOT_BYTES
 _HASH_AND_OFFSET = Struct(">iq")
 _NEVER_MS = 1 << 64
@@ -43,7 +43,7 @@ class _Memory:
         self._raw[at : at + len(data)] = data
 
 
-def _opened(raw: bytearray) -> index_file.IndexFile:
+def _open_index_file(raw: bytearray) -> index_file.IndexFile:
     return index_file.IndexFile(ThreadTasks(), cast(MappedFile, _Memory(raw)), _NAME, SLOTS, ENTRIES_MAX)
 
 
@@ -54,9 +54,9 @@ class IndexTarget(Target):
     file = FILE
     size_bytes_max = _FILE_BYTES
 
-    def valid(self, draw: Draw) -> bytes:
+    def valid_input(self, draw: Draw) -> bytes:
         raw = bytearray(_FILE_BYTES)
-        file = _opened(raw)
+        file = _open_index_file(raw)
         physical_offset, stored_ms = draw.below(1000), BORN_MS
         for _ in range(draw.below(ENTRIES_MAX + 1)):
             file.put_key(draw.pick(HASHES), physical_offset, stored_ms)
@@ -72,7 +72,7 @@ class IndexTarget(Target):
         slots = index_format.slots_of(view)
         if slots is not None and not 1 <= slots <= len(data) // _SLOT_BYTES:
             raise TargetViolation("slots", "the number that fits into the file", slots)
-        file = _opened(data)
+        file = _open_index_file(data)
         looked_up = [_look_up(file, data, key_hash, has_defects=bool(defects)) for key_hash in HASHES[1:4]]
         ways = "".join(looked_up)
         if defects:
@@ -91,7 +91,7 @@ def _look_up(file: index_file.IndexFile, data: bytearray, key_hash: int, *, has_
             raise TargetViolation("chain", f"{ENTRIES_MAX} entries at most", "more, and no end")
         return True
 
-    file.select(key_hash, 0, _NEVER_MS, [], ENTRIES_MAX * 2, accept)
+    file.select_offsets(key_hash, 0, _NEVER_MS, [], ENTRIES_MAX * 2, accept)
     if not asked and has_defects:
         return "0"
     there = [
@@ -111,7 +111,7 @@ def _entry_places(end: int) -> range:
 
 def _check_rebuilt(file: index_file.IndexFile, data: bytearray) -> None:
     again = bytearray(_FILE_BYTES)
-    new = _opened(again)
+    new = _open_index_file(again)
     for number in range(1, file.header.next_entry):
         key_hash, physical_offset, diff_s, _ = entry = file.entry(number)
         new.put_key(key_hash, physical_offset, file.begin_timestamp_ms)

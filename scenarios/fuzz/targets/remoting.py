@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ....store.errors import CorruptFileError
 from ....store.formats.remoting import command, frame
-from ..material import KEYS, TOPICS, body_of
+from ..material import KEYS, TOPICS, random_body
 from ..mutation import Draw
 from ..shape import CONSTANT, LENGTH, NUMBER, TEXT, Field, Shape, ShapePart
 from ..target import InputOutcome, Target, TargetViolation, field_of
@@ -24,8 +24,8 @@ class RemotingTarget(Target):
 
     name = "remoting"
 
-    def valid(self, draw: Draw) -> bytes:
-        return b"".join(frame.encode_frame(_command(draw)) for _ in range(draw.between(1, _FRAMES_MAX)))
+    def valid_input(self, draw: Draw) -> bytes:
+        return b"".join(frame.encode_frame(_draw_command(draw)) for _ in range(draw.between(1, _FRAMES_MAX)))
 
     def shape(self, raw: bytes) -> Shape:
         """Return the frames up to the first invalid length, and the fields of binary headers."""
@@ -67,7 +67,7 @@ class RemotingTarget(Target):
         return InputOutcome(True, ways[:4])
 
 
-def _command(draw: Draw) -> command.RemotingCommand:
+def _draw_command(draw: Draw) -> command.RemotingCommand:
     fields = {draw.pick(_NAMES): draw.pick((*TOPICS, *KEYS, "-1", "true")) for _ in range(draw.below(4))}
     made = command.RemotingCommand(
         draw.pick(_CODES),
@@ -77,7 +77,7 @@ def _command(draw: Draw) -> command.RemotingCommand:
         draw.pick((409, 401, 0)),
         draw.pick(_REMARKS),
         fields,
-        body_of(draw.pick((0, 0, 5, 64))),
+        random_body(draw.pick((0, 0, 5, 64))),
     )
     return replace(made, form=command.HeaderForm.ROCKETMQ) if draw.chance(0.6) else made
 

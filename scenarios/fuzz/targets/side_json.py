@@ -19,7 +19,7 @@ from ...claims.machine import CONFIG, ROOT
 from ..material import BORN_MS, TOPICS
 from ..mutation import Draw
 from ..shape import Shape
-from ..stores import run_on
+from ..stores import run_on_image
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 OFFSETS, LIGHT_OFFSETS, DELAYS, CONF = NAMES = (
@@ -62,9 +62,9 @@ class SideJsonTarget(Target):
     cpu_seconds_max = 0.5
     memory_bytes_max = 8 << 20
 
-    def valid(self, draw: Draw) -> bytes:
+    def valid_input(self, draw: Draw) -> bytes:
         name = draw.pick(NAMES)
-        return f"{name}\n".encode() + _content(name, draw)
+        return f"{name}\n".encode() + _draw_content(name, draw)
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
         """Mutate an input as usual, and insert pieces of JSON, sometimes one piece many times."""
@@ -90,7 +90,7 @@ class SideJsonTarget(Target):
         return _check_offsets(content, light=name == LIGHT_OFFSETS)
 
 
-def _content(name: str, draw: Draw) -> bytes:
+def _draw_content(name: str, draw: Draw) -> bytes:
     if name == CONF:
         return "\n".join(dict.fromkeys(draw.pick(_SETTINGS) for _ in range(draw.below(4)))).encode()
     if name == DELAYS:
@@ -139,10 +139,10 @@ def _check_offsets(content: bytes, *, light: bool) -> InputOutcome:
     name = LIGHT_OFFSETS if light else OFFSETS
     path, what = f"{CONFIG}/{name}", "light" if light else "offsets"
     image = Image({path: FileImage(content, BORN_MS)}, (ROOT, CONFIG))
-    return run_on(image, lambda world: _managed(world, path, what, light=light))[0]
+    return run_on_image(image, lambda world: _load_with_manager(world, path, what, light=light))[0]
 
 
-def _managed(world: World, path: str, what: str, *, light: bool) -> InputOutcome:
+def _load_with_manager(world: World, path: str, what: str, *, light: bool) -> InputOutcome:
     manager = ConsumerOffsetManager(world, CONFIG, light_queues=light)
     size_bytes = len(world.files.read(path))
     manager.load()

@@ -9,7 +9,7 @@ from ....store.broker.requests import ResponseCode
 from ....store.broker.router import Channel
 from ....store.broker.sending import SendChecks, SendRequest
 from ....store.broker.topics import TopicConfig
-from ....store.formats.half_message import HalfMessage, committed
+from ....store.formats.half_message import HalfMessage, committed_message_of
 from ....store.formats.host import Host, encode_message_id
 from ....store.formats.message import MessageRecord
 from ....store.formats.messages import GetMessageResult, Message, PutMessageResult
@@ -24,52 +24,54 @@ _SENT_BACK = _LIVELY.replace(broker={"send_back_chance": (1.0,), "rest_ms_max": 
 
 @bug("send-loses-flag", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
 @needs(_LIVELY)
-def message_without_flag(
+def store_message_without_flag(
     self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
 ) -> Message:
     """A broker stores a message without its client's flag."""
     bit(send.flag != 0)
-    return message_without_flag.original(self, send._replace(flag=0), topic, body, channel)
+    return store_message_without_flag.original(self, send._replace(flag=0), topic, body, channel)
 
 
 # A client that sends to a retry topic sets reconsumeTimes in its request.
 @bug("send-loses-reconsume-times", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
 @needs(_LIVELY)
-def message_sent_first(
+def store_with_zero_reconsume_times(
     self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
 ) -> Message:
     """A broker stores reconsumeTimes 0 for a message that was sent back."""
     bit(send.reconsume_times != 0)
-    return message_sent_first.original(self, send._replace(reconsume_times=0), topic, body, channel)
+    return store_with_zero_reconsume_times.original(self, send._replace(reconsume_times=0), topic, body, channel)
 
 
 # The transaction check derives the age of a half message from bornTimestamp.
 @bug("send-born-on-arrival", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
 @needs(_LIVELY)
-def message_born_now(self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
+def store_with_arrival_as_born_time(
+    self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
+) -> Message:
     """A broker stores the arrival time of a message as its born time."""
     now_ms = self._parts.world.clock.now_ms()
     bit(send.born_timestamp_ms != now_ms)
-    return message_born_now.original(self, send._replace(born_timestamp_ms=now_ms), topic, body, channel)
+    return store_with_arrival_as_born_time.original(self, send._replace(born_timestamp_ms=now_ms), topic, body, channel)
 
 
 # SQL filters read these properties.
 @bug("send-loses-own-property", SendMessageProcessor, "_put_one", found_by=("PREFIX", "DUR", "VIS", "READ", "LIVE"))
 @needs(_LIVELY, consuming={"filtered": (True,)})
-def put_known_properties(
+def put_without_user_properties(
     self: SendMessageProcessor, message: Message, properties: dict[str, str], late: object
 ) -> object:
     """A broker stores a message without the user's own properties."""
     known = {name: value for name, value in properties.items() if name.isupper() or "_" in name}
     bit(len(known) < len(properties))
-    return put_known_properties.original(self, message, known, late)
+    return put_without_user_properties.original(self, message, known, late)
 
 
-@bug("commit-loses-port", transaction_service, "committed", found_by=("PREFIX", "READ"))
+@bug("commit-loses-port", transaction_service, "committed_message_of", found_by=("PREFIX", "READ"))
 @needs(_LIVELY, transactions={"chance": (1.0,)})
 def committed_without_port(half: HalfMessage) -> Message | None:
     """A committed message has the bornHost of its half message without the port."""
-    message = committed(half)
+    message = committed_message_of(half)
     if message is not None:
         bit()
         message = replace(message, born_host=Host(message.born_host.address, 0))
@@ -79,19 +81,25 @@ def committed_without_port(half: HalfMessage) -> Message | None:
 # Without an increasing count, the message is redelivered forever.
 @bug("sent-back-uncounted", SendMessageProcessor, "_retry_message", found_by=("PREFIX",))
 @needs(_SENT_BACK)
-def again_uncounted(self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
+def send_back_without_reconsume_count(
+    self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
+) -> Message:
     """A message that is sent back keeps its reconsumeTimes."""
     bit()
-    return replace(again_uncounted.original(self, record, topic, level), reconsume_times=record.reconsume_times)
+    return replace(
+        send_back_without_reconsume_count.original(self, record, topic, level), reconsume_times=record.reconsume_times
+    )
 
 
 @bug("sent-back-born-anew", SendMessageProcessor, "_retry_message", found_by=("PREFIX",))
 @needs(_SENT_BACK)
-def again_born_now(self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
+def send_back_with_new_born_time(
+    self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
+) -> Message:
     """A message that is sent back gets a new born time."""
     now_ms = self._parts.world.clock.now_ms()
     bit(record.born_timestamp_ms != now_ms)
-    return replace(again_born_now.original(self, record, topic, level), born_timestamp_ms=now_ms)
+    return replace(send_back_with_new_born_time.original(self, record, topic, level), born_timestamp_ms=now_ms)
 
 
 @bug("send-answers-next-offset", SendMessageProcessor, "_answer", found_by=("QOFF", "PREFIX", "READ"))
@@ -130,11 +138,11 @@ def answer_with_record_end(
     cluster={"slaves": (1,)},
     broker={"slaves_are_read": (True,)},
 )
-def pull_naming_itself(
+def pull_with_own_store_host(
     self: PullMessageProcessor, request: RemotingCommand, channel: Channel, *, may_hold: bool
 ) -> RemotingCommand | None:
     """A pulled message has the host of the answering broker as its storeHost."""
-    response = pull_naming_itself.original(self, request, channel, may_hold=may_hold)
+    response = pull_with_own_store_host.original(self, request, channel, may_hold=may_hold)
     if response is None or not response.body:
         return response
     own = self._parts.config.store_host
@@ -155,11 +163,11 @@ def answer_without_times(
 # A client that trusts minOffset skips messages.
 @bug("pull-begins-where-it-goes-on", pull, "_answer", found_by=("READ",))
 @needs(_LIVELY)
-def answer_beginning_late(
+def answer_with_late_min_offset(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
     """A pull is answered with its next offset as the minimum offset of the queue."""
-    response = answer_beginning_late.original(request, code, broker_id, result)
+    response = answer_with_late_min_offset.original(request, code, broker_id, result)
     bit(result.min_offset != result.next_begin_offset)
     return replace(response, ext_fields={**response.ext_fields, "minOffset": str(result.next_begin_offset)})
 

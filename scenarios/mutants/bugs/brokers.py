@@ -12,7 +12,7 @@ from ....store.broker.requests import ExtFields, ResponseCode, success
 from ....store.broker.router import Channel
 from ....store.broker.server import RemotingServer
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
-from ....store.formats.half_message import EndTransaction, committed
+from ....store.formats.half_message import EndTransaction, committed_message_of
 from ....store.formats.messages import GetMessageResult, GetMessageStatus, PutMessageResult, PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import Members
@@ -33,11 +33,11 @@ _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 
 @bug("offset-committed-at-delivery", PullMessageProcessor, "_pull", found_by=("META", "LIVE", "QUIET"))
 @needs(_LIVELY)
-def pull_commits_what_it_gives(
+def pull_and_commit(
     self: PullMessageProcessor, request: RemotingCommand, channel: Channel, *, may_hold: bool
 ) -> RemotingCommand | None:
     """A group's offset advances when a consumer receives messages, not when it has processed them."""
-    response = pull_commits_what_it_gives.original(self, request, channel, may_hold=may_hold)
+    response = pull_and_commit.original(self, request, channel, may_hold=may_hold)
     if response is not None and response.body:
         fields = ExtFields(request.ext_fields)
         queue = fields.text("topic"), fields.int32("queueId")
@@ -59,7 +59,7 @@ def forget_group(self: BrokerParts, group: str) -> None:
 
 @bug("header-fields-are-texts", Members, "texts", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, broker={"cpp_clients": (True,)})
-def texts_only(self: Members) -> dict[str, str]:
+def accept_only_text_fields(self: Members) -> dict[str, str]:
     """A JSON header with a field that is not a string, as from the C++ client, closes the connection."""
     for name in self.names:
         if bit(not isinstance(self._members[name], str | None)):
@@ -70,7 +70,7 @@ def texts_only(self: Members) -> dict[str, str]:
 # The process keeps its port and directory, so no supervisor restarts it.
 @bug("failed-server-stays-up", RemotingServer, "fail", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, network={"failed_poll_chance": (0.01,)})
-def fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
+def fail_without_exit(self: RemotingServer, name: str, error: Exception) -> None:
     """A process stays up after its server has lost its connections, and does not answer."""
     bit()
     self.failure = f"{name} has ended: {error}"
@@ -78,10 +78,10 @@ def fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
 
 @bug("flush-answers-all", LateAnswers, "_answer_completed", found_by=("STATUS", "DUR"))
 @needs(_LIVELY, sync_flush=(True,), producers=(3,))
-def answer_all_that_wait(self: LateAnswers) -> None:
+def answer_all_waiting_sends(self: LateAnswers) -> None:
     """A sync answers every waiting send, including sends whose messages the sync did not cover."""
     now_ns = self.world.clock.monotonic_ns()
-    found = {number: self._waiting[number][1].look(now_ns) for number in self._take_numbers_to_check(now_ns)}
+    found = {number: self._waiting[number][1].poll(now_ns) for number in self._take_numbers_to_check(now_ns)}
     with self._lock:
         if any(result is not None and result.status is PutMessageStatus.PUT_OK for result in found.values()):
             for number, (_, late) in self._waiting.items():
@@ -101,35 +101,35 @@ def answer_all_that_wait(self: LateAnswers) -> None:
     faults={"failed_write_chance": (0.3,)},
     broker={"consumer_restart_chance": (1.0,), "rest_ms_max": (2000,)},
 )
-def store_or_believe(self: SideFile, content: bytes) -> bool:
+def store_counting_failed_write(self: SideFile, content: bytes) -> bool:
     """After a failed write, a side file counts as written."""
     try:
-        return store_or_believe.original(self, content)
+        return store_counting_failed_write.original(self, content)
     except OSError:
         bit()
         self._content = content
         raise
 
 
-@bug("sent-back-into-nothing", SendMessageProcessor, "_answer_back", found_by=("DUR",))
+@bug("sent-back-into-nothing", SendMessageProcessor, "_answer_send_back", found_by=("DUR",))
 @needs(SCENARIOS["consumer-retry"].ranges)
-def answer_back_at_any_rate(
+def send_back_always_succeeds(
     self: SendMessageProcessor, request: RemotingCommand, topic: str, group: str, put: PutMessageResult
 ) -> RemotingCommand:
     """A consumer that sends a message back gets SUCCESS although the put failed, and the message is lost."""
     if bit(put.status is not PutMessageStatus.PUT_OK):
         return success(request)
-    return answer_back_at_any_rate.original(self, request, topic, group, put)
+    return send_back_always_succeeds.original(self, request, topic, group, put)
 
 
 # A failure restores the old content in memory. If the old file is already renamed to its backup name, each retry fails.
 @bug("side-file-goes-on-from-the-old", SideFile, "store", found_by=("QUIET", "META"))
 @needs(SCENARIOS["consumer-offset-durable"].ranges, faults={"failed_rename_chance": (0.3,)})
-def store_from_the_old(self: SideFile, content: bytes) -> bool:
+def store_after_interrupted_replacement(self: SideFile, content: bytes) -> bool:
     """After an interrupted replacement, every later replacement of a side file fails."""
     old = self._content
     try:
-        return store_from_the_old.original(self, content)
+        return store_after_interrupted_replacement.original(self, content)
     except OSError:
         bit(old is not None)
         self._content = old
@@ -139,11 +139,11 @@ def store_from_the_old(self: SideFile, content: bytes) -> bool:
 # The producer's first request is refused and the next one is served. A crash then loses the topic.
 @bug("topic-seen-before-durable", VersionedTable, "_store", found_by=("META", "LIVE"))
 @needs(_LIVELY, faults={"failed_write_chance": (0.3,)})
-def store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
+def publish_table_before_write(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
     """A topic is used although its write failed."""
     self._state = version, table
     try:
-        self.file.store(self._encoded(version, table))
+        self.file.store(self._encode_table(version, table))
     except OSError:
         bit()
         raise
@@ -159,15 +159,15 @@ def store_seen_first(self: VersionedTable, version: DataVersion, table: dict) ->
     transactions={"chance": (1.0,)},
     faults={"failed_creation_chance": (0.3,)},
 )
-def commit_whatever(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
+def commit_despite_refused_put(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
     """A transaction counts as committed although the put of the committed message was refused."""
-    half = self._claimed(request)
+    half = self._claim(request)
     if isinstance(half, EndTransactionStatus):
         return EndTransactionResult(half)
-    message = committed(half)
+    message = committed_message_of(half)
     put = None if message is None else self._store.put_message(message)
     bit(put is not None and put.append is None)
-    return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
+    return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._put_ops(half))
 
 
 @bug("no-match-skips-to-end", pull, "_answer", found_by=("LIVE",))
@@ -183,13 +183,13 @@ def answer_with_end(
 
 
 # The pull is held and later retried from the same offset.
-@bug("no-match-waits", pull, "_code_of", found_by=("LIVE",))
+@bug("no-match-waits", pull, "_response_code_of", found_by=("LIVE",))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
-def code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
+def no_match_code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
     """A consumer never advances past messages that its subscription does not match."""
     if bit(result.status is GetMessageStatus.NO_MATCHED_MESSAGE):
         return ResponseCode.PULL_NOT_FOUND
-    return code_that_waits.original(result, offset)
+    return no_match_code_that_waits.original(result, offset)
 
 
 _EXPIRING = _LIVELY.replace(
@@ -212,7 +212,7 @@ def answer_moved_to_end(
     return answer_moved_to_end.original(request, code, broker_id, result)
 
 
-@bug("expired-waits", pull, "_code_of", found_by=("LIVE",))
+@bug("expired-waits", pull, "_response_code_of", found_by=("LIVE",))
 @needs(_EXPIRING)
 def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> ResponseCode:
     """If the next messages of a consumer have expired, it waits for them forever."""
@@ -237,7 +237,7 @@ def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> Re
     disturbances={"paused_task_chance": (1.0,), "paused_task_ms_max": (30,), "paused_machine_chance": (0.0,)},
     network={"latency_us_min": (500,), "latency_us_max": (500,), "late_chance": (0.0,)},
 )
-def hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:
+def hold_without_second_check(self: PullRequestHoldService, pull: HeldPull) -> bool:
     """A message that arrives just before a pull is held does not wake that pull."""
     config, held = self._config, self._held
     with self._lock:
@@ -257,29 +257,29 @@ def hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:
 
 @bug("arrival-one-short", ArrivalNotifier, "notify", found_by=("LIVE",))
 @needs(_LIVELY, broker={"suspend_ms": (5000,)})
-def notify_one_short(self: ArrivalNotifier, record: ScannedRecord) -> None:
+def notify_previous_offset(self: ArrivalNotifier, record: ScannedRecord) -> None:
     """An arriving message wakes the pulls that wait for the previous message, not those that wait for itself."""
     bit()
-    notify_one_short.original(self, record._replace(queue_offset=record.queue_offset - 1))
+    notify_previous_offset.original(self, record._replace(queue_offset=record.queue_offset - 1))
 
 
 # Each waiting consumer belongs to another group, and each group must get the message.
 @bug("arrival-ends-one-wait", PullRequestHoldService, "on_arriving", found_by=("LIVE",))
 @needs(_LIVELY, consumers=(1, 2), broker={"suspend_ms": (5000,), "tailing_consumers": (2,)})
-def on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -> None:
+def wake_first_pull_only(self: PullRequestHoldService, arrival: MessageArrival) -> None:
     """An arriving message wakes only the first of several consumers that wait for its queue."""
     queue = arrival.topic, arrival.queue_id
     if queue not in self._held:
         return
     with self._lock:
-        ended = [pull for pull in self._held.of_queue(queue) if pull.wants(arrival)]
+        ended = [pull for pull in self._held.pulls_of_queue(queue) if pull.is_ended_by(arrival)]
     bit(len(ended) > 1)
     self._end_waits(ended[:1])
 
 
 @bug("topic-lost-beside-another", VersionedTable, "change", found_by=("META",))
 @needs(_LIVELY, producers=(3,), consumers=(2,), topics=(3,), broker={"suspend_ms": (100,)})
-def change_what_was_read(
+def change_stale_table(
     self: VersionedTable[Entry], changed: Callable[[dict[str, Entry]], dict[str, Entry]]
 ) -> Mapping[str, Entry]:
     """If two topics are created at the same time, one of them is lost."""
@@ -301,5 +301,5 @@ def change_what_was_read(
 def store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
     """Every second change of the topic table is not written to disk."""
     if not bit(version.counter % 2 == 1):
-        self.file.store(self._encoded(version, table))
+        self.file.store(self._encode_table(version, table))
     self._state = version, table

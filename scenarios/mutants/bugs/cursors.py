@@ -25,7 +25,7 @@ def flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
     dispatched_ms = self._dispatch.dispatched_store_timestamp_ms
     self._queues.make_durable()
     if self.last_error is None:
-        self._checkpoint.queues_are_durable_to(dispatched_ms)
+        self._checkpoint.advance_queue_time(dispatched_ms)
         self.durable_to.set(dispatched_to)
     if self._flush_full_index_files():
         self._checkpoint.flush()
@@ -66,7 +66,7 @@ def oldest_trusted_segment(self: Recovery) -> int:
     return 0
 
 
-@bug("clean-exit-scans-all", Recovery, "_scan", found_by=("SCAN",))
+@bug("clean-exit-scans-all", Recovery, "_scan_from", found_by=("SCAN",))
 @needs(recover_whole_log=(False,), commit_log_bytes=(1024,), messages_each=(16,), endings=("stop",))
 def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> object:
     """After a clean stop the whole log is scanned instead of its last segments."""
@@ -113,7 +113,7 @@ def flush_then_read_positions(self: FlushConsumeQueueService) -> None:
     dispatched_to = self._dispatch.reput_from.get()
     bit(dispatched_to > before)
     if self.last_error is None:
-        self._checkpoint.queues_are_durable_to(self._dispatch.dispatched_store_timestamp_ms)
+        self._checkpoint.advance_queue_time(self._dispatch.dispatched_store_timestamp_ms)
         self.durable_to.set(dispatched_to)
     self._flush_full_index_files()
     self._checkpoint.flush()

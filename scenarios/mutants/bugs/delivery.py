@@ -7,11 +7,11 @@ from ....store.delivery import schedule
 from ....store.delivery.schedule import ScheduleMessageService, encoded_offsets
 from ....store.formats import half_message
 from ....store.formats.consume_queue import QueueEntry
-from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID, HalfMessage, again
+from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID, HalfMessage, copy_half_message
 from ....store.formats.light_queues import LIGHT_MARK
 from ....store.formats.message import MessageRecord
 from ....store.formats.messages import Message, PutMessageStatus
-from ....store.formats.redirect import delivered
+from ....store.formats.redirect import message_to_deliver
 from ....store.formats.scan import ScannedRecord
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
@@ -23,14 +23,14 @@ from ....store.services.transaction_check import (
     TransactionalMessageCheckService,
     TransactionConfig,
 )
-from ....store.services.transaction_queues import Decisions, OpQueue, PulledPlace, pull_from
+from ....store.services.transaction_queues import Decisions, OpQueue, PulledMessage, pull_from
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
 
 # No message of that level is delivered until the queue's end passes the old offset. Earlier messages are skipped.
-@bug("delay-offset-not-clamped", ScheduleMessageService, "_within_queue", found_by=("META", "SCHED", "LIVE", "QUIET"))
+@bug("delay-offset-not-clamped", ScheduleMessageService, "_limit_to_queue", found_by=("META", "SCHED", "LIVE", "QUIET"))
 @needs(
     delay={"chance": (1.0,)},
     producers=(1,),
@@ -39,9 +39,9 @@ from ..mutant import bit, bug, needs
     endings=("stop and damage",),
     lives=(2, 3),
 )
-def as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
+def load_offset_unlimited(self: ScheduleMessageService, level: int, offset: int) -> int:
     """A saved delivery offset beyond the end of its delay queue is used without correction."""
-    bit(as_persisted.original(self, level, offset) != offset)
+    bit(load_offset_unlimited.original(self, level, offset) != offset)
     return offset
 
 
@@ -57,7 +57,7 @@ def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) ->
     self.last_answer = PutMessageStatus.PUT_OK
     wait_ms = deliver_once.original(self, level, entry)
     if wait_ms and bit(self.last_answer is not PutMessageStatus.PUT_OK):
-        self._move_to(level, self.offsets.get(level, 0) + 1)
+        self._advance_level(level, self.offsets.get(level, 0) + 1)
     return wait_ms
 
 
@@ -65,11 +65,11 @@ def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) ->
 # decision made during the pass is forgotten.
 @bug("check-meets-what-it-put-back", transaction_check, "pull_from", found_by=("LIVE", "TX"))
 @needs(SCENARIOS["half-message-offset-gap"].ranges)
-def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
+def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledMessage]:
     """A pass of the transaction check processes half messages that the same pass has put back."""
     at = begin - 1
     for at, record in pull_from(store, topic, begin, end):
-        yield PulledPlace(at, record)
+        yield PulledMessage(at, record)
     pulled = store.get_message(topic, QUEUE_ID, begin, max(end - begin, 1))
     if bit(at == end - 1 and pulled.next_begin_offset > end):
         yield from pull_from(store, topic, end, pulled.next_begin_offset)
@@ -79,7 +79,7 @@ _RETRY_MS = 100
 
 
 # Found in this store: the copy of such a message is too large for a record, but its put is retried forever.
-@bug("delay-rotten-copy-blocks-level", ScheduleMessageService, "_after_refusal", found_by=("QUIET", "SCHED"))
+@bug("delay-rotten-copy-blocks-level", ScheduleMessageService, "_skip_or_retry_refused", found_by=("QUIET", "SCHED"))
 @needs(
     delay={"chance": (0.8,)},
     disk=("dying-disk",),
@@ -91,25 +91,25 @@ _RETRY_MS = 100
     endings=("stop", "crash at rest"),
     heals=(True,),
 )
-def put_for_ever(self: ScheduleMessageService, message: Message) -> int:
+def retry_refused_put_forever(self: ScheduleMessageService, message: Message) -> int:
     """A delayed message with a corrupted topic blocks all later messages of its level."""
-    wait_ms = put_for_ever.original(self, message)
+    wait_ms = retry_refused_put_forever.original(self, message)
     bit(wait_ms == 0)
     return _RETRY_MS
 
 
-@bug("resumed-is-given-up-again", transaction_service, "resumed", found_by=("TX",))
+@bug("resumed-is-given-up-again", transaction_service, "resumed_message", found_by=("TX",))
 @needs(SCENARIOS["transaction-check-resumed"].ranges)
-def as_often_as_it_was(given_up: MessageRecord) -> Message:
+def resume_with_old_check_count(given_up: MessageRecord) -> Message:
     """After an operator resumes the checks of a half message, the broker gives it up at once."""
     bit()
-    return again(HalfMessage.of(given_up), HALF_TOPIC, {})
+    return copy_half_message(HalfMessage.from_record(given_up), HALF_TOPIC, {})
 
 
 # Found in this store: delivery waits for a restart to restore a zero entry, but on a dying disk no restart restores it.
-@bug("delay-hole-blocks-level", ScheduleMessageService, "_pass_over_hole", found_by=("QUIET", "SCHED", "LIVE"))
+@bug("delay-hole-blocks-level", ScheduleMessageService, "_skip_or_retry_hole", found_by=("QUIET", "SCHED", "LIVE"))
 @needs(SCENARIOS["delayed-entry-corrupted"].ranges)
-def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) -> int:
+def wait_for_lost_entry(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) -> int:
     """A lost entry of a delay queue blocks all later messages of its level."""
     bit(queue.queue.sync_error is None)
     return _RETRY_MS
@@ -135,11 +135,11 @@ def persist_once(self: ScheduleMessageService) -> bool:
         self._is_persisted = True
 
 
-@bug("delayed-copy-born-anew", schedule, "delivered", found_by=("PREFIX",))
+@bug("delayed-copy-born-anew", schedule, "message_to_deliver", found_by=("PREFIX",))
 @needs(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,))
 def delivered_from_store(record: MessageRecord) -> Message | None:
     """The copy of a delayed message has the store's host instead of its client's."""
-    message = delivered(record)
+    message = message_to_deliver(record)
     if message is None:
         return None
     bit(message.born_host != message.store_host)
@@ -155,15 +155,15 @@ _HELD_UP_MS = 20
     "half-msg-immunity-double-clock", TransactionalMessageCheckService, "_check_half_message", found_by=("TX", "QUIET")
 )
 @needs(transactions={"chance": (1.0,)}, messages_each=(8, 16))
-def deal_with_two_clocks(self: TransactionalMessageCheckService, half: HalfMessage, ops: OpQueue) -> bool:
+def check_with_two_clock_reads(self: TransactionalMessageCheckService, half: HalfMessage, ops: OpQueue) -> bool:
     """The check skips a half message if its immunity ends during the check."""
     immunity_ms = half.immunity_ms
     if immunity_ms is None or ops.is_decided(half) or _age_ms(self, half) >= immunity_ms:
-        return deal_with_two_clocks.original(self, half, ops)
+        return check_with_two_clock_reads.original(self, half, ops)
     self.world.tasks.sleep(_HELD_UP_MS)
     if bit(_age_ms(self, half) >= immunity_ms):
         return True
-    return deal_with_two_clocks.original(self, half, ops)
+    return check_with_two_clock_reads.original(self, half, ops)
 
 
 def _age_ms(self: TransactionalMessageCheckService, half: HalfMessage) -> int:
@@ -235,17 +235,17 @@ def read_or_forget(self: OpQueue) -> None:
     read_or_forget.original(self)
 
 
-@bug("put-back-forgets-reconsume-times", half_message, "again", found_by=("PREFIX",))
+@bug("put-back-forgets-reconsume-times", half_message, "copy_half_message", found_by=("PREFIX",))
 @needs(transactions={"chance": (0.5,)}, commit_log_bytes=(8192, 16_384), sync_flush=(True,))
-def again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
+def put_back_without_reconsume_times(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
     """A half message that is put back loses its reconsumeTimes."""
-    message = again(half, topic, added)
+    message = copy_half_message(half, topic, added)
     bit(message.reconsume_times > 0)
     return replace(message, reconsume_times=0)
 
 
 # A crash can lose the messages that the pass put back. The next life then starts after their originals.
-@bug("tx-progress-outlives-log", TransactionalMessageCheckService, "_publish", found_by=("TX",))
+@bug("tx-progress-outlives-log", TransactionalMessageCheckService, "_publish_progress", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(8,), pauses={"ms_max": (300,)})
 def publish_at_once(self: TransactionalMessageCheckService) -> None:
     """After a crash the transaction check continues at a saved offset after messages that the crash has lost."""
@@ -259,7 +259,7 @@ def publish_at_once(self: TransactionalMessageCheckService) -> None:
             self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
 
 
-@bug("asked-once-too-often", transaction_check, "verdict", found_by=("TX",))
+@bug("asked-once-too-often", transaction_check, "verdict_on", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(5,))
 def verdict_beyond_limit(
     half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int
@@ -313,4 +313,4 @@ def finish_without_flush(self: TransactionalMessageCheckService) -> None:
     """After a clean stop the check repeats its last pass and checks each transaction in it twice."""
     done = self._unpublished
     bit(done is not None and self._store.log.flushed_where.get() < done.log_offset)
-    self._publish()
+    self._publish_progress()

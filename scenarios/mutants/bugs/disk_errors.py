@@ -59,14 +59,14 @@ def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
     pauses={"chance": (0.5,)},
     faults={"failed_sync_chance": (0.1,)},
 )
-def get_what_is_seen(
+def pull_from_page_cache(
     self: Puller, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
 ) -> GetMessageResult:
     """After a failed sync, a pull reads the page cache and returns or skips lost messages."""
     for segments in (self._commit_log.queue, queue.queue):
         bit(segments.sync_error is not None)
         segments.sync_error = None
-    return get_what_is_seen.original(self, queue, offset, max_messages, wanted)
+    return pull_from_page_cache.original(self, queue, offset, max_messages, wanted)
 
 
 _FAILING = Ranges(

@@ -15,7 +15,7 @@ from ..mutant import bit, bug, needs
     disk=("ext4-ordered", "strict-posix"),
     endings=("crash in traffic",),
 )
-def appended_limit(self: DispatchService) -> int:
+def readable_limit_of_appended(self: DispatchService) -> int:
     """Under sync flush, consumers see messages that are not durable yet."""
     bit(self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH)
     return self._commit_log.queue.max_offset
@@ -64,10 +64,10 @@ def step_until_error(self: DispatchService) -> None:
     pauses={"chance": (1.0,), "ms_max": (10_000,)},
     endings=("crash at rest",),
 )
-def step_adding_up(self: DispatchService) -> None:
+def step_counting_all_errors(self: DispatchService) -> None:
     """After thirty errors in one life, dispatch ends and puts are refused, although each retry succeeded."""
     before, error = self._failures, self.last_error
-    step_adding_up.original(self)
+    step_counting_all_errors.original(self)
     if self.last_error is None or self.last_error is error or is_disk_full(self.last_error):
         return
     if bit(self._failures <= before):

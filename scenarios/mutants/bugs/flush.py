@@ -102,7 +102,7 @@ def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bo
             bit()
             continue
         if moved:
-            self.checkpoint.log_is_durable_to(self.queue.flushed_store_timestamp_ms)
+            self.checkpoint.advance_log_time(self.queue.flushed_store_timestamp_ms)
             self.on_flushed()
         return moved
     return False
@@ -188,6 +188,6 @@ def set_flushed_to_zero(self: Recovery, trusted: int) -> None:
     self._log.flushed_where.set(0)
 
 
-@set_flushed_to_zero.also(SegmentQueue, "at_or_after")
+@set_flushed_to_zero.also(SegmentQueue, "segment_at_or_after")
 def _find_exactly(self: SegmentQueue, offset: int) -> Segment | None:
     return self.find(offset)

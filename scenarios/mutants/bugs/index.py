@@ -8,7 +8,7 @@ from ....store.formats.index import parse_index_file_name
 from ....store.formats.index_key import key_hash, keys_of
 from ....store.index.index_file import IndexFile
 from ....store.index.index_service import IndexFiles, IndexService
-from ....store.log.segment_queue import name_of
+from ....store.log.segment_queue import file_name_of
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.recovery import index_recovery
 from ....store.recovery.index_recovery import IndexRecovery, Place
@@ -42,13 +42,13 @@ def scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | Non
     """After a crash the newest index file is deleted, and only the records scanned for queues are indexed again."""
     first = 0 if self._config.recover_whole_log else trusted
     if self.index is not None:
-        bit(self._log.number_of(self.index.start_offset) < first)
+        bit(self._log.segment_index_of(self.index.start_offset) < first)
     try:
-        stopped_by = self._scan(first, trusted)
+        stopped_by = self._scan_from(first, trusted)
     except EarlierEntriesMissing:
-        stopped_by = self._scan(0, trusted)
+        stopped_by = self._scan_from(0, trusted)
     if self.index is not None:
-        self.index.drop_beyond(self._report.end_offset)
+        self.index.drop_files_beyond(self._report.end_offset)
     return stopped_by
 
 
@@ -56,7 +56,7 @@ _ALL_KEYS = 1 << 31
 
 
 # A crash can persist the header without the entries, because they are in different sectors.
-@bug("index-header-ahead-of-entries", IndexRecovery, "_end_of", found_by=("IDX",))
+@bug("index-header-ahead-of-entries", IndexRecovery, "_kept_end_of", found_by=("IDX",))
 @needs(
     index={"slots": (40,), "entries": (60, 200)},
     messages_each=(16,),
@@ -91,7 +91,7 @@ def flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
     """A full index file writes the checkpoint, which then covers queue entries that are not durable."""
     is_new = flush_and_vouch_for_queues.original(self)
     if bit(is_new):
-        self._checkpoint.queues_are_durable_to(self._dispatch.dispatched_store_timestamp_ms)
+        self._checkpoint.advance_queue_time(self._dispatch.dispatched_store_timestamp_ms)
     return is_new
 
 
@@ -99,7 +99,7 @@ _WALK_ENTRIES_MAX = 32
 
 
 # A limit would protect look-ups from cycles in damaged chains.
-@bug("index-walk-bounded", IndexFile, "select", found_by=("IDX",))
+@bug("index-walk-bounded", IndexFile, "select_offsets", found_by=("IDX",))
 @needs(
     index={"slots": (3,), "entries": (200,), "keys_chance": (1.0,), "seekers": (1,)},
     messages={"equal_sizes": (False,)},
@@ -134,7 +134,7 @@ def query_to_the_second(
     found: list[int] = []
     for file in reversed(self.table.files):
         if file.may_hold(begin_ms, end_ms):
-            file.select(hashed, begin_ms, end_ms, found, max_num, accept)
+            file.select_offsets(hashed, begin_ms, end_ms, found, max_num, accept)
         if len(found) >= max_num or file.begin_timestamp_ms <= begin_ms + 1000:
             bit(len(found) < max_num and file.begin_timestamp_ms >= begin_ms and file is not self.table.files[0])
             break
@@ -150,7 +150,7 @@ _YEAR_10000_MS = 253_402_300_800_000
 def load_and_count_odd_names(self: IndexFiles) -> list[CorruptFileError]:
     """A stray file with the latest possible index file name ends dispatch when the index needs a new file."""
     odd = load_and_count_odd_names.original(self)
-    times_ms = [parse_index_file_name(name_of(each.file)) or -1 for each in odd]
+    times_ms = [parse_index_file_name(file_name_of(each.file)) or -1 for each in odd]
     self._last_local_ms = max([self._last_local_ms, *times_ms])
     return odd
 

@@ -154,14 +154,14 @@ def sync_new_levels(files: Files, path: str, *, below: str = "", once_made: Call
     endings=("stop and larger queue files",),
     lives=(2,),
 )
-def remove_what_is_short(self: QueueSegments, base_offset: int) -> bool:
+def remove_short_queue_files(self: QueueSegments, base_offset: int) -> bool:
     """After mappedFileSizeConsumeQueue is raised, a queue without messages in the log restarts at queue offset 0."""
-    bit(remove_what_is_short.original(self, base_offset))
+    bit(remove_short_queue_files.original(self, base_offset))
     return False
 
 
 # Found in this store: retention could free space, but it runs only in an open store.
-@bug("full-disk-ends-load", QueueReplay, "_place", found_by=("START",))
+@bug("full-disk-ends-load", QueueReplay, "_overwrite_entries", found_by=("START",))
 @needs(SCENARIOS["full-disk-space-returns"].ranges)
 def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) -> None:
     """A store does not open if the disk has no space for its queues."""

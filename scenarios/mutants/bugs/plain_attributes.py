@@ -12,7 +12,7 @@ from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ..mutant import bit, bug, needs
 
 
-@bug("allocate-table-without-lock", AllocateMappedFileService, "take", found_by=("LIVE",))
+@bug("allocate-table-without-lock", AllocateMappedFileService, "take_segment", found_by=("LIVE",))
 @needs(attribute_points=(True,), commit_log_bytes=(2048,), messages_each=(16,))
 def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> Segment | None:
     """A put removes its segment from the table while the service iterates over it."""

@@ -74,7 +74,7 @@ def _lock_of(log: CommitLog, queue: tuple[str, int]) -> AbstractContextManager[N
     return locks.setdefault(queue, log._world.tasks.lock("queue"))
 
 
-@append_under_queue_lock.also(LightPut, "take_places")
+@append_under_queue_lock.also(LightPut, "assign_offsets")
 def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> bytearray:
     bit(self.offsets != tuple(table.get(key, 0) for key in self.keys))
     return self.encode(self._properties_with(self.offsets))
@@ -89,7 +89,7 @@ def recover_and_redispatch(self: MessageStore, *, clean_exit: bool) -> RecoveryR
     return report
 
 
-@recover_and_redispatch.also(ConsumeQueue, "recovered")
+@recover_and_redispatch.also(ConsumeQueue, "set_recovered_end")
 def _recovered_without_mark(self: ConsumeQueue, end: int, durable: int) -> None:
     _recovered_without_mark.original(self, end, durable)
     self.max_physical_offset = -1
@@ -126,7 +126,7 @@ def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     bit()
     end = last.base_offset // ENTRY_BYTES + 1
     changed = queue.truncate(end, syncs_zeros=syncs_zeros)
-    queue.recovered(end, end)
+    queue.set_recovered_end(end, end)
     return changed
 
 
@@ -165,7 +165,7 @@ def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: i
 
 
 # RocketMQ 4.9.8 treats such an entry as expired. For a blank entry it skips the first segment.
-@bug("hole-hides-segment", Puller, "_scan", found_by=("READ",))
+@bug("hole-hides-segment", Puller, "_examine_entries", found_by=("READ",))
 @needs(SCENARIOS["queue-offset-gap"].ranges)
 def scan_over_holes(
     self: Puller,
@@ -247,7 +247,7 @@ def hash_of_trimmed(tag: str) -> int:
     messages_each=(8, 16),
     messages={"body_bytes_max": (300, 700)},
 )
-def leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
+def keep_all_loaded_slots(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
     """If the recovery scan finds no record of a queue, all slots of the queue's last file count as entries."""
     bit(queue.queue.last() is not None)
     return False
@@ -271,7 +271,7 @@ def flush_one_file(self: ConsumeQueue, least_pages: int) -> None:
 # Java's trim keeps such spaces.
 @bug("tags-trimmed-like-python", message_filter, "java_trim", found_by=("READ",))
 @needs(consuming={"filtered": (True,)}, consumers=(2,), messages={"equal_sizes": (False,)}, messages_each=(16,))
-def strip(text: str) -> str:
+def strip_unicode_whitespace(text: str) -> str:
     """A subscription to a tag that ends in a non-ASCII space finds the tag without that space."""
     stripped = text.strip()
     bit(stripped != java_trim(text))

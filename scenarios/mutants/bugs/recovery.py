@@ -6,14 +6,14 @@ from ....store.log.segment import first_nonzero
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.dispatch import DispatchService
-from ....store.recovery.queue_replay import QueueReplay, _Doubted
+from ....store.recovery.queue_replay import QueueReplay, _DoubtedRecord
 from ....store.recovery.recovery import Recovery, RecoveryReport
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
 # If a new record ends exactly at the start of a truncated record, the next recovery also reads the truncated records.
-@bug("stale-tail-after-truncate", Recovery, "cut_log", found_by=("PREFIX", "QOFF"))
+@bug("stale-tail-after-truncate", Recovery, "truncate_log", found_by=("PREFIX", "QOFF"))
 @needs(
     sync_flush=(False,),
     disk=("ext4-ordered", "strict-posix"),
@@ -47,7 +47,7 @@ def _end_of_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> int:
 def _keep_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> None:
     end = _end_of_entries(queue, log_end)
     queue.truncate(end)
-    queue.recovered(end, 0)
+    queue.set_recovered_end(end, 0)
 
 
 @bug("reput-starts-at-log-end", Recovery, "finish_queues", found_by=("CQ-COMPLETE", "CQ-VALID"))
@@ -117,9 +117,9 @@ _WITH_SKIPPED_NUMBERS = SCENARIOS["queue-offset-gap"].ranges
 
 
 # A restart of RocketMQ 4.9.8 skips queue offsets without a record in the log.
-@bug("numbering-gap-refused", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
+@bug("numbering-gap-refused", QueueReplay, "_index_of_doubted", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
-def place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
+def place_without_gaps(self: QueueReplay, doubted: _DoubtedRecord, following: int | None) -> int | None:
     """Messages after a gap in the queue's offsets lose their entries."""
     entry = self.queue.entry(self.next)
     is_here = entry is not None and entry.physical_offset == doubted.physical_offset
@@ -131,9 +131,9 @@ def place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | No
 
 
 # No checksum covers queueOffset.
-@bug("wrong-number-blanks-entry", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
+@bug("wrong-number-blanks-entry", QueueReplay, "_index_of_doubted", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
-def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
+def place_by_own_number(self: QueueReplay, doubted: _DoubtedRecord, following: int | None) -> int | None:
     """A flipped bit in a record's queueOffset blanks the correct entry of another message."""
     place = place_by_own_number.original(self, doubted, following)
     if place in (doubted.queue_offset, None):
@@ -144,9 +144,9 @@ def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | N
 
 
 # Found in this store: a record's queueOffset is believed if it is the next one, even if the entry has another offset.
-@bug("next-number-believed", QueueReplay, "_move_last", found_by=("CQ-COMPLETE", "VIS"))
+@bug("next-number-believed", QueueReplay, "_move_last_record", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
-def leave_last(self: QueueReplay) -> None:
+def keep_last_record_in_place(self: QueueReplay) -> None:
     """A flipped bit in queueOffset moves a message to the start of the gap before it."""
     if self._pending:
         last = decode_entry(bytes(self._pending[-ENTRY_BYTES:]), 0)
@@ -155,9 +155,9 @@ def leave_last(self: QueueReplay) -> None:
 
 
 # Found in this store: the queueOffset of the next record is believed more than the entry of this record.
-@bug("next-number-denies-gap", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
+@bug("next-number-denies-gap", QueueReplay, "_index_of_doubted", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
-def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
+def place_by_next_number(self: QueueReplay, doubted: _DoubtedRecord, following: int | None) -> int | None:
     """A flipped bit in a record's queueOffset moves the previous message to another offset and blanks its entry."""
     place = place_by_next_number.original(self, doubted, following)
     if bit(place == doubted.queue_offset and place != self.next and following == self.next + 1):
@@ -166,14 +166,14 @@ def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | 
 
 
 # If the clock was set back, the checkpoint covers new records, which have earlier times, before any sync.
-@bug("checkpoint-ahead-of-log", StoreCheckpoint, "log_ends_at", found_by=("CKPT",))
+@bug("checkpoint-ahead-of-log", StoreCheckpoint, "limit_to_log_end", found_by=("CKPT",))
 @needs(
     endings=("stop and damage",),
     disturbances={"clock_step_chance": (0.1,)},
     lives=(2, 3),
     pauses={"chance": (0.5,), "ms_max": (3000,)},
 )
-def leave_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> None:
+def keep_checkpoint_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> None:
     """After the log has lost its end, the checkpoint covers new records that are not durable."""
     bit(max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms)
 

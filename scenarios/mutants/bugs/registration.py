@@ -73,7 +73,7 @@ def synchronize_without_progress(self: SlaveSynchronize) -> None:
 @needs(_CLUSTER, broker={"slave_takes_over": (True,)})
 def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: ignore[type-arg]
     """A slave that becomes the master has lost the topics and groups that it had copied."""
-    version, table = self._of_members(members)
+    version, table = self._parse_members(members)
     with self._lock:
         if not bit(version != self.version):
             return False
@@ -111,7 +111,7 @@ def store_version_first(self: VersionedTable, version: DataVersion, table: dict)
     """If a slave's disk fails during a copy of a table, the table counts as copied."""
     bit(table != self.table)
     self._state = version, self._state[1]
-    self.file.store(self._encoded(version, table))
+    self.file.store(self._encode_table(version, table))
     self._state = version, table
 
 
@@ -119,6 +119,6 @@ def store_version_first(self: VersionedTable, version: DataVersion, table: dict)
 @needs(broker={"serves": (True,)}, consumers=(1,))
 def store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
     """The newest topic or group is written to disk only when the next one is created."""
-    self.file.store(self._encoded(*self._state))
+    self.file.store(self._encode_table(*self._state))
     bit()
     self._state = version, dict(table)

@@ -24,29 +24,29 @@ from ..mutant import bit, bug, needs
     disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
     cluster={"slaves": (1,), "sync_master": (True,), "gathers": (True,)},
 )
-def believe_first_report(self: HAConnection, report: int) -> bool:
+def trust_first_report(self: HAConnection, report: int) -> bool:
     """A master that lost the end of its log treats the report of a longer slave as an acknowledgement of new puts."""
     if report <= self._readable_limit():
-        return believe_first_report.original(self, report)
+        return trust_first_report.original(self, report)
     bit()
     self._sent.set(report)
     self._began.set(report)
     self._reported.set(report)
     if self._group_transfer is not None:
-        self._group_transfer.connected(self)
+        self._group_transfer.add_replica(self)
         self._group_transfer.reported(self)
     self._send(encode_frame_header(report, 0))
-    self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._write))
+    self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._send_frames))
     return True
 
 
-@believe_first_report.also(HAConnection, "has")
+@trust_first_report.also(HAConnection, "has")
 def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -> bool:
     return end_offset <= self._reported.get()
 
 
 # No checksum covers queueOffset. Blank entries up to a wrong queueOffset exhaust memory or disk.
-@bug("slave-dispatch-unbounded", ConsumeQueue, "_check_place", found_by=("LIVE", "QUIET", "CQ-COMPLETE"))
+@bug("slave-dispatch-unbounded", ConsumeQueue, "_check_queue_offset", found_by=("LIVE", "QUIET", "CQ-COMPLETE"))
 @needs(CLUSTER, cluster={"flipped_bit_chance": (0.5,)})
 def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int) -> None:
     """A replicated record with a flipped bit in its queueOffset ends the slave's dispatch."""
@@ -97,7 +97,7 @@ def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
     return begin
 
 
-@bug("gone-slave-takes-others", GroupTransfer, "gone", found_by=("QUIET",))
+@bug("gone-slave-takes-others", GroupTransfer, "remove_replica", found_by=("QUIET",))
 @needs(TROUBLED, heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)})
 def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
     """After a slave disconnects, acknowledgements of the other slaves do not count until they reconnect."""
@@ -121,14 +121,14 @@ def leave_early_segments(self: AllocateMappedFileService, base_offset: int) -> b
     return True
 
 
-def _say_nothing(master: str, error: DivergedError) -> None:
+def _log_nothing(master: str, error: DivergedError) -> None:
     bit()
 
 
 # Only a request for the slave's runtime state would reveal the stop.
-@bug("slave-diverges-in-silence", HAClient, "_follow", found_by=("REP",))
+@bug("slave-diverges-in-silence", HAClient, "_replicate_from", found_by=("REP",))
 @needs(CLUSTER, lives=(2, 3), heals=(True,), cluster={"slaves": (1,)})
 def follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLog, address: str) -> None:
     """A slave stops because its log differs from its master's, but does not log this."""
-    self.on_diverged = _say_nothing
+    self.on_diverged = _log_nothing
     follow_in_silence.original(self, connection, replica, address)

@@ -3,7 +3,7 @@
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC
 from ....store.retention import cleaning
-from ....store.retention.cleaning import CleanCommitLog, CleanConsumeQueue, DiskWatermark, Pressure
+from ....store.retention.cleaning import CleanCommitLog, CleanConsumeQueue, DiskWatermark, RemovalPressure
 from ....store.running_flags import Refusal
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
@@ -63,7 +63,7 @@ def run_once(self: CleanConsumeQueue) -> None:
     lives=(1, 2),
     endings=("stop", "crash at rest"),
 )
-def measure_below_used_ratio(self: DiskWatermark) -> Pressure:
+def measure_below_used_ratio(self: DiskWatermark) -> RemovalPressure:
     """After the disk was full, puts are refused for longer than necessary."""
     was_full = self._flags.bits & Refusal.DISK_FULL
     pressure = measure_below_used_ratio.original(self)

@@ -141,7 +141,7 @@ def scan_up_to_empty_body(
 
 
 # Existing queue entries stay. Rebuilt queues get no entries after the damage.
-@bug("damage-ends-segment", Recovery, "_pass_damage", found_by=("CQ-COMPLETE", "CQ-VALID", "VIS", "READ"))
+@bug("damage-ends-segment", Recovery, "_skip_damage", found_by=("CQ-COMPLETE", "CQ-VALID", "VIS", "READ"))
 @needs(SCENARIOS["corrupt-record"].ranges)
 def give_up_segment(self: Recovery, segment: Segment, offset: int) -> int | None:
     """When queues are rebuilt, a damaged record hides the later records of its segment."""

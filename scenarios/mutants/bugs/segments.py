@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.segment import Segment, first_nonzero
-from ....store.log.segment_queue import SegmentQueue, name_of
+from ....store.log.segment_queue import SegmentQueue, file_name_of
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
@@ -52,7 +52,7 @@ def is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
 def load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
     """A segment of the wrong size and all later segments are ignored without an error."""
     files, segments = self._world.files, []
-    for base in self._find_bases():
+    for base in self._find_base_offsets():
         path = self.path(base)
         status = files.status(path)
         if status is None or bit(status.size_bytes != self.segment_bytes):
@@ -74,7 +74,7 @@ def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None
     load_without_old_front.original(self, before_loss=before_loss)
     files, expired_ms = self._world.files, self._world.clock.now_ms() - _RESERVED_MS
     for gap in self.gaps:
-        front = [segment for segment in self.segments if segment.base_offset < int(name_of(gap.file))]
+        front = [segment for segment in self.segments if segment.base_offset < int(file_name_of(gap.file))]
         statuses = [files.status(segment.file.path) for segment in front]
         if all(status is not None and status.mtime_ms <= expired_ms for status in statuses):
             self.segments = self.segments[len(front) :]
@@ -123,7 +123,7 @@ def forget_last(self: SegmentQueue) -> bool:
     return dirty
 
 
-@forget_last.also(AllocateMappedFileService, "make")
+@forget_last.also(AllocateMappedFileService, "make_segment")
 def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Segment:
     path = self._queue.path(base_offset)
     file = self.world.files.map(path, self._queue.segment_bytes)
@@ -133,10 +133,10 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
 
 # The killed recovery's zeros are only in the page cache, and the next recovery does not sync them. A power cut then
 # restores the old bytes.
-@bug("cut-believes-zeros", Segment, "clear_from", found_by=("POS",))
+@bug("cut-believes-zeros", Segment, "zero_from", found_by=("POS",))
 @needs(SCENARIOS["queue-offset-gap"].ranges)
-def clear_what_it_sees(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:
+def zero_visible_bytes_only(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:
     """Records that a killed recovery truncated reappear after the next recovery."""
-    cleared = clear_what_it_sees.original(self, position)
+    cleared = zero_visible_bytes_only.original(self, position)
     bit(syncs_zeros and not cleared)
     return cleared

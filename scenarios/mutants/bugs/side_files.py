@@ -27,7 +27,7 @@ _PROGRESS = Ranges(
 def flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
     """The checkpoint is durable before the queue entries that it covers."""
     if bit(self.last_error is None):
-        self._checkpoint.queues_are_durable_to(self._dispatch.dispatched_store_timestamp_ms)
+        self._checkpoint.advance_queue_time(self._dispatch.dispatched_store_timestamp_ms)
     self._checkpoint.flush()
     self._queues.make_durable()
 
@@ -50,7 +50,7 @@ def load_or_refuse(self: StoreCheckpoint) -> None:
 
 
 # After a power cut, the name can refer to an empty or half-written file.
-@bug("config-rename-without-sync", SideFile, "_write_aside", found_by=("META",))
+@bug("config-rename-without-sync", SideFile, "_write_temporary", found_by=("META",))
 @needs(
     consuming={"commits_offsets": (True,)},
     consumers=(2,),
@@ -96,7 +96,7 @@ def store_in_place(self: SideFile, content: bytes) -> bool:
 
 
 # After a crash before the next persist, the old offsets return. By then the queues may have grown past them.
-@bug("clamp-in-memory", ConsumerOffsetManager, "clamp", found_by=("META",))
+@bug("clamp-in-memory", ConsumerOffsetManager, "clamp_to_queues", found_by=("META",))
 @needs(_PROGRESS, sync_flush=(False,), disk=("strict-posix", "ext4-ordered"), endings=("crash in traffic",))
 def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
     """A start corrects consumer offsets beyond the end of their queues, but the next crash undoes the correction."""
@@ -124,7 +124,7 @@ def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: st
 
 # Found in this store after one flipped bit. The log contains the copies of all delivered messages, from which the
 # progress can be recovered.
-@bug("damaged-progress-counts-as-zero", ScheduleMessageService, "_take_from_log", found_by=("REDEL",))
+@bug("damaged-progress-counts-as-zero", ScheduleMessageService, "_advance_to_logged_copies", found_by=("REDEL",))
 @needs(
     delay={"chance": (0.8,)},
     pauses={"chance": (0.5,), "ms_max": (3000,)},

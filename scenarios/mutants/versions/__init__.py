@@ -8,9 +8,9 @@ from functools import cache
 
 from ..mutant import Mutant
 from .rocketmq_4_9_8 import ROCKETMQ_4_9_8
-from .version import BugPresence, Fact, Version
+from .version import BugInVersion, BugPresence, Version
 
-__all__ = ["VERSIONS", "BugPresence", "Fact", "Version", "find_in_versions"]
+__all__ = ["VERSIONS", "BugInVersion", "BugPresence", "Version", "find_in_versions"]
 
 VERSIONS: dict[str, Version] = {version.id: version for version in (ROCKETMQ_4_9_8,)}
 

@@ -8,7 +8,7 @@ uncertain bug is not switched on.
 from .. import MUTANTS
 from ..mutant import Mutant
 from . import rocketmq_4_9_8_deviations as deviations
-from .version import BugPresence, Fact, Version
+from .version import BugInVersion, BugPresence, Version
 
 _HAS = {
     "flush-advance-on-io-error": "MappedFile.flush logs the error and moves the position; fixed after 5.3.3 (#9713)",
@@ -133,11 +133,11 @@ _OTHERS = sorted(MUTANTS.keys() - _HAS.keys() - _HAS_NOT.keys() - _UNCERTAIN.key
 assert _LEFT_OUT.keys() <= _HAS.keys(), "only a bug that the version has can be left out"
 _FACTS = (
     *(
-        Fact(id_, verdict, reason, _LEFT_OUT.get(id_, ""))
+        BugInVersion(id_, verdict, reason, _LEFT_OUT.get(id_, ""))
         for verdict, table in _TABLES.items()
         for id_, reason in table.items()
     ),
-    *(Fact(id_, BugPresence.UNCERTAIN, "not searched for in the source code of 4.9.8") for id_ in _OTHERS),
+    *(BugInVersion(id_, BugPresence.UNCERTAIN, "not searched for in the source code of 4.9.8") for id_ in _OTHERS),
 )
 
 ROCKETMQ_4_9_8 = Version(

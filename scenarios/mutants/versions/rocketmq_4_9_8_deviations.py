@@ -32,7 +32,7 @@ from ..mutant import bug, needs
 def start(self: MessageStore) -> None:
     """The marker of an unclean exit is created after the services have started."""
     mark_running = self.mark_running
-    vars(self)["mark_running"] = _nothing
+    vars(self)["mark_running"] = _skip_marker
     try:
         start.original(self)
     finally:
@@ -40,7 +40,7 @@ def start(self: MessageStore) -> None:
     mark_running()
 
 
-def _nothing() -> None: ...
+def _skip_marker() -> None: ...
 
 
 @bug(
@@ -69,7 +69,9 @@ def _sync_nothing(self: SegmentQueue, first: int) -> None:
     """No-op instead of a sync."""
 
 
-@bug("leftover-reopened", AllocateMappedFileService, "make", found_by=("PREFIX", "QOFF", "START", "CQ-COMPLETE"))
+@bug(
+    "leftover-reopened", AllocateMappedFileService, "make_segment", found_by=("PREFIX", "QOFF", "START", "CQ-COMPLETE")
+)
 def make(self: AllocateMappedFileService, base_offset: int) -> Segment:
     """An existing file becomes the new segment with its old bytes."""
     path = self._queue.path(base_offset)
@@ -157,7 +159,7 @@ def store(self: SideFile, content: bytes) -> bool:
     """A side file is deleted before its next version is renamed, and its backup is never synced."""
     files = self._files
     files.make_directories(self._directory)
-    self._write_aside(content)
+    self._write_temporary(content)
     if files.status(self.path) is not None:
         files.write(self.backup_path, files.read(self.path))
         files.unlink(self.path)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from ...claims.ranges import Ranges
 from .. import MUTANTS
-from ..mutant import Mutant, composed
+from ..mutant import Mutant, compose_mutants
 
 
 class BugPresence(StrEnum):
@@ -18,7 +18,7 @@ class BugPresence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class BugInVersion:
     """One bug of the catalogue in one version."""
 
     id: str
@@ -29,7 +29,7 @@ class Fact:
     """Why the bug is not switched on although the version has it."""
 
     @property
-    def is_on(self) -> bool:
+    def is_present(self) -> bool:
         return self.verdict is BugPresence.HAS and not self.left_out
 
 
@@ -39,7 +39,7 @@ class Version:
 
     id: str
     summary: str
-    facts: tuple[Fact, ...]
+    facts: tuple[BugInVersion, ...]
     """One fact for every bug of the catalogue."""
     deviations: tuple[Mutant, ...]
     """Bugs that are not in the catalogue."""
@@ -53,7 +53,7 @@ class Version:
 
     @property
     def members(self) -> dict[str, Mutant]:
-        catalogue = {fact.id: MUTANTS[fact.id] for fact in self.facts if fact.is_on}
+        catalogue = {fact.id: MUTANTS[fact.id] for fact in self.facts if fact.is_present}
         return catalogue | {mutant.id: mutant for mutant in self.deviations}
 
     def mutant(self, *, without: str | None = None) -> Mutant:
@@ -62,4 +62,4 @@ class Version:
         name, summary = self.id, self.summary
         if without is not None:
             name, summary = f"{self.id} without {without}", f"{self.summary}, {without} mended"
-        return composed(name, summary, members, self.narrow(Ranges()))
+        return compose_mutants(name, summary, members, self.narrow(Ranges()))

@@ -21,7 +21,7 @@ from ....store.formats.messages import GetMessageStatus
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.retention.cleaning import FIRST_CLEAN_MS, SEGMENTS_PER_PASS
-from ..evidence import Evidence, Violation, tried
+from ..evidence import Evidence, Violation, record_tried
 from ..ledger import HALF_TOPIC, OP_TOPIC, Ledger
 
 _NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
@@ -35,7 +35,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     store, ledger = evidence.store, evidence.ledger
     lost_front = store.min_offset > ledger.expired_to and _has_put_before(ledger, store.min_offset)
     if lost_front or (store.min_offset < 0 < ledger.expired_to):
-        yield _broken(
+        yield _clean_violation(
             "the log has lost more than retention removed",
             "commitlog",
             "minOffset",
@@ -44,11 +44,11 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         )
     if not ledger.expired_to:
         return
-    tried("CLEAN")
+    record_tried("CLEAN")
     for (topic, queue_id), queue in store.queues.items():
         for index, (physical_offset, _, _) in enumerate(queue.entries[: queue.min_offset - queue.begin]):
             if physical_offset in store.by_offset and physical_offset >= store.min_offset:
-                yield _broken(
+                yield _clean_violation(
                     "a queue begins behind a record that is there",
                     f"consumequeue/{topic}/{queue_id}",
                     "minOffset",
@@ -89,21 +89,21 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
 
     asked: whether the segment has expired, or the disk is too full.
     """
-    tried("CLEAN")
+    record_tried("CLEAN")
     segments, file = store.log.segments, store.log.path(base_offset)
     end_offset = base_offset + store.log.segment_bytes
     if segments[0].base_offset != base_offset:
         first = str(segments[0].base_offset)
-        yield _broken("a segment is removed before an older one", file, "base offset", first, str(base_offset))
+        yield _clean_violation("a segment is removed before an older one", file, "base offset", first, str(base_offset))
     if len(segments) == 1:
-        yield _broken("the last segment goes", file, "segments left", ">= 1", "0")
+        yield _clean_violation("the last segment goes", file, "segments left", ">= 1", "0")
     if not asked:
-        yield _broken("a segment goes that nobody asked for", file, "removal", "none", "one")
+        yield _clean_violation("a segment goes that nobody asked for", file, "removal", "none", "one")
     if not disk.is_durable(file, 0, store.log.segment_bytes):
-        yield _broken("a segment goes before it is durable", file, "bytes", "durable", "not yet")
+        yield _clean_violation("a segment goes before it is durable", file, "bytes", "durable", "not yet")
     dispatched_to = store.dispatch.reput_from.get()
     if dispatched_to < end_offset:
-        yield _broken(
+        yield _clean_violation(
             "a segment goes before it is dispatched", file, "dispatched to", f">= {end_offset}", str(dispatched_to)
         )
 
@@ -115,22 +115,22 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
     next file, None for the last file. A queue without files restarts at 0, so a user of its old offsets would take new
     messages for old ones.
     """
-    tried("CLEAN")
+    record_tried("CLEAN")
     topic, queue_id = path.split("/")[-3:-1]
     if following is None and topic in _NUMBERED_ELSEWHERE:
-        yield _broken("a queue goes that others know by its numbers", path, "removal", "none", "one")
+        yield _clean_violation("a queue goes that others know by its numbers", path, "removal", "none", "one")
     queue = store.queues.find(topic, int(queue_id))
     newest = None if queue is None else queue.entry(queue.max_offset - 1)
     # Without records all files may be removed.
     has_records = newest is not None and newest.physical_offset >= max(store.log.min_offset, 0)
     if following is not None and has_records and not disk.is_name_durable(following):
-        yield _broken("a queue may have no file after a crash", following, "name", "durable", "not synced")
+        yield _clean_violation("a queue may have no file after a crash", following, "name", "durable", "not synced")
     raw = disk.content(path)
     for at in range(0, len(raw), ENTRY_BYTES):
         entry = decode_entry(raw, at)
         if is_valid(entry) and entry.physical_offset >= max(store.log.min_offset, 0):
             summary = "a queue's file goes that leads to a record"
-            yield _broken(summary, path, "phyOffset", f"< {store.log.min_offset}", str(entry.physical_offset))
+            yield _clean_violation(summary, path, "phyOffset", f"< {store.log.min_offset}", str(entry.physical_offset))
             return
 
 
@@ -148,7 +148,7 @@ def check_queues(store: MessageStore) -> Iterator[Violation]:
 
 def _begins_with_removed(topic: str, queue_id: int, log_min_offset: int, physical_offset: int) -> Violation:
     summary, file = "a queue leads to what was removed", f"consumequeue/{topic}/{queue_id}"
-    return _broken(summary, file, "phyOffset", f">= {log_min_offset}", str(physical_offset))
+    return _clean_violation(summary, file, "phyOffset", f">= {log_min_offset}", str(physical_offset))
 
 
 def check_leading(store: MessageStore) -> Iterator[Violation]:
@@ -168,12 +168,12 @@ def check_leading(store: MessageStore) -> Iterator[Violation]:
         following = decode_entry(segments[1].file.view(0, ENTRY_BYTES), 0)
         if newest < log_min_offset and is_valid(following) and following.physical_offset < log_min_offset:
             summary, path = "a queue's file stays that leads to nothing any more", segments[0].file.path
-            yield _broken(summary, path, "phyOffset", f">= {log_min_offset}", str(newest))
+            yield _clean_violation(summary, path, "phyOffset", f">= {log_min_offset}", str(newest))
     files = () if store.index is None else store.index.table.files
     for file, next_file in pairwise(files):
         if file.end_physical_offset < log_min_offset and next_file.end_physical_offset < log_min_offset:
             summary, path = "an index file stays that leads to nothing any more", file.file.path
-            yield _broken(summary, path, "endPhyOffset", f">= {log_min_offset}", str(file.end_physical_offset))
+            yield _clean_violation(summary, path, "endPhyOffset", f">= {log_min_offset}", str(file.end_physical_offset))
 
 
 def check_expired(store: MessageStore) -> Iterator[Violation]:
@@ -188,7 +188,7 @@ def check_expired(store: MessageStore) -> Iterator[Violation]:
     status = store.world.files.status(first.file.path)
     over_ms = store.world.clock.now_ms() - store.config.file_reserved_time_hours * _HOUR_MS
     if status is not None and status.mtime_ms <= over_ms and store.dispatch.reput_from.get() >= first.end_offset:
-        yield _broken("what has expired stays", first.file.path, "mtime", f"> {over_ms}", str(status.mtime_ms))
+        yield _clean_violation("what has expired stays", first.file.path, "mtime", f"> {over_ms}", str(status.mtime_ms))
 
 
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
@@ -206,7 +206,7 @@ def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[V
         if not is_valid(newest):
             continue  # an entry for a skipped queue offset, without a message
         if newest.physical_offset < log_min_offset:
-            yield _broken(
+            yield _clean_violation(
                 "a queue that leads nowhere was not removed",
                 f"consumequeue/{queue.topic}/{queue.queue_id}",
                 "phyOffset",
@@ -225,7 +225,7 @@ def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
             left = [one for one in files.list_directory(f"{root}/{topic}/{name}") if one.isdecimal()]
             if left and store.queues.find(topic, int(name)) is None:
                 path = f"{root}/{topic}/{name}/{left[0]}"
-                yield _broken("a queue was removed and a file of it was not", path, "file", "none", "there")
+                yield _clean_violation("a queue was removed and a file of it was not", path, "file", "none", "there")
 
 
 def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
@@ -236,14 +236,14 @@ def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
     gone = [put for put in ledger.puts if put.physical_offset is not None and put.physical_offset < gone_to]
     for put in gone[:_ASKED_FOR_MAX] + gone[-_ASKED_FOR_MAX:]:
         assert put.physical_offset is not None
-        tried("CLEAN")
+        record_tried("CLEAN")
         if store.look_message_by_offset(put.physical_offset) is not None:
             summary = f"{put.name} was removed and can be looked up"
-            yield _broken(summary, "commitlog", "record", "none", str(put.physical_offset))
+            yield _clean_violation(summary, "commitlog", "record", "none", str(put.physical_offset))
         for at in store.query_message(put.topic, put.name, 32, 0, _MAX_MS).physical_offsets:
             if at < gone_to:
                 summary = f"{put.name} was removed and is found by its key"
-                yield _broken(summary, "index", "phyOffset", f">= {gone_to}", str(at))
+                yield _clean_violation(summary, "index", "phyOffset", f">= {gone_to}", str(at))
 
 
 def _check_pull_below(store: MessageStore, queue: ConsumeQueue) -> Iterator[Violation]:
@@ -254,7 +254,7 @@ def _check_pull_below(store: MessageStore, queue: ConsumeQueue) -> Iterator[Viol
     if result.min_offset != low:
         return  # the minimum has just changed
     if result.status is not GetMessageStatus.OFFSET_TOO_SMALL or result.next_begin_offset != low:
-        yield _broken(
+        yield _clean_violation(
             "a pull of what was removed is not turned to what is there",
             f"consumequeue/{queue.topic}/{queue.queue_id}",
             "answer",
@@ -263,5 +263,5 @@ def _check_pull_below(store: MessageStore, queue: ConsumeQueue) -> Iterator[Viol
         )
 
 
-def _broken(summary: str, file: str, field: str, expected: str, found: str) -> Violation:
+def _clean_violation(summary: str, file: str, field: str, expected: str, found: str) -> Violation:
     return Violation("CLEAN", summary, file, 0, field, expected, found)

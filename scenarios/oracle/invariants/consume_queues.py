@@ -7,9 +7,9 @@ from functools import partial
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.message import TRANSACTION_MASK
 from ....store.queues.dispatch import UNDISPATCHED
-from ..evidence import Evidence, Violation, tried
+from ..evidence import Evidence, Violation, record_tried
 from ..ledger import Ledger
-from ..light_places import LIGHT_MARK, light_places, missing_places
+from ..light_places import LIGHT_MARK, light_places, light_queues_without_offset
 from ..misfiled import may_be_misfiled
 from ..put_entry import PutEntry
 from ..reader import BLANK_ENTRY_SIZE, tag_code, tag_code_of
@@ -32,15 +32,15 @@ def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
     store = evidence.store
     queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
     if store.records:
-        tried("CQ-COMPLETE")
+        record_tried("CQ-COMPLETE")
     for found in store.records:
         physical_offset, _, topic, queue_id, index, sys_flag, _, properties, _ = found.record
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
             continue
-        entry = _entry(queues.get((topic, queue_id)), index)
+        entry = _entry_at(queues.get((topic, queue_id)), index)
         is_there = entry is not None and entry[0] == physical_offset
         if not is_there and physical_offset not in unreadable and not _may_be_torn(evidence, found, entry):
-            yield _unreachable(topic, queue_id, index, physical_offset, entry)
+            yield _missing_entry_violation(topic, queue_id, index, physical_offset, entry)
         if _LIGHT in properties:
             yield from _check_light(evidence, found)
     for (topic, queue_id), queue in queues.items():
@@ -59,7 +59,7 @@ def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
                 )
 
 
-def _entry(queue: FoundQueue | None, index: int) -> tuple[int, int, int] | None:
+def _entry_at(queue: FoundQueue | None, index: int) -> tuple[int, int, int] | None:
     if queue is None or not queue.begin <= index < queue.begin + len(queue.entries):
         return None
     return queue.entries[index - queue.begin]
@@ -74,8 +74,8 @@ def _may_be_torn(evidence: Evidence, found: FoundRecord, entry: tuple[int, int, 
 
 def _check_light(evidence: Evidence, found: FoundRecord) -> Iterator[Violation]:
     record, queues = found.record, evidence.store.queues
-    put = evidence.ledger.seen_in(record)
-    for topic, queue_id in missing_places(record, () if put is None else put.light_names):
+    put = evidence.ledger.put_seen_in(record)
+    for topic, queue_id in light_queues_without_offset(record, () if put is None else put.light_names):
         yield _incomplete(
             "a record without a place in a light queue that it names",
             found.file,
@@ -85,12 +85,12 @@ def _check_light(evidence: Evidence, found: FoundRecord) -> Iterator[Violation]:
             "none",
         )
     for (topic, queue_id), index in light_places(record).items():
-        entry = _entry(queues.get((topic, queue_id)), index)
+        entry = _entry_at(queues.get((topic, queue_id)), index)
         if entry is None or entry[0] != record.physical_offset:
-            yield _unreachable(topic, queue_id, index, record.physical_offset, entry)
+            yield _missing_entry_violation(topic, queue_id, index, record.physical_offset, entry)
 
 
-def _unreachable(
+def _missing_entry_violation(
     topic: str, queue_id: int, index: int, physical_offset: int, entry: tuple[int, int, int] | None
 ) -> Violation:
     return _incomplete(
@@ -117,7 +117,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
         holes = ledger.holes.get((topic, queue_id), ())
         file = f"consumequeue/{topic}/{queue_id}"
         if queue.entries:
-            tried("CQ-VALID")
+            record_tried("CQ-VALID")
         for number, (physical_offset, size_bytes, code) in enumerate(queue.entries, queue.begin):
             if size_bytes in _EMPTY_BYTES and number in holes:
                 continue
@@ -161,7 +161,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
                 yield _invalid(
                     "an entry of the wrong size", file, number * 20 + 8, "size", str(record_bytes), str(size_bytes)
                 )
-            put = put_of(properties) or ledger.seen_in(found.record)
+            put = put_of(properties) or ledger.put_seen_in(found.record)
             if put is None:
                 if record_topic == SCHEDULE_TOPIC:
                     continue
@@ -187,7 +187,7 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
     expired = _least_offsets_after_expired(evidence) if ledger.expired_to else {}
     misfiled = defaultdict[tuple[str, int], set[int]](set)
     if evidence.store.records:
-        tried("QOFF")
+        record_tried("QOFF")
     for found in evidence.store.records:
         _, _, topic, queue_id, queue_offset, sys_flag, _, properties, _ = found.record
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
@@ -201,12 +201,12 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
         if queue_offset < wanted and queue_offset in misfiled[key]:
             continue
         if queue_offset != wanted and not _is_skipped(ledger.holes.get(key), wanted, queue_offset):
-            yield _out_of_order(found, key, found.position + 20, wanted, queue_offset)
+            yield _wrong_offset_violation(found, key, found.position + 20, wanted, queue_offset)
         expected[key] = queue_offset + 1
         for key, place in light_places(found.record).items() if LIGHT_MARK in properties else ():
             wanted = expected.get(key, place if evidence.store.min_offset > 0 else 0)
             if place != wanted and not _is_skipped(ledger.holes.get(key), wanted, place):
-                yield _out_of_order(found, key, found.position, wanted, place)
+                yield _wrong_offset_violation(found, key, found.position, wanted, place)
             expected[key] = place + 1
         put = put_of(properties) or ledger.put_of(found.record)
         if put is not None and put.queue_offset not in (None, queue_offset) and not is_torn:
@@ -228,7 +228,7 @@ def check_answered_place(
     They must equal those that a consumer or a recovery found. No other put may have the same offset. A put answered
     before this one was requested must have a smaller offset.
     """
-    tried("QOFF")
+    record_tried("QOFF")
     for field, expected, found in (
         ("queueId", put.queue_id, queue_id),
         ("storeHost", put.given.store_host, host),
@@ -265,7 +265,9 @@ def _least_offsets_after_expired(evidence: Evidence) -> dict[tuple[str, int], in
     return counted_to
 
 
-def _out_of_order(found: FoundRecord, key: tuple[str, int], position: int, wanted: int, queue_offset: int) -> Violation:
+def _wrong_offset_violation(
+    found: FoundRecord, key: tuple[str, int], position: int, wanted: int, queue_offset: int
+) -> Violation:
     topic, queue_id = key
     return _misnumbered(
         f"queue offsets of {topic}/{queue_id} do not count up",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ....store.message_store import MessageStore
-from ..evidence import Evidence, Violation, tried
+from ..evidence import Evidence, Violation, record_tried
 from ..group_delivery import GroupDelivery, Queue, user_places
 from ..ledger import Ledger, Pull
 from ..light_places import light_places
@@ -28,8 +28,8 @@ def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
     A damaged record may be read or not. store: the store at the end of the same life, before a crash.
     """
     for pull in ledger.pulls:
-        tried("READ")
-        wanted = _wanted(pull, ledger, store)
+        record_tried("READ")
+        wanted = _wanted_messages(pull, ledger, store)
         unreadable = ledger.known_damage.unreadable
         given = [
             put.name for put in pull.puts if not ledger.may_be_removed(put) and put.physical_offset not in unreadable
@@ -46,16 +46,16 @@ def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
             )
 
 
-def unknown(shown: str) -> Violation:
+def unknown_record_violation(shown: str) -> Violation:
     return Violation("VIS", "a consumer was given a record that nobody put", "", -1, "record", "a put", shown)
 
 
-def check_given(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator[Violation]:
+def check_received(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator[Violation]:
     """READ: yield every field of a consumed record that differs from its put.
 
     The record is the put's own or a copy. The caller found the put by body and properties.
     """
-    tried("READ")
+    record_tried("READ")
     is_committed = put.detour is not None and put.delay_ms is None
     wrong = list(put.differences(record, is_committed=is_committed, tears=ledger.tears))
     if put.detour is None and not may_be_misfiled(record.physical_offset, tears=ledger.tears):
@@ -70,7 +70,7 @@ def check_given(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator[Vi
         yield Violation("READ", summary, "answer to a pull", at, field, expected_text, found_text)
 
 
-class Bounds(NamedTuple):
+class PullBounds(NamedTuple):
     """The offsets in the answer to a pull."""
 
     min_offset: int
@@ -79,14 +79,14 @@ class Bounds(NamedTuple):
 
 
 def check_bounds(
-    ledger: Ledger, bounds: Bounds, given: tuple[int, int, int], *, passes_over: bool
+    ledger: Ledger, bounds: PullBounds, given: tuple[int, int, int], *, passes_over: bool
 ) -> Iterator[Violation]:
     """READ: yield wrong offsets in the answer to a pull with messages.
 
     given: the offsets requested, of the first message, and after the last message. passes_over: whether the answer may
     skip messages that do not match the subscription.
     """
-    tried("READ")
+    record_tried("READ")
     (low, going_on, high), (position, begin, following) = bounds, given
     is_next = going_on >= following if passes_over else going_on == following
     begins = low <= begin or ledger.expired_to > 0  # otherwise messages may expire while they are read
@@ -102,7 +102,7 @@ def check_skipped(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterato
 
     The answer must be from the present life: one from an earlier life may lack later changes of the queue.
     """
-    tried("CLEAN")
+    record_tried("CLEAN")
     owed = {
         put.queue_offset: put
         for put in (*ledger.promised.values(), *ledger.puts_of_this_life())
@@ -116,7 +116,7 @@ def check_skipped(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterato
             return
 
 
-def check_dealt_with(
+def check_all_handled(
     ledger: Ledger, group: GroupDelivery, store: RecoveredStore, wants: Callable[[bytes], bool]
 ) -> Iterator[Violation]:
     """LIVE: yield every matching message in the log that no member of the group has handled.
@@ -124,9 +124,9 @@ def check_dealt_with(
     wants: whether a message with these properties matches.
     """
     for place, found in user_places(store.records):
-        tried("LIVE")
+        record_tried("LIVE")
         if group.is_owed(place) and wants(found.record.properties):
-            put = ledger.seen_in(found.record)
+            put = ledger.put_seen_in(found.record)
             name = "a record" if put is None else put.name
             summary = f"{name} at {place} was never given to a consumer that dealt with it"
             yield Violation("LIVE", summary, field="delivery", expected="at least once", found="never")
@@ -136,7 +136,7 @@ def wanted_tags(subscription: str | None) -> set[str] | None:
     return None if subscription is None else {tag.strip(_TRIMMED) for tag in subscription.split("||")}
 
 
-def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
+def _wanted_messages(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
     tags, names = wanted_tags(pull.tags), []
     for found in store.records:
         record = found.record
@@ -145,7 +145,7 @@ def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
             offset = light_places(record).get((pull.topic, pull.queue_id))
         if offset is None or record.physical_offset in ledger.known_damage.unreadable:
             continue
-        put = ledger.seen_in(record)
+        put = ledger.put_seen_in(record)
         # PREFIX has checked the records of earlier lives; those of this life are all puts
         assert put is not None, record
         if ledger.may_be_removed(put):
@@ -155,9 +155,9 @@ def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
     return names
 
 
-def check_beyond(store: MessageStore, topic: str, queue_id: int) -> Iterator[Violation]:
+def check_pull_after_end(store: MessageStore, topic: str, queue_id: int) -> Iterator[Violation]:
     """READ: pull after the end of a queue; yield an answer with messages or with a next offset after the end."""
-    tried("READ")
+    record_tried("READ")
     result = store.get_message(topic, queue_id, _AFTER_EVERY_QUEUE)
     ends = (0, store.get_max_offset_in_queue(topic, queue_id))
     if result.records or not ends[0] <= result.next_begin_offset <= ends[1]:
@@ -177,7 +177,7 @@ def check_look_up(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterato
     offset = put.physical_offset
     if offset is None or put.name in ledger.gone:
         return
-    tried("READ")
+    record_tried("READ")
     readable = offset + put.record_bytes <= store.dispatch.readable_limit()
     record = store.look_message_by_offset(offset)
     if record is None:
@@ -202,7 +202,7 @@ def check_vis(evidence: Evidence) -> Iterator[Violation]:
     """VIS: yield every consumed message that is missing or replaced, unless retention or a fault excuses it."""
     store = evidence.store
     if evidence.ledger.stable:
-        tried("VIS")
+        record_tried("VIS")
     for seen in evidence.ledger.stable:
         if evidence.ledger.has_expired(seen.physical_offset, store.min_offset):
             continue
@@ -211,7 +211,7 @@ def check_vis(evidence: Evidence) -> Iterator[Violation]:
         found = None
         if queue is not None and 0 <= index < len(queue.entries):
             found = store.by_offset.get(queue.entries[index][0])
-        if found is None or evidence.ledger.seen_in(found.record) is not seen.put:
+        if found is None or evidence.ledger.put_seen_in(found.record) is not seen.put:
             other = "nothing" if found is None else found.record.properties.decode(errors="replace")
             yield Violation(
                 "VIS",

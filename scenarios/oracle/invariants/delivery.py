@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
-from ..evidence import Evidence, Violation, tried
+from ..evidence import Evidence, Violation, record_tried
 from ..group_commits import Group, GroupCommits
 from ..ledger import Ledger
 from ..put_entry import PutEntry
@@ -40,7 +40,7 @@ def check_sched(evidence: Evidence) -> Iterator[Violation]:
             if put is not None:
                 waiting[put.name] = found
             continue
-        put = ledger.copied_by(record)
+        put = ledger.put_copied_by(record)
         if put is None or put.delay_ms is None:
             continue
         delivered.add(put.name)
@@ -48,20 +48,20 @@ def check_sched(evidence: Evidence) -> Iterator[Violation]:
         if own is None:
             if store.min_offset == 0:
                 summary = f"{put.name} was delivered without having been put"
-                yield _broken("SCHED", found, summary, "put", "before it", "no")
+                yield _delivery_violation("SCHED", found, summary, "put", "before it", "no")
             continue
         due_ms = own.record.store_timestamp_ms + put.delay_ms
         if record.store_timestamp_ms < due_ms and not ledger.has_clock_read(due_ms):
             early_ms = due_ms - record.store_timestamp_ms
             summary = f"{put.name} was delivered early"
-            yield _broken("SCHED", found, summary, "delivery", "when due", f"{early_ms} ms before")
+            yield _delivery_violation("SCHED", found, summary, "delivery", "when due", f"{early_ms} ms before")
         yield from _check_late(ledger, found, put, due_ms, stored_ms)
     if waiting:
-        tried("SCHED")
+        record_tried("SCHED")
     for name, own in waiting.items():
         level = own.record.queue_id + 1
         if own.record.queue_offset < store.delivered_to.get(level, 0) and name not in delivered:
-            yield _broken("SCHED", own, f"{name} was passed over", "delivery", "one at least", "none")
+            yield _delivery_violation("SCHED", own, f"{name} was passed over", "delivery", "one at least", "none")
 
 
 def _check_late(
@@ -80,7 +80,7 @@ def _check_late(
     late_ms, limit_ms = found.record.store_timestamp_ms - since_ms, delivery.late_ms_max + meanwhile * _OTHER_PUT_MS
     if late_ms > limit_ms:
         summary = f"{put.name} was delivered late"
-        yield _broken("SCHED", found, summary, "lateness", f"<= {limit_ms} ms", f"{late_ms} ms")
+        yield _delivery_violation("SCHED", found, summary, "lateness", f"<= {limit_ms} ms", f"{late_ms} ms")
 
 
 def check_delivered(evidence: Evidence) -> Iterator[Violation]:
@@ -89,22 +89,24 @@ def check_delivered(evidence: Evidence) -> Iterator[Violation]:
     All delays must have ended.
     """
     ledger, records = evidence.ledger, evidence.store.records
-    delivered = {put.name for one in records if (put := ledger.copied_by(one.record)) is not None}
+    delivered = {put.name for one in records if (put := ledger.put_copied_by(one.record)) is not None}
     for found in records:
         put = ledger.put_of(found.record) if found.record.topic == SCHEDULE_TOPIC else None
         if put is not None:
-            tried("SCHED")
+            record_tried("SCHED")
             if put.name not in delivered:
-                yield _broken("SCHED", found, f"{put.name} was to be delivered", "delivery", "delivered", "waiting")
+                yield _delivery_violation(
+                    "SCHED", found, f"{put.name} was to be delivered", "delivery", "delivered", "waiting"
+                )
     if ledger.expired_to:
         return
     again = {
         put.name
         for one in records
-        if one.record.topic.startswith(RETURNED) and (put := ledger.returned_in(one.record)) is not None
+        if one.record.topic.startswith(RETURNED) and (put := ledger.put_returned_in(one.record)) is not None
     }
-    for name in ledger.returned.owed:
-        tried("SCHED")
+    for name in ledger.returned.names_to_store_again:
+        record_tried("SCHED")
         if name not in again:
             summary = f"{name} was sent back, and is not given again"
             yield Violation("SCHED", summary, field="delivery", expected=" or ".join(RETURNED), found="waiting")
@@ -113,7 +115,7 @@ def check_delivered(evidence: Evidence) -> Iterator[Violation]:
 def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:
     """SCHED: yield a delayed message that is consumed before its delay has ended."""
     assert put.delay_ms is not None, put.name
-    tried("SCHED")
+    record_tried("SCHED")
     waited_ms = now_ns // 1_000_000 - put.asked_ns // 1_000_000  # store times are whole ms
     if waited_ms < put.delay_ms:
         summary = f"{put.name} was given to a consumer early"
@@ -138,7 +140,7 @@ def check_redel(evidence: Evidence) -> Iterator[Violation]:
             if put is not None:
                 waiting[put.name] = found
             continue
-        put = ledger.copied_by(record)
+        put = ledger.put_copied_by(record)
         own = None if put is None else waiting.get(put.name)
         if put is None or own is None:
             continue  # SCHED reports a copy without a record
@@ -148,13 +150,13 @@ def check_redel(evidence: Evidence) -> Iterator[Violation]:
         begun_at = ledger.deliveries[life].offsets.get(level, 0)
         if life in lives:
             summary = f"{put.name} was delivered twice by one life of the store"
-            yield _broken("REDEL", found, summary, "progress", "once", "again")
+            yield _delivery_violation("REDEL", found, summary, "progress", "once", "again")
         elif offset < begun_at:
             summary = f"{put.name} was delivered again although progress had passed it"
-            yield _broken("REDEL", found, summary, "progress", f"{begun_at} or later", str(offset))
+            yield _delivery_violation("REDEL", found, summary, "progress", f"{begun_at} or later", str(offset))
         lives.add(life)
     if delivered_in:
-        tried("REDEL")
+        record_tried("REDEL")
     if ledger.progress_is_final:
         last = len(ledger.deliveries) - 1
         for name in [name for name, lives in delivered_in.items() if last in lives]:
@@ -162,7 +164,7 @@ def check_redel(evidence: Evidence) -> Iterator[Violation]:
             offset, delivered_to = own.record.queue_offset, store.delivered_to.get(own.record.queue_id + 1, 0)
             if offset >= delivered_to:
                 summary = f"{name} was delivered before a clean stop, and will be again"
-                yield _broken("REDEL", own, summary, "progress", f"beyond {offset}", str(delivered_to))
+                yield _delivery_violation("REDEL", own, summary, "progress", f"beyond {offset}", str(delivered_to))
 
 
 def check_group(commits: GroupCommits, group: Group, offset: int, *, asked_in: int | None) -> Iterator[Violation]:
@@ -171,14 +173,14 @@ def check_group(commits: GroupCommits, group: Group, offset: int, *, asked_in: i
     asked_in: the broker's life that received the request. A late answer lacks later commits and recoveries. None: a
     slave, which may lag at any time, received it.
     """
-    tried("META")
+    record_tried("META")
     is_of_now = asked_in == commits.life
-    low = commits.least(group) if is_of_now else 0
+    low = commits.least_offset(group) if is_of_now else 0
     high = (commits.furthest if is_of_now else commits.furthest_ever).get(group, 0)
     final = commits.final.get(group) if is_of_now else None
     is_kept_by_crash = is_of_now and group in commits.kept_by_crash and group not in commits.answered
     if final is not None or is_kept_by_crash:
-        tried("REDEL")
+        record_tried("REDEL")
     invariant, summary, expected = "META", "is none that was committed", f"{low} to {high}"
     if offset > high:
         summary, expected = "is ahead of what was committed", f"<= {high}"
@@ -195,5 +197,7 @@ def check_group(commits: GroupCommits, group: Group, offset: int, *, asked_in: i
     )
 
 
-def _broken(invariant: str, found: FoundRecord, summary: str, field: str, expected: str, seen: str) -> Violation:
+def _delivery_violation(
+    invariant: str, found: FoundRecord, summary: str, field: str, expected: str, seen: str
+) -> Violation:
     return Violation(invariant, summary, found.file, found.position, field, expected, seen)

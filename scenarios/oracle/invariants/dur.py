@@ -7,7 +7,7 @@ begins after it.
 from collections.abc import Iterator
 from functools import partial
 
-from ..evidence import Evidence, Violation, tried
+from ..evidence import Evidence, Violation, record_tried
 
 _broken = partial(Violation, "DUR")
 
@@ -20,10 +20,10 @@ def check(evidence: Evidence) -> Iterator[Violation]:
 
 def _check_returned(evidence: Evidence) -> Iterator[Violation]:
     ledger = evidence.ledger
-    if ledger.expired_to or not (owed := ledger.returned.owed):
+    if ledger.expired_to or not (owed := ledger.returned.names_to_store_again):
         return
-    tried("DUR")
-    found = {put.name for one in evidence.store.records if (put := ledger.returned_in(one.record)) is not None}
+    record_tried("DUR")
+    found = {put.name for one in evidence.store.records if (put := ledger.put_returned_in(one.record)) is not None}
     for name in owed:
         if name not in found:
             summary = f"{name} was sent back, and has no record of that"
@@ -33,7 +33,7 @@ def _check_returned(evidence: Evidence) -> Iterator[Violation]:
 def _check_puts(evidence: Evidence) -> Iterator[Violation]:
     store = evidence.store
     if evidence.ledger.promised:
-        tried("DUR")
+        record_tried("DUR")
     for put in evidence.ledger.promised.values():
         assert put.physical_offset is not None, put.name
         found = store.by_offset.get(put.physical_offset)
@@ -53,7 +53,7 @@ def _check_puts(evidence: Evidence) -> Iterator[Violation]:
                 put.name,
                 found.record.properties.decode(errors="replace"),
             )
-        elif not put.is_kept_by(found.record) or put.stored_ms != found.record.store_timestamp_ms:
+        elif not put.has_expected_head(found.record) or put.stored_ms != found.record.store_timestamp_ms:
             for offset, field, expected, there in put.differences(found.record, tears=evidence.ledger.tears):
                 yield _broken(
                     f"{put.name} was promised and is not what was put",

@@ -16,7 +16,7 @@ from ....faults.disk.disk import Disk
 from ....store.index.key_query import QueryMessageResult
 from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
-from ..evidence import Evidence, Violation, tried
+from ..evidence import Evidence, Violation, record_tried
 from ..index_model import (
     ENTRY,
     ENTRY_BYTES,
@@ -32,7 +32,7 @@ from ..index_model import (
 )
 from ..known_damage import KnownDamage
 from ..ledger import BOOKKEEPING_TOPICS, Ledger
-from ..reader import indexed_keys, key_hash, keys_of, whole_at
+from ..reader import indexed_keys, key_hash, keys_of, valid_record_at
 from ..recovered import RecoveredStore
 
 _UNKNOWN = -1
@@ -59,12 +59,12 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 "a file that is not full", path, FIELDS_AT["indexCount"], "indexCount", expected, len(entries) + 1
             )
         if entries:
-            tried("IDX")
+            record_tried("IDX")
             header = decode_header(content)
             header, timed = _expected_header_and_entries(header, entries, store, front_end_ms)
             front_end_ms = header.end_timestamp_ms
             model = file_content(header, timed, index.slots, index.entries_max)
-            yield from _compare(path, content, model, index.slots)
+            yield from _compare_file(path, content, model, index.slots)
 
 
 def _counted_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
@@ -139,7 +139,7 @@ def _expected_header_and_entries(
     return FoundIndexHeader(begin_ms, end_ms, first_offset, last_offset, 0, 0), timed
 
 
-def _compare(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Violation]:
+def _compare_file(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Violation]:
     assert len(content) == len(model), (path, len(content), len(model))
     if content == model:
         return
@@ -153,7 +153,7 @@ def _compare(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Vi
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     """Yield every index file that is not durable after a clean stop. File names are not checked."""
     for file in () if store.index is None else store.index.table.files:
-        tried("IDX")
+        record_tried("IDX")
         if not disk.is_durable(file.file.path, 0, file.file.size_bytes):
             yield _violation(
                 "a clean stop left an index file that is not durable", file.file.path, 0, "file", "durable", "not"
@@ -188,7 +188,7 @@ def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violat
     times = [one.record.store_timestamp_ms for one in found.records]
     goes_back = any(later < earlier for earlier, later in pairwise(times))
     for (topic, raw_key), there in places.items():
-        tried("IDX")
+        record_tried("IDX")
         key, newest_ms = raw_key.decode(errors="surrogateescape"), there[-1][1]  # no checksum covers keys
         for begin_ms, end_ms in (ALWAYS_MS,) if goes_back else (ALWAYS_MS, (newest_ms, newest_ms)):
             result = store.query_message(topic, key, ANSWERS_MAX, begin_ms, end_ms)
@@ -212,7 +212,7 @@ def check_answer(
     dispatched_to: the log offset up to which all records were dispatched before the request. may_miss: whether the
     answer may lack messages because the disk lost stored data.
     """
-    tried("IDX")
+    record_tried("IDX")
     (topic, key), offsets = asked, result.physical_offsets
     if offsets != sorted(set(offsets)):
         yield _wrong_answer(topic, key, sorted(set(offsets)), offsets)
@@ -229,7 +229,7 @@ def check_answer(
 def _check_record(
     ledger: Ledger, asked: tuple[str, str], window_ms: tuple[int, int], offset: int, raw: bytes
 ) -> Iterator[Violation]:
-    (topic, key), reading = asked, whole_at(raw, 0, len(raw), offset)
+    (topic, key), reading = asked, valid_record_at(raw, 0, len(raw), offset)
     if reading is None or reading.record.topic != topic or key.encode() not in indexed_keys(reading.record):
         yield _lookup_violation("an answer without the key", offset, "record", f"{topic}#{key}", reading)
         return
@@ -237,7 +237,7 @@ def _check_record(
     stored_ms = record.store_timestamp_ms
     if not window_ms[0] <= stored_ms <= window_ms[1] + _TOLERANCE_MS:
         yield _lookup_violation("an answer from another time", offset, "time", window_ms, stored_ms)
-    put = ledger.by_properties.get(record.properties) or ledger.seen_in(record)
+    put = ledger.by_properties.get(record.properties) or ledger.put_seen_in(record)
     if put is None and topic not in BOOKKEEPING_TOPICS:
         yield _lookup_violation("an answer that nobody put", offset, "record", "a put", record)
     elif put is not None and body != put.body:

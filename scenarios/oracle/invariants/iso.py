@@ -10,7 +10,7 @@ from typing import Any, cast
 from ....store.errors import StoreLockedError
 from ....store.message_store import MessageStore
 from ....store.world import Files
-from ..evidence import Violation, tried
+from ..evidence import Violation, record_tried
 
 _CHANGES_FILES = ("write", "rename", "unlink", "remove_directory", "set_mtime_ms")
 _CHANGES_BYTES = ("store", "pwrite")
@@ -18,9 +18,9 @@ _CHANGES_BYTES = ("store", "pwrite")
 
 def check(store: MessageStore) -> Iterator[Violation]:
     """Load a second instance on the directory of an open store, and yield every error in the result."""
-    tried("ISO")
+    record_tried("ISO")
     root = store.config.store_path_root_dir
-    files = NotingFiles(store.world.files)
+    files = RecordingFiles(store.world.files)
     second = MessageStore(replace(store.world, files=cast(Files, files)), store.config)
     outcome = "opened"
     try:
@@ -36,7 +36,7 @@ def check(store: MessageStore) -> Iterator[Violation]:
         yield Violation("ISO", "a second instance was not refused", root, 0, "second start", "refused", outcome)
 
 
-class NotingProxy:
+class RecordingProxy:
     """Wraps an object and records calls of some of its methods."""
 
     def __init__(self, inner: Any, noted: tuple[str, ...], changes: list[str]) -> None:
@@ -46,9 +46,9 @@ class NotingProxy:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._inner, name)
-        return self._noting(name, method) if name in self._noted else method
+        return self._record_calls(name, method) if name in self._noted else method
 
-    def _noting(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def _record_calls(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             where = getattr(self._inner, "path", arguments[0])
             self.changes.append(f"{name} {where}")
@@ -57,7 +57,7 @@ class NotingProxy:
         return call
 
 
-class NotingFiles(NotingProxy):
+class RecordingFiles(RecordingProxy):
     """Records every change of the file system, including writes to memory-mapped files."""
 
     def __init__(self, files: Files) -> None:
@@ -72,4 +72,4 @@ class NotingFiles(NotingProxy):
         status = self._inner.status(path)
         if status is None or status.size_bytes < size_bytes:
             self.changes.append(f"map {path}")
-        return NotingProxy(self._inner.map(path, size_bytes), _CHANGES_BYTES, self.changes)
+        return RecordingProxy(self._inner.map(path, size_bytes), _CHANGES_BYTES, self.changes)

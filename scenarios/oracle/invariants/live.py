@@ -19,7 +19,7 @@ from ....store.message_store import MessageStore
 from ....store.queues.dispatch import RETRY_MS as DISPATCH_RETRY_MS
 from ...claims.plan import Plan
 from ...claims.possible_faults import paths_of
-from ..evidence import Violation, tried
+from ..evidence import Violation, record_tried
 from ..put_entry import PutEntry
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def check_answer(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Seque
     """limit_ms: the result of answer_ms_max. more_ms: additional time for the segments of other puts."""
     if limit_ms is None or put.answered_ns is None:
         return ()
-    tried("LIVE")
+    record_tried("LIVE")
     took_ms = (put.answered_ns - put.asked_ns) // 1_000_000
     limit_ms += more_ms
     if took_ms <= limit_ms:
@@ -169,7 +169,7 @@ def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms
         return ()
     if append.wrote_offset % plan.commit_log_bytes == 0:
         return ()
-    tried("LIVE")
+    record_tried("LIVE")
     took_ms = now_ms - append.store_timestamp_ms
     limit_ms = plan.flush.sync_timeout_ms + _slave_ms_max(plan) + _MOMENT_MS
     if took_ms <= limit_ms:
@@ -185,7 +185,7 @@ def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Viol
     """
     if may_slow(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
         return ()
-    tried("LIVE")
+    record_tried("LIVE")
     limit_ms = paused_ms_max(plan) + _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1)
     took_ms = (put.answered_ns - stopped_ns) // 1_000_000
     if took_ms <= limit_ms:
@@ -201,7 +201,7 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
     """
     limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + request_ms_max(plan)
     for each_ns in asked_ns:
-        tried("LIVE")
+        record_tried("LIVE")
         waited_ms = (now_ns - each_ns) // 1_000_000
         if waited_ms > limit_ms:
             expected, found = f"<= {limit_ms} ms", f"{waited_ms} ms"
@@ -210,7 +210,7 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
 
 def timed_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
     """Yield a consumer's request that was not answered in time, after all faults."""
-    tried("LIVE")
+    record_tried("LIVE")
     if isinstance(error, TimeoutError):
         summary = f"a request of a consumer is not answered in {timeout_ms} ms"
         yield Violation("LIVE", summary, field="answer", expected="one", found=str(error))
@@ -225,7 +225,7 @@ def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
     queue = store.queues.find(*pull.queue)
     if queue is None or pull.wanted.reads_records or store.config.broker_role is BrokerRole.SLAVE:
         return
-    tried("LIVE")
+    record_tried("LIVE")
     done_to = store.dispatch.reput_from.get()
     for queue_offset in range(pull.offset, queue.max_offset):
         try:
@@ -252,7 +252,7 @@ def check_members(plan: Plan, ended_ns: Iterable[int], now_ns: int) -> Iterator[
     """
     limit_ms = request_ms_max(plan)
     for each_ns in ended_ns:
-        tried("LIVE")
+        record_tried("LIVE")
         since_ms = (now_ns - each_ns) // 1_000_000
         if since_ms > limit_ms:
             summary = "a client is a member though its connection has ended"

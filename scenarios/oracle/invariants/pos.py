@@ -13,9 +13,9 @@ from ....store.log.segment import Segment
 from ....store.log.transient_pool import BufferedSegment
 from ....store.message_store import MessageStore
 from .. import allowances
-from ..evidence import Violation, tried
+from ..evidence import Violation, record_tried
 from ..ledger import Ledger
-from ..reader import UnreadableError, walk
+from ..reader import UnreadableError, read_records
 
 _broken = partial(Violation, "POS")
 
@@ -33,7 +33,7 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
         wrote = segment.wrote.get()  # read last: each position may move during the reads
         if ledger is not None and segment.end_offset <= ledger.expired_to:
             continue
-        tried("POS")
+        record_tried("POS")
         if not 0 <= flushed <= readable <= committed <= wrote <= segment.size_bytes:
             yield _broken(
                 "positions out of order",
@@ -85,7 +85,7 @@ def check_cut(store: MessageStore, disk: Disk) -> Iterator[Violation]:
         segment = row.last()
         if segment is None:
             continue
-        tried("POS")
+        record_tried("POS")
         file, end = segment.file.path, segment.wrote.get()
         if disk.is_dirty(file, end, segment.size_bytes) and not any(disk.content(file)[end:]):
             yield _broken("what was cut may come back", file, end, "zeros behind the end", "durable", "dirty")
@@ -95,7 +95,7 @@ def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation
     file, committed = segment.file.path, segment.committed.get()
     try:
         content = disk.content(file)
-        for _ in walk(content, committed, file=file, base_offset=segment.base_offset, check_crc=True):
+        for _ in read_records(content, committed, file=file, base_offset=segment.base_offset, check_crc=True):
             pass
     except UnreadableError as error:
         yield _broken(

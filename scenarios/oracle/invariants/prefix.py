@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from ....store.formats.messages import PutMessageStatus
-from ..evidence import Evidence, Violation, tried
+from ..evidence import Evidence, Violation, record_tried
 from ..ledger import BOOKKEEPING_TOPICS, EVENT_TOPIC, OP_TOPIC
 from ..misfiled import may_be_misfiled
-from ..put_entry import FieldDifference, Knowledge, PutEntry, differences, differences_of_op
+from ..put_entry import FieldDifference, ProducerKnowledge, PutEntry, differences, differences_of_op
 from ..recovered import FoundRecord
 
 _broken = partial(Violation, "PREFIX")
@@ -27,7 +27,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         error = store.damage
         yield _broken("the log has a hole", error.file, error.offset, error.field, error.expected, error.found)
     if store.records:
-        tried("PREFIX")
+        record_tried("PREFIX")
     elsewhere: set[str] = set()  # names of puts found at an offset that was unknown before; few in long runs
     put_of, gone = ledger.by_properties.get, ledger.gone
     for found in store.records:
@@ -36,17 +36,21 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         if put is None and topic == EVENT_TOPIC:
             continue
         if put is None and topic in BOOKKEEPING_TOPICS:
-            yield from _changed(found, _differences_of_bookkeeping(evidence, found))
+            yield from _changed_record_violations(found, _differences_of_bookkeeping(evidence, found))
             continue
-        if put is None and (copied := ledger.copied_by(found.record)) is not None and copied.body == found.body:
+        if put is None and (copied := ledger.put_copied_by(found.record)) is not None and copied.body == found.body:
             is_committed = copied.delay_ms is None
-            if is_committed or not copied.is_kept_by(found.record):
-                yield from _changed(
+            if is_committed or not copied.has_expected_head(found.record):
+                yield from _changed_record_violations(
                     found, copied.differences(found.record, is_committed=is_committed, tears=ledger.tears)
                 )
             continue
-        if put is None and (returned := ledger.returned_in(found.record)) is not None and returned.body == found.body:
-            yield from _changed(found, _differences_of_returned(evidence, returned, found))
+        if (
+            put is None
+            and (returned := ledger.put_returned_in(found.record)) is not None
+            and returned.body == found.body
+        ):
+            yield from _changed_record_violations(found, _differences_of_returned(evidence, returned, found))
             continue
         is_elsewhere = put is not None and put.place != (topic, queue_id) and not _may_be_misfiled(evidence, put, found)
         if put is None or put.body != found.body or is_elsewhere:
@@ -54,8 +58,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             shown = properties[:60].decode(errors="replace")
             yield _broken("a record that nobody put", found.file, found.position, "record", wanted, shown)
             continue
-        if not put.is_kept_by(found.record) or put.stored_ms != stored_ms:
-            yield from _changed(found, put.differences(found.record, tears=ledger.tears))
+        if not put.has_expected_head(found.record) or put.stored_ms != stored_ms:
+            yield from _changed_record_violations(found, put.differences(found.record, tears=ledger.tears))
         at_home = put.physical_offset == found.record.physical_offset
         if not at_home and (put.name in elsewhere or _is_at_answered_offset(evidence, put)):
             yield _broken("a put that is there twice", found.file, found.position, "record", "once", put.name)
@@ -68,11 +72,11 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 "none",
                 put.name,
             )
-        if put.status is not PutMessageStatus.PUT_OK and put.knowledge is Knowledge.REFUSED:
+        if put.status is not PutMessageStatus.PUT_OK and put.knowledge is ProducerKnowledge.REFUSED:
             yield _broken("a refused put is there", found.file, found.position, "refused put", "none", put.name)
         if not at_home:
             elsewhere.add(put.name)
-    yield from _holes(evidence, elsewhere)
+    yield from _hole_violations(evidence, elsewhere)
 
 
 def _may_be_misfiled(evidence: Evidence, put: PutEntry, found: FoundRecord) -> bool:
@@ -83,7 +87,7 @@ def _differences_of_bookkeeping(evidence: Evidence, found: FoundRecord) -> Itera
     """Return the wrong fields of the store's own record: an op, or a half message that was put back."""
     if found.record.topic == OP_TOPIC:
         return differences_of_op(found.record, found.body)
-    put = evidence.ledger.named_by(found.record)
+    put = evidence.ledger.put_named_by(found.record)
     # TX reports a record without a put.
     return () if put is None else put.differences(found.record, tears=evidence.ledger.tears)
 
@@ -100,7 +104,7 @@ def _differences_of_returned(evidence: Evidence, put: PutEntry, found: FoundReco
     return differences(found.record, given, given.head(put.body), is_committed=is_committed, tears=tears)
 
 
-def _changed(found: FoundRecord, differences: Iterable[FieldDifference]) -> Iterator[Violation]:
+def _changed_record_violations(found: FoundRecord, differences: Iterable[FieldDifference]) -> Iterator[Violation]:
     for offset, field, expected, there in differences:
         yield _broken(
             "a record that is not as it was handed in", found.file, found.position + offset, field, expected, there
@@ -116,7 +120,7 @@ def _is_at_answered_offset(evidence: Evidence, put: PutEntry) -> bool:
     return found.record.properties == put.properties or evidence.ledger.put_of(found.record) is put
 
 
-def _holes(evidence: Evidence, elsewhere: set[str]) -> Iterator[Violation]:
+def _hole_violations(evidence: Evidence, elsewhere: set[str]) -> Iterator[Violation]:
     store, gone, found_at = evidence.store, evidence.ledger.gone, evidence.store.by_offset.get
     for put in evidence.ledger.puts:
         at = put.physical_offset

@@ -32,9 +32,9 @@ from ....store.replication.ha_client import CONNECT_MS, RECONNECT_MS
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.services.transaction_check import CHECK_GROUP, TransactionConfig
 from ...claims.plan import Plan
-from ..evidence import Violation, services_text, tried
+from ..evidence import Violation, record_tried, services_text
 from ..ledger import HALF_TOPIC, OP_TOPIC
-from ..reader import Known, LogRecord, UnreadableError, indexed_keys, walk
+from ..reader import Known, LogRecord, UnreadableError, indexed_keys, read_records
 from . import live
 
 
@@ -67,9 +67,9 @@ def check(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Vio
 # -- the log and what leads into it ------------------------------------------------------------------
 
 
-def reading(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int) -> Iterator[Cursor]:
+def reading_cursors(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int) -> Iterator[Cursor]:
     """Yield the cursors between a put and its readers: commit and dispatch. Positions after these ends are not late."""
-    tried("QUIET")
+    record_tried("QUIET")
     work_ms = live.work_ms_max(plan, store)
     config = store.config
     if store.commit is not None:
@@ -79,7 +79,7 @@ def reading(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int)
     yield Cursor("dispatch", store.dispatch.name, dispatched, readable_end, work_ms)
 
 
-def flushing(store: MessageStore, plan: Plan, readings: Known) -> Iterator[Cursor]:
+def flushing_cursors(store: MessageStore, plan: Plan, readings: Known) -> Iterator[Cursor]:
     """Yield the flush of the log: up to the readable end, or under SYNC_FLUSH to the end of its last record.
 
     The next put flushes the blank records of refused puts that may follow.
@@ -99,7 +99,7 @@ def _durable_ms_max(store: MessageStore, plan: Plan) -> int:
     return committed_ms + config.flush_commit_log_thorough_interval_ms + config.flush_interval_commit_log_ms + work_ms
 
 
-def leading(store: MessageStore, plan: Plan, disk: Disk, readings: Known) -> Iterator[Cursor]:
+def derived_file_cursors(store: MessageStore, plan: Plan, disk: Disk, readings: Known) -> Iterator[Cursor]:
     """Yield the cursors of queues, checkpoint and index, which save recovery from reading the whole log."""
     config = store.config
     work_ms, interval_ms = live.work_ms_max(plan, store), config.flush_consume_queue_thorough_interval_ms
@@ -143,7 +143,7 @@ def _records(segment: Segment, readings: Known) -> Iterator[LogRecord]:
     path, base_offset = segment.file.path, segment.base_offset
     view, end = segment.file.view(0, segment.size_bytes), segment.readable.get()
     try:
-        for record, _ in walk(view, end, file=path, base_offset=base_offset, known=readings):
+        for record, _ in read_records(view, end, file=path, base_offset=base_offset, known=readings):
             yield record
     except UnreadableError:
         return  # PREFIX reports the error
@@ -152,7 +152,7 @@ def _records(segment: Segment, readings: Known) -> Iterator[LogRecord]:
 # -- files next to the log ---------------------------------------------------------------------------
 
 
-def delivering(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
+def delivery_cursors(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
     schedule, work_ms = store.schedule, live.work_ms_max(plan, store)
     for queue in store.queues.all():
         if queue.topic == SCHEDULE_TOPIC and queue.queue_id + 1 in store.delays_ms:
@@ -170,7 +170,7 @@ def delivering(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
         yield Cursor("progress of delivery", schedule.name, found, wanted, within_ms, path)
 
 
-def consuming(
+def consumer_progress_cursors(
     store: MessageStore, plan: Plan, disk: Disk, offsets: ConsumerOffsetManager, interval_ms: int
 ) -> Iterator[Cursor]:
     path, found = offsets.file.path, _without_white_space(disk.content(offsets.file.path))
@@ -185,7 +185,7 @@ def _without_white_space(raw: bytes) -> bytes:
     return raw.translate(None, b" \t\n\r")
 
 
-def deciding(
+def transaction_cursors(
     store: MessageStore, plan: Plan, offsets: ConsumerOffsetManager, config: TransactionConfig
 ) -> Iterator[Cursor]:
     """Yield the cursors of the transaction check in half messages and ops, after all transactions are settled."""
@@ -201,7 +201,7 @@ def deciding(
 # -- slaves ------------------------------------------------------------------------------------------
 
 
-def following(
+def replication_cursors(
     service: str, host: str, slave: MessageStore, master: MessageStore, reports: Sequence[int], within_ms: int
 ) -> Iterator[Cursor]:
     """Yield the cursors of a slave's log and of its report to the present master.

@@ -17,9 +17,9 @@ from ....store.formats.message import BLANK_BYTES, encode_blank
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.formats.replication import FrameHeader
 from ....store.message_store import MessageStore
-from ..evidence import Violation, tried
+from ..evidence import Violation, record_tried
 from ..ledger import Ledger
-from ..put_entry import Knowledge, PutEntry
+from ..put_entry import ProducerKnowledge, PutEntry
 from ..recovered import RecoveredStore
 from ..replicas import MasterHistory, Replicas, ReportedRange, common_bytes, log_bytes, whole_log
 
@@ -38,13 +38,13 @@ def check_answer(
     """
     if result.status is not PutMessageStatus.PUT_OK or not put.wait or result.append is None:
         return ()
-    tried("REP")
+    record_tried("REP")
     start = result.append.wrote_offset
-    wanted = history.had(start, result.append.wrote_bytes)
+    wanted = history.sent_log_bytes(start, result.append.wrote_bytes)
     if start < max(master.log.min_offset, 0):
         return ()  # retention has removed the record
     was_sent = len(wanted) == result.append.wrote_bytes  # otherwise any slave has the sent part
-    if was_sent and replicas.have_had(start, wanted):
+    if was_sent and replicas.has_been_reported(start, wanted):
         return ()
     summary = f"{put.name} was answered OK, and no slave has it"
     return (_broken(summary, "commitlog", start, "replica", put.name, "none"),)
@@ -54,7 +54,7 @@ def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator
     """Yield a frame that a master under SYNC_FLUSH is about to send, if a crash could still lose its data."""
     if frame.is_heartbeat or master.config.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
         return
-    tried("REP")
+    record_tried("REP")
     segment = master.log.find(frame.log_offset)
     if segment is None:
         return  # retention removes only durable segments
@@ -71,7 +71,7 @@ def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
     """
     if sent_to == 0:
         return
-    tried("REP")
+    record_tried("REP")
     end = master.log.max_offset
     if end < sent_to:
         summary = "the master's recovery has cut what a slave was sent for durable"
@@ -82,8 +82,8 @@ def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iter
     """Yield a slave's log that is not a prefix of any log that its master has had."""
     first = max(slave.log.min_offset, 0)
     if slave.log.max_offset > first:
-        tried("REP")
-    differs_at = history.differs_at(first, log_bytes(slave.log, first, slave.log.max_offset))
+        record_tried("REP")
+    differs_at = history.first_difference_offset(first, log_bytes(slave.log, first, slave.log.max_offset))
     if differs_at is not None:
         summary = f"the log of {host} is no prefix of its master's"
         yield _broken(summary, "commitlog", differs_at, "prefix", "a byte of the master's", "another")
@@ -97,7 +97,7 @@ def check_begin(host: str, slave: MessageStore, offset: int) -> Iterator[Violati
     kept = slave.log.flushed_where.get()
     if slave.config.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
         return
-    tried("REP")
+    record_tried("REP")
     if offset > max(kept, slave.log.min_offset, 1):
         summary = f"{host} begins behind what it keeps"
         yield _broken(summary, "commitlog", offset, "report", f"<= {kept}", str(offset))
@@ -110,7 +110,7 @@ def check_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> It
     """
     if held is None or not held.data:
         return
-    tried("REP")
+    record_tried("REP")
     found = log_bytes(slave.log, held.first, held.end)
     is_whole = held.data.startswith(found) and (len(found) == held.size_bytes or _is_blank(held, len(found)))
     if not is_whole or max(slave.log.min_offset, 0) > held.first:
@@ -131,7 +131,7 @@ def check_settled(
 
     diverged: why it follows no master; None if it follows. is_logged: whether its broker's log says so.
     """
-    tried("REP")
+    record_tried("REP")
     first, end = max(slave.log.min_offset, master.log.min_offset, 0), slave.log.max_offset
     found, own = log_bytes(slave.log, first, end), whole_log(master.log)
     # Retention at the master removed the data that the slave needs next. The slave's data may end in a blank that its
@@ -158,9 +158,9 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
         if (put := ledger.put_of(record.record)) is not None
     }
     for put in ledger.puts:
-        if put.knowledge is not Knowledge.ACKNOWLEDGED or not put.wait or ledger.may_be_removed(put):
+        if put.knowledge is not ProducerKnowledge.ACKNOWLEDGED or not put.wait or ledger.may_be_removed(put):
             continue
-        tried("DUR")
+        record_tried("DUR")
         if found.get(put.name) != put.body:
             summary = f"{put.name} was acknowledged, and is gone with its master"
             yield Violation("DUR", summary, "commitlog", put.physical_offset or -1, "record", put.name, "nothing")
@@ -170,7 +170,7 @@ def check_table(name: str, own: "VersionedTable[Any]", other: "VersionedTable[An
     """Yield a slave's table that differs from its master's at the same version, so that it would never be copied."""
     if own.version != other.version:
         return
-    tried("REP")
+    record_tried("REP")
     if own.table != other.table:
         summary = f"a slave takes its {name} for those of its master"
         yield _broken(summary, "", -1, name, str(dict(other.table)), str(dict(own.table)))

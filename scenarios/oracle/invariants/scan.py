@@ -22,20 +22,20 @@ from ....store.formats.checkpoint import (
     SAFETY_MARGIN_MS,
     CheckpointValues,
     decode_checkpoint,
-    is_unborn,
+    is_creation_interrupted,
 )
 from ....store.formats.consume_queue import ENTRY_BYTES, is_blank
 from ....store.message_store import MessageStore
 from ...claims.disk_models import DISK_MODELS
 from ...claims.plan import DAMAGING, Plan
-from ..evidence import Violation, tried
-from ..reader import UnreadableError, walk
+from ..evidence import Violation, record_tried
+from ..reader import UnreadableError, read_records
 from . import live
 
 _SEGMENTS_AFTER_CLEAN_EXIT = 3
 
 
-class Vouched(NamedTuple):
+class ScanBounds(NamedTuple):
     """The state of the disk before a load that limits how much of the log must be read."""
 
     is_clean: bool
@@ -54,25 +54,25 @@ def is_to_be_checked(plan: Plan) -> bool:
     return is_left_alone and DISK_MODELS[plan.disk].is_sound and not live.may_slow(plan)
 
 
-def vouched(disk: Disk, config: StoreConfig) -> Vouched:
+def read_scan_bounds(disk: Disk, config: StoreConfig) -> ScanBounds:
     """Must be called before the store is loaded."""
     raw = disk.content(config.checkpoint_path)
     checkpoint = CheckpointValues(0, 0, 0)
-    if len(raw) >= CHECKPOINT_BYTES and not is_unborn(raw):
+    if len(raw) >= CHECKPOINT_BYTES and not is_creation_interrupted(raw):
         checkpoint = decode_checkpoint(raw, file=config.checkpoint_path)
     is_running = disk.is_durable(config.abort_path, 0, 0)  # an empty range is durable if the file exists
     queue_files = frozenset(path for path in disk.paths if path.startswith(f"{config.consume_queue_directory}/"))
-    return Vouched(not is_running, checkpoint, queue_files)
+    return ScanBounds(not is_running, checkpoint, queue_files)
 
 
-def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
+def check(store: MessageStore, before: ScanBounds) -> Iterator[Violation]:
     """Yield a violation if the load read the log from an earlier offset than necessary."""
     report, segments = store.last_recovery, store.log.segments
     if report is None or store.config.recover_whole_log or store.queues.lost_entries or not segments:
         return
     if _begins_with_blank_entry(store) or _has_lost_first_file(store, before):
         return
-    tried("SCAN")
+    record_tried("SCAN")
     wanted = _first_segment_to_scan(store, before)
     assert wanted < len(segments), (wanted, len(segments))
     begin = segments[wanted].base_offset
@@ -92,14 +92,14 @@ def _begins_with_blank_entry(store: MessageStore) -> bool:
     return any(front is not None and is_blank(front) for front in fronts)
 
 
-def _has_lost_first_file(store: MessageStore, before: Vouched) -> bool:
+def _has_lost_first_file(store: MessageStore, before: ScanBounds) -> bool:
     """Return whether a crash removed the name of a queue's first file but not all of its files."""
     fronts = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.queue.segments]
     made = {directory_of(path) for path in fronts if path not in before.queue_files}
     return any(directory_of(path) in made for path in before.queue_files)
 
 
-def _first_segment_to_scan(store: MessageStore, before: Vouched) -> int:
+def _first_segment_to_scan(store: MessageStore, before: ScanBounds) -> int:
     segments, number = store.log.segments, 0
     if before.is_clean:
         begun = sum(segment.wrote.get() > 0 for segment in segments)  # without those created in advance
@@ -127,7 +127,7 @@ def _first_stored_ms(store: MessageStore, number: int) -> int:
     segment = store.log.segments[number]
     view, end = segment.file.view(0, segment.size_bytes), segment.wrote.get()
     try:
-        for record, _ in walk(view, end, file=segment.file.path, base_offset=segment.base_offset):
+        for record, _ in read_records(view, end, file=segment.file.path, base_offset=segment.base_offset):
             return record.store_timestamp_ms
     except UnreadableError:
         return 0

@@ -13,10 +13,10 @@ from ....store.log.segment import Segment
 from ....store.message_store import MessageStore
 from ....store.side_file import SideFile
 from ....store.world import Files
-from ..evidence import Violation, tried
+from ..evidence import Violation, record_tried
 from ..group_commits import Group
 from ..ledger import Ledger, Versions
-from ..reader import ENTRY, UnreadableError, leads_to_a_record, walk
+from ..reader import ENTRY, UnreadableError, points_at_record, read_records
 
 Value = TypeVar("Value")
 
@@ -67,7 +67,7 @@ def check_version(versions: Versions) -> Iterator[Violation]:
     if not versions.is_known:
         return
     if versions.durable is not None:
-        tried("META")
+        record_tried("META")
     if versions.loaded != versions.durable and versions.loaded not in versions.begun:
         yield Violation(
             "META",
@@ -131,7 +131,7 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
     """
     claimed = store.checkpoint.values
     if any(claimed):
-        tried("CKPT")
+        record_tried("CKPT")
     logs = [segment for segment in store.log.segments if not _is_durable(segment, disk)]
     if logs:
         log_end = _end_of_records_before(store, disk, claimed.physic_msg_timestamp_ms)
@@ -140,7 +140,9 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
             if ledger is not None and segment.end_offset <= ledger.expired_to:
                 continue
             if end > 0 and not disk.is_durable(segment.file.path, 0, end):
-                yield _ahead("physicMsgTimestamp", segment.file.path, end, claimed.physic_msg_timestamp_ms)
+                yield _checkpoint_ahead_violation(
+                    "physicMsgTimestamp", segment.file.path, end, claimed.physic_msg_timestamp_ms
+                )
     entries = [
         segment for queue in store.queues.all() for segment in queue.queue.segments if not _is_durable(segment, disk)
     ]
@@ -149,13 +151,15 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
         for segment in entries:
             end = _end_of_entries_below(segment, disk, log_end)
             if end and not disk.is_durable(segment.file.path, 0, end):
-                yield _ahead("logicsMsgTimestamp", segment.file.path, end, claimed.logics_msg_timestamp_ms)
+                yield _checkpoint_ahead_violation(
+                    "logicsMsgTimestamp", segment.file.path, end, claimed.logics_msg_timestamp_ms
+                )
     for file in () if store.index is None else store.index.table.files:
         path, end, claimed_ms = file.file.path, file.file.size_bytes, claimed.index_msg_timestamp_ms
         may_be_going = ledger is not None and file.end_physical_offset < ledger.expired_to
         is_claimed = file.end_timestamp_ms <= claimed_ms and file.is_full and not may_be_going
         if is_claimed and not disk.is_durable(path, 0, end):
-            yield _ahead("indexMsgTimestamp", path, end, claimed_ms)
+            yield _checkpoint_ahead_violation("indexMsgTimestamp", path, end, claimed_ms)
 
 
 def _is_durable(segment: Segment, disk: Disk) -> bool:
@@ -175,7 +179,7 @@ def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -
             continue
         try:
             end_position, file = segment.wrote.get(), segment.file.path
-            for record, _ in walk(content, end_position, file=file, base_offset=segment.base_offset):
+            for record, _ in read_records(content, end_position, file=file, base_offset=segment.base_offset):
                 if record.store_timestamp_ms >= timestamp_ms:
                     return end
                 end = record.physical_offset + record.size_bytes
@@ -189,13 +193,13 @@ def _end_of_entries_below(segment: Segment, disk: Disk, log_end: int) -> int:
     end = 0
     while end < len(raw):
         entry = ENTRY.unpack_from(raw, end)
-        if not leads_to_a_record(*entry) or entry[0] >= log_end:
+        if not points_at_record(*entry) or entry[0] >= log_end:
             break  # the write time of a blank entry is unknown; CQ-VALID reports it
         end += ENTRY.size
     return end
 
 
-def _ahead(field: str, file: str, end: int, timestamp_ms: int) -> Violation:
+def _checkpoint_ahead_violation(field: str, file: str, end: int, timestamp_ms: int) -> Violation:
     return Violation(
         "CKPT",
         "the checkpoint speaks for bytes that are not durable",
@@ -212,7 +216,7 @@ def _ahead(field: str, file: str, end: int, timestamp_ms: int) -> Violation:
 
 def check_topic(ledger: Ledger, topic: str) -> Iterator[Violation]:
     """META: yield a topic that a broker does not know although it stored messages in it."""
-    tried("META")
+    record_tried("META")
     if topic in ledger.topics:
         summary = f"{topic} has messages, and the broker does not know it"
         yield Violation("META", summary, field="topic", expected=topic, found="no such topic")
@@ -224,13 +228,13 @@ def check_tables(ledger: Ledger, topics: Mapping[str, int], groups: Container[st
     topics: each with its number of queues.
     """
     for topic, queue_id in sorted(ledger.topics.items()):
-        tried("META")
+        record_tried("META")
         if topics.get(topic, 0) <= queue_id:
             summary = f"{topic} was made, and a start does not find it"
             found = f"{topics[topic]} queues" if topic in topics else "no such topic"
             yield Violation("META", summary, field="topic", expected=f"queue {queue_id}", found=found)
     for group in sorted(ledger.groups):
-        tried("META")
+        record_tried("META")
         if group not in groups:
             summary = f"{group} was made, and a start does not find it"
             yield Violation("META", summary, field="group", expected=group, found="no such group")

@@ -15,8 +15,8 @@ from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
 from ...claims.plan import Plan
 from .. import allowances
-from ..disk_space import Room
-from ..evidence import Violation, error_text, tried
+from ..disk_space import DiskRoom
+from ..evidence import Violation, error_text, record_tried
 from ..put_entry import PutEntry
 
 LOOK_MS_MAX = 15_000
@@ -33,7 +33,7 @@ def check(
     result: PutMessageResult,
     *,
     refusal: PutMessageStatus | None,
-    room: Room | None = None,
+    room: DiskRoom | None = None,
     expired_to: int = 0,
     stopping: bool = False,
 ) -> Sequence[Violation]:
@@ -43,19 +43,19 @@ def check(
     expired_to: log offset up to which segments may be removed; CLEAN has checked that they were durable. stopping:
     whether a stop has begun.
     """
-    tried("STATUS")
+    record_tried("STATUS")
     status = result.status
     if refusal is not None and result.is_stored:
-        return _untrue_answer(put, "a message no record can hold was taken", refusal.value, status)
+        return _wrong_status_violation(put, "a message no record can hold was taken", refusal.value, status)
     if untrue := check_refusal(put, refusal, status):
         return untrue
     if status is PutMessageStatus.PUT_OK:
         append = result.append
         if append is None:
-            return _untrue_answer(put, "answered OK without a place", "a physical offset", status)
+            return _wrong_status_violation(put, "answered OK without a place", "a physical offset", status)
         must_be_durable = plan.sync_flush and put.wait and append.wrote_offset >= expired_to
         if must_be_durable and not _is_durable(store, disk, append.wrote_offset, append.wrote_bytes):
-            return (_too_early(put.name, append.wrote_offset),)
+            return (_answer_too_early(put.name, append.wrote_offset),)
     elif status is PutMessageStatus.FLUSH_DISK_TIMEOUT or (
         status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT and plan.cluster.sync_master
     ):
@@ -65,28 +65,32 @@ def check(
     elif status.is_final:
         if status is not refusal:
             expected = "PUT_OK" if refusal is None else refusal.value
-            return _untrue_answer(put, "a message was refused for another reason than it gave", expected, status)
+            return _wrong_status_violation(
+                put, "a message was refused for another reason than it gave", expected, status
+            )
     elif _is_excused(status, disk, stopping=stopping):
         return ()
     elif room is not None and _is_explained_by_full_disk(status, put, room):
         return ()  # the disk was full, or the store has not noticed the free space
-    elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.delays(disk, plan):
+    elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.count_delays(disk, plan):
         if _waited_ms(put) < ALLOCATE_WAIT_MS:
-            return _untrue_answer(put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status)
-    elif status is PutMessageStatus.OS_PAGECACHE_BUSY and allowances.delays(disk, plan):
+            return _wrong_status_violation(
+                put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status
+            )
+    elif status is PutMessageStatus.OS_PAGECACHE_BUSY and allowances.count_delays(disk, plan):
         return ()  # an earlier put waits for a segment on the slow disk
     else:
-        return _untrue_answer(put, "refused without a reason", "PUT_OK", status)
+        return _wrong_status_violation(put, "refused without a reason", "PUT_OK", status)
     return ()
 
 
 def check_refusal(put: PutEntry, refusal: PutMessageStatus | None, status: PutMessageStatus) -> Sequence[Violation]:
     """An invalid message must not be stored, and a valid one not be refused with a final status."""
-    tried("STATUS")
+    record_tried("STATUS")
     if refusal is not None and status is PutMessageStatus.PUT_OK:
-        return _untrue_answer(put, "a message no record can hold was taken", refusal.value, status)
+        return _wrong_status_violation(put, "a message no record can hold was taken", refusal.value, status)
     if refusal is None and status.is_final and status is not PutMessageStatus.PUT_OK:
-        return _untrue_answer(put, "a good message was refused", "PUT_OK", status)
+        return _wrong_status_violation(put, "a good message was refused", "PUT_OK", status)
     return ()
 
 
@@ -101,11 +105,11 @@ def check_response(
     expired_to: int,
 ) -> Iterator[Violation]:
     """log_offsets: those of the stored records."""
-    tried("STATUS")
+    record_tried("STATUS")
     if status is PutMessageStatus.PUT_OK and plan.sync_flush:
         for log_offset in log_offsets:
             if log_offset >= expired_to and not _is_durable(store, disk, log_offset, _size_at(store, log_offset)):
-                yield _too_early("a send", log_offset)
+                yield _answer_too_early("a send", log_offset)
     elif status in (PutMessageStatus.FLUSH_DISK_TIMEOUT, PutMessageStatus.FLUSH_SLAVE_TIMEOUT):
         yield from _early_time_out(plan, disk, "a send", status, waited_ms)
 
@@ -130,22 +134,22 @@ def check_refusing(store: MessageStore) -> Sequence[Violation]:
     return (Violation("STATUS", summary, "", -1, "flags", "DISK_FULL", "writeable"),)
 
 
-def check_taking(store: MessageStore) -> Sequence[Violation]:
+def check_accepting(store: MessageStore) -> Sequence[Violation]:
     """Precondition: the disk has had room for longer than LOOK_MS_MAX."""
-    tried("STATUS")
+    record_tried("STATUS")
     if not store.flags.bits & Refusal.DISK_FULL:
         return ()
     summary = "puts are refused although the disk has room again"
     return (Violation("STATUS", summary, "", -1, "flags", "writeable", "DISK_FULL"),)
 
 
-def check_lasting(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    tried("STATUS")
+def check_permanent_refusal(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+    record_tried("STATUS")
     if store.flags.has_failed and not allowances.errors(disk) and not disk.damage:
         reasons = str(Refusal(store.flags.bits))
         yield Violation("STATUS", "puts are refused for good without an error", "", -1, "flags", "writeable", reasons)
     given_up = store.flags.bits & Refusal.WRITE_LOGICS_QUEUE_ERROR
-    if given_up and not allowances.cannot_pass(disk) and not disk.damage:
+    if given_up and not allowances.needs_restart(disk) and not disk.damage:
         # Each attempt fails with a chance of its own. About thirty attempts in a row never all fail.
         summary, last = "dispatch has given up although each error it met could pass", store.dispatch.last_error
         found = "set" if last is None else f"set; last met: {error_text(last)}"
@@ -157,7 +161,7 @@ def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
 
     The abort file would cause a needless recovery. An answer would read closed memory-mapped files.
     """
-    tried("STATUS")
+    record_tried("STATUS")
     marker = store.config.abort_path
     with disk.with_faults(failed_lookup_chance=0.0):  # the judge's look-ups must not fail
         if store.world.files.status(marker) is not None:
@@ -173,16 +177,16 @@ def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
 def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:
     if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
         return stopping or allowances.errors(disk) > 0
-    if status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.wants_of_space(disk):
+    if status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.count_out_of_space(disk):
         return True
     return allowances.errors(disk) > disk.injected["failed write"]
 
 
-def _is_explained_by_full_disk(status: PutMessageStatus, put: PutEntry, room: Room) -> bool:
+def _is_explained_by_full_disk(status: PutMessageStatus, put: PutEntry, room: DiskRoom) -> bool:
     """A full disk explains a refusal also until the store measures the disk again."""
     if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
-        return room.was_short(put.asked_ns, LOOK_MS_MAX * 1_000_000)
-    return status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and room.was_short(put.asked_ns)
+        return room.was_limited(put.asked_ns, LOOK_MS_MAX * 1_000_000)
+    return status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and room.was_limited(put.asked_ns)
 
 
 def _waited_ms(put: PutEntry) -> int:
@@ -206,7 +210,7 @@ def _size_at(store: MessageStore, log_offset: int) -> int:
     return int.from_bytes(segment.file.view(start, start + _LENGTH_BYTES), "big")
 
 
-def _too_early(name: str, log_offset: int) -> Violation:
+def _answer_too_early(name: str, log_offset: int) -> Violation:
     summary = f"{name} was answered OK before it was durable"
     return Violation("STATUS", summary, "commitlog", log_offset, "answer", "after the sync", "before it")
 
@@ -217,12 +221,14 @@ def _early_time_out(
     """A failed sync excuses an early disk timeout, a stop a slave timeout."""
     limit_ms, excused = plan.cluster.slave_timeout_ms, stopping
     if status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
-        limit_ms, excused = plan.flush.sync_timeout_ms, allowances.sync_errors(disk) > 0
+        limit_ms, excused = plan.flush.sync_timeout_ms, allowances.count_sync_errors(disk) > 0
     if waited_ms >= limit_ms or excused:
         return ()
     summary = f"{name}: timed out after {waited_ms} ms"
     return (Violation("STATUS", summary, "", -1, "status", f"{limit_ms} ms", status.value),)
 
 
-def _untrue_answer(put: PutEntry, summary: str, expected: str, status: PutMessageStatus) -> Sequence[Violation]:
+def _wrong_status_violation(
+    put: PutEntry, summary: str, expected: str, status: PutMessageStatus
+) -> Sequence[Violation]:
     return (Violation("STATUS", f"{put.name}: {summary}", "", -1, "status", expected, status.value),)

@@ -17,7 +17,7 @@ from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, Mess
 from ....store.services.transaction_service import EndTransactionStatus
 from ...claims.machine import TRANSACTIONS
 from .. import allowances
-from ..evidence import Evidence, Violation, tried
+from ..evidence import Evidence, Violation, record_tried
 from ..ledger import Ledger
 from ..reader import properties_of
 from ..recovered import FoundRecord, RecoveredStore
@@ -33,7 +33,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     transactions = evidence.ledger.transactions.by_name
     if not transactions:
         return
-    tried("TX")
+    record_tried("TX")
     log = TransactionLog.read(evidence.ledger, evidence.store)
     for found, why in log.strays:
         yield _violation(found, why, "record", "one of a transaction", "none")
@@ -84,16 +84,16 @@ def _check_ops(transaction: Transaction, found: FoundTransaction) -> Iterator[Vi
 
 def _check_times(name: str, found: FoundTransaction, times_max: int) -> Iterator[Violation]:
     for half in found.put_back:
-        if _times_of(half) > times_max:
+        if _check_times_of(half) > times_max:
             summary = f"{name} is asked about for ever"
-            yield _violation(half, summary, _CHECK_TIMES, f"<= {times_max}", str(_times_of(half)))
+            yield _violation(half, summary, _CHECK_TIMES, f"<= {times_max}", str(_check_times_of(half)))
     for half in found.given_up:
-        if _times_of(half) != times_max:
+        if _check_times_of(half) != times_max:
             summary = f"{name} was given up too early"
-            yield _violation(half, summary, _CHECK_TIMES, str(times_max), str(_times_of(half)))
+            yield _violation(half, summary, _CHECK_TIMES, str(times_max), str(_check_times_of(half)))
 
 
-def _times_of(found: FoundRecord) -> int:
+def _check_times_of(found: FoundRecord) -> int:
     text = properties_of(found.record.properties).get(_CHECK_TIMES, "0")
     return int(text) if text.isdecimal() else 0  # a disk may have changed it
 
@@ -105,7 +105,7 @@ def _violation(found: FoundRecord, summary: str, field: str, expected: str, seen
 # -- as the run goes -------------------------------------------------------------------------------
 
 
-def check_question(
+def check_check_request(
     transaction: Transaction | None,
     record: MessageRecord,
     *,
@@ -129,32 +129,36 @@ def check_question(
     that may change the number. timeout_ms: the required age of a half message without a CHECK_IMMUNITY_TIME_IN_SECONDS
     of its own.
     """
-    tried("TX")
+    record_tried("TX")
     at = record.physical_offset
     if transaction is None:
-        yield _question("a question about what nobody prepared", at, "message", "a half message", record.properties)
+        yield _check_request_violation(
+            "a question about what nobody prepared", at, "message", "a half message", record.properties
+        )
         return
     name, settled_at = transaction.name, transaction.settled_at
     if settled_at is not None and at >= settled_at and not may_come_late:
         summary = f"{name} was decided, and its producer is asked about it"
-        yield _question(summary, at, "question", f"before {settled_at}", str(at))
+        yield _check_request_violation(summary, at, "question", f"before {settled_at}", str(at))
     wanted_ms = transaction.behaviour.immunity_s * 1000 or timeout_ms
     age_ms = min(record.store_timestamp_ms, now_ms) - record.born_timestamp_ms
     if age_ms < wanted_ms and not may_be_early:
-        yield _question(f"{name} is asked about early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")
+        yield _check_request_violation(f"{name} is asked about early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")
     late_ms = min(age_ms - wanted_ms, record.store_timestamp_ms - began_ms)
     if transaction.behaviour.immunity_s:  # the half message was put back and may wait for younger ones before it
         late_ms -= TRANSACTIONS.transaction_timeout_ms
     times = properties_of(record.properties.encode(errors="surrogateescape")).get(_CHECK_TIMES)
     if asks_once and times in transaction.asked_times and not transaction.may_be_asked_again:
         summary = f"{name} is asked about again, though a clean stop keeps the progress of the check"
-        yield _question(summary, at, _CHECK_TIMES, "another number", str(times))
+        yield _check_request_violation(summary, at, _CHECK_TIMES, "another number", str(times))
     transaction.asked_times |= {times} if times else set()
     if times == "1" and late_ms_max is not None and late_ms > late_ms_max:
-        yield _question(f"{name} is asked about late", at, "lateness", f"<= {late_ms_max} ms", f"{late_ms} ms")
+        yield _check_request_violation(
+            f"{name} is asked about late", at, "lateness", f"<= {late_ms_max} ms", f"{late_ms} ms"
+        )
 
 
-def _question(summary: str, at: int, field: str, expected: str, found: str) -> Violation:
+def _check_request_violation(summary: str, at: int, field: str, expected: str, found: str) -> Violation:
     return Violation("TX", summary, "commitlog", at, field, expected, found)
 
 
@@ -171,36 +175,40 @@ def check_answer(
     can_be_found: whether the half message was readable in the log at the request. may_be_slow: whether the store was
     slow, which may cause refused puts.
     """
-    tried("TX")
+    record_tried("TX")
     name, status = decision.transaction.name, decision.status
     assert status is not None, name
     done = EndTransactionStatus.DECIDED
     if status is done:
         others = [one for one in by_this_service if one.transaction is decision.transaction and one is not decision]
         if any(one.status is done for one in others):
-            yield _answer(f"{name} was decided twice", "decisions", "1", "2")
+            yield _decision_answer_violation(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:
-        if not (allowances.errors(disk) or allowances.wants_of_space(disk) or may_be_slow):
-            yield _answer(f"{name} could not be committed, without a reason", "status", done.name, status.name)
+        if not (allowances.errors(disk) or allowances.count_out_of_space(disk) or may_be_slow):
+            yield _decision_answer_violation(
+                f"{name} could not be committed, without a reason", "status", done.name, status.name
+            )
     elif status not in _ANSWERS and can_be_found:
-        yield _answer(f"a sound decision about {name} was turned away", "status", done.name, status.name)
+        yield _decision_answer_violation(
+            f"a sound decision about {name} was turned away", "status", done.name, status.name
+        )
 
 
-def _answer(summary: str, field: str, expected: str, found: str) -> Violation:
+def _decision_answer_violation(summary: str, field: str, expected: str, found: str) -> Violation:
     return Violation("TX", summary, "", -1, field, expected, found)
 
 
 # -- in the end ------------------------------------------------------------------------------------
 
 
-def unsettled(ledger: Ledger, store: RecoveredStore) -> list[str]:
+def unsettled_transactions(ledger: Ledger, store: RecoveredStore) -> list[str]:
     log, transactions = TransactionLog.read(ledger, store), ledger.transactions.by_name
     return [
         name for name, found in log.by_name.items() if not found.is_settled and not transactions[name].may_be_forgotten
     ]
 
 
-def forgotten(names: list[str], waited_ms: int) -> Iterator[Violation]:
+def unsettled_violations(names: list[str], waited_ms: int) -> Iterator[Violation]:
     """Yield the transactions that are not settled after a time without faults."""
     for name in names:
         yield Violation(
@@ -222,7 +230,7 @@ def check_committed(evidence: Evidence, *, resumed: bool) -> Iterator[Violation]
         found = log.by_name[name]
         if found.half is None:
             continue
-        tried("TX")
+        record_tried("TX")
         is_excused = bool(found.given_up) and not transaction.is_insisted_on and not resumed
         if transaction.behaviour.commits and not found.copies and not is_excused:
             state = "given up" if found.given_up else "undecided"

@@ -12,7 +12,7 @@ from ...oracle.ledger import Ledger
 from ...oracle.pull_times import PullTimes
 from ...oracle.put_entry import PutEntry
 from ...oracle.recovered import RecoveredStore
-from .message_options import EVERYTHING, Subscription, message_of
+from .message_options import EVERYTHING, Subscription, message_name_of
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class BrokerAccount:
     """Counts for `runs.marks`, shared by all brokers of a run."""
     group: GroupDelivery = field(default_factory=GroupDelivery)
 
-    def can_be_read(self, put: PutEntry) -> bool:
+    def is_readable_now(self, put: PutEntry) -> bool:
         """Return whether a put that was just answered can be consumed at once and matches the subscription."""
         return (put.wait or not self.sync_flush) and self.subscription.wants(put.properties)
 
@@ -54,7 +54,7 @@ class BrokerAccount:
     def note_recovery(self, found: RecoveredStore) -> None:
         places = dict(user_places(found.records))
         ends = {queue: one.max_offset for queue, one in found.queues.items()} if self.ledger.expired_to else {}
-        self.ledger.commits.take_back(self.group.note_recovery(self.ledger.life, places, ends))
-        puts = (self.ledger.seen_in(one.record) for one in places.values())
-        copies = Counter(message_of(put.name) for put in puts if put is not None)
+        self.ledger.commits.lower_to_ends(self.group.note_recovery(self.ledger.life, places, ends))
+        puts = (self.ledger.put_seen_in(one.record) for one in places.values())
+        copies = Counter(message_name_of(put.name) for put in puts if put is not None)
         self.hits["stored twice"] += any(count > 1 for count in copies.values())

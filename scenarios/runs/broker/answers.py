@@ -72,7 +72,7 @@ def note_answer(
             if is_late:
                 put.is_durable = True
                 ledger.promise(put)
-            elif is_stored and put.detour is None and account.can_be_read(put):
+            elif is_stored and put.detour is None and account.is_readable_now(put):
                 account.pull_times.note(put.place, put.queue_offset, now_ns)
     for put in puts:
         put.status, put.answered_ns = put_status(response.code), now_ns

@@ -25,7 +25,7 @@ from ....store.world import Files, Signal, Task, World
 from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, config_of, world_of
 from ...claims.plan import Plan
 from ...oracle import allowances
-from ...oracle.disk_space import Room, WatchedRemovals
+from ...oracle.disk_space import DiskRoom, WatchedRemovals
 from ...oracle.evidence import Evidence, Violation
 from ...oracle.invariants import consumers, delivery, live, quiescence, rep, side_files, tx
 from ...oracle.invariants.quiescence import Cursor
@@ -126,7 +126,9 @@ class BrokerNode(Node):
         self.is_slave = identity.address.is_slave
         self.note_others(others)
         self._config = replace(
-            config_of(self._plan), transient_store_pool_size=_POOL_BUFFERS, **_replication(self._plan, identity, others)
+            config_of(self._plan),
+            transient_store_pool_size=_POOL_BUFFERS,
+            **_replication_settings(self._plan, identity, others),
         )
         self._makes_topics = self._plan.broker.masters > 1
         self._broker_config = BrokerConfig(
@@ -180,7 +182,7 @@ class BrokerNode(Node):
         server.on_failure = self._end_process
         server.listen([self.identity.address.address])
         broker = self._broker = self._load(world, disk, machine)
-        self._recovered(broker, disk)
+        self._judge_recovery(broker, disk)
         if not self.is_slave:
             self._record_delivery_start()
         self._logged = []
@@ -195,16 +197,19 @@ class BrokerNode(Node):
             raise
         report, ledger = self._judge.report, self.account.ledger
         requests = WatchedRequests(self._plan, self._kernel, self.loaded, disk, report, lambda: ledger.expired_to)
-        routes, answered = requests.watched(broker.routes(), broker.held_pulls.waiting), broker.calls.answered
+        routes, answered = (
+            requests.judged_routes(broker.routes(), broker.held_pulls.held_pulls_of),
+            broker.calls.deliver_response,
+        )
         server.start(routes, on_channel_closed=self._channel_closed, on_response=answered)
         self._requests = requests
         if self._plan.retention.deletes_segments and not self.is_slave:  # slaves remove no segments
             stream = self.settling.streams(f"{machine.name}/retention")
-            self._hire("retention operator", partial(operators.retention_operator, self.loaded, stream))
+            self._start_operator("retention operator", partial(operators.retention_operator, self.loaded, stream))
         if self._plan.broker.resumes_checks:
             stream, note = self.settling.streams(f"{machine.name}/resumed"), self._note_resumed
             resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, note=note)
-            self._hire("resuming operator", resuming)
+            self._start_operator("resuming operator", resuming)
 
     def _record_delivery_start(self) -> None:
         store, plan = self.loaded, self._plan
@@ -226,12 +231,12 @@ class BrokerNode(Node):
         broker.channel_closed(channel)
         self._closed_ns[channel] = self._kernel.now_ns
 
-    def _hire(self, name: str, work: Callable[[Callable[[int | None], bool]], Callable[[], None]]) -> None:
+    def _start_operator(self, name: str, work: Callable[[Callable[[int | None], bool]], Callable[[], None]]) -> None:
         machine, _, _ = self.life
         closing = machine.tasks.signal(name)
         self._operators[name] = machine.tasks.spawn(name, work(closing.wait)), closing
 
-    def _call_off(self, name: str) -> None:
+    def _stop_operator(self, name: str) -> None:
         task, closing = self._operators.pop(name)
         closing.notify()
         task.join(None)
@@ -242,7 +247,7 @@ class BrokerNode(Node):
     def resume_all(self) -> None:
         """End the operator, and resume the check of all half messages that were given up."""
         broker, store = self._loaded
-        self._call_off("resuming operator")
+        self._stop_operator("resuming operator")
         self._note_resumed(operators.resume_all(store, broker.transactions))
 
     def _make_topics(self, broker: Broker) -> None:
@@ -255,12 +260,12 @@ class BrokerNode(Node):
         assert self._server is not None, "it has been started"
         assert self._broker is not None, "it has been started"
         for name in tuple(self._operators):
-            self._call_off(name)
+            self._stop_operator(name)
         self._broker.held_pulls.release()
-        if not self._server.shutdown() and not allowances.delays(disk, self._plan):
+        if not self._server.shutdown() and not allowances.count_delays(disk, self._plan):
             summary = "requests are not answered at a stop"
-            self._judge.broken("LIVE", summary, "server", "all done", "some not")
-        self.note_log()
+            self._judge.report_broken("LIVE", summary, "server", "all done", "some not")
+        self.record_log()
         plan, clean = self._plan, self._broker.shutdown()
         self._has_shut_down = True
         has_room = not plan.capacity_bytes and not plan.faults.failed_creation_chance
@@ -271,26 +276,26 @@ class BrokerNode(Node):
 
     def expire(self, log_offset: int) -> None:
         """Record that segments before a log offset are about to be removed. Slaves may still have them."""
-        self.note_log()
+        self.record_log()
         self.account.ledger.expire(log_offset)
 
     def end_queue(self, place: tuple[str, int]) -> None:
         """Report that the broker is about to remove a queue's last file, which no operator requested."""
         summary = f"the queue {place[0]}/{place[1]} goes"
-        self._judge.broken("CLEAN", summary, "files", "at least one", "none")
+        self._judge.report_broken("CLEAN", summary, "files", "at least one", "none")
 
     def cursors(self) -> Iterator[Cursor]:
         """Yield the cursors of a master's broker, without those of its store."""
         (broker, store), (_, disk, _) = self._loaded, self.life
         offsets, plan = broker.offsets, self._plan
-        yield from quiescence.consuming(store, plan, disk, offsets, CONSUMER_OFFSET_INTERVAL_MS)
+        yield from quiescence.consumer_progress_cursors(store, plan, disk, offsets, CONSUMER_OFFSET_INTERVAL_MS)
         if plan.delay.chance or plan.broker.send_back_chance:
-            yield from quiescence.delivering(store, plan, disk)
-        yield from self.naming()
+            yield from quiescence.delivery_cursors(store, plan, disk)
+        yield from self.route_cursors()
         if plan.transactions.chance:
-            yield from quiescence.deciding(store, plan, offsets, broker.transactions.config)
+            yield from quiescence.transaction_cursors(store, plan, offsets, broker.transactions.config)
 
-    def naming(self) -> Iterator[Cursor]:
+    def route_cursors(self) -> Iterator[Cursor]:
         """Yield a cursor for the broker's routes as a name server, which must contain all brokers. All must be on."""
         broker, _ = self._loaded
         known, wanted = broker.name_server.cluster_info()["brokerAddrTable"], self._names
@@ -308,7 +313,7 @@ class BrokerNode(Node):
         reports = [each.reported for each in broker.ha.connections if each.remote_address.startswith(f"{self.host}:")]
         who = slave.ha.client.name, self.name
         within_ms = quiescence.following_ms_max(store, self._plan, own.log.max_offset) + 2 * REGISTER_MS
-        yield from quiescence.following(*who, store, own, reports, within_ms)
+        yield from quiescence.replication_cursors(*who, store, own, reports, within_ms)
         assert slave.synchronize is not None, "it is a slave"
         within_ms += INTERVAL_MS + 4 * SYNCHRONIZE_TIMEOUT_MS
         tables: dict[str, tuple[object, object]] = {
@@ -316,12 +321,12 @@ class BrokerNode(Node):
             "groups": (slave.groups.table, broker.groups.table),
             "progress of groups": (slave.offsets.members, broker.offsets.members),
         }
-        yield from self.naming()
+        yield from self.route_cursors()
         for name, (at, end) in tables.items():
             yield Cursor(f"{name} of {self.name}", slave.synchronize.name, at, end, within_ms)
 
     @property
-    def is_left_behind(self) -> bool:
+    def has_expired_behind(self) -> bool:
         """Return whether a slave cannot follow, because its master's retention removed the next segment."""
         return self._plan.retention.deletes_segments and self._diverged is not None
 
@@ -356,7 +361,7 @@ class BrokerNode(Node):
         assert self._broker is not None, "it has been started"
         return self._broker, self.loaded
 
-    def note_log(self) -> None:
+    def record_log(self) -> None:
         """Record the log, which slaves may have. A closed store is not read."""
         if self.store is not None and not self.is_slave and not self._has_shut_down:
             self._history.extend(self.store.log)
@@ -367,13 +372,13 @@ class BrokerNode(Node):
         assert self._broker is not None, "it has been started"
         return self._broker.offsets.last_error is None
 
-    def look(self, machine: Machine, disk: Disk, *, settled: bool, shown: bool) -> None:
+    def load_and_judge(self, machine: Machine, disk: Disk, *, settled: bool, shown: bool) -> None:
         """Load the store again without starting it, and judge it.
 
         settled: whether all transactions must be settled; shown: whether consumers must have all messages.
         """
         broker = self._load(world_of(machine, disk), disk, machine)
-        self._recovered(broker, disk)
+        self._judge_recovery(broker, disk)
         if self.is_slave or not settled:
             return
         plan, account = self._plan, self.account
@@ -382,12 +387,12 @@ class BrokerNode(Node):
         self._judge.report(delivery.check_delivered(evidence))
         if shown:
             wants = account.subscription.wants
-            self._judge.report(consumers.check_dealt_with(account.ledger, account.group, evidence.store, wants))
+            self._judge.report(consumers.check_all_handled(account.ledger, account.group, evidence.store, wants))
 
     def _load(self, world: World, disk: Disk, machine: Machine) -> Broker:
         removals = None
         if self._plan.retention.deletes_segments and not self.is_slave:
-            room = Room(self._kernel, disk, self.settling.paused_ns)
+            room = DiskRoom(self._kernel, disk, self.settling.paused_ns)
             removals = WatchedRemovals(world.files, disk, room, self, self._judge.report)
             world = replace(world, files=cast(Files, removals))
         broker = Broker(world, self._config, self._broker_config)
@@ -407,21 +412,21 @@ class BrokerNode(Node):
             progress.settle()
         return broker
 
-    def _recovered(self, broker: Broker, disk: Disk) -> None:
+    def _judge_recovery(self, broker: Broker, disk: Disk) -> None:
         store = broker.own_store
         if self.is_slave:
-            self._judge.recovery_alone(store, disk)
+            self._judge.judge_recovery_alone(store, disk)
             self._judge.report(rep.check_prefix(self.name, store, self._history))
             self.store = store
             return
         topics = {name: topic.write_queue_nums for name, topic in broker.topics.table.items()}
         self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table))
-        self.account.note_recovery(self._judge.recovery(store, disk))
+        self.account.note_recovery(self._judge.judge_recovery(store, disk))
         self._history.begin(store.log)
         self.store = store
 
 
-def _replication(plan: Plan, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> dict[str, Any]:
+def _replication_settings(plan: Plan, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> dict[str, Any]:
     cluster = plan.cluster
     settings: dict[str, Any] = {}
     if not cluster.slaves or identity.address.broker != BROKER:

@@ -38,7 +38,7 @@ class ClientMachine:
         host: str,
         death_chance: float,
     ) -> None:
-        """death_chance: the chance of death at each call of `may_die`."""
+        """death_chance: the chance of death at each call of `die_by_chance`."""
         self.begin: Callable[[World], None] = lambda world: None
         """Starts the client in the world of a new machine, including the first."""
         self.on_death: Callable[[], None] = lambda: None
@@ -50,7 +50,7 @@ class ClientMachine:
         self._stream = stream
         self._name = name
         self._death_chance = death_chance
-        self._disk = Disk(kernel, stream.within("disk"))
+        self._disk = Disk(kernel, stream.with_subject("disk"))
         self.lives = 0
         self._life: tuple[Machine, HostNetwork] | None = None
         self._death: SimTask | None = None
@@ -67,13 +67,13 @@ class ClientMachine:
     def is_on(self) -> bool:
         return self._life is not None and self._life[0].alive
 
-    def may_die(self, moment: str) -> None:
+    def die_by_chance(self, moment: str) -> None:
         """With the death chance, let the machine die now or later. moment: the step of the client."""
         is_dying = self._death is not None and not self._death.ended
         if not is_dying and self._stream.chance(self._death_chance, f"dies {moment}"):
             self._death = self._kernel.spawn(self._director, f"death of {self._name}", self._die)
 
-    def spare(self) -> None:
+    def stop_deaths(self) -> None:
         """Prevent further deaths, and wait until the machine is on."""
         self._death_chance = 0.0
         if self._death is not None:

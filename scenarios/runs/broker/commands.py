@@ -56,7 +56,7 @@ def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> Remotin
     return RemotingCommand(code, 0, ext_fields=fields, body=body)
 
 
-def waits(send: RemotingCommand) -> bool:
+def waits_for_durability(send: RemotingCommand) -> bool:
     """Return whether a broker with SYNC_FLUSH answers a send only after its messages are durable."""
     return not send.ext_fields.get("i", "").startswith("WAIT\1false")
 
@@ -133,11 +133,11 @@ def max_offset_command(topic: str, queue_id: int) -> RemotingCommand:
 
 
 def query_offset_command(topic: str, queue_id: int) -> RemotingCommand:
-    return RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, 0, ext_fields=_of_group(topic, queue_id))
+    return RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, 0, ext_fields=_group_fields(topic, queue_id))
 
 
 def update_offset_command(topic: str, queue_id: int, offset: int) -> RemotingCommand:
-    fields = {**_of_group(topic, queue_id), "commitOffset": str(offset)}
+    fields = {**_group_fields(topic, queue_id), "commitOffset": str(offset)}
     return RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, 0, ext_fields=fields)
 
 
@@ -168,7 +168,7 @@ def pulled_records(body: bytes) -> Iterator[Reading]:
         at += reading.record.size_bytes
 
 
-def _of_group(topic: str, queue_id: int) -> dict[str, str]:
+def _group_fields(topic: str, queue_id: int) -> dict[str, str]:
     return {"consumerGroup": CONSUMER_GROUP, "topic": topic, "queueId": str(queue_id)}
 
 

@@ -109,10 +109,10 @@ class BrokerConsumer:
         }
         self._pulling_in = 0
         """The life of the machine in which all pull tasks were started."""
-        machine.begin = self._begin
+        machine.begin = self._begin_on_machine
         machine.switch_on()
 
-    def _begin(self, world: World) -> None:
+    def _begin_on_machine(self, world: World) -> None:
         self._world = world
         self._routes = self._make_routes(world)
         self._routes.start([topic_of_users(number) for number in range(self._plan.topics)])
@@ -121,23 +121,23 @@ class BrokerConsumer:
         self._idle_ms: dict[BrokerQueue, int] = {}
         self.restart()
         for queue in self.positions:
-            self._start(queue)
+            self._start_pulling(queue)
         self._pulling_in = self._machine.lives
         if self._plan.broker.client_death_chance:
-            world.tasks.spawn("heartbeat", self._beat)
+            world.tasks.spawn("heartbeat", self._send_heartbeats)
 
     @property
     def _topics(self) -> list[str]:
         return sorted({each.topic for each in self.positions})
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         command = consumer_heartbeat(self._machine.host, self._topics, self._wanted)
         while True:
             for broker in self._accounts:
-                self._invoke(self._routes.for_progress(broker, ""), command, PATIENCE_MS)
+                self._invoke(self._routes.broker_for_offsets(broker, ""), command, PATIENCE_MS)
             self._world.tasks.sleep(HEARTBEAT_MS)
 
-    def _start(self, queue: BrokerQueue) -> None:
+    def _start_pulling(self, queue: BrokerQueue) -> None:
         self._world.tasks.spawn(f"pull {queue}", partial(self._consume, queue))
 
     def restart(self) -> None:
@@ -145,7 +145,7 @@ class BrokerConsumer:
         for queue in self.positions:
             self.positions[queue] = None
 
-    def hand_over(self, other: "BrokerConsumer") -> None:
+    def hand_over_queues(self, other: "BrokerConsumer") -> None:
         """Move the queues of a machine that is off to another member of the group."""
         queues = list(self.positions)
         self.positions.clear()
@@ -153,7 +153,7 @@ class BrokerConsumer:
             other.positions[queue] = None
             if other._machine.is_on and other._pulling_in == other._machine.lives:
                 with suppress(MachineDied):  # the death was between two queues; the next life starts with all queues
-                    other._start(queue)
+                    other._start_pulling(queue)
 
     def _consume(self, queue: BrokerQueue) -> None:
         while True:
@@ -166,7 +166,7 @@ class BrokerConsumer:
         """Query the committed offset until it is answered. A slave may answer an older one than its master."""
         account = self._accounts[queue.broker]
         while True:
-            asked_in, asked = account.ledger.life, self._routes.for_progress(queue.broker, queue.topic)
+            asked_in, asked = account.ledger.life, self._routes.broker_for_offsets(queue.broker, queue.topic)
             response = self._invoke(asked, query_offset_command(*queue.queue), PATIENCE_MS)
             if response is not None and response.code == ResponseCode.QUERY_NOT_FOUND:
                 return 0
@@ -181,13 +181,13 @@ class BrokerConsumer:
     def _pull(self, queue: BrokerQueue, position: int) -> None:
         account, broker, tasks = self._accounts[queue.broker], self._plan.broker, self._world.tasks
         ledger, most, suspend_ms = account.ledger, broker.pull_messages_max, broker.suspend_ms
-        asked = self._routes.to_pull(queue.broker, queue.topic, self._suggested.get(queue, MASTER_ID))
+        asked = self._routes.broker_to_pull_from(queue.broker, queue.topic, self._suggested.get(queue, MASTER_ID))
         is_slave = asked is not None and asked.is_slave
         commits = broker.commits_with_pulls and not is_slave
         command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=commits)
         asked_in, is_made = ledger.life, queue.topic in ledger.topics
-        with self._committing(queue, position) if commits else nullcontext() as commit:
-            response, sent_ns = self._timed(asked, command, suspend_ms + PATIENCE_MS)
+        with self._record_commit(queue, position) if commits else nullcontext() as commit:
+            response, sent_ns = self._invoke_timed(asked, command, suspend_ms + PATIENCE_MS)
             if commit is not None and response is not None:
                 commit.is_answered = response.code in PULLED
         if response is None:
@@ -203,7 +203,7 @@ class BrokerConsumer:
             self._report(account.pull_times.check(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
         if response.code == ResponseCode.SUCCESS:
             account.hits["pulled from a slave"] += is_slave
-            self._take(queue, position, response, asked_in)
+            self._handle_answer(queue, position, response, asked_in)
             return
         if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made and not is_slave:  # is_made: at the request
             self._report(check_topic(ledger, queue.topic))
@@ -213,37 +213,37 @@ class BrokerConsumer:
                 account.hits["moved to what is left"] += following > position
                 if asked_in == ledger.life:
                     self._report(consumers.check_skipped(ledger, queue.queue, position, following))
-            account.group.pass_over(queue.queue, following, asked_in=asked_in)
-            self._move(queue, position, following)  # before the pause, because the broker may die during it
+            account.group.record_position(queue.queue, following, asked_in=asked_in)
+            self._set_position(queue, position, following)  # before the pause, because the broker may die during it
         idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
         self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
         tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, RETRY_MS))
 
-    def _take(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
+    def _handle_answer(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
         account, readings, fields = self._accounts[queue.broker], self._records_in(response), response.ext_fields
         self._idle_ms.pop(queue, None)
-        bounds = consumers.Bounds(*(int(fields[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
+        bounds = consumers.PullBounds(*(int(fields[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
         answered = [(None, reading) for reading in readings]
-        given = self._given[queue.broker].take_all(queue.queue, position, answered, bounds, asked_in)
+        given = self._given[queue.broker].judge_answer(queue.queue, position, answered, bounds, asked_in)
         following = bounds.next_begin_offset
         for place in given:
-            account.group.pass_over(place[:2], place.queue_offset + 1, asked_in=asked_in)
-        account.group.pass_over(queue.queue, following, asked_in=asked_in)
-        self._machine.may_die("with messages in hand")
+            account.group.record_position(place[:2], place.queue_offset + 1, asked_in=asked_in)
+        account.group.record_position(queue.queue, following, asked_in=asked_in)
+        self._machine.die_by_chance("with messages in hand")
         if self._plan.broker.work_ms:
             self._world.tasks.sleep(self._plan.broker.work_ms)
         if self._plan.broker.send_back_chance and not self.insists:
             self._send_back(queue, readings, asked_in)
-        account.group.deal_with(given)
-        self._move(queue, position, following)
+        account.group.record_handled(given)
+        self._set_position(queue, position, following)
         if not self._plan.broker.commits_with_pulls:
-            with self._committing(queue, following) as commit:
-                kept_by = self._routes.for_progress(queue.broker, queue.topic)
+            with self._record_commit(queue, following) as commit:
+                kept_by = self._routes.broker_for_offsets(queue.broker, queue.topic)
                 answer = self._invoke(kept_by, update_offset_command(*queue.queue, following), PATIENCE_MS)
                 is_kept = kept_by is not None and not kept_by.is_slave  # a slave replaces its table by its master's
                 commit.is_answered = is_kept and answer is not None and answer.code == ResponseCode.SUCCESS
 
-    def _committing(self, queue: BrokerQueue, offset: int) -> AbstractContextManager[Commit]:
+    def _record_commit(self, queue: BrokerQueue, offset: int) -> AbstractContextManager[Commit]:
         commits = self._accounts[queue.broker].ledger.commits
         return commits.committing((CONSUMER_GROUP, *queue.queue), offset, self._world.clock.monotonic_ns)
 
@@ -257,13 +257,13 @@ class BrokerConsumer:
             if not self._stream.chance(chance, "sent back"):
                 continue
             level = self._stream.below(len(DELAYS_MS) + 1, "level")
-            asked = self._routes.for_progress(queue.broker, queue.topic)
+            asked = self._routes.broker_for_offsets(queue.broker, queue.topic)
             command = send_back_command(record.topic, record.physical_offset, level)
             response = self._invoke(asked, command, PATIENCE_MS)
             if response is None or response.code != ResponseCode.SUCCESS:
                 continue
             account.hits["sent back"] += 1
-            put = account.ledger.seen_in(record)
+            put = account.ledger.put_seen_in(record)
             assert put is not None, record
             if asked_in == account.ledger.life or account.sync_flush:
                 account.ledger.returned.kept.add(put.name)
@@ -276,7 +276,7 @@ class BrokerConsumer:
             self._report([Violation("READ", summary, *place, error.field, error.expected, error.found)])
             raise
 
-    def _move(self, queue: BrokerQueue, before: int, after: int) -> None:
+    def _set_position(self, queue: BrokerQueue, before: int, after: int) -> None:
         """Change a position, unless a restart reset it since the pull."""
         if self.positions[queue] == before:
             self.positions[queue] = after
@@ -284,9 +284,9 @@ class BrokerConsumer:
     def _invoke(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> RemotingCommand | None:
-        return self._timed(broker, command, timeout_ms)[0]
+        return self._invoke_timed(broker, command, timeout_ms)[0]
 
-    def _timed(
+    def _invoke_timed(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand | None, int]:
         """Return a broker's answer, None without one, and the time of the request."""

@@ -20,20 +20,20 @@ class Subscription(NamedTuple):
     wants: Callable[[bytes], bool]
 
 
-def _tag(properties: bytes) -> bytes:
+def _tag_of(properties: bytes) -> bytes:
     return property_of(properties, b"TAGS")
 
 
-def _tier(properties: bytes) -> bytes:
+def _tier_of(properties: bytes) -> bytes:
     return property_of(properties, b"tier")
 
 
 EVERYTHING = Subscription(TAG, "*", lambda _: True)
 _SUBSCRIPTIONS = (
-    Subscription(TAG, "TagA || TagB", lambda has: _tag(has) in (b"TagA", b"TagB")),
-    Subscription(TAG, "TagC", lambda has: _tag(has) == b"TagC"),
-    Subscription(SQL92, "tier BETWEEN 1 AND 2", lambda has: _tier(has) in (b"1", b"2")),
-    Subscription(SQL92, "TAGS = 'TagA' OR tier IS NULL", lambda has: _tag(has) == b"TagA" or not _tier(has)),
+    Subscription(TAG, "TagA || TagB", lambda has: _tag_of(has) in (b"TagA", b"TagB")),
+    Subscription(TAG, "TagC", lambda has: _tag_of(has) == b"TagC"),
+    Subscription(SQL92, "tier BETWEEN 1 AND 2", lambda has: _tier_of(has) in (b"1", b"2")),
+    Subscription(SQL92, "TAGS = 'TagA' OR tier IS NULL", lambda has: _tag_of(has) == b"TagA" or not _tier_of(has)),
 )
 
 
@@ -46,5 +46,5 @@ def put_name(message: str, tries: int) -> str:
     return message if tries == 1 else f"{message}~{tries}"
 
 
-def message_of(put: str) -> str:
+def message_name_of(put: str) -> str:
     return put.partition("~")[0]

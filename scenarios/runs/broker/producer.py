@@ -40,16 +40,16 @@ class ProducerClient(Producer):
         self._report = report
         self._drawing = Drawing(plan, streams, EVEN, draw_behaviour if plan.transactions.chance else None)
         self._state = SentState(number)
-        machine.begin = self._begin
+        machine.begin = self._begin_on_machine
         machine.switch_on()
 
-    def give(self, names: Iterable[str], skew: Skew) -> None:
+    def add_messages(self, names: Iterable[str], skew: Skew) -> None:
         """Add messages to send. With an even skew, queues take turns."""
         self.names += names
         self._drawing.skew = skew
         self._more.notify()
 
-    def _begin(self, world: World) -> None:
+    def _begin_on_machine(self, world: World) -> None:
         more = self._more = world.tasks.signal(f"producer {self._number}")
         routes, listener = self._make_routes(world), None
         if self._plan.transactions.chance:

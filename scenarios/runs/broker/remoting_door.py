@@ -14,8 +14,8 @@ from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 from ...oracle.put_entry import PutEntry
-from ...oracle.reader import in_map_order, properties_of
-from ...oracle.transactions import Behaviour
+from ...oracle.reader import in_java_map_order, properties_of
+from ...oracle.transactions import TransactionBehaviour
 from ...workload.drawing import Draft, Drawing, DrawnMessage
 from ...workload.producer import Producer
 from ...workload.skew import EVEN
@@ -32,11 +32,11 @@ _ROLLBACK_CHANCE = 0.3
 _WAITS_CHANCE = 0.3
 
 
-def draw_behaviour(stream: Stream) -> Behaviour:
+def draw_behaviour(stream: Stream) -> TransactionBehaviour:
     """Draw how a client handles a transaction: it decides at once, or waits for a check request."""
     commits = not stream.chance(_ROLLBACK_CHANCE, "is rolled back")
     waits = stream.chance(_WAITS_CHANCE, "waits to be asked")
-    return Behaviour(commits, None if waits else 0, False, 0, 0, 0)
+    return TransactionBehaviour(commits, None if waits else 0, False, 0, 0, 0)
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class RemotingDoor:
     def put(self, draft: Draft) -> bool:
         """Send a draft once, to its queue or to the next in turn. Return False if it needs another send."""
         clock, state = self.world.clock, self.state
-        broker = self.routes.to_send(draft.topic, state.turn, state.failed)
+        broker = self.routes.broker_to_send_to(draft.topic, state.turn, state.failed)
         if broker is None:
             return False
         account = self.accounts[broker.broker]
@@ -85,15 +85,15 @@ class RemotingDoor:
         draft.sends += 1
         began_ns = clock.monotonic_ns()
         hosts = Host.of_address(f"{self.machine.host}:0"), Host.of_address(broker.address)
-        puts = [self._put(draft, each, queue_id, began_ns, hosts) for each in draft.messages]
+        puts = [self._make_put(draft, each, queue_id, began_ns, hosts) for each in draft.messages]
         ledger, refusal = account.ledger, draft.refusal(puts, self.plan)
         for put in puts:
-            ledger.ask(put)
+            ledger.record_request(put)
         if draft.behaviour is not None:
             ledger.transactions.prepare(puts[0].name, draft.behaviour).is_insisted_on = self.producer.insists
         asked_in = ledger.life
         try:
-            self.machine.may_die("in a send")
+            self.machine.die_by_chance("in a send")
             command = send_command(draft, puts, self.plan.queues_per_topic)
             response = self.routes.client(broker).invoke(command, self.plan.broker.send_timeout_ms)
         except OSError:
@@ -116,17 +116,17 @@ class RemotingDoor:
             self.listener.decide(puts[0].name, int(response.ext_fields["queueOffset"]), log_offset, asked=False)
         return True
 
-    def _put(
+    def _make_put(
         self, draft: Draft, message: DrawnMessage, queue_id: int, now_ns: int, hosts: tuple[Host, Host]
     ) -> PutEntry:
         """hosts: of client and broker."""
         name = put_name(message.name, draft.sends)
         if draft.in_batch:
-            shared = in_map_order({"WAIT": "true" if draft.wait else "false", **_CLUSTER}).decode()
+            shared = in_java_map_order({"WAIT": "true" if draft.wait else "false", **_CLUSTER}).decode()
             properties = message.properties(name, shared).encode()
         else:
             named = properties_of(sent_properties(draft, name).encode())
-            properties = in_map_order(named | _CLUSTER)
+            properties = in_java_map_order(named | _CLUSTER)
         given = message.given._replace(born_host=hosts[0], store_host=hosts[1])
         put = draft.put(message, name, properties, now_ns, queue_id, given)
         put.knows_port, put.over_in = False, None

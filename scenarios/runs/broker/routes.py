@@ -77,7 +77,7 @@ class Routes:
         if self.lone is None:
             for topic in topics:
                 self._writeable[topic] = []
-            self._world.tasks.spawn("routes", self._poll)
+            self._world.tasks.spawn("routes", self._poll_routes)
 
     def client(self, broker: BrokerAddress) -> RemotingClient:
         return self._client(broker.address)
@@ -93,12 +93,12 @@ class Routes:
 
     # -- choice of a broker ------------------------------------------------------------------------
 
-    def to_send(self, topic: str, turn: int, avoided: str) -> BrokerAddress | None:
+    def broker_to_send_to(self, topic: str, turn: int, avoided: str) -> BrokerAddress | None:
         """Return the next master in turn, if possible not the avoided one."""
         if self.lone is not None:
             return self.lone
         if not self._masters(topic):
-            self._ask(topic)
+            self._query_route(topic)
         masters = self._masters(topic)
         others = [each for each in masters if each.broker != avoided] or masters
         return others[turn % len(others)] if others else None
@@ -110,15 +110,15 @@ class Routes:
             if (address := self._addresses.get(name, {}).get(MASTER_ID))
         ]
 
-    def to_pull(self, broker: str, topic: str, suggested_id: int) -> BrokerAddress | None:
+    def broker_to_pull_from(self, broker: str, topic: str, suggested_id: int) -> BrokerAddress | None:
         """Return the broker to pull from: the suggested one, else the next slave, else any."""
-        found = self._pulled_from(broker, suggested_id)
+        found = self._choose_broker_to_pull(broker, suggested_id)
         if found is None and self.lone is None:
-            self._ask(topic)
-            found = self._pulled_from(broker, suggested_id)
+            self._query_route(topic)
+            found = self._choose_broker_to_pull(broker, suggested_id)
         return found
 
-    def _pulled_from(self, broker: str, suggested_id: int) -> BrokerAddress | None:
+    def _choose_broker_to_pull(self, broker: str, suggested_id: int) -> BrokerAddress | None:
         addresses = self._addresses.get(broker, {})
         wanted = [suggested_id]
         if suggested_id != MASTER_ID:
@@ -128,24 +128,24 @@ class Routes:
                 return BrokerAddress(broker, broker_id, addresses[broker_id])
         return None
 
-    def for_progress(self, broker: str, topic: str) -> BrokerAddress | None:
+    def broker_for_offsets(self, broker: str, topic: str) -> BrokerAddress | None:
         """Return the broker for the offsets of a group: the master if it has a route, else a slave."""
-        return self.to_pull(broker, topic, MASTER_ID)
+        return self.broker_to_pull_from(broker, topic, MASTER_ID)
 
     # -- name servers ------------------------------------------------------------------------------
 
-    def _poll(self) -> None:
+    def _poll_routes(self) -> None:
         while True:
             for topic in sorted(self._writeable):
-                self._ask(topic)
+                self._query_route(topic)
             self._world.tasks.sleep(ROUTES_MS)
 
-    def _ask(self, topic: str) -> None:
+    def _query_route(self, topic: str) -> None:
         """Query a topic's route. If no master has the topic, query the route for new topics.
 
         A slave can have a topic that its master lost in a crash before any client received an answer.
         """
-        found = self._answer(topic) or (None if self._masters(topic) else self._answer(AUTO_CREATE_TOPIC))
+        found = self._route_of(topic) or (None if self._masters(topic) else self._route_of(AUTO_CREATE_TOPIC))
         if found is None:
             return
         for each in found["brokerDatas"]:
@@ -153,7 +153,7 @@ class Routes:
         queues = found["queueDatas"]
         self._writeable[topic] = [each["brokerName"] for each in queues if each["perm"] & PERM_WRITE]
 
-    def _answer(self, topic: str) -> dict[str, Any] | None:
+    def _route_of(self, topic: str) -> dict[str, Any] | None:
         for _ in self._name_servers:
             address = self._name_servers[self._asked % len(self._name_servers)]
             try:

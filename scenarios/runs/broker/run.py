@@ -28,7 +28,7 @@ from ...oracle.replicas import MasterHistory
 from ...workload.drawing import topic_of_users
 from ...workload.skew import draw_skew
 from ...workload.traffic import message_names
-from ..execution import HEAL, HEAL_MESSAGES_EACH, timing_of
+from ..execution import HEAL, HEAL_MESSAGES_EACH, sync_timing_of
 from ..machines import OFF, NetworkRun
 from ..settling import Settling
 from .account import BrokerAccount
@@ -103,7 +103,7 @@ class BrokerRun(NetworkRun):
                 [other for other in self._identities if other is not identity],
                 self._accounts[identity.address.broker],
                 histories[identity.address.broker],
-                self.simulation.lifecycle(faults=plan.faults, timing=timing_of(plan)),
+                self.simulation.lifecycle(faults=plan.faults, timing=sync_timing_of(plan)),
             )
             for identity in self._identities
         ]
@@ -128,7 +128,7 @@ class BrokerRun(NetworkRun):
         outcome.messages = sum(producer.drawn for producer in self._producers)
         outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
 
-    def _conduct(self) -> None:
+    def _run_lives(self) -> None:
         self._start_clients()
         self._disturbances.start()
         stream = self._choices.stream("between lives")
@@ -186,7 +186,7 @@ class BrokerRun(NetworkRun):
     def _hand_over(self, dead: BrokerConsumer) -> None:
         others = [each for each in self._consumers if each is not dead]
         if others and self._choices.stream("group").chance(0.5, "another takes over"):
-            dead.hand_over(self._choices.stream("group").pick(others, "who takes over"))
+            dead.hand_over_queues(self._choices.stream("group").pick(others, "who takes over"))
 
     # -- lives -------------------------------------------------------------------------------------
 
@@ -197,27 +197,27 @@ class BrokerRun(NetworkRun):
             if not node.is_alive:
                 self._boot(node, number, life if node is victim else OFF)
             elif node is victim:
-                node.set_death_mode(life)
-                self._arm(node.life.disk)
-        self._give(number, life.messages_each)
+                node.set_connection_end_mode(life)
+                self._arm_death(node.life.disk)
+        self._give_messages(number, life.messages_each)
         if life.ending is LifeEnding.STOP_IN_TRAFFIC:
             self._wait_for_a_send(victim)
         else:
             self._wait_for_clients(victim)
         for node in self._nodes:
             if node is victim or not node.is_alive:
-                self._finish(node, life if node is victim else OFF)
+                self._end_broker(node, life if node is victim else OFF)
 
     def _wait_for_a_send(self, victim: BrokerNode) -> None:
         """Wait until only a drawn number of messages has no answer, or the victim has died."""
-        stream, given = self._choices.stream("stops"), self._waiting
+        stream, given = self._choices.stream("stops"), self._unanswered_count
         left = stream.between(1, given, "messages left at a stop") if given else 0
-        while victim.is_alive and self._waiting > left:
+        while victim.is_alive and self._unanswered_count > left:
             self._director.tasks.sleep(_LOOK_CLOSELY_MS)
 
     def _wait_for_clients(self, victim: BrokerNode) -> None:
         """Wait until producers are done and a pause has passed, or the victim has died."""
-        while victim.is_alive and self._unanswered():
+        while victim.is_alive and self._unanswered_text():
             self._director.tasks.sleep(_LOOK_MS)
         rest = self._choices.stream("rests")
         due_ns = self._kernel.now_ns + rest.between(0, self._plan.broker.rest_ms_max, "ms of a rest") * 1_000_000
@@ -225,41 +225,41 @@ class BrokerRun(NetworkRun):
             self._director.tasks.sleep(_LOOK_MS)
 
     @property
-    def _waiting(self) -> int:
+    def _unanswered_count(self) -> int:
         return sum(len(producer.names) for producer in self._producers)
 
-    def _give(self, number: int, messages_each: int) -> None:
+    def _give_messages(self, number: int, messages_each: int) -> None:
         skew = draw_skew(self._choices.stream(f"life-{number}/skew"), self._plan)
         for index, producer in enumerate(self._producers):
             names = message_names(self._plan, number, index, messages_each)
-            producer.give(skew.taken(index, names), skew)
+            producer.add_messages(skew.names_to_put(index, names), skew)
 
     def _boot(self, node: BrokerNode, number: int, life: Life | None) -> None:
         """life: how the machine will end, None after all faults."""
         if not node.is_put_away:  # its machine died of a disk error between lives of other brokers
-            self._finish(node, OFF)
+            self._end_broker(node, OFF)
         prefix = "" if node.identity.is_first else f"{node.name}/"
         disk = node.lasting.find(f"{prefix}disk-{number}", faulty=life is not None)
         machine = self._switch_on(node, f"{prefix}life-{number}", disk)
         if life is not None:
-            node.set_death_mode(life)
+            node.set_connection_end_mode(life)
             if life.ending == LifeEnding.CRASH_IN_LOAD:
-                self._arm(disk)
+                self._arm_death(disk)
         disk.capacity_bytes = None
         if node.is_slave and self._nodes[0].is_alive:
-            self._nodes[0].note_log()
+            self._nodes[0].record_log()
         self._run_on(machine, "boot", node.boot)
         if life is not None and self._plan.capacity_bytes:
             disk.capacity_bytes = self._plan.capacity_bytes
         if life not in (None, OFF) and life.ending != LifeEnding.CRASH_IN_LOAD:
-            self._arm(disk)
+            self._arm_death(disk)
 
-    def _finish(self, node: BrokerNode, life: Life) -> None:
+    def _end_broker(self, node: BrokerNode, life: Life) -> None:
         """A broker that is already dead counts as crashed."""
         assert not node.is_put_away, f"{node.name} has ended"
         node.is_put_away = True
         machine, disk, endpoint = node.life
-        with self._kernel.at_one_moment():
+        with self._kernel.without_scheduling_points():
             found = list(node.check_life(self._nodes[0]))
         self._judge.report(found)
         if node.is_alive and life.is_stop:
@@ -271,19 +271,19 @@ class BrokerRun(NetworkRun):
             if not node.is_slave:
                 node.account.note_stop(keeps_progress=node.has_kept_progress)
             host = "" if node.identity.is_first else f" of {node.name}"
-            node.lasting.leave_after_stop(disk, power_cut=self._power_cut_after_stop(life, host))
+            node.lasting.set_image_after_stop(disk, power_cut=self._power_cut_after_stop(life, host))
             return
         profile = PROFILES[life.profile]
         self._note_crash(ends_life=life is not OFF)
         self._kernel.kill(machine)
-        node.note_log()
+        node.record_log()
         self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
         if not node.is_slave:
-            node.settling.judge.crash(node.store, disk, profile)
+            node.settling.judge.judge_crash(node.store, disk, profile)
             node.account.note_crash(self._persisted_within_ms, node.died_ns)
         elif node.store is not None:
-            node.settling.judge.claims_of_all(node.store, disk)
-        node.lasting.leave_after_crash(disk, profile)
+            node.settling.judge.judge_positions_without_retention(node.store, disk)
+        node.lasting.set_image_after_crash(disk, profile)
 
     @property
     def _persisted_within_ms(self) -> int | None:
@@ -301,25 +301,25 @@ class BrokerRun(NetworkRun):
         if self._plan.heals:
             self._network.heal()
             self._end_all_faults(number)
-            self._see_all_done(number)
+            self._await_all_consumed(number)
             if self._plan.broker.slave_takes_over and self._plan.cluster.slaves and self._has_complete_slave:
                 self._replace_master_by_slave(number)
-                self._see_all_done(number + 1)
+                self._await_all_consumed(number + 1)
         for node in self._nodes:
             if not node.is_put_away:
-                self._finish(node, HEAL if self._plan.heals and node.is_alive else OFF)
+                self._end_broker(node, HEAL if self._plan.heals and node.is_alive else OFF)
         settled = self._plan.heals
         shown = settled and self._plan.consumers > 0
         for node in self._nodes:
             name = "after" if node.identity.is_first else f"{node.name}/after"
             machine = self._kernel.machine(name)
             disk = node.lasting.find(name, faulty=False)
-            self._run_on(machine, "look", partial(node.look, machine, disk, settled=settled, shown=shown))
+            self._run_on(machine, "look", partial(node.load_and_judge, machine, disk, settled=settled, shown=shown))
 
-    def _see_all_done(self, number: int) -> None:
+    def _await_all_consumed(self, number: int) -> None:
         """Send more messages, and wait until all are consumed and replicated."""
-        self._give(number, HEAL_MESSAGES_EACH)
-        self._await(self._unanswered, "sends are not answered", "producers", "all done")
+        self._give_messages(number, HEAL_MESSAGES_EACH)
+        self._await_empty(self._unanswered_text, "sends are not answered", "producers", "all done")
         if self._plan.transactions.chance:
             self._director.tasks.sleep(DECIDED_MS)
             if self._plan.broker.resumes_checks:
@@ -328,13 +328,13 @@ class BrokerRun(NetworkRun):
                 self._director.tasks.sleep(DECIDED_MS)
         if self._plan.delay.chance or self._plan.broker.send_back_chance:
             self._director.tasks.sleep(DELIVERED_MS)
-        self._await(self._undispatched_or_lagging, "consumers do not catch up", "delivery", "all queues")
-        self._come_to_rest()
+        self._await_empty(self._undispatched_or_lagging, "consumers do not catch up", "delivery", "all queues")
+        self._await_idle()
 
     @property
     def _has_complete_slave(self) -> bool:
         """Return whether the first slave has its master's whole log. A slave that began empty may have only the end."""
-        if self._nodes[1].is_left_behind:
+        if self._nodes[1].has_expired_behind:
             return False
         master, slave = self._nodes[0].loaded, self._nodes[1].loaded
         return max(slave.log.min_offset, 0) <= max(master.log.min_offset, 0)
@@ -344,8 +344,8 @@ class BrokerRun(NetworkRun):
         lost.account.ledger.commits.note_stop()
         lost.account.ledger.delay_progress.is_known = False  # the slave has a delayOffset.json of its own
         lost.life.endpoint.dies_silently = False
-        self._finish(lost, OFF)
-        self._finish(heir, HEAL)
+        self._end_broker(lost, OFF)
+        self._end_broker(heir, HEAL)
         heir.take_over([node.identity for node in others])
         self._brokers = [heir, *others]
         for node in others:
@@ -362,30 +362,30 @@ class BrokerRun(NetworkRun):
             self._await_pending_operations(self._disturbances.paused_until_ns)
         for node in self._nodes:
             if node.is_alive and self._needs_restart(node):
-                self._finish(node, OFF)
+                self._end_broker(node, OFF)
             if not node.is_alive:
                 self._boot(node, number, None)
         for client_machine in self._client_machines:
-            client_machine.spare()
+            client_machine.stop_deaths()
         for producer in self._producers:
             producer.insists = True
         for consumer in self._consumers:
             consumer.insists = True
 
     def _needs_restart(self, node: BrokerNode) -> bool:
-        return allowances.has_met_any(node.life.disk) or self._plan.capacity_bytes > 0
+        return allowances.has_any_fault(node.life.disk) or self._plan.capacity_bytes > 0
 
-    def _await(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
+    def _await_empty(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
         """Wait until `left` returns an empty text. A text that stays the same for `_step_ms_max` breaks LIVE."""
         step_ns, before, since_ns = _step_ms_max(self._plan) * 1_000_000, "", 0
         while found := left():
             if found != before:
                 before, since_ns = found, self._kernel.now_ns
             if self._kernel.now_ns > since_ns + step_ns:
-                self._judge.broken("LIVE", summary, field, expected, found)
+                self._judge.report_broken("LIVE", summary, field, expected, found)
             self._director.tasks.sleep(_LOOK_MS)
 
-    def _come_to_rest(self) -> None:
+    def _await_idle(self) -> None:
         """Wait until brokers have no work left, and slaves have all of their master's data.
 
         The first slave is last: consumers still commit during the other waits, and it may take over afterwards.
@@ -396,16 +396,16 @@ class BrokerRun(NetworkRun):
             store, (_, disk, _) = node.store, node.life
             assert store is not None, "it has been loaded"
             if not node.is_slave:
-                node.settling.come_to_rest(store, disk, node.cursors, sleep=sleep)
+                node.settling.await_idle(store, disk, node.cursors, sleep=sleep)
             else:
                 beside, gives_up = partial(node.following, self._nodes[0]), partial(getattr, node, "is_left_behind")
-                node.settling.come_to_rest(store, disk, beside, sleep=sleep, gives_up=gives_up)
+                node.settling.await_idle(store, disk, beside, sleep=sleep, gives_up=gives_up)
             if self._plan.retention.deletes_segments and not node.is_slave:
                 self._run_on(node.life.machine, "clean", node.clean)
             if node.is_slave:
                 self._judge.report(node.check_replica(self._nodes[0]))
 
-    def _unanswered(self) -> str:
+    def _unanswered_text(self) -> str:
         counts = [len(producer.names) for producer in self._producers]
         return f"{counts} not" if any(counts) else ""
 

@@ -44,19 +44,19 @@ class TailingConsumer:
         self._group = group
         self._report = report
         self._machine = machine
-        machine.begin = self._begin
+        machine.begin = self._begin_on_machine
         machine.switch_on()
 
-    def _begin(self, world: World) -> None:
+    def _begin_on_machine(self, world: World) -> None:
         self._world = world
         self._routes = self._make_routes(world)
         self._routes.start(self._topics)
-        world.tasks.spawn(f"tail {self._queue}", self._tail)
+        world.tasks.spawn(f"tail {self._queue}", self._pull_repeatedly)
 
-    def _tail(self) -> None:
+    def _pull_repeatedly(self) -> None:
         position: int | None = None
         while True:
-            asked = self._routes.to_pull(self._queue.broker, self._queue.topic, MASTER_ID)
+            asked = self._routes.broker_to_pull_from(self._queue.broker, self._queue.topic, MASTER_ID)
             following = None
             if asked is not None and not asked.is_slave:
                 following = self._find_end(asked) if position is None else self._pull(asked, position)
@@ -65,7 +65,7 @@ class TailingConsumer:
             position = following
 
     def _find_end(self, asked: BrokerAddress) -> int | None:
-        response, _ = self._ask(asked, max_offset_command(*self._queue.queue), PATIENCE_MS)
+        response, _ = self._invoke(asked, max_offset_command(*self._queue.queue), PATIENCE_MS)
         if response is None or response.code != ResponseCode.SUCCESS:
             return None
         return int(response.ext_fields["offset"])
@@ -76,7 +76,7 @@ class TailingConsumer:
         command = pull_command(
             *queue, position, account.subscription, most=self._most, suspend_ms=_SUSPEND_MS, group=self._group
         )
-        response, sent_ns = self._ask(asked, command, _SUSPEND_MS + PATIENCE_MS)
+        response, sent_ns = self._invoke(asked, command, _SUSPEND_MS + PATIENCE_MS)
         if response is None:
             return None
         if asked_in == account.ledger.life:
@@ -87,10 +87,10 @@ class TailingConsumer:
             account.ledger.groups.add(self._group)
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND):
             return None
-        self._machine.may_die("between two pulls")
+        self._machine.die_by_chance("between two pulls")
         return int(response.ext_fields["nextBeginOffset"])
 
-    def _ask(
+    def _invoke(
         self, asked: BrokerAddress, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand | None, int]:
         try:

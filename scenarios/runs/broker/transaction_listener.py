@@ -44,8 +44,8 @@ class TransactionListener:
         self._client = routes.client(broker)
 
     def start(self) -> None:
-        self._world.tasks.spawn(f"heartbeat {self._client_id}", self._beat)
-        self._world.tasks.spawn(f"decide {self._client_id}", self._answer)
+        self._world.tasks.spawn(f"heartbeat {self._client_id}", self._send_heartbeats)
+        self._world.tasks.spawn(f"decide {self._client_id}", self._send_decisions)
 
     def _on_request(self, request: RemotingCommand) -> None:
         """Queue a check request of the broker. The receiving task must not wait."""
@@ -65,28 +65,28 @@ class TransactionListener:
         with suppress(OSError):
             self._client.send_one_way(command, _ANSWER_MS)
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         while True:
             with suppress(OSError):
                 self._client.invoke(producer_heartbeat(self._client_id), _ANSWER_MS)
             self._world.tasks.sleep(HEARTBEAT_MS)
 
-    def _answer(self) -> None:
+    def _send_decisions(self) -> None:
         while True:
             while not self._asked:
                 self._more.wait(None)
             request = self._asked.popleft()
             fields = request.ext_fields
-            self._check(fields["transactionId"], request.body)
+            self._judge_check_request(fields["transactionId"], request.body)
             offsets = int(fields["tranStateTableOffset"]), int(fields["commitLogOffset"])
             self.decide(fields["transactionId"], *offsets, asked=True)
 
-    def _check(self, name: str, body: bytes) -> None:
+    def _judge_check_request(self, name: str, body: bytes) -> None:
         """Judge a check request. Its number may repeat, because the network can lose a request or its answer.
 
         A request after a decision is no violation: the decision may have been late or lost.
         """
-        found = tx.check_question(
+        found = tx.check_check_request(
             self._account.ledger.transactions.by_name.get(name),
             decode_record(body, 0, file="question about a half message"),
             now_ms=self._world.clock.now_ms(),

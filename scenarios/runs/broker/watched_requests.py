@@ -23,7 +23,7 @@ from ...claims.plan import Plan
 from ...oracle.evidence import Violation, place_of
 from ...oracle.invariants import live, status
 from .answers import put_status
-from .commands import waits
+from .commands import waits_for_durability
 
 _FORESEEN = (RequestRefusedError, StoreError, OSError)
 
@@ -50,7 +50,7 @@ class WatchedRequests:
         self._waiting: dict[LateResponse, int] = {}
         """When each request arrived, in virtual time."""
 
-    def watched(self, routes: Routes, held: Callable[[Channel], Iterable[HeldPull]]) -> Routes:
+    def judged_routes(self, routes: Routes, held: Callable[[Channel], Iterable[HeldPull]]) -> Routes:
         """held: returns the held pulls of a connection."""
         judges: dict[Pool, Callable[..., Response]] = {
             Pool.SEND_MESSAGE: self._process_send,
@@ -74,11 +74,11 @@ class WatchedRequests:
     ) -> Response:
         response = self._process(processor, request, channel)
         if response is None:
-            with self._kernel.at_one_moment():
+            with self._kernel.without_scheduling_points():
                 own = [pull for pull in held(channel) if pull.request.opaque == request.opaque]
                 found = [violation for pull in own for violation in live.check_held(self._store, pull)]
             if found:
-                self._tell(found)
+                self._report_in_task(found)
         return response
 
     def _process_send(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
@@ -110,7 +110,7 @@ class WatchedRequests:
             raise
         except Exception as error:
             summary = f"a request with code {request.code} ended in {type(error).__name__}: {error}"
-            self._tell(
+            self._report_in_task(
                 [Violation("STATUS", summary, place_of(error), -1, "answer", "one that was foreseen", "an error")]
             )
             raise
@@ -126,13 +126,13 @@ class WatchedRequests:
         log_offsets = [decode_message_id(each)[1] for each in ids.split(",")]
         answered, waited_ms = put_status(answer.code), (self._kernel.now_ns - asked_ns) // 1_000_000
         place = self._plan, self._store, self._disk
-        if answered is PutMessageStatus.PUT_OK and not waits(request):
+        if answered is PutMessageStatus.PUT_OK and not waits_for_durability(request):
             return
-        with self._kernel.at_one_moment():
+        with self._kernel.without_scheduling_points():
             found = list(status.check_response(*place, answered, log_offsets, waited_ms, expired_to=self._expired_to()))
         if found:
-            self._tell(found)
+            self._report_in_task(found)
 
-    def _tell(self, found: list[Violation]) -> None:
+    def _report_in_task(self, found: list[Violation]) -> None:
         """Report in a task of its own, because a server turns the exceptions of a processor into answers."""
         self._store.world.tasks.spawn("judge of an answer", lambda: self._report(found))

@@ -13,7 +13,7 @@ from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAService
 from ...claims.machine import config_of
 from ...claims.plan import Plan
-from ..execution import timing_of
+from ..execution import sync_timing_of
 from ..machines import Node, PoweredOn
 
 MASTER = "10.0.0.1"
@@ -80,5 +80,5 @@ def nodes_of(plan: Plan, simulation: Simulation) -> list[ClusterNode]:
     slave = replace(shared, broker_role=BrokerRole.SLAVE, flush_disk_type=flush, ha_master_address=address)
     nodes = [("master", MASTER, shared)]
     nodes += [(f"slave-{number}", f"10.0.0.{number + 1}", slave) for number in range(1, cluster.slaves + 1)]
-    faults, timing = plan.faults, timing_of(plan)
+    faults, timing = plan.faults, sync_timing_of(plan)
     return [ClusterNode(*node, simulation.lifecycle(faults=faults, timing=timing)) for node in nodes]

@@ -27,14 +27,14 @@ from ....store.world import Files, World
 from ...claims.machine import world_of
 from ...claims.plan import Life
 from ...oracle import allowances, guarantees
-from ...oracle.disk_space import Room, WatchedRemovals
+from ...oracle.disk_space import DiskRoom, WatchedRemovals
 from ...oracle.invariants import quiescence, rep
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.recovered import RecoveredStore, read_store
 from ..execution import HEAL
 from ..machines import OFF, NetworkRun
 from .node import ClusterNode, nodes_of
-from .witness import ReplicationWitness
+from .witness import ReplicationJudge
 
 _GATHER_MS_MAX = 8_000
 _DISPATCH_MS_MAX = 20_000
@@ -54,7 +54,7 @@ class ClusterRun(NetworkRun):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._witness = ReplicationWitness(self._judge, self._ledger)
+        self._witness = ReplicationJudge(self._judge, self._ledger)
         self._master, *self._slaves = nodes_of(self._plan, self.simulation)
         self._ledger.clock_set_back = self._disturbances.set_back
 
@@ -62,7 +62,7 @@ class ClusterRun(NetworkRun):
     def _nodes(self) -> list[ClusterNode]:
         return [self._master, *self._slaves]
 
-    def _conduct(self) -> None:
+    def _run_lives(self) -> None:
         for number, life in enumerate(self._lives):
             self._run_life(number, life)
         self._heal()
@@ -73,36 +73,36 @@ class ClusterRun(NetworkRun):
     def _run_life(self, number: int, life: Life) -> None:
         victim = self._nodes[life.node % len(self._nodes)]
         self._number = number
-        self._switch_off_the_failed()
+        self._switch_off_failed()
         for node in self._nodes:
             if node.is_alive:
-                node.life.disk.disarm()
+                node.life.disk.cancel_crash_trigger()
                 if node is victim:
                     self._arm_crash(node, life)
             else:
                 self._boot(node, number, life if node is victim else None)
         if self._plan.cluster.gathers:
-            self._gather()
+            self._await_connections()
         self._disturbances.start()
-        self._let_users_work(number, life, victim)
+        self._run_users(number, life, victim)
         self._disturbances.stop()
-        self._finish(victim, life)
+        self._end_machine(victim, life)
         for node in self._nodes:
             if node is not victim and not node.is_alive:
-                self._note_end(node, OFF)  # a disk error killed it during the load
+                self._record_end(node, OFF)  # a disk error killed it during the load
 
     def _arm_crash(self, node: ClusterNode, life: Life) -> None:
-        node.set_death_mode(life)
-        self._arm(node.life.disk)
+        node.set_connection_end_mode(life)
+        self._arm_death(node.life.disk)
 
-    def _gather(self) -> None:
+    def _await_connections(self) -> None:
         due_ns = self._kernel.now_ns + _GATHER_MS_MAX * 1_000_000
         while self._kernel.now_ns < due_ns and any(
             slave.is_alive and slave.client.diverged is None and not slave.client.is_following for slave in self._slaves
         ):
             self._director.tasks.sleep(_LOOK_MS)
 
-    def _let_users_work(self, number: int, life: Life, victim: ClusterNode) -> None:
+    def _run_users(self, number: int, life: Life, victim: ClusterNode) -> None:
         """Run users at the master until they are done or it dies. A slave that dies restarts."""
         if not self._master.is_alive:
             return
@@ -113,7 +113,7 @@ class ClusterRun(NetworkRun):
         if self._plan.cluster.sync_master:
             on_answer = partial(rep.check_answer, store, self._witness.history, self._witness.replicas)
         try:
-            traffic = self._users(number, store, disk, on_answer=on_answer)
+            traffic = self._make_users(number, store, disk, on_answer=on_answer)
         except MachineDied:
             if self._master.is_alive:
                 raise
@@ -122,21 +122,21 @@ class ClusterRun(NetworkRun):
         def work() -> None:
             traffic.run(life.messages_each)
             if life is HEAL:
-                self._settle_users(store, disk, traffic)
+                self._await_users_settled(store, disk, traffic)
             if traffic.transactions is not None:
                 traffic.transactions.shutdown()
-            self._settling.catch_up(store, disk)
+            self._settling.await_visible(store, disk)
             if self._plan.retention.deletes_segments:
                 self._settling.clean(store, disk)
-            self._judge.claims(store, disk)
+            self._judge.judge_positions(store, disk)
 
         users, starts = self._kernel.spawn(machine, "users", work), 0
         while not users.join(_LOOK_MS):
             if victim in self._slaves and not victim.is_alive:
                 starts += 1
-                self._note_end(victim, life)
+                self._record_end(victim, life)
                 self._boot(victim, number, None, again="-again" if starts == 1 else f"-again-{starts}")
-                victim.set_death_mode(life)
+                victim.set_connection_end_mode(life)
 
     def _await_dispatch(self, store: MessageStore) -> None:
         """Wait until the queues have all puts, because the transaction check reads earlier decisions from them.
@@ -145,15 +145,15 @@ class ClusterRun(NetworkRun):
         """
         due_ns = self._kernel.now_ns + _DISPATCH_MS_MAX * 1_000_000
         while self._kernel.now_ns < due_ns and self._master.is_alive:
-            with self._kernel.at_one_moment():
+            with self._kernel.without_scheduling_points():
                 if store.dispatch.reput_from.get() >= store.log.put_offset:
                     return
             self._director.tasks.sleep(_LOOK_MS)
 
-    def _finish(self, node: ClusterNode, life: Life) -> None:
-        if node.is_alive and life.is_stop and self._stops(node):
+    def _end_machine(self, node: ClusterNode, life: Life) -> None:
+        if node.is_alive and life.is_stop and self._stop_node(node):
             power_cut = self._power_cut_after_stop(life, f" of {node.name}")
-            node.lasting.leave_after_stop(node.life.disk, power_cut=power_cut)
+            node.lasting.set_image_after_stop(node.life.disk, power_cut=power_cut)
             if node.is_master:
                 self._marks.note_end(life, node.life.disk, crashed=False, recovered=True)
                 self._progress.note_stop()
@@ -161,9 +161,9 @@ class ClusterRun(NetworkRun):
             return
         if node.is_alive:
             self._kernel.kill(node.life.machine)
-        self._note_end(node, life)
+        self._record_end(node, life)
 
-    def _stops(self, node: ClusterNode) -> bool:
+    def _stop_node(self, node: ClusterNode) -> bool:
         """Return False after an unclean stop, which kills the node."""
         store, disk, machine = node.running
 
@@ -181,19 +181,19 @@ class ClusterRun(NetworkRun):
         self._kernel.kill(machine)
         return True
 
-    def _note_end(self, node: ClusterNode, life: Life) -> None:
+    def _record_end(self, node: ClusterNode, life: Life) -> None:
         disk, profile = node.life.disk, PROFILES[life.profile]
         self._note_crash(ends_life=life is not OFF)
         if node.is_master:
             self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
             self._progress.note_crash(None)  # the referee noticed the death later, so its time is unknown
-            self._judge.crash(node.store, disk, profile)
+            self._judge.judge_crash(node.store, disk, profile)
             self._judge.note_damage(node.config, disk.damage)
         else:
             if node.store is not None:
-                self._judge.claims_of_all(node.store, disk)
+                self._judge.judge_positions_without_retention(node.store, disk)
             self._witness.slave_crashed(node, profile, sync_flush=self._plan.cluster.slave_sync_flush)
-        node.lasting.leave_after_crash(disk, profile)
+        node.lasting.set_image_after_crash(disk, profile)
 
     # -- machines ----------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class ClusterRun(NetworkRun):
             world = World(machine.clock, machine.tasks, disk.mount(machine), network)
         removals = None
         if node.is_master and self._plan.retention.deletes_segments:  # slaves remove no segments
-            room = Room(self._kernel, disk, self._disturbances.paused_ns)
+            room = DiskRoom(self._kernel, disk, self._disturbances.paused_ns)
             removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, node.config)
@@ -238,9 +238,9 @@ class ClusterRun(NetworkRun):
         if network is not None and not node.is_master and self._plan.recover_whole_log:
             # the next load must read the record again, which a load that trusts the checkpoint does not
             stream = self._choices.stream(f"{machine.name}/flipped bit")
-            _flip_a_bit(store.dispatch, self._plan.cluster.flipped_bit_chance, stream, disk.injected)
+            _flip_queue_offset_bit(store.dispatch, self._plan.cluster.flipped_bit_chance, stream, disk.injected)
         if node.is_master:
-            self._judge.recovery(store, disk)
+            self._judge.judge_recovery(store, disk)
             self._witness.master_recovered(store)
         else:
             self._witness.slave_recovered(node, store, disk)
@@ -254,32 +254,32 @@ class ClusterRun(NetworkRun):
         if not self._plan.heals:
             for node in self._nodes:
                 if node.is_alive:
-                    self._finish(node, OFF)
+                    self._end_machine(node, OFF)
             return
         self._network.heal()
         self._heal_disks()
         self._await_pending_operations()
-        self._switch_off_the_failed()
+        self._switch_off_failed()
         number = len(self._plan.lives)
         for node in self._nodes:
             if not node.is_alive:
                 self._boot(node, number, None)
-        self._let_users_work(number, HEAL, self._master)
+        self._run_users(number, HEAL, self._master)
         for slave in self._slaves:
             self._await_settled(slave)
         for node in self._nodes:
-            self._finish(node, HEAL)
+            self._end_machine(node, HEAL)
 
-    def _switch_off_the_failed(self) -> None:
+    def _switch_off_failed(self) -> None:
         """Some disk errors last until a restart."""
         for node in self._nodes:
-            if node.is_alive and allowances.has_met_any(node.life.disk):
-                self._finish(node, OFF)
+            if node.is_alive and allowances.has_any_fault(node.life.disk):
+                self._end_machine(node, OFF)
 
     def _await_settled(self, slave: ClusterNode) -> None:
         """Wait until a slave has all of its master's log, or reports a divergence; judge the result."""
         store, disk, machine = slave.running
-        self._settling.come_to_rest(
+        self._settling.await_idle(
             store,
             disk,
             partial(self._slave_cursors, slave),
@@ -287,7 +287,7 @@ class ClusterRun(NetworkRun):
             gives_up=lambda: slave.client.diverged is not None,
             known=lambda: slave.client.state,
         )
-        self._judge.services(store, machine, slave.client)
+        self._judge.judge_services(store, machine, slave.client)
         self._judge.report(self._witness.check_settled(slave, self._master))
 
     def _slave_cursors(self, slave: ClusterNode) -> Iterator[Cursor]:
@@ -296,7 +296,7 @@ class ClusterRun(NetworkRun):
         # reading the reported offsets is a scheduling point, so it comes first
         own, connections = f"{slave.host}:", self._master.service.connections
         reports = [each.reported for each in connections if each.remote_address.startswith(own)]
-        yield from quiescence.following(
+        yield from quiescence.replication_cursors(
             slave.client.name, slave.name, store, self._master.running[0], reports, within_ms
         )
         transfer = self._master.running[0].commit_log.group_transfer
@@ -350,7 +350,7 @@ class _FlippedBit:
         dispatcher(record)
 
 
-def _flip_a_bit(dispatch: DispatchService, chance: float, stream: Stream, injected: Counter[str]) -> None:
+def _flip_queue_offset_bit(dispatch: DispatchService, chance: float, stream: Stream, injected: Counter[str]) -> None:
     if not stream.chance(chance, _FLIPPED_BIT):
         return
     flipped = _FlippedBit(stream.below(_RECORDS_MAX, "records"), stream.pick(_BITS, "bit"), injected)

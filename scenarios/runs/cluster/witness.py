@@ -21,7 +21,7 @@ _Sending = Callable[[bytes], None]
 """Called with each report or frame before the network sends it, possibly in several pieces."""
 
 
-class ReplicationWitness:
+class ReplicationJudge:
     """Records reported offsets, and reports false ones to the judge."""
 
     def __init__(self, judge: Judge, ledger: Ledger) -> None:
@@ -33,10 +33,10 @@ class ReplicationWitness:
         self._ledger = ledger
 
     def network_of(self, node: ClusterNode, endpoint: Network) -> Network:
-        answering, asking = partial(self._before_answering, node), partial(self._reports_of, node)
+        answering, asking = partial(self._record_frame, node), partial(self._judge_reports_of, node)
         return _WatchedNetwork(endpoint, answering, asking)
 
-    def _before_answering(self, node: ClusterNode, data: bytes) -> None:
+    def _record_frame(self, node: ClusterNode, data: bytes) -> None:
         """Record the master's log before each frame, and judge whether it may send that frame."""
         if node.is_master and node.store is not None:
             self.history.extend(node.store.log)
@@ -50,7 +50,7 @@ class ReplicationWitness:
                     if node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
                         self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
 
-    def _reports_of(self, node: ClusterNode) -> _Sending:
+    def _judge_reports_of(self, node: ClusterNode) -> _Sending:
         """Judge each report on a new connection of a slave.
 
         The first report only requests a start offset. RocketMQ's masters also count it as a confirmation; this master
@@ -75,7 +75,7 @@ class ReplicationWitness:
         self.history.begin(store.log)
 
     def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:
-        self._judge.recovery_alone(store, disk)
+        self._judge.judge_recovery_alone(store, disk)
         self._judge.report(rep.check_prefix(node.name, store, self.history))
         self._judge.report(rep.check_kept(node.name, store, self.replicas.held.get(node.host)))
         self.replicas.recovered(node.host, store)

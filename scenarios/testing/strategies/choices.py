@@ -12,7 +12,7 @@ from typing import Self
 from hypothesis import strategies as st
 
 from ....sim.choices import Choices, ReplayedStream, Stream
-from ....sim.policies.replay import Deviating
+from ....sim.policies.replay import DeviatingPolicy
 
 _CHANCES = 1024
 _POINTS_MAX, _OTHERS_MAX, _DEVIATIONS_MAX = 60, 3, 8
@@ -43,8 +43,8 @@ class DrawnStream(ReplayedStream):
         self._draws.append((self._subject + label, 2, int(value)))
         return value
 
-    def _share(self, other: Self) -> None:
-        super()._share(other)
+    def _share_record_with(self, other: Self) -> None:
+        super()._share_record_with(other)
         other._draw = self._draw
 
     def _next(self, label: str, options: int) -> int:
@@ -75,16 +75,16 @@ def choices(draw: st.DrawFn) -> Choices:
     return DrawnChoices(lambda options: draw(_below(options)))
 
 
-class Surprises:
+class UnusualDraws:
     """Draws 0, or other values as the surprise of the step says. Hypothesis stores two numbers for all draws of a step.
 
     Hypothesis can drop only a few draws at once from a test case, so it could not drop a step with dozens of draws.
     """
 
     def __init__(self) -> None:
-        self.expect(NONE)
+        self.set_surprise(NONE)
 
-    def expect(self, surprise: Surprise) -> None:
+    def set_surprise(self, surprise: Surprise) -> None:
         self._boldness, seed = surprise
         self._random = Choices(str(seed)).stream("surprises").raw_random
 
@@ -99,10 +99,10 @@ def surprises() -> st.SearchStrategy[Surprise]:
     return st.tuples(st.integers(0, _BOLDEST), st.integers(0, _SEEDS - 1))
 
 
-def schedules() -> st.SearchStrategy[Deviating]:
+def schedules() -> st.SearchStrategy[DeviatingPolicy]:
     """Return schedules: each task runs until it blocks, with up to eight deviations."""
     deviation = st.tuples(st.integers(0, _POINTS_MAX), st.integers(0, _OTHERS_MAX))
-    return st.lists(deviation, max_size=_DEVIATIONS_MAX).map(Deviating)
+    return st.lists(deviation, max_size=_DEVIATIONS_MAX).map(DeviatingPolicy)
 
 
 @lru_cache(maxsize=256)

@@ -45,7 +45,7 @@ def bodies(max_bytes: int = 300) -> st.SearchStrategy[bytes]:
 @st.composite
 def messages(draw: st.DrawFn, topic: st.SearchStrategy[str] | None = None, max_body_bytes: int = 300) -> Message:
     """Return messages that a store with enough space must accept and return unchanged."""
-    return Message.of(
+    return Message.create(
         draw(topics() if topic is None else topic),
         draw(bodies(max_body_bytes)),
         queue_id=draw(st.integers(0, 7) | st.just(_QUEUE_ID_MAX)),
@@ -74,7 +74,7 @@ def messages_out_of_bounds(draw: st.DrawFn) -> Message:
 
 def batches(max_messages: int = 4, max_body_bytes: int = 100) -> st.SearchStrategy[MessageBatch]:
     units = st.lists(messages(st.just("T"), max_body_bytes), min_size=1, max_size=max_messages)
-    return st.builds(_batch, topics(), st.integers(0, 7), units)
+    return st.builds(_make_batch, topics(), st.integers(0, 7), units)
 
 
 _IMPOSSIBLE_TOPICS = ("", "t" * (MAX_TOPIC_BYTES + 1), "ü" * (MAX_TOPIC_BYTES // 2 + 1), "a/b", ".", "..", "zero\0")
@@ -85,6 +85,6 @@ def _properties_of(size: int) -> str:
     return head + "v" * (size - len(head))
 
 
-def _batch(topic: str, queue_id: int, units: list[Message]) -> MessageBatch:
+def _make_batch(topic: str, queue_id: int, units: list[Message]) -> MessageBatch:
     encoded = encode_batch(BatchUnit(one.flag, one.body, one.properties.encode()) for one in units)
     return MessageBatch(Message(topic, queue_id=queue_id), encoded)

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ....faults.disk.export import export
+from ....faults.disk.export import export_image
 from ....faults.disk.image import Image
 from ....faults.plan import FAILING_SYNCS, FaultPlan
 from ....sim.choices import Choices
@@ -61,7 +61,7 @@ class DrawnDirectory:
 
     def export(self, directory: Path) -> StoreConfig:
         """Write the files into an existing directory. Returns the settings with which a store opens that directory."""
-        export(self.image, ROOT, directory)
+        export_image(self.image, ROOT, directory)
         return replace(self.config, store_path_root_dir=str(directory))
 
 

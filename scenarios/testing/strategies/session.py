@@ -20,7 +20,7 @@ from ....sim.machine import Machine
 from ....sim.policies import Policy
 from ....store.message_store import MessageStore
 from ...claims.disk_models import DISK_MODELS
-from ...claims.machine import config_of, image_before, world_of
+from ...claims.machine import config_of, initial_image_of, world_of
 from ...claims.plan import KNOBS, Plan
 from ...oracle import guarantees
 from ...oracle.evidence import place_of
@@ -30,7 +30,7 @@ from ...oracle.ledger import Ledger
 from ...oracle.put_entry import PutEntry
 from ...runs.settling import Settling
 from ...workload.consuming import Consumer
-from ...workload.options import Seeker
+from ...workload.options import KeySearcher
 from ...workload.traffic import Traffic
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
@@ -60,7 +60,7 @@ class StoreSession:
         self._kernel = self._simulation.kernel
         torn = FaultPlan(torn_bytes_chance=plan.faults.torn_bytes_chance)
         self._disks = self._simulation.lifecycle(faults=torn, timing=_AT_ONCE)
-        self._disks.leave(image_before(plan))
+        self._disks.set_next_image(initial_image_of(plan))
         self._judge = Judge(plan, self._kernel, self.ledger)
         self._settling = Settling(plan, self._kernel, self.ledger, self._judge, choices.stream)
         self._machine: Machine | None = None
@@ -90,7 +90,7 @@ class StoreSession:
         store = MessageStore(world_of(self._machine, disk), self._config)
         if power_fails_after is not None:
             self.fail_power(power_fails_after, moment)
-        return self._step(lambda: self._open(store, disk))
+        return self._run_step(lambda: self._open(store, disk))
 
     def fail_power(self, after: int, moment: str) -> None:
         """Cut the power after `after` file operations: before, during or after the next operation."""
@@ -108,14 +108,14 @@ class StoreSession:
         assert machine is not None, "it is running"
 
         def stop() -> None:
-            store = self._opened()
+            store = self._opened_store()
             self._settling.stop(store, disk, machine, clean=store.shutdown())
 
-        if not self._step(stop):
+        if not self._run_step(stop):
             return False
         guarantees.note_stop(self.ledger)
         self._kernel.kill(machine)
-        self._disks.leave_after_stop(disk)
+        self._disks.set_image_after_stop(disk)
         self._disk = self._machine = None
         return True
 
@@ -125,8 +125,8 @@ class StoreSession:
         traffic, name = self._traffic, f"m{self.lives - 1}.0.{self._puts}"
         assert traffic is not None, "it is running"
         self._puts += 1
-        stream = self._choices.stream(f"life-{self.lives - 1}/producer-0").within(name)
-        return self._step(lambda: traffic.put_one(stream, name))
+        stream = self._choices.stream(f"life-{self.lives - 1}/producer-0").with_subject(name)
+        return self._run_step(lambda: traffic.put_one(stream, name))
 
     def pull(self) -> bool:
         """Read a whole queue and check each message. A message that was read must survive later crashes."""
@@ -134,11 +134,11 @@ class StoreSession:
 
         def pull() -> None:
             assert self._disk is not None, "it is running"
-            store, report = self._opened(), self._judge.report
+            store, report = self._opened_store(), self._judge.report
             consumer = Consumer(self._plan, self._kernel, store, self._disk, self.ledger, stream, report, "G0")
-            consumer.walk(None, lambda: False)
+            consumer.walk_queue(None, lambda: False)
 
-        return self._step(pull)
+        return self._run_step(pull)
 
     def look_up(self) -> bool:
         """Look up a message that was put, by its log offset."""
@@ -146,35 +146,37 @@ class StoreSession:
         if not stored:
             return True
         put = self._choices.stream("look-up").pick(stored, "put")
-        return self._step(lambda: self._look_up(put))
+        return self._run_step(lambda: self._look_up(put))
 
     def query(self) -> bool:
         life, stream = self.lives - 1, self._choices.stream(f"life-{self.lives - 1}/seeker-0")
 
         def query() -> None:
             assert self._disk is not None, "it is running"
-            seeker = Seeker(self._plan, life, self._opened(), self._disk, self.ledger, stream, self._judge.report)
-            seeker.seek_one(max(self._puts, 1))
+            seeker = KeySearcher(
+                self._plan, life, self._opened_store(), self._disk, self.ledger, stream, self._judge.report
+            )
+            seeker.search_once(max(self._puts, 1))
 
-        return self._step(query)
+        return self._run_step(query)
 
     def pass_time(self, ms: int) -> bool:
-        return self._step(lambda: self._opened().world.tasks.sleep(ms))
+        return self._run_step(lambda: self._opened_store().world.tasks.sleep(ms))
 
     def flush(self) -> bool:
         disk = self._disk
         assert disk is not None, "it is running"
-        return self._step(lambda: self._settling.flush(self._opened(), disk))
+        return self._run_step(lambda: self._settling.flush(self._opened_store(), disk))
 
     def catch_up(self) -> bool:
         """Wait until all durable messages are visible, and check the consumers."""
         disk = self._disk
         assert disk is not None, "it is running"
-        return self._step(lambda: self._settling.catch_up(self._opened(), disk))
+        return self._run_step(lambda: self._settling.await_visible(self._opened_store(), disk))
 
     # -- one step ----------------------------------------------------------------------------------
 
-    def _step(self, body: Callable[[], None]) -> bool:
+    def _run_step(self, body: Callable[[], None]) -> bool:
         """Run `body` as a task on the store's machine, and wait. Returns whether the machine is still alive."""
         machine = self._machine
         assert machine is not None, "it is running"
@@ -209,8 +211,8 @@ class StoreSession:
         profile = PROFILES[self._choices.stream("crash").pick(disk_model.crashes, "profile")]
         self._machine = self._traffic = None
         with self._violations_raised():
-            self._judge.crash(self._store, disk, profile)
-        self._disks.leave_after_crash(disk, profile)
+            self._judge.judge_crash(self._store, disk, profile)
+        self._disks.set_image_after_crash(disk, profile)
         self._judge.note_damage(self._config, disk.damage)
 
     def _open(self, store: MessageStore, disk: Disk) -> None:
@@ -218,17 +220,17 @@ class StoreSession:
             store.load()
         except Exception as error:
             text = f"the store cannot be opened: {type(error).__name__}: {error}"
-            self._judge.broken("START", text, "load", "", "", detail=f"raised in {place_of(error)}")
+            self._judge.report_broken("START", text, "load", "", "", detail=f"raised in {place_of(error)}")
         self._store = store
-        self._judge.recovery(store, disk)
+        self._judge.judge_recovery(store, disk)
         self._traffic = Traffic(
             self._plan, self.lives - 1, self._kernel, store, disk, self.ledger, self._judge.report, self._choices.stream
         )
         store.start()
 
-    def _opened(self) -> MessageStore:
+    def _opened_store(self) -> MessageStore:
         assert self._store is not None, "it is running"
         return self._store
 
     def _look_up(self, put: PutEntry) -> None:
-        self._judge.report(consumers.check_look_up(self._opened(), self.ledger, put))
+        self._judge.report(consumers.check_look_up(self._opened_store(), self.ledger, put))

@@ -21,7 +21,7 @@ from ....faults.disk.fault_injector import MOMENTS
 from ....sim.policies import Policy
 from ...claims.ranges import Ranges, draw_plan
 from ...mutants.known import applied_mutant
-from .choices import NONE, DrawnChoices, Surprise, Surprises, schedules, surprises
+from .choices import NONE, DrawnChoices, Surprise, UnusualDraws, schedules, surprises
 from .session import StoreSession
 
 _OPERATIONS_IN_LOAD, _OPERATIONS_IN_USE = 24, 40
@@ -63,55 +63,55 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._surprises = Surprises()
+        self._surprises = UnusualDraws()
         self._choices = DrawnChoices(self._surprises)
         self._session: StoreSession | None = None
 
     @initialize(surprise=surprises(), schedule=schedules())
     def begin(self, surprise: Surprise, schedule: Policy) -> None:
         """Set up a store on an empty disk. surprise: for the draws of sizes and settings."""
-        self._surprises.expect(surprise)
+        self._surprises.set_surprise(surprise)
         plan = draw_plan(self._choices.stream("plan"), self.ranges)
         self._session = StoreSession(plan, self._choices, schedule)
 
     @rule(surprise=surprises())
     def put(self, surprise: Surprise) -> None:
-        self._use(StoreSession.put, surprise)
+        self._run_step(StoreSession.put, surprise)
 
     @rule(surprise=surprises())
     def pull(self, surprise: Surprise) -> None:
-        self._use(StoreSession.pull, surprise)
+        self._run_step(StoreSession.pull, surprise)
 
     @rule(surprise=surprises())
     def look_up(self, surprise: Surprise) -> None:
-        self._use(StoreSession.look_up, surprise)
+        self._run_step(StoreSession.look_up, surprise)
 
     @rule(surprise=surprises())
     def query(self, surprise: Surprise) -> None:
-        self._use(StoreSession.query, surprise)
+        self._run_step(StoreSession.query, surprise)
 
     @rule(ms=st.integers(1, _PASSED_MS_MAX))
     def time_passes(self, ms: int) -> None:
-        self._use(lambda session: session.pass_time(ms))
+        self._run_step(lambda session: session.pass_time(ms))
 
     @rule()
     def flush(self) -> None:
         """Wait until all puts are durable and visible, and check the consumers."""
-        self._use(lambda session: session.flush() and session.catch_up())
+        self._run_step(lambda session: session.flush() and session.catch_up())
 
     @rule(surprise=surprises())
     def crash(self, surprise: Surprise) -> None:
         """Cut the power between two steps. surprise: for the draws of the lost data."""
-        self._use(StoreSession.crash, surprise)
+        self._run_step(StoreSession.crash, surprise)
 
     @rule()
     def stop(self) -> None:
-        self._use(StoreSession.stop)
+        self._run_step(StoreSession.stop)
 
     @rule(after=st.integers(0, _OPERATIONS_IN_USE), moment=st.sampled_from(MOMENTS))
     def power_will_fail(self, after: int, moment: str) -> None:
         """Cut the power at a later file operation, in the next step or after it."""
-        self._use(lambda session: session.fail_power(after, moment))
+        self._run_step(lambda session: session.fail_power(after, moment))
 
     @rule(
         power_fails_after=st.none() | st.integers(0, _OPERATIONS_IN_LOAD),
@@ -121,7 +121,7 @@ class StoreMachine(RuleBasedStateMachine):
     def recover(self, power_fails_after: int | None, moment: str, surprise: Surprise) -> None:
         """Cut the power if it is on. Then switch the machine on and check the recovered store."""
         session = self._started_session
-        self._surprises.expect(surprise)
+        self._surprises.set_surprise(surprise)
         with applied_mutant(self.mutant):
             if session.is_running:
                 session.crash()
@@ -138,10 +138,10 @@ class StoreMachine(RuleBasedStateMachine):
         assert self._session is not None, "begun"
         return self._session
 
-    def _use(self, step: Callable[[StoreSession], object], surprise: Surprise = NONE) -> None:
+    def _run_step(self, step: Callable[[StoreSession], object], surprise: Surprise = NONE) -> None:
         """Run a step, and first open the store if necessary. So shrinking can drop any earlier step."""
         session = self._started_session
-        self._surprises.expect(surprise)
+        self._surprises.set_surprise(surprise)
         with applied_mutant(self.mutant):
             if session.is_running or session.open():
                 step(session)

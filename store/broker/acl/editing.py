@@ -22,33 +22,33 @@ class NoSuchAccountError(LookupError):
 
 def with_account(text: str, account: Mapping[str, str | Sequence[str]], version: DataVersion) -> str:
     """Replace the given fields of an account. A new account is appended."""
-    root, key = _root(text), account["accessKey"]
+    root, key = _yaml_root(text), account["accessKey"]
     accounts = root.setdefault(_ACCOUNTS, None) or []
     known = next((each for each in accounts if each.get("accessKey") == key), None)
     if known is None:
         accounts.append(known := {})
     known.update(account)
     root[_ACCOUNTS] = accounts
-    return _text(root, version)
+    return _yaml_text(root, version)
 
 
 def without_account(text: str, access_key: str, version: DataVersion) -> str:
     """Raises NoSuchAccountError."""
-    root = _root(text)
+    root = _yaml_root(text)
     accounts = root.get(_ACCOUNTS) or []
     root[_ACCOUNTS] = [each for each in accounts if each.get("accessKey") != access_key]
     if len(root[_ACCOUNTS]) == len(accounts):
         raise NoSuchAccountError(access_key)
-    return _text(root, version)
+    return _yaml_text(root, version)
 
 
 def with_white_addresses(text: str, addresses: Sequence[str], version: DataVersion) -> str:
-    return _text({**_root(text), _WHITE: list(addresses)}, version)
+    return _yaml_text({**_yaml_root(text), _WHITE: list(addresses)}, version)
 
 
-def shown(text: str) -> tuple[list[str], list[dict[str, Any]]]:
+def accounts_for_tools(text: str) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the white list and all accounts in the form that RocketMQ's tools expect."""
-    root = _root(text)
+    root = _yaml_root(text)
     accounts = [{**each, "admin": each.get("admin") == "true"} for each in root.get(_ACCOUNTS) or []]
     for account in accounts:
         account |= {name: account.get(name) or [] for name in _LISTS}
@@ -56,19 +56,19 @@ def shown(text: str) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def version_of(text: str) -> DataVersion:
-    versions = _root(text).get(_VERSION) or [{}]
+    versions = _yaml_root(text).get(_VERSION) or [{}]
     first = versions[0] if isinstance(versions, list) and isinstance(versions[0], dict) else {}
     numbers = [str(first.get(name, "0")) for name in ("timestamp", "counter")]
     return DataVersion(*(int(number) if number.isdecimal() else 0 for number in numbers))
 
 
-def _root(text: str) -> dict[str, Any]:
+def _yaml_root(text: str) -> dict[str, Any]:
     import yaml
 
     return yaml.load(text, Loader=yaml.BaseLoader) or {}
 
 
-def _text(root: dict[str, Any], version: DataVersion) -> str:
+def _yaml_text(root: dict[str, Any], version: DataVersion) -> str:
     import yaml
 
     accounts = [{**each, "admin": each.get("admin") == "true"} for each in root.get(_ACCOUNTS) or []]

@@ -23,7 +23,7 @@ Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.pars
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from ...errors import brings
+from ...errors import install_command
 from ...formats.java_text import java_trim
 from ...formats.remoting.command import RemotingCommand
 from ...service import Service
@@ -65,25 +65,25 @@ class PlainAclError(ValueError):
 
 def read_plain_acl(text: str) -> AccessRules:
     """Raises PlainAclError, or ModuleNotFoundError if PyYAML is not installed."""
-    root = _compose(text)
+    root = _compose_yaml(text)
     if root is None:
         return AccessRules({})
-    members = _members(root, "the file", _KEYS)
+    members = _mapping_members(root, "the file", _KEYS)
     accounts: dict[str, Account] = {}
-    for node in _items(members.get("accounts"), "accounts"):
+    for node in _sequence_items(members.get("accounts"), "accounts"):
         account = _account(node)
         if account.access_key in accounts:
-            raise PlainAclError(_line(node), "accessKey", "each access key once", repr(account.access_key))
+            raise PlainAclError(_line_number(node), "accessKey", "each access key once", repr(account.access_key))
         accounts[account.access_key] = account
-    white = _items(members.get("globalWhiteRemoteAddresses"), "globalWhiteRemoteAddresses")
-    return AccessRules(accounts, tuple(_address(node, "globalWhiteRemoteAddresses") for node in white))
+    white = _sequence_items(members.get("globalWhiteRemoteAddresses"), "globalWhiteRemoteAddresses")
+    return AccessRules(accounts, tuple(_address_pattern(node, "globalWhiteRemoteAddresses") for node in white))
 
 
-def _compose(text: str) -> _Node:
+def _compose_yaml(text: str) -> _Node:
     try:
         import yaml
     except ModuleNotFoundError as error:
-        missing = f"a plain_acl.yml needs PyYAML, which is not installed: {brings('acl')} has it"
+        missing = f"a plain_acl.yml needs PyYAML, which is not installed: {install_command('acl')} has it"
         raise ModuleNotFoundError(missing, name=error.name) from error
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)
@@ -96,91 +96,91 @@ def _compose(text: str) -> _Node:
 
 
 def _account(node: _Node) -> Account:
-    members = _members(node, "an account", _ACCOUNT_KEYS)
+    members = _mapping_members(node, "an account", _ACCOUNT_KEYS)
     perms: dict[str, Permission] = {}
     for list_name, resource_of in (("topicPerms", str), ("groupPerms", group_resource)):
-        for item in _items(members.get(list_name), list_name):
+        for item in _sequence_items(members.get(list_name), list_name):
             name, permission = _permission(item, list_name)
             resource = resource_of(name)
             if resource in perms:
-                raise PlainAclError(_line(item), list_name, "each name once", repr(resource))
+                raise PlainAclError(_line_number(item), list_name, "each name once", repr(resource))
             perms[resource] = permission
     white = members.get("whiteRemoteAddress")
     return Account(
-        _key(node, members, "accessKey"),
-        _key(node, members, "secretKey"),
-        NOBODY if white is None else _address(white, "whiteRemoteAddress"),
-        _one_of(members.get("admin"), "admin", _BOOLEANS, False),
-        _one_of(members.get("defaultTopicPerm"), "defaultTopicPerm", PERMISSIONS, Permission.DENY),
-        _one_of(members.get("defaultGroupPerm"), "defaultGroupPerm", PERMISSIONS, Permission.DENY),
+        _key_text(node, members, "accessKey"),
+        _key_text(node, members, "secretKey"),
+        NOBODY if white is None else _address_pattern(white, "whiteRemoteAddress"),
+        _one_of_values(members.get("admin"), "admin", _BOOLEANS, False),
+        _one_of_values(members.get("defaultTopicPerm"), "defaultTopicPerm", PERMISSIONS, Permission.DENY),
+        _one_of_values(members.get("defaultGroupPerm"), "defaultGroupPerm", PERMISSIONS, Permission.DENY),
         perms,
     )
 
 
-def _key(account: _Node, members: Mapping[str, _Node], name: str) -> str:
+def _key_text(account: _Node, members: Mapping[str, _Node], name: str) -> str:
     node = members.get(name)
-    text = "" if node is None else _text(node, name)
+    text = "" if node is None else _scalar_text(node, name)
     if len(text) < KEY_CHARACTERS_MIN:
-        line = _line(account if node is None else node)
+        line = _line_number(account if node is None else node)
         raise PlainAclError(line, name, f"{KEY_CHARACTERS_MIN} characters or more", f"{len(text)}")
     return text
 
 
 def _permission(item: _Node, list_name: str) -> tuple[str, Permission]:
-    text = _text(item, list_name)
+    text = _scalar_text(item, list_name)
     name, equals, permission = map(java_trim, text.partition("="))
     if not equals or not name or permission not in PERMISSIONS:
         expected = f"NAME=PERMISSION with one of {', '.join(PERMISSIONS)}"
-        raise PlainAclError(_line(item), list_name, expected, repr(text))
+        raise PlainAclError(_line_number(item), list_name, expected, repr(text))
     return name, PERMISSIONS[permission]
 
 
-def _line(node: _Node) -> int:
+def _line_number(node: _Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _members(node: _Node, what: str, known: tuple[str, ...]) -> dict[str, _Node]:
+def _mapping_members(node: _Node, what: str, known: tuple[str, ...]) -> dict[str, _Node]:
     if node.id != "mapping":
-        raise PlainAclError(_line(node), what, "names with values", f"a {node.id}")
+        raise PlainAclError(_line_number(node), what, "names with values", f"a {node.id}")
     members: dict[str, _Node] = {}
     for key, value in node.value:
-        name = _text(key, what)
+        name = _scalar_text(key, what)
         if name not in known:
-            raise PlainAclError(_line(key), what, f"one of {', '.join(known)}", repr(name))
+            raise PlainAclError(_line_number(key), what, f"one of {', '.join(known)}", repr(name))
         if name in members:
-            raise PlainAclError(_line(key), what, "each name once", repr(name))
+            raise PlainAclError(_line_number(key), what, "each name once", repr(name))
         members[name] = value
     return members
 
 
-def _items(node: _Node, name: str) -> list[_Node]:
+def _sequence_items(node: _Node, name: str) -> list[_Node]:
     if node is None or (node.id == "scalar" and not node.value):
         return []
     if node.id != "sequence":
-        raise PlainAclError(_line(node), name, "a list", f"a {node.id}")
+        raise PlainAclError(_line_number(node), name, "a list", f"a {node.id}")
     return list(node.value)
 
 
-def _text(node: _Node, name: str) -> str:
+def _scalar_text(node: _Node, name: str) -> str:
     """Return a scalar as written, so that a key made of digits stays a string."""
     if node.id != "scalar":
-        raise PlainAclError(_line(node), name, "a text", f"a {node.id}")
+        raise PlainAclError(_line_number(node), name, "a text", f"a {node.id}")
     return str(node.value)
 
 
-def _address(node: _Node, name: str) -> AddressPattern:
+def _address_pattern(node: _Node, name: str) -> AddressPattern:
     try:
-        return parse_address_pattern(_text(node, name))
+        return parse_address_pattern(_scalar_text(node, name))
     except AddressPatternError as error:
-        raise PlainAclError(_line(node), name, "a pattern of addresses", str(error)) from error
+        raise PlainAclError(_line_number(node), name, "a pattern of addresses", str(error)) from error
 
 
-def _one_of(node: _Node, name: str, values: Mapping[str, _Value], default: _Value) -> _Value:
-    text = "" if node is None else java_trim(_text(node, name))
+def _one_of_values(node: _Node, name: str, values: Mapping[str, _Value], default: _Value) -> _Value:
+    text = "" if node is None else java_trim(_scalar_text(node, name))
     if not text:
         return default
     if text not in values:
-        raise PlainAclError(_line(node), name, f"one of {', '.join(values)}", repr(text))
+        raise PlainAclError(_line_number(node), name, f"one of {', '.join(values)}", repr(text))
     return values[text]
 
 
@@ -202,8 +202,8 @@ class AccessControl(Service):
         self._interval_ms = interval_ms
         self._disk_fault = ""
         """The read error of the last poll, or empty. A repeated error is not logged again."""
-        self._seen = self._state()
-        self.rules = self._read()
+        self._seen = self._file_state()
+        self.rules = self._read_rules()
 
     def check(self, command: RemotingCommand, channel: Channel) -> None:
         """Raises AccessDeniedError."""
@@ -229,16 +229,16 @@ class AccessControl(Service):
             rules = read_plain_acl(changed)
             self._file.load(lambda raw, _: raw)  # loading makes `store` keep the old text as `.bak`
             self._file.store(changed.encode())
-            self.rules, self._seen = rules, self._state()
+            self.rules, self._seen = rules, self._file_state()
         self._emit(f"{self.path}: changed by an administrator, {len(rules.accounts)} accounts")
 
     def step(self) -> None:
         self.signal.wait(self._interval_ms)
         fault, seen = "", self._seen
         try:
-            seen = self._state()
+            seen = self._file_state()
             if seen != self._seen:
-                self.rules = self._read()
+                self.rules = self._read_rules()
                 self._emit(f"{self.path}: read again, {len(self.rules.accounts)} accounts")
         except PlainAclError as error:
             self._emit(warning(f"{self.path}: {error}; the rules stay as they were"))
@@ -248,9 +248,9 @@ class AccessControl(Service):
                 self._emit(warning(f"{self.path}: {error}; the rules stay as they were"))
         self._disk_fault, self._seen = fault, seen
 
-    def _state(self) -> tuple[int, int] | None:
+    def _file_state(self) -> tuple[int, int] | None:
         status = self.world.files.status(self.path)
         return None if status is None else (status.size_bytes, status.mtime_ms)
 
-    def _read(self) -> AccessRules:
+    def _read_rules(self) -> AccessRules:
         return read_plain_acl(self.text())

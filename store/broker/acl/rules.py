@@ -58,7 +58,7 @@ PERMISSIONS: Mapping[str, Permission] = {
 }
 
 
-class Need(NamedTuple):
+class RequiredPermission(NamedTuple):
     """One permission that a request needs. The resource name of a group is its retry topic."""
 
     resource: str
@@ -126,37 +126,37 @@ def group_resource(group: str) -> str:
     return group if group.startswith(RETRY_GROUP_PREFIX) else RETRY_GROUP_PREFIX + group
 
 
-def needs_of(command: RemotingCommand) -> list[Need]:
+def required_permissions(command: RemotingCommand) -> list[RequiredPermission]:
     """Raises CorruptFileError for an invalid heartbeat."""
     fields, code = command.ext_fields, command.code
     if code in _SEND_LONG:
-        return _needs_to_send(fields.get("topic"))
+        return _permissions_to_send(fields.get("topic"))
     if code in _SEND_SHORT:
-        return _needs_to_send(fields.get("b"))
+        return _permissions_to_send(fields.get("b"))
     if code == RequestCode.HEART_BEAT:
-        return list(_needs_to_subscribe(command))
+        return list(_permissions_to_subscribe(command))
     topic_field, group_field = _SUBSCRIBED.get(code, (None, None))
     needs = []
     if topic_field is not None and (topic := fields.get(topic_field)):
-        needs.append(Need(topic, Permission.SUB))
+        needs.append(RequiredPermission(topic, Permission.SUB))
     if group_field is not None and (group := fields.get(group_field)):
-        needs.append(Need(group_resource(group), Permission.SUB))
+        needs.append(RequiredPermission(group_resource(group), Permission.SUB))
     return needs
 
 
-def _needs_to_send(topic: str | None) -> list[Need]:
+def _permissions_to_send(topic: str | None) -> list[RequiredPermission]:
     """SUB is enough for a retry topic: a consumer sends a message there to receive it again."""
     if not topic:
         return []
     permission = Permission.SUB if topic.startswith(RETRY_GROUP_PREFIX) else Permission.PUB
-    return [Need(topic, permission)]
+    return [RequiredPermission(topic, permission)]
 
 
-def _needs_to_subscribe(heartbeat: RemotingCommand) -> Iterator[Need]:
+def _permissions_to_subscribe(heartbeat: RemotingCommand) -> Iterator[RequiredPermission]:
     for consumer in decode_json_body(heartbeat.body).objects("consumerDataSet", GROUPS_MAX):
-        yield Need(group_resource(consumer.text("groupName")), Permission.SUB)
+        yield RequiredPermission(group_resource(consumer.text("groupName")), Permission.SUB)
         for subscription in consumer.objects("subscriptionDataSet", TOPICS_MAX):
-            yield Need(subscription.text("topic"), Permission.SUB)
+            yield RequiredPermission(subscription.text("topic"), Permission.SUB)
 
 
 Parts = tuple[int, ...]
@@ -211,11 +211,11 @@ def parse_address_pattern(text: str) -> AddressPattern:
     if text in ("*", "*.*.*.*", "*:*:*:*:*:*:*:*"):
         return AddressPattern(None)
     if "{" not in text and "," in text:
-        return AddressPattern(tuple(_row(java_trim(one), text) for one in text.split(",")))
-    return AddressPattern((_row(text, text),))
+        return AddressPattern(tuple(_pattern_row(java_trim(one), text) for one in text.split(",")))
+    return AddressPattern((_pattern_row(text, text),))
 
 
-def _row(one: str, pattern: str) -> tuple[Container[int], ...]:
+def _pattern_row(one: str, pattern: str) -> tuple[Container[int], ...]:
     if ":" in one:
         parts, base, most = _ipv6_parts(one, pattern), 16, 0xFFFF
     else:
@@ -246,16 +246,16 @@ def _allowed_values(part: str, base: int, most: int, pattern: str, *, is_last: b
     if part == "*":
         return range(most + 1)
     if part.startswith("{") and part.endswith("}") and is_last:
-        return frozenset(_number(java_trim(one), base, most, pattern) for one in part[1:-1].split(","))
+        return frozenset(_parse_number(java_trim(one), base, most, pattern) for one in part[1:-1].split(","))
     low, dash, high = part.partition("-")
-    first = _number(java_trim(low), base, most, pattern)
-    last = _number(java_trim(high), base, most, pattern) if dash else first
+    first = _parse_number(java_trim(low), base, most, pattern)
+    last = _parse_number(java_trim(high), base, most, pattern) if dash else first
     if first > last:
         raise AddressPatternError(pattern, "a range that goes up")
     return range(first, last + 1)
 
 
-def _number(text: str, base: int, most: int, pattern: str) -> int:
+def _parse_number(text: str, base: int, most: int, pattern: str) -> int:
     digits = "0123456789abcdefABCDEF" if base == 16 else "0123456789"
     if not 1 <= len(text) <= 4 or any(digit not in digits for digit in text) or int(text, base) > most:
         shown = f"{most:x}" if base == 16 else f"{most}"
@@ -311,7 +311,7 @@ class Account:
     default_group_perm: Permission = Permission.DENY
     perms: Mapping[str, Permission] = field(default_factory=dict)
 
-    def may(self, need: Need) -> bool:
+    def has_permission(self, need: RequiredPermission) -> bool:
         default = self.default_group_perm if need.is_group else self.default_topic_perm
         return need.permission in self.perms.get(need.resource, default)
 
@@ -332,27 +332,27 @@ class AccessRules:
             return
         access_key = command.ext_fields.get(ACCESS_KEY)
         if access_key is None:
-            raise _denied("No accessKey is configured")
+            raise _access_denied("No accessKey is configured")
         account = self.accounts.get(access_key)
         if account is None:
-            raise _denied(f"No acl config for {access_key}")
+            raise _access_denied(f"No acl config for {access_key}")
         if account.white_remote_address.matches(parts):
             return
         # The signature is checked first, because errors of permission checks reveal the account's permissions.
         if not is_signed(command, account.secret_key):
-            raise _denied(f"Check signature failed for accessKey={access_key}")
+            raise _access_denied(f"Check signature failed for accessKey={access_key}")
         if command.code in ADMIN_CODES and not account.admin:
             code = command.code
-            raise _denied(f"Need admin permission for request code={code}, but accessKey={access_key} is not")
+            raise _access_denied(f"Need admin permission for request code={code}, but accessKey={access_key} is not")
         if account.admin and not account.perms:
             return
-        needs = needs_of(command)
-        if Need(TRACE_TOPIC, Permission.PUB) in needs:
+        needs = required_permissions(command)
+        if RequiredPermission(TRACE_TOPIC, Permission.PUB) in needs:
             return  # every account may send to the trace topic
         for need in needs:
-            if not account.may(need):
-                raise _denied(f"No default permission for {need.describe()}")
+            if not account.has_permission(need):
+                raise _access_denied(f"No default permission for {need.describe()}")
 
 
-def _denied(why: str) -> AccessDeniedError:
+def _access_denied(why: str) -> AccessDeniedError:
     return AccessDeniedError(ResponseCode.SYSTEM_ERROR, f"org.apache.rocketmq.acl.common.AclException: {why}")

@@ -13,7 +13,14 @@ from collections.abc import Callable
 from ...formats.java_text import java_trim
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import encode_json_body
-from ..acl.editing import NoSuchAccountError, shown, version_of, with_account, with_white_addresses, without_account
+from ..acl.editing import (
+    NoSuchAccountError,
+    accounts_for_tools,
+    version_of,
+    with_account,
+    with_white_addresses,
+    without_account,
+)
 from ..acl.plain_acl import AccessControl, PlainAclError
 from ..parts import BrokerParts
 from ..requests import ExtFields, RequestRefusedError, ResponseCode, success
@@ -42,7 +49,7 @@ class AclAdminProcessor:
         fields = ExtFields(request.ext_fields)
         account: dict[str, str | list[str]] = {"accessKey": fields.text("accessKey")}
         account |= {name: text for name in _TEXTS if (text := fields.text(name, ""))}
-        account |= {name: _split(text) for name in _LISTS if (text := fields.text(name, ""))}
+        account |= {name: _split_lines(text) for name in _LISTS if (text := fields.text(name, ""))}
         if "admin" in request.ext_fields:
             account["admin"] = str(fields.boolean("admin")).lower()
         code = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
@@ -53,7 +60,7 @@ class AclAdminProcessor:
         return self._edit(request, code, lambda text, version: without_account(text, key, version))
 
     def update_white_addresses(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        addresses = _split(ExtFields(request.ext_fields).text("globalWhiteAddrs"))
+        addresses = _split_lines(ExtFields(request.ext_fields).text("globalWhiteAddrs"))
         code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
         return self._edit(request, code, lambda text, version: with_white_addresses(text, addresses, version))
 
@@ -71,7 +78,7 @@ class AclAdminProcessor:
             raise RequestRefusedError(str(error), code) from error
         return success(request)
 
-    def info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def acl_version(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         config, access = self._parts.config, self._access
         version = encode_json_body(version_of(access.text()).members).decode()
         fields = {
@@ -85,9 +92,9 @@ class AclAdminProcessor:
 
     def all_accounts(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """The accounts include their secret keys; for administrators only."""
-        white, accounts = shown(self._access.text())
+        white, accounts = accounts_for_tools(self._access.text())
         return success(request, {"globalWhiteAddrs": white, "plainAccessConfigs": accounts})
 
 
-def _split(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return [part for part in map(java_trim, text.split(",")) if part]

@@ -132,7 +132,7 @@ class BrokerAdminProcessor:
 
     def resume_check(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Check a given-up half message again."""
-        fault = self._parts.transactions.resume(ExtFields(request.ext_fields).message_place("msgId"))
+        fault = self._parts.transactions.resume(ExtFields(request.ext_fields).message_offset("msgId"))
         refuse_if(None if fault is None else f"msgId: {fault}")
         return success(request)
 

@@ -31,7 +31,7 @@ class LockRequest(NamedTuple):
     queues: list[MessageQueue]
 
     @classmethod
-    def of(cls, request: RemotingCommand) -> "LockRequest":
+    def from_request(cls, request: RemotingCommand) -> "LockRequest":
         """Raises CorruptFileError."""
         body = decode_json_body(request.body)
         queues = [
@@ -88,7 +88,7 @@ class ClientManageProcessor:
 
     def check_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Refuse a filter that the broker does not support."""
-        subscription = SubscriptionData.of(decode_json_body(request.body).inner("subscriptionData"))
+        subscription = SubscriptionData.from_members(decode_json_body(request.body).inner_object("subscriptionData"))
         self._parts.check_filters_by(subscription)
         subscription.check()
         return success(request)
@@ -135,12 +135,12 @@ class ClientManageProcessor:
 
     def lock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the queues that the client now has locked."""
-        wish = LockRequest.of(request)
+        wish = LockRequest.from_request(request)
         existing = [queue for queue in wish.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
         locked = self._parts.locks.try_lock(wish.group, existing, wish.client_id)
         return success(request, {"lockOKMQSet": locked})
 
     def unlock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        wish = LockRequest.of(request)
+        wish = LockRequest.from_request(request)
         self._parts.locks.unlock(wish.group, wish.queues, wish.client_id)
         return success(request)

@@ -46,7 +46,7 @@ class FiguresProcessor:
                 if config.order is is_order:
                     offsets = parts.progress(group, config.topic, config.write_queue_nums)
                     behind += sum(each["brokerOffset"] - each["consumerOffset"] for each in offsets.values())
-                    tps = parts.statistics.given_per_second(config.topic, group)
+                    tps = parts.statistics.delivered_per_second(config.topic, group)
                     of_group.append({"consumeTps": tps, "offsetTable": offsets})
             listed.append({group: of_group})
         body = {"brokerAddr": parts.config.address, "consumeStatsList": listed, "totalDiff": behind}
@@ -103,7 +103,7 @@ class FiguresProcessor:
         if queue is None:
             raise RequestRefusedError(f"{queue_id}@{topic[:255]} is not exist!")
         index, count = fields.int64("index"), min(max(fields.int32("count"), 0), ENTRIES_MAX)
-        entries = _entries(queue, index, count)
+        entries = _raw_entries(queue, index, count)
         if not entries:
             raise RequestRefusedError(f"Index {index} of {queue_id}@{topic[:255]} is not exist!")
         body: dict[str, Any] = {
@@ -119,7 +119,7 @@ class FiguresProcessor:
         return success(request, body)
 
 
-def _entries(queue: ConsumeQueue, index: int, count: int) -> list[dict[str, Any]]:
+def _raw_entries(queue: ConsumeQueue, index: int, count: int) -> list[dict[str, Any]]:
     assert 0 <= count <= ENTRIES_MAX, count
     entries = []
     for offset in range(max(index, queue.min_offset), min(index + count, queue.max_offset)):

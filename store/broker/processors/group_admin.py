@@ -49,7 +49,7 @@ class GroupAdminProcessor:
         self._parts = parts
 
     def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        config = SubscriptionGroupConfig.of("", decode_json_body(request.body))
+        config = SubscriptionGroupConfig.from_members("", decode_json_body(request.body))
         refuse_if(group_fault(config.group))
         if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
             refuse_field("retryQueueNums", f"0 to {QUEUES_MAX}", str(config.retry_queue_nums))
@@ -123,7 +123,7 @@ class GroupAdminProcessor:
             if config is None or (info is not None and info.subscriptions and name not in info.subscriptions):
                 continue
             table |= parts.progress(group, name, config.read_queue_nums)
-            given_per_second += parts.statistics.given_per_second(name, group)
+            given_per_second += parts.statistics.delivered_per_second(name, group)
         return success(request, {"consumeTps": given_per_second, "offsetTable": table})
 
     def reset_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
@@ -194,7 +194,7 @@ class GroupAdminProcessor:
     def consume_directly(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Send one message to a consumer for immediate processing, and return the result."""
         fields = ExtFields(request.ext_fields)
-        record = self._parts.store.look_message_by_offset(fields.message_place("msgId"))
+        record = self._parts.store.look_message_by_offset(fields.message_offset("msgId"))
         if record is None:
             refuse_field("msgId", "that of a message", fields.text("msgId"))
         return self.ask_consumer(replace(request, body=encode_message_record(record)), channel)

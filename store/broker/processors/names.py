@@ -95,7 +95,7 @@ class NameServerProcessor:
     def query_version(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return whether a broker's topics have changed since its registration."""
         fields = ExtFields(request.ext_fields)
-        theirs = DataVersion.of(decode_json_body(request.body))
+        theirs = DataVersion.from_members(decode_json_body(request.body))
         known = self._name_server.version_of(fields.text("brokerName"), fields.int64("brokerId"))
         changed = str(known != theirs).lower()
         return success(request, None if known is None else known.members, changed=changed)
@@ -141,11 +141,13 @@ class NameServerProcessor:
 def _topics_of(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
     if not body:
         return {}, DataVersion()
-    wrapper = decode_json_body(body).inner("topicConfigSerializeWrapper")
-    topics = {name: TopicConfig.of(name, entry) for name, entry in wrapper.inner("topicConfigTable").table()}
+    wrapper = decode_json_body(body).inner_object("topicConfigSerializeWrapper")
+    topics = {
+        name: TopicConfig.from_members(name, entry) for name, entry in wrapper.inner_object("topicConfigTable").table()
+    }
     if len(topics) > TOPICS_MAX:
         raise RequestRefusedError(f"topics: expected {TOPICS_MAX} or fewer, found {len(topics)}")
-    return topics, DataVersion.of(wrapper.inner("dataVersion"))
+    return topics, DataVersion.from_members(wrapper.inner_object("dataVersion"))
 
 
 def name_server_processors(world: World, name_server: NameServer) -> dict[int, Processor]:

@@ -17,7 +17,7 @@ from ..broker_config import MASTER_ID
 from ..long_polling import HeldPull, Queue
 from ..parts import BrokerParts
 from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to
-from ..router import Channel, answering
+from ..router import Channel, with_error_responses
 from ..subscriptions import TAG, SubscriptionData
 from ..topic_names import OFFSET_MOVED_EVENT, PERM_READ
 from ..topics import SubscriptionGroupConfig
@@ -51,7 +51,9 @@ class PullMessageProcessor:
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
-        self._again = answering(lambda request, channel: self._pull_with_hooks(request, channel, may_hold=False))
+        self._again = with_error_responses(
+            lambda request, channel: self._pull_with_hooks(request, channel, may_hold=False)
+        )
         parts.held_pulls.answer = self._answer_held
 
     def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
@@ -75,9 +77,9 @@ class PullMessageProcessor:
         queue_id, offset = fields.int32("queueId"), fields.int64("queueOffset")
         most, sys_flag = fields.int32("maxMsgNums"), fields.int32("sysFlag")
         commit_offset, suspend_ms = fields.int64("commitOffset"), fields.int64("suspendTimeoutMillis")
-        group = self._group(group_name)
+        group = self._readable_group(group_name)
         self._check_queue(topic, queue_id)
-        wanted = self._filter(fields, group, topic, sys_flag)
+        wanted = self._message_filter(fields, group, topic, sys_flag)
         if parts.is_slave and not parts.config.slave_read_enable:
             return self._redirect_to_master(request, (topic, queue_id), offset)
         most = min(max(1, most), MESSAGES_MAX)
@@ -88,8 +90,8 @@ class PullMessageProcessor:
         if parts.is_slave and not parts.store.config.offset_check_in_slave and result.status not in _SCANNED:
             result.next_begin_offset = offset  # the slave's queue may end before the master's
         if result.records:
-            parts.statistics.given(topic, group_name, result.records)
-        code = _code_of(result, offset)
+            parts.statistics.count_delivered(topic, group_name, result.records)
+        code = _response_code_of(result, offset)
         may_hold = may_hold and bool(sys_flag & SUSPEND_FLAG) and not request.is_one_way
         if may_hold and code is ResponseCode.PULL_NOT_FOUND:
             kept, due_ns = replace(request, body=b"", remark=None), self._due_ns(suspend_ms)
@@ -107,7 +109,7 @@ class PullMessageProcessor:
             suspend_ms = self._parts.config.short_polling_time_ms
         return self._parts.world.clock.monotonic_ns() + max(0, suspend_ms) * _NS_PER_MS
 
-    def _group(self, name: str) -> SubscriptionGroupConfig:
+    def _readable_group(self, name: str) -> SubscriptionGroupConfig:
         if not self._parts.config.broker_permission & PERM_READ:
             raise RequestRefusedError("this broker may not be pulled from", ResponseCode.NO_PERMISSION)
         group = self._parts.group(name)
@@ -123,7 +125,9 @@ class PullMessageProcessor:
             expected = f"0 to {config.read_queue_nums - 1}"
             raise RequestRefusedError(f"queueId of topic {topic!r}: expected {expected}, found {queue_id}")
 
-    def _filter(self, fields: ExtFields, group: SubscriptionGroupConfig, topic: str, sys_flag: int) -> MessageFilter:
+    def _message_filter(
+        self, fields: ExtFields, group: SubscriptionGroupConfig, topic: str, sys_flag: int
+    ) -> MessageFilter:
         version = fields.int64("subVersion")
         if sys_flag & SUBSCRIPTION_FLAG:
             text, kind = fields.text("subscription", ""), fields.text("expressionType", TAG)
@@ -177,7 +181,7 @@ class PullMessageProcessor:
             "offsetNew": result.next_begin_offset,
             "offsetRequest": offset,
         }
-        message = Message.of(OFFSET_MOVED_EVENT, encode_json_body(event), tags=group, keys=group)
+        message = Message.create(OFFSET_MOVED_EVENT, encode_json_body(event), tags=group, keys=group)
         message.born_timestamp_ms = self._parts.world.clock.now_ms()
         message.born_host = message.store_host = self._parts.config.store_host
         message.wait_store_ok = False  # the pull must not wait for the disk
@@ -197,7 +201,7 @@ def _answer(request: RemotingCommand, code: ResponseCode, broker_id: int, result
     return response_to(request, code, result.status.value, fields, b"".join(result.records))
 
 
-def _code_of(result: GetMessageResult, offset: int) -> ResponseCode:
+def _response_code_of(result: GetMessageResult, offset: int) -> ResponseCode:
     if result.status is GetMessageStatus.NO_MESSAGE_IN_QUEUE:
         return ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
     return _CODES[result.status]

@@ -48,21 +48,21 @@ class QueryMessageProcessor:
         return response_to(request, ResponseCode.SUCCESS, body=encode_message_record(record))
 
     def max_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        return success(request, offset=self._parts.max_offset(*_queue(request)))
+        return success(request, offset=self._parts.max_offset(*_topic_and_queue_id(request)))
 
     def min_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        return success(request, offset=self._parts.min_offset(*_queue(request)))
+        return success(request, offset=self._parts.min_offset(*_topic_and_queue_id(request)))
 
     def offset_by_time(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        queue, timestamp_ms = _queue(request), ExtFields(request.ext_fields).int64("timestamp")
+        queue, timestamp_ms = _topic_and_queue_id(request), ExtFields(request.ext_fields).int64("timestamp")
         return success(request, offset=self._parts.offset_by_time(*queue, timestamp_ms))
 
     def earliest_time(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return -1 without a message."""
-        queue = _queue(request)
+        queue = _topic_and_queue_id(request)
         return success(request, timestamp=self._parts.store_time(*queue, self._parts.min_offset(*queue)))
 
 
-def _queue(request: RemotingCommand) -> tuple[str, int]:
+def _topic_and_queue_id(request: RemotingCommand) -> tuple[str, int]:
     fields = ExtFields(request.ext_fields)
     return fields.text("topic"), fields.int32("queueId")

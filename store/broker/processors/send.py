@@ -77,7 +77,7 @@ class SendMessageProcessor:
 
     def _send_with_hooks(self, request: RemotingCommand, channel: Channel, put: _Put) -> RemotingCommand | LateResponse:
         self._checks.check_writeable()
-        send, hooks = SendRequest.of(request), self._parts.hooks
+        send, hooks = SendRequest.from_request(request), self._parts.hooks
         if not hooks.send:
             return put(request, send, channel)
         context = self._hook_context(request, send, channel)
@@ -114,15 +114,15 @@ class SendMessageProcessor:
             refuse_timed(send.properties)
         if send.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
             late = LateResponse(partial(self._answer, request, message.queue_id))
-            return late.to(self._put_batch(message, properties, late))
+            return late.response_or_self(self._put_batch(message, properties, late))
         if send.topic.startswith(RETRY_GROUP_PREFIX):
             message = self._retry_or_dead_letter(request, send, message)
         late = LateResponse(partial(self._answer, request, message.queue_id))
-        return late.to(self._put_one(message, properties, late))
+        return late.response_or_self(self._put_one(message, properties, late))
 
     def _put_one(self, message: Message, properties: dict[str, str], late: LateResponse) -> PutMessageResult | PutWait:
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
-        message.wait_store_ok = _waits(properties.pop(PROPERTY_WAIT, None))
+        message.wait_store_ok = _wait_property(properties.pop(PROPERTY_WAIT, None))
         message.properties = rebuild_properties(properties)
         is_transactional = properties.get(PROPERTY_TRAN_MSG, "").lower() == "true"
         if not is_transactional or (message.reconsume_times > 0 and PROPERTY_DELAY in properties):
@@ -138,7 +138,7 @@ class SendMessageProcessor:
             raise RequestRefusedError("a batch cannot be sent to a retry topic", ResponseCode.MESSAGE_ILLEGAL)
         refuse_timed_batch(message.body)
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
-        message.wait_store_ok = _waits(properties.get(PROPERTY_WAIT))
+        message.wait_store_ok = _wait_property(properties.get(PROPERTY_WAIT))
         message.properties = rebuild_properties(properties)
         batch = MessageBatch(replace(message, body=b""), message.body)
         return self._parts.store.begin_put(batch, late.notify)
@@ -160,7 +160,7 @@ class SendMessageProcessor:
     def _answer(self, request: RemotingCommand, queue_id: int, result: PutMessageResult) -> RemotingCommand:
         config, put = self._parts.config, result.append
         if put is None:
-            self._parts.watch.look()
+            self._parts.watch.log_changes()
         trace_on = "true" if config.trace_on else "false"
         fields = {PROPERTY_MSG_REGION: config.region_id, PROPERTY_TRACE_ON: trace_on}
         if put is not None:
@@ -178,7 +178,7 @@ class SendMessageProcessor:
         level = fields.int32("delayLevel")
         if group.retry_queue_nums <= 0:
             return success(request)
-        record = self._record(fields.int64("offset"))
+        record = self._record_at(fields.int64("offset"))
         most = group.retry_max_times
         if request.version >= MAX_RECONSUME_TIMES_VERSION:
             most = fields.int32("maxReconsumeTimes", most)
@@ -188,16 +188,18 @@ class SendMessageProcessor:
             unit = unit_flag(has_unit_sub=fields.boolean("unitMode", False))
             topic = self._topic(retry_topic(group.group), group.retry_queue_nums, unit)
             message = self._retry_message(record, topic, level or FIRST_DELAY_LEVEL + record.reconsume_times)
-        late = LateResponse(partial(self._answer_back, request, record.topic, group.group))
-        return late.to(self._parts.store.begin_put(message, late.notify))
+        late = LateResponse(partial(self._answer_send_back, request, record.topic, group.group))
+        return late.response_or_self(self._parts.store.begin_put(message, late.notify))
 
-    def _answer_back(self, request: RemotingCommand, topic: str, group: str, put: PutMessageResult) -> RemotingCommand:
+    def _answer_send_back(
+        self, request: RemotingCommand, topic: str, group: str, put: PutMessageResult
+    ) -> RemotingCommand:
         if put.status is PutMessageStatus.PUT_OK:
-            self._parts.statistics.sent_back(topic, group)
+            self._parts.statistics.count_sent_back(topic, group)
             return success(request)
         return response_to(request, ResponseCode.SYSTEM_ERROR, put.status.value)
 
-    def _record(self, offset: int) -> MessageRecord:
+    def _record_at(self, offset: int) -> MessageRecord:
         record = self._parts.store.look_message_by_offset(offset)
         if record is None or is_closed_topic(record.topic):
             raise RequestRefusedError(f"offset: expected that of a message, found {offset}")
@@ -225,7 +227,7 @@ class SendMessageProcessor:
         return Message(
             topic.topic,
             record.body,
-            self._parts.next_turn(topic.write_queue_nums),
+            self._parts.next_queue_id(topic.write_queue_nums),
             rebuild_properties(properties),
             record.flag,
             record.sys_flag,
@@ -312,6 +314,6 @@ class SendMessageProcessor:
         return None if pushed else f"{client_id!r}: its connection has ended"
 
 
-def _waits(text: str | None) -> bool:
+def _wait_property(text: str | None) -> bool:
     """A missing property WAIT means true."""
     return text is None or text.lower() == "true"

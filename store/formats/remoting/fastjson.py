@@ -62,7 +62,7 @@ def decode_fastjson(raw: bytes, *, file: str, offset: int = 0) -> dict[str, Any]
         raise CorruptFileError(
             file, offset + error.start, "text", "UTF-8", raw[error.start : error.end].hex()
         ) from None
-    return _DialectReader(text, file, offset).document()
+    return _DialectReader(text, file, offset).parse_document()
 
 
 class _DialectReader:
@@ -75,111 +75,111 @@ class _DialectReader:
         self._at = 0
         self._depth = 0
 
-    def document(self) -> dict[str, Any]:
+    def parse_document(self) -> dict[str, Any]:
         self._at = int(self._text.startswith("\ufeff"))
-        if self._next(_BLANK) != "{":
-            self._fail("an object")
-        members = self._object()
-        if self._next(_BLANK):
-            self._fail("the end")
+        if self._next_character(_BLANK) != "{":
+            self._raise_error("an object")
+        members = self._parse_object()
+        if self._next_character(_BLANK):
+            self._raise_error("the end")
         assert self._depth == 0, self._depth
         return members
 
-    def _value(self) -> Any:
-        char = self._next(_BLANK)
+    def _parse_value(self) -> Any:
+        char = self._next_character(_BLANK)
         if char == "{":
-            return self._object()
+            return self._parse_object()
         if char == "[":
-            return self._list()
+            return self._parse_list()
         if char and char in "\"'":
-            return self._string()
+            return self._parse_string()
         if (number := _NUMBER.match(self._text, self._at)) is not None:
-            return self._number(number)
+            return self._parse_number(number)
         word = _WORD.match(self._text, self._at)
         if word is None or word[0] not in _WORDS:
-            self._fail("a value")
+            self._raise_error("a value")
         self._at = word.end()
         return _WORDS[word[0]]
 
-    def _object(self) -> dict[str, Any]:
+    def _parse_object(self) -> dict[str, Any]:
         members: dict[str, Any] = {}
-        self._enter()
-        while (char := self._next(_SEPARATOR)) != "}":
-            name = self._name(char)
-            if self._next(_BLANK) != ":":
-                self._fail("a colon")
+        self._enter_nesting()
+        while (char := self._next_character(_SEPARATOR)) != "}":
+            name = self._parse_name(char)
+            if self._next_character(_BLANK) != ":":
+                self._raise_error("a colon")
             self._at += 1
-            members[name] = self._value()
-            if self._next(_BLANK) not in (",", "}"):
-                self._fail("a comma or the end of the object")
-        self._leave()
+            members[name] = self._parse_value()
+            if self._next_character(_BLANK) not in (",", "}"):
+                self._raise_error("a comma or the end of the object")
+        self._leave_nesting()
         return members
 
-    def _list(self) -> list[Any]:
+    def _parse_list(self) -> list[Any]:
         items: list[Any] = []
-        self._enter()
-        while self._next(_SEPARATOR) != "]":
-            items.append(self._value())
-        self._leave()
+        self._enter_nesting()
+        while self._next_character(_SEPARATOR) != "]":
+            items.append(self._parse_value())
+        self._leave_nesting()
         return items
 
-    def _name(self, char: str) -> str:
+    def _parse_name(self, char: str) -> str:
         if char and char in "\"'":
-            return self._string()
+            return self._parse_string()
         name = _WORD.match(self._text, self._at) or _NUMBER.match(self._text, self._at)
         if name is None:
-            self._fail("a name or the end of the object")
+            self._raise_error("a name or the end of the object")
         self._at = name.end()
         return name[0]
 
-    def _string(self) -> str:
+    def _parse_string(self) -> str:
         found = _TEXT.match(self._text, self._at)
         if found is None:
-            self._fail("a text with an end")
+            self._raise_error("a text with an end")
         inside = found[found.lastindex or 0]
         if "\\" in inside:
             try:
-                inside = _ESCAPE.sub(_escaped, inside).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+                inside = _ESCAPE.sub(_unescape, inside).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
             except (KeyError, UnicodeDecodeError):
-                self._fail("a text with known escapes, and surrogates in pairs")
+                self._raise_error("a text with known escapes, and surrogates in pairs")
         self._at = found.end()
         return inside
 
-    def _number(self, number: re.Match[str]) -> int | Decimal:
+    def _parse_number(self, number: re.Match[str]) -> int | Decimal:
         whole, fraction = number[1], number[2]
         try:
             is_plain = fraction is None and len(whole) <= _DIGITS_MAX
             value = int(whole) if is_plain else decimal_of(whole + (fraction or ""))
         except ValueError:
-            self._fail("a number")
+            self._raise_error("a number")
         self._at = number.end()
         return value
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def _next(self, passed_over: re.Pattern[str]) -> str:
+    def _next_character(self, passed_over: re.Pattern[str]) -> str:
         """Skip blanks or separators. Returns an empty string at the end."""
         blank = passed_over.match(self._text, self._at)
         assert blank is not None, "it matches nothing, too"
         self._at = blank.end()
         return self._text[self._at : self._at + 1]
 
-    def _enter(self) -> None:
+    def _enter_nesting(self) -> None:
         self._depth += 1
         if self._depth > DEPTH_MAX:
-            self._fail(f"{DEPTH_MAX} levels or fewer")
+            self._raise_error(f"{DEPTH_MAX} levels or fewer")
         self._at += 1
 
-    def _leave(self) -> None:
+    def _leave_nesting(self) -> None:
         self._depth -= 1
         self._at += 1
 
-    def _fail(self, expected: str) -> NoReturn:
+    def _raise_error(self, expected: str) -> NoReturn:
         offset = self._offset + len(self._text[: self._at].encode())
         raise CorruptFileError(self._file, offset, "JSON", expected, repr(self._text[self._at : self._at + 24]))
 
 
-def _escaped(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     digits = escape[1] or escape[2]
     return _ESCAPES[escape[3]] if digits is None else chr(int(digits, 16))
 

@@ -128,7 +128,7 @@ class CommandReader:
         assert self._part is None or not self._data, "bytes are in one place only"
         if self._part is not None:
             self._part += data
-            if self._is_whole(self._part):
+            if self._is_whole_frame(self._part):
                 self._data, self._at, self._part = bytes(self._part), 0, None
         else:
             self._data = data if self._at == len(self._data) else self._data[self._at :] + data
@@ -163,7 +163,7 @@ class CommandReader:
         while (taken := self.take()) is not None:
             yield taken
 
-    def _is_whole(self, part: bytearray) -> bool:
+    def _is_whole_frame(self, part: bytearray) -> bool:
         """An impossible length counts as complete."""
         if len(part) < LENGTH_BYTES:
             return False

@@ -80,7 +80,7 @@ def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
     {MessageQueue(topic='T', broker_name='broker-a', queue_id=0): 7}
     """
     text = raw.decode(errors="replace")
-    table = decode_json_body(_QUEUE_KEY.sub(lambda key: key[1] + json.dumps(key[2]), text).encode()).inner(name)
+    table = decode_json_body(_QUEUE_KEY.sub(lambda key: key[1] + json.dumps(key[2]), text).encode()).inner_object(name)
     offsets = {}
     for key in table.names:
         queue = decode_json_body(key.encode())
@@ -110,11 +110,11 @@ class Members:
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return a string. Numbers and booleans become their literals; objects and lists become JSON."""
-        return self._converted(name, _text_of, "a text", default)
+        return self._convert(name, _text_of, "a text", default)
 
     def optional_text(self, name: str) -> str | None:
         """Return None if the member is missing."""
-        return _text_of(self._found(name))
+        return _text_of(self._value_of(name))
 
     def texts(self) -> dict[str, str]:
         texts = {name: _text_of(value) for name, value in self._members.items()}
@@ -123,21 +123,21 @@ class Members:
     def integer(self, name: str, default: int | None = None, *, bits: int = 64) -> int:
         """Return an integer. Fractions are truncated; true is 1 and false is 0."""
         expected = f"an integer of {bits} bits"
-        value = self._converted(name, integer_of, expected, default)
+        value = self._convert(name, integer_of, expected, default)
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
             raise self._error(name, expected, value)
         return value
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
         """Return a boolean. The number 1 is true, and any other number is false."""
-        return self._converted(name, boolean_of, "true or false", default)
+        return self._convert(name, boolean_of, "true or false", default)
 
     def choice(self, name: str, choices: Sequence[str], default: str, other: str | None = None) -> str:
         """Return a member that is one of `choices`, or its index in `choices`, as C++ clients write it.
 
         Returns `default` for a missing member and `other` for an unknown name, or `default` if `other` is None.
         """
-        found = self._found(name)
+        found = self._value_of(name)
         if found is None:
             return default
         if type(found) is int and 0 <= found < len(choices):
@@ -147,39 +147,39 @@ class Members:
         named = str(found).upper()
         return named if named in choices else default if other is None else other
 
-    def inner(self, name: str) -> "Members":
+    def inner_object(self, name: str) -> "Members":
         """Return an empty object if the member is missing."""
-        return self._sub(name, self._of_type(name, dict, "an object", {}))
+        return self._sub_members(name, self._require_type(name, dict, "an object", {}))
 
     def objects(self, name: str, most: int) -> Iterator["Members"]:
         """Yield the objects of a list with at most `most` objects, or a single object, or none if missing."""
-        found = self._found(name)
-        values = [found] if isinstance(found, dict) else self._of_type(name, list, "a list", [])
+        found = self._value_of(name)
+        values = [found] if isinstance(found, dict) else self._require_type(name, list, "a list", [])
         if len(values) > most:
             raise self._error(name, f"{most} or fewer", len(values))
         for at, value in enumerate(values):
             if not isinstance(value, dict):
                 raise self._error(f"{name}[{at}]", "an object", value)
-            yield self._sub(f"{name}[{at}]", value)
+            yield self._sub_members(f"{name}[{at}]", value)
 
     def table(self) -> Iterator[tuple[str, "Members"]]:
         """Yield name and object of each member. All members must be objects."""
         for name, value in self._members.items():
             if not isinstance(value, dict):
                 raise self._error(name, "an object", value)
-            yield name, self._sub(name, value)
+            yield name, self._sub_members(name, value)
 
-    def _found(self, name: str) -> Any:
+    def _value_of(self, name: str) -> Any:
         value = self._members.get(name)
         if value is None and name not in self._members and len(self._members) <= _MEMBERS_MAX:
             wanted = _spelling(name)
             value = next((each for key, each in self._members.items() if _spelling(key) == wanted), None)
         return value
 
-    def _converted(
+    def _convert(
         self, name: str, convert: Callable[[Any], _Value | None], expected: str, default: _Value | None
     ) -> _Value:
-        found = self._found(name)
+        found = self._value_of(name)
         try:
             value = convert(found)
         except ValueError:
@@ -190,23 +190,25 @@ class Members:
             return default
         return value
 
-    def _of_type(self, name: str, kind: type, expected: str, default: Any) -> Any:
-        value = self._found(name)
+    def _require_type(self, name: str, kind: type, expected: str, default: Any) -> Any:
+        value = self._value_of(name)
         if value is None:
             return default
         if type(value) is not kind:
             raise self._error(name, expected, value)
         return value
 
-    def _sub(self, name: str, value: Mapping[str, Any]) -> "Members":
-        return Members(value, self._named(name), self._file, self._offset)
+    def _sub_members(self, name: str, value: Mapping[str, Any]) -> "Members":
+        return Members(value, self._segment_path_of(name), self._file, self._offset)
 
-    def _named(self, name: str) -> str:
+    def _segment_path_of(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name
 
     def _error(self, name: str, expected: str, found: object) -> CorruptFileError:
         shown = "nothing" if found is None else repr(found)[:_SHOWN_CHARACTERS]
-        return CorruptFileError(self._file, self._offset, self._named(name[:_SHOWN_CHARACTERS]), expected, shown)
+        return CorruptFileError(
+            self._file, self._offset, self._segment_path_of(name[:_SHOWN_CHARACTERS]), expected, shown
+        )
 
 
 def _text_of(value: Any) -> str | None:

@@ -47,7 +47,7 @@ def test_a_consumer_gets_messages_that_match_its_sql_expression(client: Any, top
     assert bodies(client.received(consumer, 1)) == ["50"]
 
 
-def test_an_orderly_consumer_keeps_the_order_after_a_failure(client: Any, topic: str) -> None:
+def test_an_orderly_consumer_keeps_the_order_after_a_failed_message(client: Any, topic: str) -> None:
     for number in range(20):
         client.send(topic, f"{number:02}", queue=number % 2)
     received = client.received(client.consume(topic, f"{topic}-group", orderly=True, failures=1), 21)
@@ -80,7 +80,9 @@ def test_a_delayed_message_arrives_after_its_delay(client: Any, topic: str) -> N
 
 
 @pytest.mark.parametrize(("decision", "seen"), [("commit", ["half"]), ("rollback", [])])
-def test_an_undecided_transaction_is_asked_about(client: Any, topic: str, decision: str, seen: list[str]) -> None:
+def test_the_broker_checks_an_undecided_transaction_with_the_producer(
+    client: Any, topic: str, decision: str, seen: list[str]
+) -> None:
     assert client.send(topic, "half", kind="transaction", check=decision) == ["half"]
     client.send(topic, "whole")
     received = client.received(client.consume(topic, f"{topic}-group"), 1 + len(seen))
@@ -96,7 +98,7 @@ def test_a_group_continues_at_its_offset(client: Any, topic: str) -> None:
     assert bodies(client.received(client.consume(topic, f"{topic}-group"), 1)) == ["after"]
 
 
-def test_topics_are_made_listed_and_deleted(client: Any, topic: str) -> None:
+def test_topics_can_be_created_listed_and_deleted(client: Any, topic: str) -> None:
     assert topic in client.ask("topic.list")
     client.ask("topic.delete", topic=topic)
     assert topic not in client.ask("topic.list")

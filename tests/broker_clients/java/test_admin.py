@@ -10,7 +10,7 @@ pytestmark = pytest.mark.ci
 BROKER = "tornlog"
 
 
-def test_a_topic_that_is_created_has_a_route(client: Any, group: str) -> None:
+def test_a_created_topic_has_a_route(client: Any, group: str) -> None:
     admin = client.admin()
     admin("createTopic", topic=group, queues=3)
     route = admin("route", topic=group)
@@ -21,7 +21,7 @@ def test_a_topic_that_is_created_has_a_route(client: Any, group: str) -> None:
     assert admin("topicSettings")["topicConfigTable"][group]["writeQueueNums"] == 3
 
 
-def test_a_topic_that_is_deleted_has_no_route(client: Any, topic: str) -> None:
+def test_a_deleted_topic_has_no_route(client: Any, topic: str) -> None:
     admin = client.admin()
     admin("deleteTopic", topic=topic)
     assert topic not in admin("topicSettings")["topicConfigTable"]
@@ -106,7 +106,7 @@ def test_the_broker_shows_its_state_and_settings(client: Any, topic: str) -> Non
 
 
 @pytest.mark.slow
-def test_a_groups_offsets_are_set_back_while_it_consumes(client: Any, topic: str, group: str) -> None:
+def test_the_offsets_of_a_consuming_group_can_be_reset(client: Any, topic: str, group: str) -> None:
     producer = client.producer()
     for number in range(8):
         producer.send(topic, f"{number}")
@@ -118,7 +118,7 @@ def test_a_groups_offsets_are_set_back_while_it_consumes(client: Any, topic: str
     assert sorted(map(int, consumer.bodies())) == sorted([*range(8)] * 2)
 
 
-def test_a_running_consumer_is_called_through_the_broker(client: Any, topic: str, group: str) -> None:
+def test_a_running_consumer_is_queried_through_the_broker(client: Any, topic: str, group: str) -> None:
     sent = client.producer().send(topic, "once more")
     consumer = client.consumer(topic, group)
     consumer.wait_for(1)

@@ -77,7 +77,9 @@ def test_two_orderly_consumers_never_hold_the_same_queue(client: Any, topic: str
     assert Counter(one.bodies() + other.bodies()) == Counter(bodies)
 
 
-def test_two_consumers_share_queues_and_one_takes_over(client: Any, topic: str, group: str, eventually: Any) -> None:
+def test_two_consumers_share_queues_and_one_takes_over_after_the_other_stops(
+    client: Any, topic: str, group: str, eventually: Any
+) -> None:
     one, other = client.consumer(topic, group), client.consumer(topic, group)
     eventually(lambda: len(one.queues(topic)) == len(other.queues(topic)) == 2)
     assert sorted(one.queues(topic) + other.queues(topic)) == [0, 1, 2, 3]

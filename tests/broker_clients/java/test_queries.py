@@ -8,7 +8,7 @@ import pytest
 pytestmark = pytest.mark.ci
 
 
-def once_found(ask: Callable[[], Any]) -> Any:
+def result_or_none(ask: Callable[[], Any]) -> Any:
     """Return the result, or None while the index lacks the message."""
     try:
         return ask()
@@ -24,7 +24,7 @@ def test_messages_are_found_by_each_of_their_keys(client: Any, topic: str, event
     def found(key: str) -> list[str]:
         return sorted(message["body"] for message in producer.ask("query", topic=topic, key=key, max=32))
 
-    eventually(lambda: once_found(lambda: found("number5")) == ["5"])
+    eventually(lambda: result_or_none(lambda: found("number5")) == ["5"])
     assert found("all") == ["0", "1", "2", "3", "4", "5"]
     assert found("parity1") == ["1", "3", "5"]
     assert len(producer.ask("query", topic=topic, key="all", max=2)) == 2
@@ -45,7 +45,7 @@ def test_a_message_is_found_by_its_unique_id_and_its_offset_id(client: Any, topi
     sent = producer.send(topic, "this one", tags="T")
     by_place = producer.ask("view", topic=topic, msgId=sent["offsetMsgId"])
 
-    found = eventually(lambda: once_found(lambda: producer.ask("view", topic=topic, msgId=sent["msgId"])))
+    found = eventually(lambda: result_or_none(lambda: producer.ask("view", topic=topic, msgId=sent["msgId"])))
     assert by_place["body"] == found["body"] == "this one"
     assert by_place["commitLogOffset"] == found["commitLogOffset"]
 

@@ -26,7 +26,7 @@ def test_a_transaction_is_visible_only_after_its_commit(client: Any, topic: str,
 
 
 @pytest.mark.parametrize("decision", ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE"])
-def test_the_broker_asks_about_an_undecided_transaction(
+def test_the_broker_checks_an_undecided_transaction_with_the_producer(
     client: Any, topic: str, group: str, decision: str, eventually: Any
 ) -> None:
     consumer = client.consumer(topic, group)

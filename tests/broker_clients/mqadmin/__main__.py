@@ -72,7 +72,7 @@ class MqAdmin:
         self._process.stdout.close()
 
 
-def _asked(lines: Sequence[Line], broker: Any, admin: MqAdmin, place: Path) -> list[list[str]]:
+def _answers(lines: Sequence[Line], broker: Any, admin: MqAdmin, place: Path) -> list[list[str]]:
     values = {"n": broker.namesrv, "b": broker.address, "dir": str(place / "export")}
     answers = []
     for line in lines:
@@ -99,16 +99,16 @@ def main(broker_jars: str, class_path: str, place: Path) -> None:
             admin = MqAdmin(class_path, its_place / "admin")
             try:
                 broker.start()
-                answers[name] = _asked(lines, broker, admin, its_place)
+                answers[name] = _answers(lines, broker, admin, its_place)
                 answers[f"{name}: broker.conf"] = broker.conf.read_text()
-                answers[f"{name}: exports"] = _exports(its_place / "export")
+                answers[f"{name}: exports"] = _exported_json(its_place / "export")
             finally:
                 admin.close()
                 broker.close()
     (place / "answers.json").write_text(json.dumps(answers, indent=1))
 
 
-def _exports(directory: Path) -> dict[str, Any]:
+def _exported_json(directory: Path) -> dict[str, Any]:
     return {path.name: json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))}
 
 

@@ -36,16 +36,16 @@ class Line:
     """Regular expression of the ignored parts of the output."""
 
 
-def _numbered(*texts: str) -> list[Line]:
+def _lines_with_figures(*texts: str) -> list[Line]:
     """Return lines that print current figures. Their numbers are ignored."""
     return [Line(text, passed_over=r"[0-9][0-9.]*") for text in texts]
 
 
-def _named(*texts: str) -> list[Line]:
+def _lines_with_equal_names(*texts: str) -> list[Line]:
     return [Line(text, Agreement.NAMES) for text in texts]
 
 
-def _ours(text: str, ours: str, why: str) -> Line:
+def _line_with_own_answer(text: str, ours: str, why: str) -> Line:
     return Line(text, Agreement.OURS, ours, why)
 
 
@@ -81,20 +81,22 @@ LINES = [
     Line("updateOrderConf -n {n} -t Sorted -m get"),
     Line("topicRoute -n {n} -t Sorted"),
     # the name server
-    *_numbered("clusterList -n {n}", "clusterList -n {n} -m"),
+    *_lines_with_figures("clusterList -n {n}", "clusterList -n {n} -m"),
     Line("updateNamesrvConfig -n {n} -k orderMessageEnable -v true"),
     Line("topicRoute -n {n} -t Sorted1"),
     Line("updateNamesrvConfig -n {n} -k orderMessageEnable -v false"),
     Line("updateNamesrvConfig -n {n} -k configStorePath -v elsewhere"),
-    _ours("updateNamesrvConfig -n {n} -k serverWorkerThreads -v 9", "serverWorkerThreads cannot change", _REFUSED),
-    *_named("getNamesrvConfig -n {n}"),
+    _line_with_own_answer(
+        "updateNamesrvConfig -n {n} -k serverWorkerThreads -v 9", "serverWorkerThreads cannot change", _REFUSED
+    ),
+    *_lines_with_equal_names("getNamesrvConfig -n {n}"),
     Line("updateKvConfig -n {n} -s PLACES -k north -v 1"),
     Line("updateKvConfig -n {n} -s PLACES -k south -v 2"),
     Line("deleteKvConfig -n {n} -s PLACES -k north"),
     Line("deleteKvConfig -n {n} -s PLACES -k missing"),
-    *_numbered("wipeWritePerm -n {n} -b tornlog"),
+    *_lines_with_figures("wipeWritePerm -n {n} -b tornlog"),
     Line("topicRoute -n {n} -t Orders"),
-    *_numbered("addWritePerm -n {n} -b tornlog"),
+    *_lines_with_figures("addWritePerm -n {n} -b tornlog"),
     Line("wipeWritePerm -n {n} -b missing"),
     Line("addWritePerm -n {n} -b missing"),
     # groups
@@ -109,7 +111,7 @@ LINES = [
     Line("sendMessage -n {n} -t Orders -p hello -k key-3 -c tag -b tornlog -i 2"),
     Line("sendMessage -n {n} -t Orders -p hello -k key-4 -c tag"),
     Line("sendMessage -n {n} -t Missing -p hello"),
-    *_numbered("sendMsgStatus -n {n} -b tornlog -s 16 -c 2", "checkMsgSendRT -n {n} -t Orders -a 2 -s 16"),
+    *_lines_with_figures("sendMsgStatus -n {n} -b tornlog -s 16 -c 2", "checkMsgSendRT -n {n} -t Orders -a 2 -s 16"),
     Line("topicStatus -n {n} -t Orders"),
     Line("topicStatus -n {n} -t Missing"),
     # connections and progress
@@ -119,7 +121,7 @@ LINES = [
     Line("consumerProgress -n {n} -g billing -s true", passed_over=_RATE),
     Line("consumerProgress -n {n} -g missing"),
     Line("consumerStatus -n {n} -g billing"),
-    *_named("consumerStatus -n {n} -g billing -i {client}"),
+    *_lines_with_equal_names("consumerStatus -n {n} -g billing -i {client}"),
     Line("consumerStatus -n {n} -g missing"),
     Line("@status {n} billing Orders"),
     Line("@status {n} billing Orders {client}"),
@@ -134,7 +136,7 @@ LINES = [
     Line("brokerConsumeStats -n {n} -b {b} -l 1 -t 5000"),
     Line("@wait 11000"),  # the real broker samples every 10 s
     Line("statsAll -n {n}", passed_over=rf"{_TRANSACTION_TOPICS}.*|[0-9][0-9.]*"),
-    *_numbered("statsAll -n {n} -a", "statsAll -n {n} -t Orders"),
+    *_lines_with_figures("statsAll -n {n} -a", "statsAll -n {n} -t Orders"),
     # queries of messages
     Line("queryMsgById -n {n} -i {offsetId}"),
     Line("queryMsgById -n {n} -i {offsetId} -g billing -d {client}", passed_over=_SPENT),
@@ -158,20 +160,24 @@ LINES = [
     # changes of consumer progress
     Line("resetOffsetByTime -n {n} -g billing -t Orders -s now"),
     Line("resetOffsetByTime -n {n} -g billing -t Orders -s 2020-01-01#00:00:00:000"),
-    _ours("resetOffsetByTime -n {n} -g idle -t Quiet -s now", "rollback consumer offset", _RESET),
+    _line_with_own_answer("resetOffsetByTime -n {n} -g idle -t Quiet -s now", "rollback consumer offset", _RESET),
     Line("resetOffsetByTime -n {n} -g billing -t Missing -s now"),
     Line("skipAccumulatedMessage -n {n} -g billing -t Orders -f true"),
-    _ours("skipAccumulatedMessage -n {n} -g idle -t Quiet", "rollbackOffset", _RESET),
+    _line_with_own_answer("skipAccumulatedMessage -n {n} -g idle -t Quiet", "rollbackOffset", _RESET),
     Line("cloneGroupOffset -n {n} -s billing -d auditors -t Orders -o true"),
     # the broker
-    *_named("brokerStatus -n {n} -b {b}", "brokerStatus -n {n} -c DefaultCluster"),
-    *_named("getBrokerConfig -n {n} -b {b}", "getBrokerConfig -n {n} -c DefaultCluster"),
+    *_lines_with_equal_names("brokerStatus -n {n} -b {b}", "brokerStatus -n {n} -c DefaultCluster"),
+    *_lines_with_equal_names("getBrokerConfig -n {n} -b {b}", "getBrokerConfig -n {n} -c DefaultCluster"),
     Line("updateBrokerConfig -n {n} -b {b} -k transactionCheckMax -v 2"),
     Line("updateBrokerConfig -n {n} -c DefaultCluster -k fileReservedTime -v 48"),
     Line("updateTopic -n {n} -b {b} -t Late -r 1 -w 1"),
     Line("@resume {n} tornlog Late"),
-    _ours("updateBrokerConfig -n {n} -b {b} -k missing -v 7", "missing is no setting of a broker", _REFUSED),
-    _ours("updateBrokerConfig -n {n} -b {b} -k transactionCheckMax -v many", "expected an integer", _REFUSED),
+    _line_with_own_answer(
+        "updateBrokerConfig -n {n} -b {b} -k missing -v 7", "missing is no setting of a broker", _REFUSED
+    ),
+    _line_with_own_answer(
+        "updateBrokerConfig -n {n} -b {b} -k transactionCheckMax -v many", "expected an integer", _REFUSED
+    ),
     Line("cleanExpiredCQ -n {n} -b {b}"),
     Line("cleanExpiredCQ -n {n} -c DefaultCluster"),
     Line("deleteExpiredCommitLog -n {n} -b {b}"),
@@ -182,7 +188,7 @@ LINES = [
     Line("exportMetadata -n {n} -b {b} -f {dir} -t true"),
     Line("exportConfigs -n {n} -c DefaultCluster -f {dir}"),
     Line("exportMetrics -n {n} -c DefaultCluster -f {dir}"),
-    _ours(
+    _line_with_own_answer(
         "clusterAclConfigVersion -n {n} -b {b}",
         "no access control",
         "without an access list RocketMQ gives no answer at all, and the tool waits for its time-out",
@@ -191,8 +197,8 @@ LINES = [
     Line("deleteTopic -n {n} -c DefaultCluster -t Missing"),
     Line("deleteSubGroup -n {n} -b {b} -g idle"),
     Line("deleteSubGroup -n {n} -c DefaultCluster -g auditors -r true"),
-    _ours("updateBrokerConfig -n {n} -b {b} -k brokerName -v x", "brokerName cannot change", _REFUSED),
-    _ours("updateBrokerConfig -n {n} -b {b} -k listenPort -v 1", "listenPort cannot change", _REFUSED),
+    _line_with_own_answer("updateBrokerConfig -n {n} -b {b} -k brokerName -v x", "brokerName cannot change", _REFUSED),
+    _line_with_own_answer("updateBrokerConfig -n {n} -b {b} -k listenPort -v 1", "listenPort cannot change", _REFUSED),
     Line("updateTopic -n {n} -t Nowhere"),
     Line("unknownCommand -n {n}"),
     Line(""),

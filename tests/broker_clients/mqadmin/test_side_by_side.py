@@ -43,7 +43,7 @@ def answers(
     return found
 
 
-def _check(line: Line, real: list[str], ours: list[str]) -> None:
+def _check_agreement(line: Line, real: list[str], ours: list[str]) -> None:
     assert (real[0], ours[0]) == (line.text, line.text)
     assert ours[1] == real[1], "how it ended"
     if line.agreement is Agreement.ALIKE:
@@ -58,15 +58,15 @@ def _check(line: Line, real: list[str], ours: list[str]) -> None:
 
 @pytest.mark.parametrize("number", range(len(LINES)), ids=[line.text[:80] for line in LINES])
 def test_both_brokers_answer_a_command_line_the_same_way(answers: dict[str, Any], number: int) -> None:
-    _check(LINES[number], answers["real"][number], answers["ours"][number])
+    _check_agreement(LINES[number], answers["real"][number], answers["ours"][number])
 
 
 @pytest.mark.parametrize("number", range(len(ACCESS_LINES)), ids=[line.text[:80] for line in ACCESS_LINES])
 def test_both_brokers_answer_account_commands_the_same_way(answers: dict[str, Any], number: int) -> None:
-    _check(ACCESS_LINES[number], answers["real with access"][number], answers["ours with access"][number])
+    _check_agreement(ACCESS_LINES[number], answers["real with access"][number], answers["ours with access"][number])
 
 
-def test_the_table_has_every_command_that_ends_by_itself(answers: dict[str, Any]) -> None:
+def test_the_command_table_has_every_mqadmin_command_that_ends_by_itself(answers: dict[str, Any]) -> None:
     (helped,) = (printed for text, _, printed in answers["real"] if not text)
     known = set(re.findall(r"(?m)^   (\w+) ", helped))
     tried = {line.text.split()[0] for line in [*LINES, *ACCESS_LINES] if line.text}
@@ -74,20 +74,20 @@ def test_the_table_has_every_command_that_ends_by_itself(answers: dict[str, Any]
     assert known - tried == ENDLESS
 
 
-def test_both_brokers_write_changed_settings_to_their_file(answers: dict[str, Any]) -> None:
+def test_both_brokers_write_a_changed_setting_to_their_file(answers: dict[str, Any]) -> None:
     for kind in ("real", "ours"):
         lines = answers[f"{kind}: broker.conf"].splitlines()
         assert {"transactionCheckMax=2", "fileReservedTime=48"} <= set(lines)
 
 
-def test_exports_have_the_same_form_settings_and_topics(answers: dict[str, Any]) -> None:
+def test_exported_files_have_the_same_form_settings_and_topics(answers: dict[str, Any]) -> None:
     real, ours = answers["real: exports"], answers["ours: exports"]
     assert ours.keys() == real.keys() == {"configs.json", "metadata.json", "metrics.json", "topic.json"}
     assert ours["configs.json"] == real["configs.json"]
-    assert _form(ours["metrics.json"]) == _form(real["metrics.json"])
+    assert _form_of(ours["metrics.json"]) == _form_of(real["metrics.json"])
     for name in ("metadata.json", "topic.json"):
         assert ours[name]["topicConfigTable"] == real[name]["topicConfigTable"]
 
 
-def _form(value: Any) -> Any:
-    return {name: _form(member) for name, member in value.items()} if isinstance(value, dict) else type(value)
+def _form_of(value: Any) -> Any:
+    return {name: _form_of(member) for name, member in value.items()} if isinstance(value, dict) else type(value)

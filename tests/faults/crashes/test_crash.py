@@ -19,7 +19,7 @@ SURVIVES = ("nothing-lost", "process-kill")
 CUTS = ("ext4-ordered", "strict-posix")
 
 
-def scribble(rig: Any) -> None:
+def make_unsynced_changes(rig: Any) -> None:
     """Make unsynced changes of every kind, on a disk with durable files."""
     files = rig.files
     files.make_directories("/d/e")
@@ -49,12 +49,12 @@ DURABLE = Image(
 )
 
 
-def crash_often(make_rig: Callable[..., Any], profile: str, seeds: int) -> tuple[list[Image], Counter[str]]:
+def crash_under_seeds(make_rig: Callable[..., Any], profile: str, seeds: int) -> tuple[list[Image], Counter[str]]:
     images = []
     injected: Counter[str] = Counter()
     for seed in range(seeds):
         rig = make_rig(seed=str(seed), image=DURABLE)
-        scribble(rig)
+        make_unsynced_changes(rig)
         images.append(rig.cut(profile))
         injected += rig.injected
     return images, injected
@@ -67,8 +67,8 @@ LOSSES = (
 
 
 @pytest.mark.parametrize("profile", CUTS)
-def test_every_loss_occurs_in_a_few_seeds(make_rig: Callable[..., Any], profile: str) -> None:
-    _, injected = crash_often(make_rig, profile, 100)
+def test_every_kind_of_loss_occurs_within_a_few_seeds(make_rig: Callable[..., Any], profile: str) -> None:
+    _, injected = crash_under_seeds(make_rig, profile, 100)
 
     assert [loss for loss in LOSSES if not injected[loss]] == []
     assert injected["crash"] == injected[f"crash {profile}"] == 100
@@ -76,7 +76,7 @@ def test_every_loss_occurs_in_a_few_seeds(make_rig: Callable[..., Any], profile:
 
 @pytest.mark.parametrize("profile", SURVIVES)
 def test_a_surviving_page_cache_keeps_everything(make_rig: Callable[..., Any], profile: str) -> None:
-    images, injected = crash_often(make_rig, profile, 10)
+    images, injected = crash_under_seeds(make_rig, profile, 10)
 
     assert set(injected) == {"crash", f"crash {profile}"}
     assert {image.digest() for image in images} == {images[0].digest()}
@@ -96,14 +96,14 @@ def test_a_surviving_page_cache_keeps_everything(make_rig: Callable[..., Any], p
 def test_synced_data_is_never_lost(make_rig: Callable[..., Any], profile: str) -> None:
     for seed in range(30):
         rig = make_rig(seed=str(seed), image=DURABLE)
-        scribble(rig)
+        make_unsynced_changes(rig)
         for path in ("/d/e/inner", "/d/log", "/d/json", "/old", "/emptied"):
             rig.files.sync(path)
         for path in ("/d/e", "/d", "/"):
             rig.files.sync_directory(path)
         image = rig.cut(profile)
         whole = make_rig(image=DURABLE)
-        scribble(whole)
+        make_unsynced_changes(whole)
 
         assert image.digest() == whole.cut("nothing-lost").digest()
         assert set(rig.injected) == {"crash", f"crash {profile}"}
@@ -111,10 +111,10 @@ def test_synced_data_is_never_lost(make_rig: Callable[..., Any], profile: str) -
 
 def test_a_power_cut_loses_all_or_some_or_no_changes(make_rig: Callable[..., Any]) -> None:
     whole = make_rig(image=DURABLE)
-    scribble(whole)
+    make_unsynced_changes(whole)
     everything = whole.cut("nothing-lost").digest()
     for profile in CUTS:
-        images, _ = crash_often(make_rig, profile, 150)
+        images, _ = crash_under_seeds(make_rig, profile, 150)
         digests = Counter(image.digest() for image in images)
         assert digests[DURABLE.digest()] > 0
         assert digests[everything] > 0
@@ -133,7 +133,7 @@ ANY = {"", "a", "b", "c", "ab", "ac", "bc", "abc"}
         ("ext4-ordered", "/a", {"a", "ab", "abc"}),
     ],
 )
-def test_names_are_lost_independently_or_in_order(
+def test_directory_entries_are_lost_independently_or_in_order_by_profile(
     make_rig: Callable[..., Any], profile: str, synced: str, expected: set[str]
 ) -> None:
     found = set()
@@ -169,7 +169,7 @@ def test_a_new_segment_can_be_missing_empty_or_full_of_zeros(make_rig: Callable[
         assert found == {None, "length 0", b"", b"record"}
 
 
-def test_each_page_can_be_the_only_one_missing_or_the_only_one_there(make_rig: Callable[..., Any]) -> None:
+def test_each_page_can_be_the_only_lost_or_the_only_surviving_page(make_rig: Callable[..., Any]) -> None:
     page_outcomes = set()
     image = Image({"/log": FileImage(bytes(6 * PAGE), 0)}, ())
     for seed in range(400):
@@ -184,30 +184,30 @@ def test_each_page_can_be_the_only_one_missing_or_the_only_one_there(make_rig: C
     assert page_outcomes >= alone | missing | {"------", "xxxxxx"}
 
 
-def test_a_seed_and_a_replay_of_its_record_give_the_same_image(make_rig: Callable[..., Any]) -> None:
+def test_a_seed_and_a_replay_of_its_record_give_the_same_crash_image(make_rig: Callable[..., Any]) -> None:
     for profile in CUTS:
         for seed in "12345678":
             first, second = make_rig(seed=seed, image=DURABLE), make_rig(seed=seed, image=DURABLE)
-            scribble(first)
-            scribble(second)
+            make_unsynced_changes(first)
+            make_unsynced_changes(second)
             image = first.cut(profile)
             replayed = make_rig(choices=Choices.replaying(first.choices.decisions()), image=DURABLE)
-            scribble(replayed)
+            make_unsynced_changes(replayed)
 
             assert image.digest() == second.cut(profile).digest() == replayed.cut(profile).digest()
 
 
 REPEAT = """
 from tests.faults.conftest import Rig
-from tests.faults.crashes.test_crash import DURABLE, scribble
+from tests.faults.crashes.test_crash import DURABLE, make_unsynced_changes
 for seed in range(12):
     rig = Rig(seed=str(seed), image=DURABLE)
-    scribble(rig)
+    make_unsynced_changes(rig)
     print(rig.cut("strict-posix").digest(), rig.kernel.digest())
 """
 
 
-def test_images_do_not_depend_on_the_hash_seed() -> None:
+def test_crash_images_do_not_depend_on_the_hash_seed() -> None:
     root = Path(__file__).parents[3]
     outputs = {
         subprocess.run(
@@ -228,7 +228,7 @@ def test_each_recorded_draw_names_its_page_or_change(make_rig: Callable[..., Any
     labels = set()
     for seed in range(40):
         rig = make_rig(seed=str(seed), image=DURABLE)
-        scribble(rig)
+        make_unsynced_changes(rig)
         rig.cut("strict-posix")
         labels |= {decision.label for decision in rig.choices.decisions() if decision.stream == "disk"}
     assert labels >= {
@@ -242,18 +242,18 @@ def test_each_recorded_draw_names_its_page_or_change(make_rig: Callable[..., Any
     }
 
 
-def test_a_disk_without_unsynced_changes_needs_no_draws(make_rig: Callable[..., Any]) -> None:
+def test_a_disk_without_unsynced_changes_makes_no_draws(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=DURABLE)
     rig.files.read("/old")
     rig.files.map("/old", 2 * PAGE)
     image = rig.cut("strict-posix")
 
-    assert rig.choices.stream("disk").drawn == 0
+    assert rig.choices.stream("disk").draw_count == 0
     assert all(image.files[path] is DURABLE.files[path] for path in DURABLE.files)
 
 
 @pytest.mark.parametrize("profile", [*SURVIVES, *CUTS])
-def test_images_share_the_content_that_did_not_change(make_rig: Callable[..., Any], profile: str) -> None:
+def test_crash_images_share_unchanged_content(make_rig: Callable[..., Any], profile: str) -> None:
     rig = make_rig(image=DURABLE)
     rig.files.map("/untouched", 100)
     rig.files.map("/old", 2 * PAGE).store(0, b"changed")
@@ -282,7 +282,7 @@ MSYNC = st.tuples(st.just("msync"), st.integers(0, SIZE - 1), st.integers(1, SIZ
 
 @settings(max_examples=150)
 @given(st.lists(st.one_of(STORE, STORE, MSYNC), max_size=14), st.integers(0, 10**6), st.sampled_from(CUTS))
-def test_each_page_has_versions_since_its_last_sync(
+def test_a_page_has_one_version_for_each_write_since_its_last_sync(
     make_rig: Callable[..., Any], steps: list[tuple[str, int, int, int]], seed: int, profile: str
 ) -> None:
     rig = make_rig(seed=str(seed), image=Image({"/log": FileImage(bytes(SIZE), 0)}, ()))

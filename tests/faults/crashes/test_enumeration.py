@@ -105,7 +105,7 @@ def all_drawn(disk: Disk, profile: str) -> set[str]:
     cut = PowerCut(PROFILES[profile], disk._names, PAGE, SECTOR)
     odometer, found, injected = Odometer(), set(), Counter[str]()
     for _ in odometer.turns():
-        lost = draw_lost_changes(odometer, PROFILES[profile], cut.unsure_changes())
+        lost = draw_lost_changes(odometer, PROFILES[profile], cut.losable_changes())
         entries = cut.entries_without(lost, injected)
         dirty = cut.dirty_pages(entries)
         page_outcomes = draw_page_outcomes(odometer, dirty, cut.page_sectors)
@@ -113,7 +113,7 @@ def all_drawn(disk: Disk, profile: str) -> set[str]:
     return found
 
 
-def writes(files: Any) -> None:
+def make_writes(files: Any) -> None:
     log = files.map("/log", 3 * PAGE)
     log.store(1, b"AAAAA")
     log.store(5, b"BBBBBB")
@@ -132,7 +132,7 @@ def names(files: Any) -> None:
     files.map("/e/grown", PAGE + 2).store(PAGE - 1, b"EE")
 
 
-def a_few_of_everything(files: Any) -> None:
+def make_one_change_of_each_kind(files: Any) -> None:
     log = files.map("/log", 3 * PAGE)
     log.store(3, b"AAAA")
     files.write("/d/new", b"fresh")
@@ -142,7 +142,7 @@ def a_few_of_everything(files: Any) -> None:
     log.pwrite(2, b"CC")
 
 
-def cuts(files: Any) -> None:
+def make_truncations(files: Any) -> None:
     log = files.open("/log")
     log.write(PAGE + 2, b"AAAA")
     log.truncate(PAGE + 4)
@@ -152,7 +152,7 @@ def cuts(files: Any) -> None:
     log.truncate(PAGE)
 
 
-def links(files: Any) -> None:
+def make_links(files: Any) -> None:
     fresh = files.open("/d/new")
     fresh.write(0, b"AAAAAA")
     files.link("/d/new", "/d/twin")
@@ -164,9 +164,12 @@ def links(files: Any) -> None:
 @pytest.mark.ci
 @pytest.mark.parametrize("profile", WHOLE_SECTORS)
 @pytest.mark.parametrize(
-    ("body", "expected"), [(writes, 5), (names, 10), (a_few_of_everything, 7), (cuts, 6), (links, 6)]
+    ("body", "expected"),
+    [(make_writes, 5), (names, 10), (make_one_change_of_each_kind, 7), (make_truncations, 6), (make_links, 6)],
 )
-def test_an_exhaustive_enumeration_equals_all_draws(left_by: LeftBy, body: Body, expected: int, profile: str) -> None:
+def test_an_exhaustive_enumeration_equals_the_set_of_all_draws(
+    left_by: LeftBy, body: Body, expected: int, profile: str
+) -> None:
     assert left_by(body).operations == expected
     sizes = []
     for operation in range(expected):
@@ -197,7 +200,7 @@ def test_every_possible_draw_is_enumerated(
     left_by: LeftBy, actions: list[tuple[str, int]], profile: str, syncs: str
 ) -> None:
     faults = FaultPlan() if syncs == "none" else FaultPlan(**{f"{syncs}_sync_chance": 0.5})
-    disk = left_by(doing(actions), faults=faults)
+    disk = left_by(body_of_actions(actions), faults=faults)
     states = states_of(disk, profile)
 
     assert digests(states) == all_drawn(disk, profile)
@@ -206,10 +209,10 @@ def test_every_possible_draw_is_enumerated(
 
 @settings(max_examples=40)
 @given(ACTIONS, st.sampled_from(WHOLE_SECTORS), st.integers(1, 40))
-def test_a_selection_is_part_of_all_states_and_has_both_extremes(
+def test_a_limited_enumeration_is_a_subset_of_all_states_with_both_extremes(
     left_by: LeftBy, actions: list[tuple[str, int]], profile: str, limit: int
 ) -> None:
-    disk = left_by(doing(actions))
+    disk = left_by(body_of_actions(actions))
     every = states_of(disk, profile)
     losses = {frozenset(state.lost.items()) for state in every}
     states = states_of(disk, profile, limit)
@@ -227,7 +230,7 @@ def test_a_selection_is_part_of_all_states_and_has_both_extremes(
         assert digests(whole) <= set(found)
 
 
-def doing(actions: list[tuple[str, int]]) -> Body:
+def body_of_actions(actions: list[tuple[str, int]]) -> Body:
     def body(files: Any) -> None:
         for number, (kind, at) in enumerate(actions):
             data = bytes([65 + number]) * 5
@@ -260,14 +263,14 @@ def doing(actions: list[tuple[str, int]]) -> Body:
 @pytest.mark.parametrize("profile", CUTS)
 @pytest.mark.parametrize("limit", [60, EVERYTHING])
 @pytest.mark.parametrize("harm", [FaultPlan(), FaultPlan(torn_bytes_chance=0.5, garbage_chance=0.5)])
-def test_the_decisions_of_a_state_replay_to_it(left_by: LeftBy, profile: str, limit: int, harm: FaultPlan) -> None:
+def test_a_state_can_be_replayed_from_its_decisions(left_by: LeftBy, profile: str, limit: int, harm: FaultPlan) -> None:
     operation = 6
-    states = states_of(left_by(a_few_of_everything, operation, faults=harm), profile, limit)
+    states = states_of(left_by(make_one_change_of_each_kind, operation, faults=harm), profile, limit)
     count = 0
     for state in list(states)[::2]:
         decisions = states.decisions(state, "disk")
         choices = Choices.replaying(decisions)
-        again = left_by(a_few_of_everything, operation, faults=harm, choices=choices)
+        again = left_by(make_one_change_of_each_kind, operation, faults=harm, choices=choices)
 
         assert again.crash(PROFILES[profile]).digest() == state.image.digest()
         assert choices.unmet() == []
@@ -277,7 +280,7 @@ def test_the_decisions_of_a_state_replay_to_it(left_by: LeftBy, profile: str, li
 
 @pytest.mark.parametrize("profile", ["nothing-lost", "process-kill"])
 def test_a_crash_that_the_page_cache_survives_leaves_one_state(left_by: LeftBy, profile: str) -> None:
-    disk = left_by(a_few_of_everything)
+    disk = left_by(make_one_change_of_each_kind)
     (state,) = states = list(states_of(disk, profile))
 
     assert states_of(disk, profile).is_exhaustive
@@ -285,25 +288,29 @@ def test_a_crash_that_the_page_cache_survives_leaves_one_state(left_by: LeftBy, 
     assert disk.crash(PROFILES[profile]).digest() == state.image.digest()
 
 
-def test_sector_faults_need_a_disk_that_has_them(left_by: LeftBy) -> None:
-    plain = digests(states_of(left_by(a_few_of_everything), "strict-posix"))
-    torn = digests(states_of(left_by(a_few_of_everything, faults=FaultPlan(torn_bytes_chance=0.1)), "strict-posix"))
-    garbage = digests(states_of(left_by(a_few_of_everything, faults=FaultPlan(garbage_chance=0.1)), "strict-posix"))
+def test_sector_faults_require_a_disk_that_has_them(left_by: LeftBy) -> None:
+    plain = digests(states_of(left_by(make_one_change_of_each_kind), "strict-posix"))
+    torn = digests(
+        states_of(left_by(make_one_change_of_each_kind, faults=FaultPlan(torn_bytes_chance=0.1)), "strict-posix")
+    )
+    garbage = digests(
+        states_of(left_by(make_one_change_of_each_kind, faults=FaultPlan(garbage_chance=0.1)), "strict-posix")
+    )
 
     assert plain < torn
     assert plain < garbage
     assert torn != garbage
-    whole = states_of(left_by(a_few_of_everything, faults=FaultPlan(garbage_chance=0.1)), "os-crash")
-    assert digests(whole) == digests(states_of(left_by(a_few_of_everything), "os-crash"))
+    whole = states_of(left_by(make_one_change_of_each_kind, faults=FaultPlan(garbage_chance=0.1)), "os-crash")
+    assert digests(whole) == digests(states_of(left_by(make_one_change_of_each_kind), "os-crash"))
 
 
-def many_pages(files: Any) -> None:
+def write_many_pages(files: Any) -> None:
     for number in range(8):
         files.map(f"/file-{number}", 2 * PAGE).store(PAGE - 3, b"across")
 
 
 def test_a_selection_is_representative_and_not_exhaustive(left_by: LeftBy) -> None:
-    disk = left_by(many_pages)
+    disk = left_by(write_many_pages)
     states = states_of(disk, "strict-posix", 2000)
     found = list(states)
     images = {state.image.digest(): state.image for state in found}
@@ -325,8 +332,8 @@ def test_a_selection_is_representative_and_not_exhaustive(left_by: LeftBy) -> No
     assert {bytes(first), bytes(last)} <= contents, "torn between pages"
 
 
-def test_a_small_limit_is_reported(left_by: LeftBy) -> None:
-    states = states_of(left_by(many_pages), "strict-posix", 20)
+def test_a_limit_that_leaves_out_states_is_reported(left_by: LeftBy) -> None:
+    states = states_of(left_by(write_many_pages), "strict-posix", 20)
 
     assert len(list(states)) == 20
     assert states.was_cut
@@ -334,7 +341,7 @@ def test_a_small_limit_is_reported(left_by: LeftBy) -> None:
 
 def test_a_write_is_torn_at_every_sector_boundary_from_both_sides(left_by: LeftBy) -> None:
     def body(files: Any) -> None:
-        many_pages(files)
+        write_many_pages(files)
         files.map("/log", 3 * PAGE).store(0, b"ABCDEFGHIJKL")
 
     states = states_of(left_by(body, page_bytes=3 * SECTOR), "ext4-ordered", 2000)
@@ -347,7 +354,7 @@ def test_a_write_is_torn_at_every_sector_boundary_from_both_sides(left_by: LeftB
 @pytest.mark.parametrize("limit", [256, EVERYTHING])
 def test_torn_sectors_tear_short_writes_at_any_limit(left_by: LeftBy, limit: int) -> None:
     def body(files: Any) -> None:
-        many_pages(files)
+        write_many_pages(files)
         files.map("/log", 3 * PAGE).store(SECTOR + 1, b"AB")
 
     found = [
@@ -363,7 +370,7 @@ def test_torn_sectors_tear_short_writes_at_any_limit(left_by: LeftBy, limit: int
 
 
 def test_enumeration_does_not_change_the_disk(left_by: LeftBy) -> None:
-    disk, twin = left_by(a_few_of_everything), left_by(a_few_of_everything)
+    disk, twin = left_by(make_one_change_of_each_kind), left_by(make_one_change_of_each_kind)
     for profile in PROFILES:
         digests(states_of(disk, profile, 50))
 
@@ -373,13 +380,13 @@ def test_enumeration_does_not_change_the_disk(left_by: LeftBy) -> None:
 
 def test_the_same_disk_gives_the_same_states_in_the_same_order(left_by: LeftBy) -> None:
     one, other = (
-        [state.image.digest() for state in states_of(left_by(many_pages), "strict-posix", 300)] for _ in range(2)
+        [state.image.digest() for state in states_of(left_by(write_many_pages), "strict-posix", 300)] for _ in range(2)
     )
 
     assert one == other
 
 
-def test_versions_of_a_page_above_the_limit_are_left_out(left_by: LeftBy) -> None:
+def test_page_versions_above_the_limit_are_left_out(left_by: LeftBy) -> None:
     def body(files: Any) -> None:
         log = files.map("/log", 3 * PAGE)
         for number in range(5):
@@ -394,7 +401,7 @@ def test_versions_of_a_page_above_the_limit_are_left_out(left_by: LeftBy) -> Non
 
 def test_a_durable_page_is_neither_torn_nor_garbage(left_by: LeftBy) -> None:
     def body(files: Any) -> None:
-        many_pages(files)
+        write_many_pages(files)
         files.write("/d/new", b"fresh")
 
     faults = FaultPlan(torn_bytes_chance=0.5, garbage_chance=0.5)
@@ -409,17 +416,19 @@ def test_a_durable_page_is_neither_torn_nor_garbage(left_by: LeftBy) -> None:
 
 def test_fingerprints_differ_with_the_crash_states(left_by: LeftBy) -> None:
     seen: dict[str, set[str]] = {}
-    operations = left_by(a_few_of_everything).operations
+    operations = left_by(make_one_change_of_each_kind).operations
     for operation in range(operations):
         for moment in ("before", "after"):
-            disk = left_by(a_few_of_everything, operation, moment)
+            disk = left_by(make_one_change_of_each_kind, operation, moment)
             states = digests(states_of(disk, "strict-posix"))
             assert seen.setdefault(disk.fingerprint(), states) == states
     assert len(seen) == operations + 1, "after one operation is before the next"
 
 
 @pytest.mark.parametrize("profile", CUTS)
-def test_a_file_with_two_names_is_the_same_under_both_in_every_state(left_by: LeftBy, profile: str) -> None:
+def test_a_file_with_two_hard_links_has_the_same_content_under_both_in_every_state(
+    left_by: LeftBy, profile: str
+) -> None:
     def body(files: Any) -> None:
         files.link("/log", "/d/twin")
         files.sync_directory("/d")
@@ -435,30 +444,30 @@ def test_a_file_with_two_names_is_the_same_under_both_in_every_state(left_by: Le
 
 
 def test_a_state_lists_its_losses(left_by: LeftBy) -> None:
-    states = states_of(left_by(a_few_of_everything), "strict-posix")
+    states = states_of(left_by(make_one_change_of_each_kind), "strict-posix")
     for state in states:
-        taken = states.taken(state)
+        taken = states.losses_of(state)
         lost_pages = [page for page, page_outcome in taken.pages if page_outcome != (len(page.writes), 0, 0, 0, 0, 0)]
 
         assert {change.number: kept_bytes for change, kept_bytes in taken.changes} == state.lost
-        assert state.losses <= len(taken.changes) + len(lost_pages)
-    assert min(state.losses for state in states) == 0
+        assert state.loss_count <= len(taken.changes) + len(lost_pages)
+    assert min(state.loss_count for state in states) == 0
 
 
-def test_a_partial_growth_is_tried_with_one_byte_and_with_all_but_one(left_by: LeftBy) -> None:
+def test_a_partial_file_growth_is_tried_with_one_byte_and_with_all_but_one(left_by: LeftBy) -> None:
     def grow(files: Any) -> None:
         files.map("/old", 3 * PAGE)
 
     for limit in (EVERYTHING, 3):  # all states, and a selection
         states = states_of(left_by(grow), "ext4-ordered", limit + 1)
-        lengths = {len(state.image.files["/old"].content): states.taken(state).changes for state in states}
+        lengths = {len(state.image.files["/old"].content): states.losses_of(state).changes for state in states}
         assert sorted(lengths) == [4, 5, 3 * PAGE - 1, 3 * PAGE]
         assert [kept_bytes for _, kept_bytes in lengths[5]] == [1]
     assert lengths[3 * PAGE] == ()
 
 
 def test_a_state_can_be_drawn_again_from_its_decisions(left_by: LeftBy) -> None:
-    states = states_of(left_by(a_few_of_everything), "strict-posix")
+    states = states_of(left_by(make_one_change_of_each_kind), "strict-posix")
     for state in list(states)[::3]:
         stream = Choices.replaying(states.decisions(state, "disk")).stream("disk")
 

@@ -9,7 +9,7 @@ from tornlog.faults.crashes.page_outcomes import (
     Tears,
     apply_outcome,
     apply_version,
-    garbage,
+    garbage_bytes,
 )
 
 SECTOR = 4
@@ -17,7 +17,7 @@ PAGE = 16
 WHOLE = Tears()
 
 
-def survive(
+def outcome_of_writes(
     page_outcome: PageOutcome, writes: list[tuple[int, int, bytes]], size_bytes: int = 48
 ) -> tuple[bytes, Tears]:
     durable = b"." * size_bytes
@@ -29,42 +29,45 @@ def survive(
 def test_version_k_has_the_first_k_writes_within_the_page() -> None:
     writes = [(1, 10, b"a" * 30), (2, 20, b"bb")]
 
-    assert survive(PageOutcome(0), writes) == (b"." * 48, WHOLE)
-    assert survive(PageOutcome(1), writes) == (b"." * 16 + b"a" * 16 + b"." * 16, WHOLE)
-    assert survive(PageOutcome(2), writes) == (b"." * 16 + b"aaaabb" + b"a" * 10 + b"." * 16, WHOLE)
+    assert outcome_of_writes(PageOutcome(0), writes) == (b"." * 48, WHOLE)
+    assert outcome_of_writes(PageOutcome(1), writes) == (b"." * 16 + b"a" * 16 + b"." * 16, WHOLE)
+    assert outcome_of_writes(PageOutcome(2), writes) == (b"." * 16 + b"aaaabb" + b"a" * 10 + b"." * 16, WHOLE)
 
 
 def test_a_torn_page_takes_each_sector_from_one_of_two_versions() -> None:
     writes = [(1, 16, b"a" * 16), (2, 16, b"b" * 16)]
 
-    assert survive(PageOutcome(1, 2, 0b0101), writes) == (b"." * 16 + b"bbbbaaaabbbbaaaa" + b"." * 16, Tears(page=True))
+    assert outcome_of_writes(PageOutcome(1, 2, 0b0101), writes) == (
+        b"." * 16 + b"bbbbaaaabbbbaaaa" + b"." * 16,
+        Tears(page=True),
+    )
 
 
-def test_a_page_whose_differing_sectors_agree_is_not_torn() -> None:
+def test_a_page_whose_versions_agree_in_every_sector_is_not_torn() -> None:
     writes = [(1, 16, b"aaaa")]
 
-    assert survive(PageOutcome(0, 1, 0b0001), writes) == (b"." * 16 + b"aaaa" + b"." * 28, WHOLE)
-    assert survive(PageOutcome(0, 1, 0b0010), writes) == (b"." * 48, WHOLE)
-    assert survive(PageOutcome(1, 1, 0b1111), writes)[1] == WHOLE
+    assert outcome_of_writes(PageOutcome(0, 1, 0b0001), writes) == (b"." * 16 + b"aaaa" + b"." * 28, WHOLE)
+    assert outcome_of_writes(PageOutcome(0, 1, 0b0010), writes) == (b"." * 48, WHOLE)
+    assert outcome_of_writes(PageOutcome(1, 1, 0b1111), writes)[1] == WHOLE
 
 
 def test_a_torn_sector_is_newer_before_the_tear_and_older_after_it() -> None:
     writes = [(1, 16, b"a" * 16), (2, 16, b"b" * 16)]
     torn = (b"." * 16 + b"aaaa" + b"bbba" + b"aaaa" * 2 + b"." * 16, Tears(page=True, sectors=1))
 
-    assert survive(PageOutcome(1, 2, torn_at=7), writes) == torn
-    content, tears = survive(PageOutcome(2, 1, torn_at=7), writes)
+    assert outcome_of_writes(PageOutcome(1, 2, torn_at=7), writes) == torn
+    content, tears = outcome_of_writes(PageOutcome(2, 1, torn_at=7), writes)
     assert content[16:32] == b"bbbbbbba" + b"bbbb" * 2
     assert tears == Tears(page=True, sectors=1)
 
 
-def test_a_tear_at_the_first_byte_or_between_equal_bytes_is_no_tear() -> None:
+def test_a_tear_at_the_first_byte_or_between_equal_bytes_is_not_torn() -> None:
     writes = [(1, 16, b"aaaa")]
 
-    assert survive(PageOutcome(1, 0, torn_at=4), writes) == survive(PageOutcome(1), writes)
-    assert survive(PageOutcome(1, 0, torn_at=6), writes) == survive(PageOutcome(1), writes)
-    assert survive(PageOutcome(1, 1, torn_at=2), writes) == survive(PageOutcome(1), writes)
-    assert survive(PageOutcome(1, 0, torn_at=2), writes)[1] == Tears(page=True, sectors=1)
+    assert outcome_of_writes(PageOutcome(1, 0, torn_at=4), writes) == outcome_of_writes(PageOutcome(1), writes)
+    assert outcome_of_writes(PageOutcome(1, 0, torn_at=6), writes) == outcome_of_writes(PageOutcome(1), writes)
+    assert outcome_of_writes(PageOutcome(1, 1, torn_at=2), writes) == outcome_of_writes(PageOutcome(1), writes)
+    assert outcome_of_writes(PageOutcome(1, 0, torn_at=2), writes)[1] == Tears(page=True, sectors=1)
 
 
 def test_a_tear_after_the_end_of_a_page_has_no_effect() -> None:
@@ -76,23 +79,23 @@ def test_a_tear_after_the_end_of_a_page_has_no_effect() -> None:
 
 def test_only_sectors_in_flight_contain_garbage() -> None:
     writes = [(1, 20, b"aa")]
-    content, tears = survive(PageOutcome(0, 1, garbage=0b1111, filling=2), writes)
+    content, tears = outcome_of_writes(PageOutcome(0, 1, garbage=0b1111, filling=2), writes)
 
     assert content == b"." * 20 + b"\xff" * 4 + b"." * 24
     assert tears == Tears(page=True, garbage=1)
 
 
-def test_garbage_equal_to_a_version_is_no_damage() -> None:
-    content, tears = survive(PageOutcome(0, 1, garbage=0b0001, filling=1), [(1, 16, bytes(4))])
+def test_garbage_equal_to_a_version_is_not_damage() -> None:
+    content, tears = outcome_of_writes(PageOutcome(0, 1, garbage=0b0001, filling=1), [(1, 16, bytes(4))])
 
     assert content == b"." * 16 + bytes(4) + b"." * 28
     assert tears == WHOLE
 
 
-def test_without_a_second_version_no_sector_is_in_flight() -> None:
+def test_a_page_with_one_version_has_no_sector_in_flight() -> None:
     writes = [(1, 16, b"a" * 16)]
 
-    assert survive(PageOutcome(1, 1, 0, 3, 0b1111, 2), writes) == survive(PageOutcome(1), writes)
+    assert outcome_of_writes(PageOutcome(1, 1, 0, 3, 0b1111, 2), writes) == outcome_of_writes(PageOutcome(1), writes)
 
 
 def test_draws_about_a_page_are_labelled_with_path_and_number() -> None:
@@ -110,9 +113,9 @@ def test_every_sector_has_one_of_the_two_versions(
 ) -> None:
     writes = [(number, at, data) for number, (at, data) in enumerate(drawn) if at < 32 and at + len(data) > 16]
     page_outcome = PageOutcome(min(moment, len(writes)), min(other, len(writes)), sectors)
-    content, _ = survive(page_outcome, writes, 64)
-    first, _ = survive(PageOutcome(page_outcome.version), writes, 64)
-    second, _ = survive(PageOutcome(page_outcome.other), writes, 64)
+    content, _ = outcome_of_writes(page_outcome, writes, 64)
+    first, _ = outcome_of_writes(PageOutcome(page_outcome.version), writes, 64)
+    second, _ = outcome_of_writes(PageOutcome(page_outcome.other), writes, 64)
 
     for sector in range(4):
         place = slice(16 + sector * SECTOR, 16 + (sector + 1) * SECTOR)
@@ -130,30 +133,30 @@ def test_a_write_beyond_the_surviving_length_is_dropped() -> None:
 FILE = b"".join(bytes([number]) * 8 for number in range(5))
 
 
-def test_garbage_1_is_zeros_and_garbage_2_is_erased_flash() -> None:
-    assert garbage(1, FILE, 8, 16, 8) == bytes(8)
-    assert garbage(2, FILE, 8, 16, 8) == b"\xff" * 8
+def test_garbage_number_1_is_zeros_and_number_2_is_erased_flash() -> None:
+    assert garbage_bytes(1, FILE, 8, 16, 8) == bytes(8)
+    assert garbage_bytes(2, FILE, 8, 16, 8) == b"\xff" * 8
 
 
-def test_even_garbage_is_random_bytes_from_number_and_offset() -> None:
-    one = garbage(4, FILE, 8, 16, 8)
+def test_even_garbage_numbers_are_random_bytes_from_number_and_offset() -> None:
+    one = garbage_bytes(4, FILE, 8, 16, 8)
 
     assert len(one) == 8
-    assert one == garbage(4, b"another file", 8, 16, 8)
-    assert len({one, garbage(6, FILE, 8, 16, 8), garbage(4, FILE, 16, 24, 8)}) == 3
+    assert one == garbage_bytes(4, b"another file", 8, 16, 8)
+    assert len({one, garbage_bytes(6, FILE, 8, 16, 8), garbage_bytes(4, FILE, 16, 24, 8)}) == 3
 
 
-def test_odd_garbage_is_the_content_of_another_sector() -> None:
-    assert garbage(3, FILE, 8, 16, 8) == b"\2" * 8
-    assert garbage(5, FILE, 24, 32, 8) == b"\0" * 8
+def test_odd_garbage_numbers_are_the_content_of_another_sector() -> None:
+    assert garbage_bytes(3, FILE, 8, 16, 8) == b"\2" * 8
+    assert garbage_bytes(5, FILE, 24, 32, 8) == b"\0" * 8
 
 
 def test_garbage_fits_a_short_last_sector() -> None:
-    assert garbage(3, b"0123456789", 0, 8, 8) == b"89" + bytes(6)
-    assert garbage(3, b"0123456789", 8, 10, 8) == b"01"
+    assert garbage_bytes(3, b"0123456789", 0, 8, 8) == b"89" + bytes(6)
+    assert garbage_bytes(3, b"0123456789", 8, 10, 8) == b"01"
 
 
 @pytest.mark.parametrize("filling", [0, FILLINGS, -1])
-def test_garbage_needs_a_number_above_zero(filling: int) -> None:
+def test_garbage_number_0_is_refused(filling: int) -> None:
     with pytest.raises(AssertionError):
-        garbage(filling, FILE, 0, 8, 8)
+        garbage_bytes(filling, FILE, 0, 8, 8)

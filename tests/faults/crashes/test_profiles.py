@@ -37,7 +37,7 @@ def disk_after(make_rig: Callable[..., Any]) -> DiskAfter:
         def body() -> None:
             for number, (kind, path, at) in enumerate(operations):
                 try:
-                    act(rig.files, kind, path, at, bytes([65 + number]) * 3)
+                    perform(rig.files, kind, path, at, bytes([65 + number]) * 3)
                 except OSError:
                     continue
 
@@ -49,7 +49,7 @@ def disk_after(make_rig: Callable[..., Any]) -> DiskAfter:
     return disk_after
 
 
-def act(files: Any, kind: str, path: str, at: int, data: bytes) -> None:
+def perform(files: Any, kind: str, path: str, at: int, data: bytes) -> None:
     match kind:
         case "store":
             files.map(path, 2 * PAGE).store(at, data)
@@ -78,13 +78,13 @@ def all_images(disk: Disk, profile: CrashProfile) -> set[str]:
     for lost in lost_sets(cut, profile):
         entries = cut.entries_without(lost, injected)
         dirty = cut.dirty_pages(entries)
-        for page_outcomes in product(*(fates_of(page, cut.page_sectors) for page in dirty)):
+        for page_outcomes in product(*(possible_outcomes(page, cut.page_sectors) for page in dirty)):
             found.add(cut.image(entries, dirty, page_outcomes, injected, 0).digest())
     return found
 
 
 def lost_sets(cut: PowerCut, profile: CrashProfile) -> Iterator[Lost]:
-    unsure = cut.unsure_changes()
+    unsure = cut.losable_changes()
     ordered = [change.number for change in unsure if profile.metadata.is_in_order(change)]
     free = [change.number for change in unsure if not profile.metadata.is_in_order(change)]
     subsets = chain.from_iterable(combinations(free, size) for size in range(len(free) + 1))
@@ -96,7 +96,7 @@ def lost_sets(cut: PowerCut, profile: CrashProfile) -> Iterator[Lost]:
                 yield whole | {growth.number: part for growth, part in zip(growths, parts, strict=True)}
 
 
-def fates_of(page: DirtyPage, page_sectors: int) -> list[PageOutcome]:
+def possible_outcomes(page: DirtyPage, page_sectors: int) -> list[PageOutcome]:
     moments = range(page.least, len(page.writes) + 1)
     whole = [PageOutcome(moment) for moment in moments]
     torn = [
@@ -118,7 +118,7 @@ OPERATIONS = st.tuples(
 @settings(max_examples=60)
 @pytest.mark.parametrize(("least", "most"), [(0, 3), (4, 5)])
 @given(st.data(), st.booleans())
-def test_strict_posix_allows_every_image_of_milder_profiles(
+def test_strict_posix_allows_every_crash_image_of_weaker_profiles(
     disk_after: DiskAfter, least: int, most: int, data: st.DataObject, lies: bool
 ) -> None:
     operations = data.draw(st.lists(OPERATIONS, min_size=least, max_size=most))
@@ -174,7 +174,7 @@ NEW_FILE: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/
         ("strict-posix", {(), ("/a",), ("/b",), ("/a", "/b")}),
     ],
 )
-def test_names_that_a_new_files_sync_makes_durable(
+def test_a_sync_of_a_new_file_makes_its_name_durable_only_under_some_profiles(
     disk_after: DiskAfter, profile: str, expected: set[tuple[str, ...]]
 ) -> None:
     assert names_left(profile, disk_after(NEW_FILE)) == expected
@@ -204,14 +204,14 @@ def test_ext4_replaces_a_file_completely_or_not_at_all(disk_after: DiskAfter) ->
     assert contents_left(disk_after, "ext4", REPLACED[:6], "/d/1") == {b"A" * 3, b"E" * 3}
 
 
-def test_a_surviving_length_on_ext4_implies_earlier_changes() -> None:
+def test_a_surviving_file_length_on_ext4_implies_earlier_changes() -> None:
     made, grown, later = MakeDirectory(1, "/d1"), Extend(2, "/old", 0, 8, 9, by_write=True), MakeDirectory(3, "/d3")
     unsure = [made, grown, later]
 
     assert PROFILES["ext4"].with_consequences(unsure, {1: 0, 3: 0}) == {1: 0, 2: 0, 3: 0}
     assert PROFILES["ext4"].with_consequences(unsure, {3: 0}) == {3: 0}
     assert PROFILES["xfs"].with_consequences(unsure, {1: 0, 3: 0}) == {1: 0, 3: 0}
-    assert PROFILES["ext4"].with_consequences([made, grown.allocated(), later], {3: 0}) == {3: 0}
+    assert PROFILES["ext4"].with_consequences([made, grown.as_allocated(), later], {3: 0}) == {3: 0}
 
 
 def test_btrfs_logs_a_synced_files_name_and_directories(disk_after: DiskAfter) -> None:
@@ -219,12 +219,12 @@ def test_btrfs_logs_a_synced_files_name_and_directories(disk_after: DiskAfter) -
 
     assert names_left("btrfs", disk_after(moved)) == {("/d/3",)}
     disk = disk_after([("make", "", 7), ("make", "", 8), ("write", "/d7/x", 0), ("sync", "/d7/x", 0)])
-    assert [change.path for change in PowerCut(PROFILES["btrfs"], disk._names, PAGE, SECTOR).unsure_changes()] == [
+    assert [change.path for change in PowerCut(PROFILES["btrfs"], disk._names, PAGE, SECTOR).losable_changes()] == [
         "/d8"
     ]
 
 
-def test_btrfs_may_lose_a_rename_after_the_sync(disk_after: DiskAfter) -> None:
+def test_btrfs_may_lose_a_rename_made_after_the_sync(disk_after: DiskAfter) -> None:
     renamed: list[Operation] = [("write", "/a", 0), ("sync", "/a", 0), ("rename", "/a", 1)]
 
     assert names_left("btrfs", disk_after(renamed)) == {("/a",), ("/d/1",)}
@@ -293,7 +293,7 @@ def test_only_the_first_lost_growth_can_be_partial(make_rig: Callable[..., Any])
 
 
 @pytest.mark.parametrize("way", ["map", "allocate", "truncate"])
-def test_a_kill_during_an_allocation_can_leave_a_part(make_rig: Callable[..., Any], way: str) -> None:
+def test_a_kill_during_an_allocation_can_leave_a_partial_allocation(make_rig: Callable[..., Any], way: str) -> None:
     lengths = set()
     for seed in range(200):
         rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
@@ -331,6 +331,6 @@ def test_crash_kinds_follow_from_operations_and_profiles(
     assert set(found) <= FAULTS.keys()
 
 
-def test_a_profile_cannot_keep_the_page_cache_and_lose_names() -> None:
+def test_a_profile_that_keeps_the_page_cache_but_loses_names_is_refused() -> None:
     with pytest.raises(AssertionError):
         CrashProfile("odd", page_cache_survives=True, metadata=Metadata.ANY)

@@ -16,29 +16,31 @@ LOG = Image({"/log": FileImage(bytes(2 * PAGE), 0)}, ())
 HARMFUL = FaultPlan(torn_bytes_chance=0.5, garbage_chance=0.3)
 
 
-def write(rig: Any) -> None:
+def write_pages(rig: Any) -> None:
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(100, b"a" * 1500)
     mapped.store(5000, b"b" * 700)
     mapped.store(1000, b"c" * 1500)
 
 
-def cut(make_rig: Rig, seed: int, faults: FaultPlan, profile: str = "strict-posix", **options: Any) -> Any:
+def crash_after_writes(
+    make_rig: Rig, seed: int, faults: FaultPlan, profile: str = "strict-posix", **options: Any
+) -> Any:
     rig = make_rig(seed=str(seed), image=LOG, faults=faults, **options)
-    write(rig)
+    write_pages(rig)
     return rig, rig.cut(profile)
 
 
-def test_a_record_gives_the_same_image_and_an_empty_record_loses_no_data(make_rig: Rig) -> None:
+def test_a_replayed_record_gives_the_same_image_and_an_empty_record_loses_no_data(make_rig: Rig) -> None:
     whole = make_rig(image=LOG)
-    write(whole)
+    write_pages(whole)
     everything = whole.cut("process-kill").digest()
     injected: Counter[str] = Counter()
     for seed in range(60):
-        rig, image = cut(make_rig, seed, HARMFUL)
+        rig, image = crash_after_writes(make_rig, seed, HARMFUL)
         decisions = [one for one in rig.choices.decisions() if one.stream == "disk"]
-        replayed, again = cut(make_rig, 0, HARMFUL, choices=Choices.replaying(decisions))
-        _, plain = cut(make_rig, 0, HARMFUL, choices=Choices.replaying([]))
+        replayed, again = crash_after_writes(make_rig, 0, HARMFUL, choices=Choices.replaying(decisions))
+        _, plain = crash_after_writes(make_rig, 0, HARMFUL, choices=Choices.replaying([]))
 
         assert again.digest() == image.digest()
         assert [one for one in replayed.choices.decisions() if one.stream == "disk"] == decisions
@@ -51,11 +53,11 @@ def test_a_record_gives_the_same_image_and_an_empty_record_loses_no_data(make_ri
 def test_each_loss_of_a_power_cut_can_be_undone_separately(make_rig: Rig) -> None:
     kinds = set()
     for seed in range(30):
-        rig, _ = cut(make_rig, seed, HARMFUL)
+        rig, _ = crash_after_writes(make_rig, seed, HARMFUL)
         decisions = [one for one in rig.choices.decisions() if one.stream == "disk"]
         for left_out in decisions:
             rest = [one for one in decisions if one is not left_out]
-            replayed, _ = cut(make_rig, 0, HARMFUL, choices=Choices.replaying(rest))
+            replayed, _ = crash_after_writes(make_rig, 0, HARMFUL, choices=Choices.replaying(rest))
             found = [one for one in replayed.choices.decisions() if one.stream == "disk"]
             assert set(found) <= set(rest)
             kinds.add(left_out.label.partition(" ")[2].partition(" ")[2])
@@ -65,7 +67,7 @@ def test_each_loss_of_a_power_cut_can_be_undone_separately(make_rig: Rig) -> Non
 def test_garbage_is_only_in_sectors_in_flight(make_rig: Rig) -> None:
     untouched = [sector for sector in range(16) if sector not in (0, 1, 2, 3, 4, 9, 10, 11)]
     for seed in range(60):
-        rig, image = cut(make_rig, seed, FaultPlan(garbage_chance=1.0))
+        rig, image = crash_after_writes(make_rig, seed, FaultPlan(garbage_chance=1.0))
         content = image.files["/log"].content
         for sector in untouched:
             assert content[sector * SECTOR : (sector + 1) * SECTOR] == bytes(SECTOR)
@@ -81,7 +83,7 @@ def test_garbage_is_only_in_sectors_in_flight(make_rig: Rig) -> None:
 def test_a_torn_sector_also_counts_as_a_torn_page(make_rig: Rig) -> None:
     found: Counter[str] = Counter()
     for seed in range(100):
-        rig, _ = cut(make_rig, seed, FaultPlan(torn_bytes_chance=1.0))
+        rig, _ = crash_after_writes(make_rig, seed, FaultPlan(torn_bytes_chance=1.0))
         found += rig.injected
         assert rig.injected["torn sector"] <= rig.injected["torn page"]
     assert found["torn sector"] > 10
@@ -89,9 +91,9 @@ def test_a_torn_sector_also_counts_as_a_torn_page(make_rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("profile", ["btrfs", "ext4-data", "os-crash"])
-def test_without_torn_pages_no_tear_is_drawn(make_rig: Rig, profile: str) -> None:
+def test_a_profile_without_torn_pages_draws_no_tear(make_rig: Rig, profile: str) -> None:
     for seed in range(40):
-        rig, _ = cut(make_rig, seed, HARMFUL, profile)
+        rig, _ = crash_after_writes(make_rig, seed, HARMFUL, profile)
         assert not {"torn page", "torn sector", "garbage sector"} & set(rig.injected)
         assert all(one.label.endswith(" lost") for one in rig.choices.decisions() if one.stream == "disk")
 

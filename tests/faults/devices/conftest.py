@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tornlog.faults.devices.cached_reads import ReadAhead
-from tornlog.faults.devices.pages import Memory
+from tornlog.faults.devices.pages import PageCacheLimits
 from tornlog.faults.devices.storage import BlockDevice, Run
 from tornlog.faults.devices.system import StorageSystem
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.machine import Waiting
+from tornlog.sim.machine import WaitReason
 from tornlog.sim.policies.random_walk import RoundRobin
 
 US = 1_000
@@ -49,14 +49,14 @@ class Notebook:
 class Timed:
     """The arguments of a test body on the machine."""
 
-    def __init__(self, kernel: Kernel, device: BlockDevice, memory: Memory, **options: Any) -> None:
+    def __init__(self, kernel: Kernel, device: BlockDevice, memory: PageCacheLimits, **options: Any) -> None:
         self.kernel = kernel
         self.machine = kernel.machine("host")
         self.device = device
         self.system = StorageSystem(kernel.machine("storage"), device, memory, **options)
 
     def sleep(self, ms: float) -> None:
-        self.kernel.park(Waiting("asleep"), self.kernel.now_ns + round(ms * 1e6))
+        self.kernel.park(WaitReason("asleep"), self.kernel.now_ns + round(ms * 1e6))
 
     def at_once(self, *bodies: Callable[[], Any]) -> None:
         """Run bodies concurrently, and wait for all."""
@@ -81,13 +81,13 @@ def run_timed(notebook: Notebook) -> Callable[..., Any]:
         body: Callable[[Timed], Any],
         *,
         device: BlockDevice | None = None,
-        memory: Memory | None = None,
+        memory: PageCacheLimits | None = None,
         read_ahead: Callable[[str], ReadAhead] | None = None,
         room_blocks: int = 0,
     ) -> Any:
         with Kernel(RoundRobin(1 << 40), step_limit=1 << 60) as kernel:
             timed = Timed(
-                kernel, device or notebook, memory or Memory(), read_ahead=read_ahead, room_blocks=room_blocks
+                kernel, device or notebook, memory or PageCacheLimits(), read_ahead=read_ahead, room_blocks=room_blocks
             )
             return kernel.run(timed.machine, lambda: body(timed), time_limit_ns=10**15)
 

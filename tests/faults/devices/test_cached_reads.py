@@ -6,7 +6,7 @@ import pytest
 
 from tornlog.faults.devices.cached_reads import ReadAhead
 from tornlog.faults.devices.drives import HardDisk
-from tornlog.faults.devices.pages import Memory
+from tornlog.faults.devices.pages import PageCacheLimits
 
 RunTimed = Callable[..., Any]
 PAGE = 4096
@@ -51,7 +51,7 @@ def test_readers_share_a_cache_but_have_separate_windows(run_timed: RunTimed, no
 
 
 def test_the_cache_has_a_limit(run_timed: RunTimed, notebook: Any) -> None:
-    memory = Memory(cache_bytes=10 * PAGE)
+    memory = PageCacheLimits(cache_bytes=10 * PAGE)
 
     def body(timed: Any) -> list[int]:
         timed.system.allocate_ahead("/a", 1000 * PAGE)
@@ -65,10 +65,10 @@ def test_the_cache_has_a_limit(run_timed: RunTimed, notebook: Any) -> None:
     assert run_timed(body, memory=memory) == [1, 1, 1, 0, *[1] * 10, 1]
 
 
-def test_pages_without_a_block_are_not_read(run_timed: RunTimed, notebook: Any) -> None:
+def test_pages_without_an_allocated_block_are_not_read_from_the_device(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         file = timed.system.file("/a")
-        timed.system.write_back.dirtied(file, 0, 1)
+        timed.system.write_back.record_write(file, 0, 1)
         timed.system.write_back.sync(file, 0, 1)
         timed.system.read("r", "/a", 0, 2 * PAGE)
 
@@ -77,7 +77,7 @@ def test_pages_without_a_block_are_not_read(run_timed: RunTimed, notebook: Any) 
     assert notebook.of("read") == [(FIRST, 2)]
 
 
-def test_after_a_drop_readers_wait_for_the_device_again(run_timed: RunTimed, notebook: Any) -> None:
+def test_after_dropping_the_cache_readers_wait_for_the_device_again(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> int:
         timed.system.allocate_ahead("/a", 100 * PAGE)
         for _ in range(2):
@@ -135,7 +135,7 @@ def read(state: ReadAhead, pages: range, cached: set[int]) -> list[range]:
     return found
 
 
-def test_the_window_doubles_while_the_reader_is_sequential() -> None:
+def test_the_read_ahead_window_doubles_while_reads_are_sequential() -> None:
     windows = read(ReadAhead(), range(200), set())
 
     assert [len(window) for window in windows] == [4, 8, 16, *[32] * 7]
@@ -155,7 +155,7 @@ def test_a_sequential_reader_waits_only_for_the_first_page() -> None:
     assert missed == 1
 
 
-def test_a_random_read_resets_the_window() -> None:
+def test_a_random_read_resets_the_read_ahead_window() -> None:
     state, cached = ReadAhead(), set[int]()
     read(state, range(100), cached)
 
@@ -166,7 +166,7 @@ def test_a_random_read_resets_the_window() -> None:
     assert state.pages_after_miss(5_002, 1) == range(5_002, 5_006)  # the window is small again
 
 
-def test_a_reader_that_skips_less_than_a_window_is_sequential() -> None:
+def test_a_reader_that_skips_less_than_a_window_counts_as_sequential() -> None:
     cached: set[int] = set()
     windows = read(ReadAhead(), range(0, 400, 3), cached)
 
@@ -175,7 +175,7 @@ def test_a_reader_that_skips_less_than_a_window_is_sequential() -> None:
     assert len(windows) < 20
 
 
-def test_a_map_reads_around_a_fault() -> None:
+def test_a_page_fault_in_a_map_reads_the_pages_around_it() -> None:
     state = ReadAhead(around=True)
     state.record_position(7)
 

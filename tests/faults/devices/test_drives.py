@@ -3,7 +3,7 @@ from statistics import mean
 
 import pytest
 
-from tornlog.faults.devices.drives import FlashDrive, HardDisk, Spread, nvme_ssd, sata_ssd
+from tornlog.faults.devices.drives import DurationDistribution, FlashDrive, HardDisk, nvme_ssd, sata_ssd
 from tornlog.faults.devices.storage import BLOCK_BYTES
 from tornlog.sim.choices import Choices
 
@@ -16,14 +16,14 @@ def test_adjacent_blocks_are_written_at_full_speed() -> None:
     assert 25_600 * BLOCK_BYTES / took_ns * 1e9 == pytest.approx(200e6, rel=0.05)
 
 
-def test_a_block_that_has_just_passed_is_a_turn_away() -> None:
+def test_a_block_that_just_passed_the_head_costs_a_full_rotation() -> None:
     disk = HardDisk()
     first_ns = disk.write(0, [(0, 1)])
 
     assert disk.write(first_ns, [(1, 1)]) - first_ns == pytest.approx(TURN_NS, rel=0.03)
 
 
-def test_random_blocks_cost_a_seek_and_half_a_turn_on_average() -> None:
+def test_a_random_block_costs_a_seek_and_half_a_rotation_on_average() -> None:
     disk, random, now_ns, took = HardDisk(), Random(1), 0, []
     for _ in range(2_000):
         done_ns = disk.read(now_ns, (random.randrange(disk.blocks), 1))
@@ -50,7 +50,7 @@ def test_a_request_waits_for_the_one_before_it() -> None:
 
 
 def drive() -> FlashDrive:
-    flush = Spread([1_000])
+    flush = DurationDistribution([1_000])
     return FlashDrive(Choices("1").stream("d"), command_ns=10, bytes_per_second=BLOCK_BYTES * 10**9, flush=flush)
 
 
@@ -75,7 +75,7 @@ def test_flash_requests_do_not_overlap() -> None:
     assert flash.write(0, [(1, 1)]) == 22
 
 
-def test_long_reads_have_the_speed_of_data_sheets() -> None:
+def test_long_sequential_reads_have_the_bandwidth_of_data_sheets() -> None:
     blocks = (1 << 30) // BLOCK_BYTES
     stream = Choices("1").stream("d")
 
@@ -83,8 +83,8 @@ def test_long_reads_have_the_speed_of_data_sheets() -> None:
     assert (1 << 30) / nvme_ssd(stream).read(0, (0, blocks)) == pytest.approx(2.5, rel=0.01)
 
 
-def test_draws_have_the_measured_distribution() -> None:
-    spread, stream = Spread([30, 10, 20, 10]), Choices("1").stream("disk")
+def test_drawn_durations_have_the_measured_distribution() -> None:
+    spread, stream = DurationDistribution([30, 10, 20, 10]), Choices("1").stream("disk")
     drawn = [spread.draw(stream, "sync") for _ in range(4_000)]
 
     assert set(drawn) == {10, 20, 30}
@@ -92,11 +92,11 @@ def test_draws_have_the_measured_distribution() -> None:
 
 
 def test_the_default_draw_is_the_shortest_duration() -> None:
-    assert Spread([30, 10, 20]).draw(Choices.replaying([]).stream("disk"), "sync") == 10
+    assert DurationDistribution([30, 10, 20]).draw(Choices.replaying([]).stream("disk"), "sync") == 10
 
 
-def test_a_spread_goes_through_its_points() -> None:
-    spread = Spread.from_points([(0.0, 100), (0.5, 200), (0.99, 1_000), (1.0, 5_000)])
+def test_a_spread_passes_through_its_points() -> None:
+    spread = DurationDistribution.from_points([(0.0, 100), (0.5, 200), (0.99, 1_000), (1.0, 5_000)])
 
     assert spread.quantile(0.5) == pytest.approx(200, rel=0.01)
     assert spread.quantile(0.25) == pytest.approx(150, rel=0.01)
@@ -107,16 +107,16 @@ def test_a_spread_goes_through_its_points() -> None:
 @pytest.mark.parametrize(
     "points", [[(0.0, 1), (0.9, 2)], [(0.1, 1), (1.0, 2)], [(0.0, 1), (0.5, 2), (0.5, 3), (1.0, 4)]]
 )
-def test_points_that_are_no_distribution_are_refused(points: list[tuple[float, int]]) -> None:
+def test_points_that_are_not_a_distribution_are_refused(points: list[tuple[float, int]]) -> None:
     with pytest.raises(ValueError, match="shares"):
-        Spread.from_points(points)
+        DurationDistribution.from_points(points)
 
 
 @pytest.mark.parametrize("durations", [[], [-1, 5]])
 def test_an_empty_or_negative_spread_is_refused(durations: list[int]) -> None:
     with pytest.raises(ValueError, match="durations"):
-        Spread(durations)
+        DurationDistribution(durations)
 
 
-def test_a_scaled_spread_is_the_same_in_another_size() -> None:
-    assert Spread([10, 20]).scaled(1.5).ns == (15, 30)
+def test_a_scaled_spread_multiplies_every_quantile() -> None:
+    assert DurationDistribution([10, 20]).scaled(1.5).ns == (15, 30)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.devices.drives import HardDisk
-from tornlog.faults.devices.elevator import merged
+from tornlog.faults.devices.elevator import merge_runs
 
 RunTimed = Callable[..., Any]
 FAR = 1_000_000
@@ -25,7 +25,7 @@ def test_waiting_writes_are_sorted_and_merged(run_timed: RunTimed, notebook: Any
     assert notebook.commands == [("write", [(FAR, 1)]), ("write", [(FAR + 10, 2), (FAR + 20, 1), (FAR + 30, 2)])]
 
 
-def test_the_elevator_ascends_and_wraps_around(run_timed: RunTimed, notebook: Any) -> None:
+def test_the_elevator_ascends_and_then_restarts_at_the_lowest_block(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         elevator = timed.system.elevator
         first = elevator.write([(FAR + 50, 1)])
@@ -39,7 +39,7 @@ def test_the_elevator_ascends_and_wraps_around(run_timed: RunTimed, notebook: An
     assert notebook.commands[1] == ("write", [(FAR + block, 1) for block in (60, 70, 10, 20)])
 
 
-def test_batches_are_limited_and_a_request_ends_with_its_last_run(run_timed: RunTimed, notebook: Any) -> None:
+def test_write_batches_are_limited_and_a_request_ends_with_its_last_run(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> float:
         elevator = timed.system.elevator
         return timed.took_us(lambda: elevator.wait(elevator.write([(FAR + 2 * n, 1) for n in range(20)])))
@@ -48,7 +48,7 @@ def test_batches_are_limited_and_a_request_ends_with_its_last_run(run_timed: Run
     assert [len(runs) for _, runs in notebook.commands] == [16, 4]
 
 
-def test_reads_go_first_but_writes_do_not_starve(run_timed: RunTimed, notebook: Any) -> None:
+def test_the_elevator_serves_reads_first_without_starving_writes(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         elevator = timed.system.elevator
 
@@ -70,7 +70,7 @@ def test_reads_go_first_but_writes_do_not_starve(run_timed: RunTimed, notebook: 
     assert "read" in kinds[kinds.index("write") : len(kinds) - kinds[::-1].index("write")]
 
 
-def test_waiting_tasks_share_a_flush(run_timed: RunTimed, notebook: Any) -> None:
+def test_waiting_tasks_share_a_device_flush(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         elevator = timed.system.elevator
         elevator.wait(elevator.write([(FAR, 1)]))
@@ -95,8 +95,8 @@ def test_device_operations_are_counted(run_timed: RunTimed) -> None:
 
 
 def test_adjacent_and_overlapping_runs_are_merged() -> None:
-    assert merged([(5, 2), (7, 1), (7, 3), (11, 1), (2, 1), (3, 1)]) == [(5, 5), (11, 1), (2, 2)]
-    assert merged([(5, 9), (6, 1)]) == [(5, 9)]
+    assert merge_runs([(5, 2), (7, 1), (7, 3), (11, 1), (2, 1), (3, 1)]) == [(5, 5), (11, 1), (2, 2)]
+    assert merge_runs([(5, 9), (6, 1)]) == [(5, 9)]
 
 
 def test_sequential_writes_get_the_bandwidth_of_a_hard_disk(run_timed: RunTimed) -> None:

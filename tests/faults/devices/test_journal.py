@@ -5,7 +5,9 @@ RunTimed = Callable[..., Any]
 COMMIT_US = 102 + 10 + 101 + 10
 
 
-def test_a_commit_writes_flushes_and_closes_in_this_order(run_timed: RunTimed, notebook: Any) -> None:
+def test_a_journal_commit_writes_data_then_flushes_then_writes_the_commit_block(
+    run_timed: RunTimed, notebook: Any
+) -> None:
     def body(timed: Any) -> float:
         return timed.took_us(timed.system.write_back.sync_names)
 
@@ -15,7 +17,7 @@ def test_a_commit_writes_flushes_and_closes_in_this_order(run_timed: RunTimed, n
     assert notebook.commands[2][1] == [(2, 1)]
 
 
-def test_syncs_during_a_commit_share_the_next(run_timed: RunTimed) -> None:
+def test_syncs_during_a_journal_commit_share_the_next_commit(run_timed: RunTimed) -> None:
     def body(timed: Any) -> tuple[float, int]:
         def later() -> None:
             timed.sleep(0.05)
@@ -36,7 +38,7 @@ def test_consecutive_syncs_of_one_task_need_a_commit_each(run_timed: RunTimed) -
     assert run_timed(body) == 5
 
 
-def test_a_change_is_committed_once(run_timed: RunTimed) -> None:
+def test_a_metadata_change_is_committed_once(run_timed: RunTimed) -> None:
     def body(timed: Any) -> list[int]:
         journal, found = timed.system.journal, []
         for notes in (0, 3, 0):
@@ -49,7 +51,7 @@ def test_a_change_is_committed_once(run_timed: RunTimed) -> None:
     assert run_timed(body) == [0, 1, 1]
 
 
-def test_the_journal_is_a_ring(run_timed: RunTimed, notebook: Any) -> None:
+def test_journal_writes_wrap_around_at_the_end_of_the_journal(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         for _ in range(32_768 // 3 + 1):
             timed.system.write_back.sync_names()

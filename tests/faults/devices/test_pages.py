@@ -3,7 +3,7 @@ import pytest
 from tornlog.faults.devices.pages import FileBlocks, Placement
 
 
-def test_a_file_allocated_ahead_is_contiguous() -> None:
+def test_a_preallocated_file_is_contiguous() -> None:
     placement = Placement(1_000)
     placement.reserve(10)
     file = FileBlocks(ahead=placement.reserve(100))
@@ -30,7 +30,7 @@ def test_a_growing_file_with_a_reservation_is_contiguous() -> None:
     assert placement.place(one, range(1, 102)) == [(1, 99), (200, 2)]
 
 
-def test_a_full_device_raises_an_error() -> None:
+def test_a_write_to_a_full_device_raises_an_error() -> None:
     placement = Placement(10)
     placement.reserve(10)
 

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tornlog.faults.devices.drives import FlashDrive, HardDisk, Spread, nvme_ssd, sata_ssd
+from tornlog.faults.devices.drives import DurationDistribution, FlashDrive, HardDisk, nvme_ssd, sata_ssd
 from tornlog.faults.devices.storage import BLOCK_BYTES
 from tornlog.sim.choices import Choices
 
@@ -18,7 +18,7 @@ def test_a_busy_hard_disk_accepts_the_next_request() -> None:
     assert 100 * BLOCK_BYTES / took_ns * 1e9 == pytest.approx(200e6, rel=0.05)
 
 
-def test_a_hard_disk_continues_to_read_into_its_buffer() -> None:
+def test_a_hard_disk_reads_ahead_into_its_buffer() -> None:
     disk = HardDisk()
     now_ns = disk.read(0, (0, 32))
     begun_ns = now_ns
@@ -29,7 +29,7 @@ def test_a_hard_disk_continues_to_read_into_its_buffer() -> None:
     assert disk.read(now_ns, (1 << 29, 1)) > now_ns + 5_000_000  # a read elsewhere needs a seek
 
 
-def test_reading_at_random_is_two_orders_of_magnitude_slower_than_in_sequence() -> None:
+def test_random_reads_of_a_hard_disk_are_two_orders_of_magnitude_slower_than_sequential_reads() -> None:
     def seconds(blocks: list[int]) -> float:
         disk, now_ns = HardDisk(), 0
         for block in blocks:
@@ -45,13 +45,13 @@ def test_reading_at_random_is_two_orders_of_magnitude_slower_than_in_sequence() 
 
 
 def drive(depth: int) -> FlashDrive:
-    flush = Spread([1])
+    flush = DurationDistribution([1])
     return FlashDrive(
         Choices("1").stream("d"), command_ns=320, bytes_per_second=BLOCK_BYTES * 10**9, flush=flush, depth=depth
     )
 
 
-def test_flash_executes_several_commands_at_once() -> None:
+def test_a_flash_drive_executes_several_commands_at_once() -> None:
     runs = [(2 * number, 1) for number in range(32)]
 
     assert drive(1).write(0, runs) == 32 * 321

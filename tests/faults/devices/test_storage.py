@@ -47,7 +47,7 @@ def test_the_journal_continues_and_wraps_around() -> None:
     assert firsts[-2:] == [32_766, 0]
 
 
-def test_a_sync_waits_for_a_running_one() -> None:
+def test_a_sync_waits_for_a_running_sync() -> None:
     storage = JournalledStorage(Notes())
 
     assert storage.sync(0, []) == 4
@@ -99,6 +99,6 @@ def test_overlapping_measured_syncs_run_one_after_another() -> None:
     assert [storage.sync(0, [(0, 1)]) for _ in range(3)] == [10, 20, 30]
 
 
-def test_measured_storage_needs_at_least_one_duration() -> None:
+def test_measured_storage_without_durations_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         MeasuredStorage([])

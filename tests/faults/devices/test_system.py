@@ -17,7 +17,7 @@ def mounted(timed: Any, **options: Any) -> tuple[Disk, TimedFiles]:
     return disk, files
 
 
-def test_bytes_are_on_the_disk_and_durations_are_from_the_device(run_timed: RunTimed) -> None:
+def test_timed_files_store_bytes_on_the_disk_and_take_device_time(run_timed: RunTimed) -> None:
     def body(timed: Any) -> Any:
         disk, files = mounted(timed)
         mapped = files.map("/d/m", 4 * PAGE)
@@ -34,7 +34,7 @@ def test_bytes_are_on_the_disk_and_durations_are_from_the_device(run_timed: RunT
     assert synced_us == 102 + (102 + 10 + 101 + 10)
 
 
-def test_a_growing_file_is_placed_when_it_is_written_back(run_timed: RunTimed, notebook: Any) -> None:
+def test_a_growing_file_gets_blocks_when_it_is_written_back(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         disk, files = mounted(timed)
         for name in ("one", "other"):

@@ -59,7 +59,7 @@ def test_synced_pages_are_not_written_again(make_rig: Callable[..., Any]) -> Non
     assert storage.synced == [[(FIRST, 1)], [], [(FIRST + 3, 1)], []]
 
 
-def test_a_slow_sync_of_the_plan_is_added(make_rig: Callable[..., Any]) -> None:
+def test_a_slow_sync_fault_adds_to_the_device_time(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(timing=StorageTiming(Notes()), faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=80))
 
     def body() -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.disk.aftermath import Aftermath, PageEnding
+from tornlog.faults.disk.aftermath import Aftermath, PageFate
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.choices import Choices
@@ -75,7 +75,7 @@ def test_pages_that_a_failed_sync_dropped_are_stale(make_rig: Callable[..., Any]
     assert rig.disk.state().files["/log"].stale == {0}
 
 
-def cut(seed: int) -> Aftermath:
+def aftermath_of_power_cut(seed: int) -> Aftermath:
     """Cut the power of a disk with two unsynced writes to one page, and a third to two sectors of another."""
     trace, choices = Listening(), Choices(str(seed))
     kernel = Kernel(RoundRobin(1), trace=trace)
@@ -99,24 +99,24 @@ def cut(seed: int) -> Aftermath:
     return fact
 
 
-def test_each_page_is_classified_by_its_bytes() -> None:
+def test_each_page_is_classified_as_durable_dirty_or_stale() -> None:
     seen = set()
     for seed in range(60):
-        aftermath = cut(seed)
+        aftermath = aftermath_of_power_cut(seed)
         content = aftermath.image.files["/log"].content
         assert [(page.path, page.page) for page in aftermath.pages] == [("/log", 0), ("/log", 1)]
         one, two = (page.ending for page in aftermath.pages)
         first, second = content[0:1] == b"1", content[512:513] == b"2"
         assert (
             one
-            == {(0, 0): PageEnding.LOST, (1, 0): PageEnding.MIDDLE, (1, 1): PageEnding.KEPT, (0, 1): PageEnding.TORN}[
+            == {(0, 0): PageFate.LOST, (1, 0): PageFate.MIDDLE, (1, 1): PageFate.KEPT, (0, 1): PageFate.TORN}[
                 first, second
             ]
         )
         third = {content[4096:4097], content[4608:4609]}
-        assert two == (PageEnding.KEPT if third == {b"3"} else PageEnding.LOST if third == {b"\0"} else PageEnding.TORN)
+        assert two == (PageFate.KEPT if third == {b"3"} else PageFate.LOST if third == {b"\0"} else PageFate.TORN)
         seen |= {one, two}
-    assert seen == {PageEnding.KEPT, PageEnding.LOST, PageEnding.MIDDLE, PageEnding.TORN}
+    assert seen == {PageFate.KEPT, PageFate.LOST, PageFate.MIDDLE, PageFate.TORN}
 
 
 def test_lost_names_are_listed(make_rig: Callable[..., Any]) -> None:

@@ -102,7 +102,7 @@ operations = st.tuples(
 
 @settings(max_examples=100)
 @given(st.lists(operations, max_size=25))
-def test_names_behave_as_those_of_an_independent_file_system_model(sequence: list[Operation]) -> None:
+def test_name_operations_agree_with_pyfakefs(sequence: list[Operation]) -> None:
     ours, theirs = simulated(), faked()
     for operation in sequence:
         if is_modelled(ours, operation):

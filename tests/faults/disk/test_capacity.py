@@ -9,7 +9,7 @@ import pytest
 Rig = Callable[..., Any]
 
 
-def refused(attempt: Callable[[], Any]) -> OSError:
+def no_space_error(attempt: Callable[[], Any]) -> OSError:
     """Return the error of an attempt without space."""
     with pytest.raises(OSError, match="No space left on device") as failure:
         attempt()
@@ -30,7 +30,7 @@ def test_a_disk_without_a_capacity_reports_its_usage(rig: Any) -> None:
 
 def test_a_file_that_does_not_fit_is_created_but_does_not_grow(rig: Any) -> None:
     rig.disk.capacity_bytes = 100
-    error = refused(lambda: rig.files.map("/a", 101))
+    error = no_space_error(lambda: rig.files.map("/a", 101))
 
     assert error.filename == "/a"
     assert rig.files.status("/a").size_bytes == 0
@@ -38,11 +38,11 @@ def test_a_file_that_does_not_fit_is_created_but_does_not_grow(rig: Any) -> None
     assert rig.injected["disk full"] == 1
 
 
-def test_a_full_disk_refuses_new_files_but_allows_changes_of_existing_ones(rig: Any) -> None:
+def test_a_full_disk_refuses_new_files_but_allows_overwrites(rig: Any) -> None:
     rig.disk.capacity_bytes = 100
     file = rig.files.map("/a", 100)
-    refused(lambda: rig.files.write("/b", b""))
-    refused(lambda: rig.files.lock("/c"))
+    no_space_error(lambda: rig.files.write("/b", b""))
+    no_space_error(lambda: rig.files.lock("/c"))
 
     file.store(0, b"still")
     assert file.pwrite(5, b" here") == 5
@@ -57,7 +57,7 @@ def test_a_full_disk_refuses_new_files_but_allows_changes_of_existing_ones(rig: 
 
 def test_a_small_file_on_a_full_disk_has_the_prefix_that_fits(rig: Any) -> None:
     rig.disk.capacity_bytes = 10
-    refused(lambda: rig.files.write("/a", b"0123456789ab"))
+    no_space_error(lambda: rig.files.write("/a", b"0123456789ab"))
 
     assert rig.files.read("/a") == b"0123456789"
     rig.files.write("/a", b"fits")  # the file is emptied first, which frees its space
@@ -68,7 +68,7 @@ def test_a_small_file_on_a_full_disk_has_the_prefix_that_fits(rig: Any) -> None:
 def test_removing_a_file_frees_its_space(rig: Any) -> None:
     rig.disk.capacity_bytes = 100
     file = rig.files.map("/a", 100)
-    refused(lambda: rig.files.map("/b", 100))
+    no_space_error(lambda: rig.files.map("/b", 100))
     rig.files.unlink("/a")
 
     assert rig.files.space("/") == (0, 100)
@@ -88,14 +88,14 @@ def test_reducing_the_capacity_below_the_usage_makes_the_disk_full(rig: Any) -> 
     rig.files.map("/a", 100)
     rig.disk.capacity_bytes = 60
     assert rig.files.space("/") == (100, 0)
-    refused(lambda: rig.files.write("/b", b"x"))
+    no_space_error(lambda: rig.files.write("/b", b"x"))
 
     rig.disk.capacity_bytes = 101
     rig.files.write("/b", b"x")
     assert rig.disk.capacity_bytes == 101
 
 
-def test_a_disk_made_from_an_image_counts_the_files_in_it(make_rig: Rig) -> None:
+def test_a_disk_made_from_an_image_counts_the_space_of_its_files(make_rig: Rig) -> None:
     rig = make_rig()
     rig.files.map("/a", 70).store(0, b"x")
     image = rig.cut("process-kill")
@@ -103,7 +103,7 @@ def test_a_disk_made_from_an_image_counts_the_files_in_it(make_rig: Rig) -> None
     rig.disk.capacity_bytes = 100
 
     assert rig.files.space("/") == (70, 30)
-    refused(lambda: rig.files.map("/a", 101))
+    no_space_error(lambda: rig.files.map("/a", 101))
     assert rig.files.map("/a", 100).size_bytes == 100
 
 
@@ -128,7 +128,7 @@ def test_a_failed_creation_leaves_no_file(rig: Any) -> None:
     assert rig.disk.operations == 0
 
 
-def test_files_that_exist_are_opened_while_creations_fail(rig: Any) -> None:
+def test_existing_files_can_be_opened_while_creations_fail(rig: Any) -> None:
     rig.files.write("/a", b"there")
     with rig.disk.with_faults(failed_creation_chance=1.0):
         assert rig.files.map("/a", 9000).size_bytes == 9000
@@ -152,7 +152,7 @@ def test_creations_fail_by_chance_only_inside_the_with_block(rig: Any) -> None:
         rig.files.write(f"/after-{number}", b"")
 
 
-def test_a_judge_sees_the_visible_content(rig: Any) -> None:
+def test_a_judge_reads_the_visible_content(rig: Any) -> None:
     rig.files.map("/a", 4).store(1, b"xy")
 
     assert rig.disk.content("/a") == b"\0xy\0"

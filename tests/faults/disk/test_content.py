@@ -20,7 +20,7 @@ CHANGES = st.lists(
 )
 
 
-def change(sparse: SparseBytes, plain: bytearray, kind: str, at: int, more: bytes | int) -> None:
+def apply_change(sparse: SparseBytes, plain: bytearray, kind: str, at: int, more: bytes | int) -> None:
     if kind == "resize":
         sparse.resize(at)
         plain[:] = plain[:at].ljust(at, b"\0")
@@ -38,10 +38,10 @@ def change(sparse: SparseBytes, plain: bytearray, kind: str, at: int, more: byte
 def test_sparse_content_behaves_like_bytes(changes: list[tuple[str, int, bytes | int]], start: int, end: int) -> None:
     sparse, plain = SparseBytes(), bytearray()
     for kind, at, more in changes:
-        change(sparse, plain, kind, at, more)
+        apply_change(sparse, plain, kind, at, more)
 
     assert (len(sparse), bytes(sparse), sparse[start:end]) == (len(plain), bytes(plain), bytes(plain[start:end]))
-    assert sparse == SparseBytes.of(bytes(plain)) == bytes(plain)
+    assert sparse == SparseBytes.from_content(bytes(plain)) == bytes(plain)
     assert sparse.digest() == blake2b(bytes(plain), digest_size=16).digest()
     again = bytearray(len(plain))
     for at, data in sparse.extents():
@@ -70,7 +70,7 @@ def page_of(content: SparseBytes, page: int) -> bytes:
     return content[page * PAGE_BYTES : (page + 1) * PAGE_BYTES]
 
 
-def test_the_cost_of_a_long_file_is_its_data() -> None:
+def test_the_memory_of_a_long_sparse_file_is_that_of_its_data() -> None:
     content = SparseBytes(GIB)
     content[GIB - 3 : GIB] = b"end"
     content[5000:5003] = b"mid"
@@ -79,8 +79,8 @@ def test_the_cost_of_a_long_file_is_its_data() -> None:
     assert [(at, len(data)) for at, data in content.extents()] == [(PAGE_BYTES, PAGE_BYTES), (GIB - 4096, 4096)]
 
 
-@pytest.mark.parametrize("make", [bytes, SparseBytes.of])
-def test_unchanged_content_stays_the_same_object(make: type[bytes]) -> None:
+@pytest.mark.parametrize("make", [bytes, SparseBytes.from_content])
+def test_unchanged_content_remains_the_same_object(make: type[bytes]) -> None:
     content: Content = make(b"a" * 5000)
 
     assert with_pages(content, {0: b"aaa", 4096: b"a"}) is content
@@ -94,7 +94,7 @@ def test_first_difference_returns_the_lowest_differing_offset(
     one: bytes, other: bytes, is_sparse: bool, before_bytes: int
 ) -> None:
     left, right = bytes(before_bytes) + one, bytes(before_bytes) + other
-    make = SparseBytes.of if is_sparse else bytes
+    make = SparseBytes.from_content if is_sparse else bytes
     shorter = min(len(left), len(right))
     differing = (at for at in range(shorter) if left[at] != right[at])
     expected = next(differing, shorter if len(left) != len(right) else None)

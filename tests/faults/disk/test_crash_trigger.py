@@ -31,7 +31,7 @@ def test_a_crash_point_selects_the_operation_by_kind_path_and_number() -> None:
     assert met(CrashPoint("msync", "/b", 1)) == []
 
 
-def test_an_operation_number_leads_to_its_crash_point() -> None:
+def test_an_operation_number_is_converted_to_its_crash_point() -> None:
     for number, point in enumerate(["store /a #1", "msync /a #1", "store /b #1", "store /a #2", "store /a #3"]):
         trigger = CrashTrigger(operation=number)
         for other, one in enumerate(OPERATIONS):
@@ -42,7 +42,7 @@ def test_an_operation_number_leads_to_its_crash_point() -> None:
         assert str(trigger.selected) == point
 
 
-def test_a_trigger_without_a_point_counts_all_operations() -> None:
+def test_a_trigger_without_a_crash_point_counts_all_operations() -> None:
     trigger = CrashTrigger()
     assert not any(trigger.selects(number, *one) for number, one in enumerate(OPERATIONS))
     assert trigger.times == {("store", "/a"): 3, ("msync", "/a"): 1, ("store", "/b"): 1}

@@ -83,7 +83,7 @@ def test_a_descriptor_behaves_like_a_byte_array(make_rig: MakeRig, actions: list
     assert rig.cut("nothing-lost").files["/log"].content == model
 
 
-def lost(rig: Any, profile: str = "strict-posix") -> set[bytes | None]:
+def contents_after_losses(rig: Any, profile: str = "strict-posix") -> set[bytes | None]:
     """Return all contents of the log that a crash can leave now."""
     states = rig.disk.crash_states(PROFILES[profile], 100_000, rig.choices.stream("states"))
     assert states.is_exhaustive
@@ -94,10 +94,10 @@ def lost(rig: Any, profile: str = "strict-posix") -> set[bytes | None]:
 def test_an_unsynced_truncation_can_be_undone_by_a_crash(rig: Any) -> None:
     log = rig.files.open("/log")
     log.truncate(4)
-    assert lost(rig) == {b"0123456789", b"0123"}
+    assert contents_after_losses(rig) == {b"0123456789", b"0123"}
 
     log.sync()
-    assert lost(rig) == {b"0123"}
+    assert contents_after_losses(rig) == {b"0123"}
 
 
 def test_writes_after_a_lost_truncation_are_lost(rig: Any) -> None:
@@ -105,7 +105,7 @@ def test_writes_after_a_lost_truncation_are_lost(rig: Any) -> None:
     log.truncate(4)
     log.write(4, b"AB")
 
-    assert lost(rig) == {b"0123456789", b"0123", b"0123\0\0", b"0123AB"}
+    assert contents_after_losses(rig) == {b"0123456789", b"0123", b"0123\0\0", b"0123AB"}
 
 
 def test_a_sync_covers_writes_before_a_truncation(rig: Any) -> None:
@@ -115,7 +115,7 @@ def test_a_sync_covers_writes_before_a_truncation(rig: Any) -> None:
     log.truncate(11)
     log.sync()
 
-    assert lost(rig) == {b"AB23456789C"}
+    assert contents_after_losses(rig) == {b"AB23456789C"}
 
 
 def test_of_two_truncations_the_second_can_survive_alone(rig: Any) -> None:
@@ -123,7 +123,7 @@ def test_of_two_truncations_the_second_can_survive_alone(rig: Any) -> None:
     log.truncate(6)
     log.truncate(2)
 
-    assert lost(rig) == {b"0123456789", b"012345", b"01"}
+    assert contents_after_losses(rig) == {b"0123456789", b"012345", b"01"}
 
 
 def test_a_lost_length_stays_lost_after_a_smaller_truncation(rig: Any) -> None:
@@ -131,21 +131,21 @@ def test_a_lost_length_stays_lost_after_a_smaller_truncation(rig: Any) -> None:
     log.write(10, b"ABCDEF")
     log.truncate(12)
 
-    assert b"0123456789" in lost(rig)
-    assert all(found is not None and len(found) in (10, 12, 16) for found in lost(rig))
+    assert b"0123456789" in contents_after_losses(rig)
+    assert all(found is not None and len(found) in (10, 12, 16) for found in contents_after_losses(rig))
 
 
-def test_an_overwrite_is_no_change_of_length(rig: Any) -> None:
+def test_an_overwrite_does_not_change_the_length(rig: Any) -> None:
     rig.files.open("/log").write(0, b"AB")
 
-    assert lost(rig) == {b"0123456789", b"AB23456789"}
+    assert contents_after_losses(rig) == {b"0123456789", b"AB23456789"}
 
 
-def test_data_is_durable_before_its_length_on_file_systems_with_this_order(rig: Any) -> None:
+def test_data_is_durable_before_the_length_on_ordered_file_systems(rig: Any) -> None:
     rig.files.open("/log").write(10, b"AB")
 
-    assert lost(rig, "ext4-ordered") == {b"0123456789", b"0123456789AB"}
-    assert lost(rig) == {b"0123456789", b"0123456789\0\0", b"0123456789AB"}
+    assert contents_after_losses(rig, "ext4-ordered") == {b"0123456789", b"0123456789AB"}
+    assert contents_after_losses(rig) == {b"0123456789", b"0123456789\0\0", b"0123456789AB"}
 
 
 def test_a_crash_during_a_descriptor_write_leaves_a_prefix(make_rig: MakeRig) -> None:
@@ -159,7 +159,7 @@ def test_a_crash_during_a_descriptor_write_leaves_a_prefix(make_rig: MakeRig) ->
     assert found == {b"0123456789", b"0123456789A", b"0123456789AB", b"0123456789ABC"}
 
 
-def test_a_full_disk_refuses_growth_only(rig: Any) -> None:
+def test_a_full_disk_refuses_growth_but_not_overwrites(rig: Any) -> None:
     rig.disk.capacity_bytes = 10
     log = rig.files.open("/log")
     log.write(0, b"AB")
@@ -184,7 +184,7 @@ def test_a_truncated_file_keeps_pending_and_dropped_writes() -> None:
     assert inode.content() == b"0123456789abcdef"
 
 
-def test_a_link_is_one_more_name_of_the_same_file(rig: Any) -> None:
+def test_a_hard_link_is_another_name_of_the_same_file(rig: Any) -> None:
     rig.files.link("/log", "/d/twin")
     rig.files.open("/d/twin").write(0, b"AB")
     assert content(rig) == b"AB23456789"
@@ -195,7 +195,7 @@ def test_a_link_is_one_more_name_of_the_same_file(rig: Any) -> None:
     assert content(rig, "/d/twin") == b"AB23456789"
 
 
-def test_a_link_to_an_existing_name_is_refused(rig: Any) -> None:
+def test_a_hard_link_to_an_existing_name_is_refused(rig: Any) -> None:
     with pytest.raises(FileExistsError):
         rig.files.link("/log", "/d")
     with pytest.raises(FileExistsError):
@@ -204,7 +204,7 @@ def test_a_link_to_an_existing_name_is_refused(rig: Any) -> None:
         rig.files.link("/none", "/d/twin")
 
 
-def test_a_rename_to_a_second_name_has_no_effect(rig: Any) -> None:
+def test_a_rename_to_another_hard_link_of_the_same_file_has_no_effect(rig: Any) -> None:
     rig.files.link("/log", "/d/twin")
     before = rig.disk.operations
     rig.files.rename("/log", "/d/twin")
@@ -213,10 +213,10 @@ def test_a_rename_to_a_second_name_has_no_effect(rig: Any) -> None:
     assert rig.files.status("/log") is not None
 
 
-def test_a_link_is_durable_once_its_directory_is_synced(rig: Any) -> None:
+def test_a_hard_link_is_durable_once_its_directory_is_synced(rig: Any) -> None:
     rig.files.link("/log", "/d/twin")
     rig.files.unlink("/log")
-    assert None in lost(rig)
+    assert None in contents_after_losses(rig)
     rig.files.sync_directory("/d")
     rig.files.sync_directory("/")
 

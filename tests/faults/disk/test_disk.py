@@ -76,7 +76,9 @@ def test_reads_have_no_operation_number(rig: Any) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
 @pytest.mark.parametrize("operation", range(len(KINDS)))
-def test_a_number_or_point_selects_the_operation(make_rig: Callable[..., Any], operation: int, moment: str) -> None:
+def test_a_crash_trigger_selects_the_operation_by_number_or_crash_point(
+    make_rig: Callable[..., Any], operation: int, moment: str
+) -> None:
     rig = make_rig()
     trigger = rig.disk.crash_at(operation, moment)
     rig.run_until_death(every_operation(rig))
@@ -110,7 +112,7 @@ def test_without_a_trigger_no_machine_crashes(rig: Any) -> None:
     assert not any(kind.startswith("crash") for kind in rig.injected)
 
 
-def dying_states(make_rig: Callable[..., Any], operation: int, path: str) -> set[bytes | None]:
+def contents_after_crashes(make_rig: Callable[..., Any], operation: int, path: str) -> set[bytes | None]:
     found: set[bytes | None] = set()
     for seed in range(60):
         rig = make_rig(seed=str(seed))
@@ -122,21 +124,21 @@ def dying_states(make_rig: Callable[..., Any], operation: int, path: str) -> set
 
 
 def test_a_crash_during_a_write_leaves_a_prefix(make_rig: Callable[..., Any]) -> None:
-    assert dying_states(make_rig, 3, "/d/log") == {b"stored"[:length] for length in range(7)}
-    assert dying_states(make_rig, 4, "/d/log") == {
+    assert contents_after_crashes(make_rig, 3, "/d/log") == {b"stored"[:length] for length in range(7)}
+    assert contents_after_crashes(make_rig, 4, "/d/log") == {
         (b"stored" + bytes(94) + b"written"[:length]).rstrip(b"\0") for length in range(8)
     }
-    assert dying_states(make_rig, 8, "/d/tmp") == {b"small"[:length] for length in range(6)}
+    assert contents_after_crashes(make_rig, 8, "/d/tmp") == {b"small"[:length] for length in range(6)}
 
 
-def test_other_operations_are_atomic(make_rig: Callable[..., Any]) -> None:
-    assert dying_states(make_rig, 7, "/d/tmp") == {None, b""}
-    assert dying_states(make_rig, 10, "/d/tmp") == {b"small", b""}
-    assert dying_states(make_rig, 12, "/d/json") == {None, b"other"}
-    assert dying_states(make_rig, 14, "/d/json") == {None, b"other"}
+def test_operations_other_than_writes_are_atomic_in_a_crash(make_rig: Callable[..., Any]) -> None:
+    assert contents_after_crashes(make_rig, 7, "/d/tmp") == {None, b""}
+    assert contents_after_crashes(make_rig, 10, "/d/tmp") == {b"small", b""}
+    assert contents_after_crashes(make_rig, 12, "/d/json") == {None, b"other"}
+    assert contents_after_crashes(make_rig, 14, "/d/json") == {None, b"other"}
 
 
-def test_after_a_crash_every_call_raises(rig: Any) -> None:
+def test_after_a_crash_every_disk_call_raises(rig: Any) -> None:
     refusals = []
 
     def refused(call: Callable[[], object]) -> None:
@@ -223,7 +225,7 @@ def test_tasks_of_a_crashed_machine_change_no_file(make_rig: Callable[..., Any])
         assert b"!" not in rig.disk.crash(PROFILES["process-kill"]).files["/log"].content
 
 
-def test_a_seed_repeats_numbers_and_digests(make_rig: Callable[..., Any]) -> None:
+def test_a_seed_always_gives_the_same_operation_numbers_and_digests(make_rig: Callable[..., Any]) -> None:
     def run(seed: str) -> tuple[str, int, str]:
         rig = make_rig(seed=seed, timing=SyncTiming(1000, 9000))
 
@@ -274,7 +276,7 @@ def test_the_page_cache_survives_a_process_kill(make_rig: Callable[..., Any]) ->
     assert outcomes == {None, b"", b"one"}
 
 
-def test_a_disk_that_became_an_image_is_finished(rig: Any) -> None:
+def test_a_disk_is_unusable_after_it_became_a_crash_image(rig: Any) -> None:
     with pytest.raises(RuntimeError, match="alive"):
         rig.disk.crash(PROFILES["nothing-lost"])
     rig.cut("nothing-lost")
@@ -284,7 +286,7 @@ def test_a_disk_that_became_an_image_is_finished(rig: Any) -> None:
         rig.disk.mount(rig.kernel.machine("next"))
 
 
-def test_a_crash_needs_a_future_operation_and_a_moment(rig: Any) -> None:
+def test_a_crash_trigger_requires_a_future_operation_and_a_moment(rig: Any) -> None:
     rig.files.map("/a", 10)
     with pytest.raises(ValueError, match="at least 2, found 1"):
         rig.disk.crash_at(1, "before")
@@ -299,7 +301,7 @@ def test_a_crash_point_without_an_operation_has_no_effect(rig: Any) -> None:
     assert not any(kind.startswith("crash") for kind in rig.injected)
 
 
-def test_crash_points_count_from_the_arming(rig: Any) -> None:
+def test_crash_points_count_operations_from_the_arming_of_the_trigger(rig: Any) -> None:
     mapped = rig.files.map("/a", 100)
     mapped.store(0, b"x")
     trigger = rig.disk.crash_at(rig.disk.operations + 1, "before")
@@ -310,13 +312,13 @@ def test_crash_points_count_from_the_arming(rig: Any) -> None:
 
 def test_a_disarmed_trigger_has_no_effect(rig: Any) -> None:
     rig.disk.arm(CrashTrigger(point=CrashPoint("create", "/a", 1)), "before")
-    rig.disk.disarm()
+    rig.disk.cancel_crash_trigger()
     rig.files.map("/a", 10)
 
     assert rig.machine.alive
 
 
-def test_a_judge_can_ask_for_durable_bytes(rig: Any) -> None:
+def test_a_judge_can_read_the_durable_bytes(rig: Any) -> None:
     mapped = rig.files.map("/a", 8192)
     mapped.store(10, b"x")
     assert not rig.disk.is_durable("/a", 0, 11)
@@ -326,7 +328,7 @@ def test_a_judge_can_ask_for_durable_bytes(rig: Any) -> None:
     assert not rig.disk.is_durable("/b", 0, 0)
 
 
-def test_a_judge_can_ask_for_the_used_space(rig: Any) -> None:
+def test_a_judge_can_read_the_used_space(rig: Any) -> None:
     used = [rig.disk.used_bytes]
     rig.files.map("/a", 100)
     used.append(rig.disk.used_bytes)

@@ -1,7 +1,7 @@
 import os
 from pathlib import Path
 
-from tornlog.faults.disk.export import export, load
+from tornlog.faults.disk.export import export_image, load_image
 from tornlog.faults.disk.image import FileImage, Image
 
 IMAGE = Image(
@@ -14,8 +14,8 @@ IMAGE = Image(
 )
 
 
-def test_a_tree_is_exported_with_its_times(tmp_path: Path) -> None:
-    export(IMAGE, "/store", tmp_path)
+def test_a_directory_is_exported_with_its_mtimes(tmp_path: Path) -> None:
+    export_image(IMAGE, "/store", tmp_path)
 
     assert sorted(entry.relative_to(tmp_path).as_posix() for entry in tmp_path.rglob("*")) == [
         "abort",
@@ -28,9 +28,9 @@ def test_a_tree_is_exported_with_its_times(tmp_path: Path) -> None:
     assert os.stat(log).st_mtime_ns == 1_600_000_000_123 * 10**6
 
 
-def test_a_directory_that_was_written_is_read_as_the_same_image(tmp_path: Path) -> None:
-    export(IMAGE, "/store", tmp_path)
-    loaded = load(tmp_path, "/store")
+def test_an_exported_directory_is_read_back_as_the_same_image(tmp_path: Path) -> None:
+    export_image(IMAGE, "/store", tmp_path)
+    loaded = load_image(tmp_path, "/store")
     below = {path: file for path, file in IMAGE.files.items() if path.startswith("/store/")}
 
     assert loaded.files == below
@@ -40,12 +40,12 @@ def test_a_directory_that_was_written_is_read_as_the_same_image(tmp_path: Path) 
 def test_a_directory_can_be_loaded_at_any_path(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
 
-    assert load(tmp_path, "/").directories == ()
-    assert list(load(tmp_path, "/").files) == ["/file"]
-    deep = load(tmp_path, "/a/b/")
+    assert load_image(tmp_path, "/").directories == ()
+    assert list(load_image(tmp_path, "/").files) == ["/file"]
+    deep = load_image(tmp_path, "/a/b/")
     assert deep.directories == ("/a", "/a/b")
     assert list(deep.files) == ["/a/b/file"]
     again = tmp_path / "again"
     again.mkdir()
-    export(deep, "/", again)
+    export_image(deep, "/", again)
     assert (again / "a" / "b" / "file").read_bytes() == b"x"

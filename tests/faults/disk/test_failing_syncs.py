@@ -8,7 +8,7 @@ import pytest
 
 from tornlog.faults.disk.image import DamagedRange, FileImage, Image
 from tornlog.faults.plan import FAILING_SYNCS, FaultPlan
-from tornlog.sim.choices import Choices, decisions_of
+from tornlog.sim.choices import Choices, decisions_from_record
 
 Rig = Callable[..., Any]
 PAGE = 4096
@@ -16,11 +16,11 @@ LOG = Image({"/log": FileImage(b"o" * 2 * PAGE, 0)}, ())
 AT_ONCE = ("ext4-ordered", "xfs", "btrfs")
 
 
-def failing(variant: str, **faults: float) -> FaultPlan:
+def failing_sync_plan(variant: str, **faults: float) -> FaultPlan:
     return FaultPlan(failed_sync_chance=1.0, failing_sync=variant, **faults)
 
 
-def fail(rig: Any, attempt: Callable[[], Any]) -> None:
+def expect_eio(rig: Any, attempt: Callable[[], Any]) -> None:
     with pytest.raises(OSError, match="Input/output error") as failure:
         attempt()
     assert failure.value.errno == errno.EIO
@@ -29,14 +29,14 @@ def fail(rig: Any, attempt: Callable[[], Any]) -> None:
 def write_and_fail(rig: Any) -> Any:
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"doomed")
-    fail(rig, lambda: mapped.msync(0, PAGE))
+    expect_eio(rig, lambda: mapped.msync(0, PAGE))
     assert rig.injected["failed sync"] == 1
     return mapped
 
 
 @pytest.mark.parametrize("variant", AT_ONCE)
-def test_a_failed_sync_loses_data_although_the_next_one_succeeds(make_rig: Rig, variant: str) -> None:
-    rig = make_rig(image=LOG, faults=failing(variant))
+def test_a_failed_sync_loses_data_even_if_the_next_sync_succeeds(make_rig: Rig, variant: str) -> None:
+    rig = make_rig(image=LOG, faults=failing_sync_plan(variant))
     mapped = write_and_fail(rig)
     with rig.disk.with_faults(failed_sync_chance=0.0):
         mapped.msync(0, PAGE)
@@ -46,8 +46,10 @@ def test_a_failed_sync_loses_data_although_the_next_one_succeeds(make_rig: Rig, 
 
 
 @pytest.mark.parametrize(("variant", "seen"), [("ext4-ordered", b"doomed"), ("xfs", b"doomed"), ("btrfs", b"oooooo")])
-def test_readers_see_the_new_bytes_but_on_btrfs_the_old_ones_again(make_rig: Rig, variant: str, seen: bytes) -> None:
-    rig = make_rig(image=LOG, faults=failing(variant))
+def test_after_a_failed_sync_readers_see_the_new_bytes_or_on_btrfs_the_old_bytes(
+    make_rig: Rig, variant: str, seen: bytes
+) -> None:
+    rig = make_rig(image=LOG, faults=failing_sync_plan(variant))
     mapped = write_and_fail(rig)
 
     assert bytes(mapped.view(0, 6)) == rig.disk.content("/log")[:6] == seen
@@ -56,25 +58,25 @@ def test_readers_see_the_new_bytes_but_on_btrfs_the_old_ones_again(make_rig: Rig
 
 
 def test_btrfs_reverts_only_the_failed_pages(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=failing("btrfs"))
+    rig = make_rig(image=LOG, faults=failing_sync_plan("btrfs"))
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(PAGE - 2, b"new!")
-    fail(rig, lambda: mapped.msync(0, 10))
+    expect_eio(rig, lambda: mapped.msync(0, 10))
 
     assert bytes(mapped.view(PAGE - 2, PAGE + 2)) == b"oow!"
     assert rig.disk.damage == [DamagedRange("/log", 0, PAGE, "failed sync")]
 
 
 def test_btrfs_reverts_new_pages_to_zeros(make_rig: Rig) -> None:
-    rig = make_rig(faults=failing("btrfs"))
+    rig = make_rig(faults=failing_sync_plan("btrfs"))
     mapped = rig.files.map("/log", 100)
     mapped.store(0, b"doomed")
-    fail(rig, mapped.fdatasync)
+    expect_eio(rig, mapped.fdatasync)
 
     assert bytes(mapped.view(0, 100)) == bytes(100)
 
 
-def journal(rig: Any) -> Any:
+def sync_to_journal_only(rig: Any) -> Any:
     """Sync as ext4 does with data=journal: success, with a later error."""
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"doomed")
@@ -83,11 +85,11 @@ def journal(rig: Any) -> Any:
     return mapped
 
 
-def test_a_data_journal_fails_at_the_next_sync(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=failing("ext4-data"))
-    mapped = journal(rig)
+def test_under_data_journaling_the_error_occurs_at_the_next_sync(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=failing_sync_plan("ext4-data"))
+    mapped = sync_to_journal_only(rig)
     assert rig.disk.is_durable("/log", 0, 6)
-    fail(rig, lambda: mapped.msync(PAGE, 2 * PAGE))
+    expect_eio(rig, lambda: mapped.msync(PAGE, 2 * PAGE))
 
     assert not rig.disk.is_durable("/log", 0, 6)
     assert rig.disk.damage == [DamagedRange("/log", 0, PAGE, "late sync error")]
@@ -97,20 +99,20 @@ def test_a_data_journal_fails_at_the_next_sync(make_rig: Rig) -> None:
     assert rig.disk.settle().files["/log"].content[:6] == b"oooooo"
 
 
-def test_a_data_journal_survives_a_power_cut_before_the_failure(make_rig: Rig) -> None:
+def test_under_data_journaling_data_survives_a_power_cut_before_the_error(make_rig: Rig) -> None:
     for seed in range(20):
-        rig = make_rig(seed=str(seed), image=LOG, faults=failing("ext4-data"))
-        journal(rig)
+        rig = make_rig(seed=str(seed), image=LOG, faults=failing_sync_plan("ext4-data"))
+        sync_to_journal_only(rig)
         assert rig.cut("strict-posix").files["/log"].content[:6] == b"doomed"
 
 
-def test_a_page_written_again_stays_dirty_when_its_journalled_bytes_are_lost(make_rig: Rig) -> None:
+def test_a_rewritten_page_stays_dirty_if_its_journalled_bytes_are_lost(make_rig: Rig) -> None:
     found = set()
     for seed in range(60):
-        rig = make_rig(seed=str(seed), image=LOG, faults=failing("ext4-data"))
-        mapped = journal(rig)
+        rig = make_rig(seed=str(seed), image=LOG, faults=failing_sync_plan("ext4-data"))
+        mapped = sync_to_journal_only(rig)
         mapped.store(100, b"later")
-        fail(rig, lambda mapped=mapped: mapped.msync(PAGE, 2 * PAGE))
+        expect_eio(rig, lambda mapped=mapped: mapped.msync(PAGE, 2 * PAGE))
         assert bytes(mapped.view(0, 6)) == b"doomed"
         content = rig.cut("ext4-data").files["/log"].content
         found.add((content[:6], content[100:105]))
@@ -118,17 +120,17 @@ def test_a_page_written_again_stays_dirty_when_its_journalled_bytes_are_lost(mak
 
 
 def test_a_later_sync_writes_a_page_whose_journalled_bytes_were_lost(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=failing("ext4-data"))
-    mapped = journal(rig)
+    rig = make_rig(image=LOG, faults=failing_sync_plan("ext4-data"))
+    mapped = sync_to_journal_only(rig)
     mapped.store(100, b"later")
-    fail(rig, lambda: mapped.msync(PAGE, 2 * PAGE))
+    expect_eio(rig, lambda: mapped.msync(PAGE, 2 * PAGE))
     mapped.msync(0, PAGE)
 
     assert rig.disk.is_durable("/log", 0, 2 * PAGE)
 
 
-def test_two_syncs_that_only_reached_the_journal_are_undone_together(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=failing("ext4-data"))
+def test_two_syncs_that_only_reached_the_journal_are_lost_together(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=failing_sync_plan("ext4-data"))
     other = rig.files.map("/other", PAGE)
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"first")
@@ -136,14 +138,14 @@ def test_two_syncs_that_only_reached_the_journal_are_undone_together(make_rig: R
     mapped.msync(0, 2 * PAGE)
     other.store(0, b"x")
     other.msync(0, PAGE)
-    fail(rig, lambda: mapped.msync(0, PAGE))
+    expect_eio(rig, lambda: mapped.msync(0, PAGE))
 
     assert rig.injected == {"late sync error": 1, "failed sync": 1}
     assert rig.disk.settle().files["/log"].content == LOG.files["/log"].content
 
 
-def test_a_failed_sync_of_equal_bytes_is_no_damage(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=failing("ext4-data"))
+def test_a_failed_sync_of_equal_bytes_is_not_damage(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=failing_sync_plan("ext4-data"))
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"ooo")
     mapped.msync(0, PAGE)
@@ -160,14 +162,14 @@ def test_names_can_be_lost_after_a_failed_directory_sync(make_rig: Rig, variant:
         faults = FaultPlan(failed_directory_sync_chance=1.0, failing_sync=variant)
         rig = make_rig(seed=str(seed), faults=faults)
         rig.files.write("/a", b"")
-        fail(rig, lambda rig=rig: rig.files.sync_directory("/"))
+        expect_eio(rig, lambda rig=rig: rig.files.sync_directory("/"))
         assert rig.injected == {"failed directory sync": 1}
         rig.files.write("/b", b"")  # the file system still works
         found.add("".join(rig.cut("strict-posix").files))
     assert found == {"", "/a", "/b", "/a/b"}
 
 
-def change(rig: Any, mapped: Any) -> list[Callable[[], Any]]:
+def mutating_calls(rig: Any, mapped: Any) -> list[Callable[[], Any]]:
     files = rig.files
     return [
         lambda: files.write("/new", b"x"),
@@ -182,7 +184,7 @@ def change(rig: Any, mapped: Any) -> list[Callable[[], Any]]:
     ]
 
 
-def look(rig: Any) -> list[Callable[[], Any]]:
+def reading_calls(rig: Any) -> list[Callable[[], Any]]:
     files = rig.files
     return [
         lambda: files.read("/log"),
@@ -194,20 +196,20 @@ def look(rig: Any) -> list[Callable[[], Any]]:
 
 @pytest.mark.parametrize("variant", AT_ONCE)
 def test_a_stopped_file_system_refuses_changes(make_rig: Rig, variant: str) -> None:
-    rig = make_rig(image=LOG, faults=failing(variant, stopped_file_system_chance=1.0))
+    rig = make_rig(image=LOG, faults=failing_sync_plan(variant, stopped_file_system_chance=1.0))
     assert not rig.disk.is_stopped
     mapped = write_and_fail(rig)
     assert rig.disk.is_stopped
     assert rig.injected["stopped file system"] == 1
 
     expected = errno.EIO if variant == "xfs" else errno.EROFS
-    for attempt in change(rig, mapped):
+    for attempt in mutating_calls(rig, mapped):
         with pytest.raises(OSError, match=r"Read-only|Input/output") as failure:
             attempt()
         assert failure.value.errno == expected
-    for attempt in look(rig):
+    for attempt in reading_calls(rig):
         if variant == "xfs":
-            fail(rig, attempt)
+            expect_eio(rig, attempt)
         else:
             attempt()
     again = make_rig(image=rig.cut("strict-posix"))
@@ -219,13 +221,13 @@ def test_a_stopped_file_system_refuses_changes(make_rig: Rig, variant: str) -> N
 def test_a_directory_sync_that_fails_may_stop_the_file_system_too(make_rig: Rig, variant: str) -> None:
     faults = FaultPlan(failed_directory_sync_chance=1.0, stopped_file_system_chance=1.0, failing_sync=variant)
     rig = make_rig(image=LOG, faults=faults)
-    fail(rig, lambda: rig.files.sync_directory("/"))
+    expect_eio(rig, lambda: rig.files.sync_directory("/"))
 
     assert rig.disk.is_stopped
     assert rig.injected == {"failed directory sync": 1, "stopped file system": 1}
 
 
-def test_without_chances_syncs_succeed_without_draws(make_rig: Rig) -> None:
+def test_without_chances_no_sync_fails_and_no_draw_is_made(make_rig: Rig) -> None:
     for variant in FAILING_SYNCS:
         rig = make_rig(image=LOG, faults=FaultPlan(failing_sync=variant))
         mapped = rig.files.map("/log", 2 * PAGE)
@@ -246,20 +248,20 @@ def test_an_unknown_file_system_is_refused() -> None:
 WRITE_BACK = FaultPlan(failed_write_back_chance=1.0)
 
 
-def of_write_back(make_rig: Rig, **faults: str) -> Any:
+def rig_with_failing_write_back(make_rig: Rig, **faults: str) -> Any:
     """Return a disk whose second page of /log cannot be written back."""
     plan = FaultPlan(failed_write_back_chance=1.0, **faults)  # type: ignore[arg-type]
     second = {"disk": [["page of a failed write-back /log", 1, 3, 2]]}
-    return make_rig(image=LOG, faults=plan, choices=Choices.replaying(decisions_of(second)))
+    return make_rig(image=LOG, faults=plan, choices=Choices.replaying(decisions_from_record(second)))
 
 
 @pytest.mark.parametrize("variant", AT_ONCE)
-def test_a_failed_write_back_is_reported_once(make_rig: Rig, variant: str) -> None:
-    rig = of_write_back(make_rig, failing_sync=variant)
+def test_a_failed_write_back_is_reported_by_one_sync_only(make_rig: Rig, variant: str) -> None:
+    rig = rig_with_failing_write_back(make_rig, failing_sync=variant)
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"first")
     mapped.store(PAGE, b"second")
-    fail(rig, lambda: mapped.msync(0, PAGE))
+    expect_eio(rig, lambda: mapped.msync(0, PAGE))
     assert rig.injected == {"failed write-back": 1}
 
     with rig.disk.with_faults(failed_write_back_chance=0.0):
@@ -270,22 +272,22 @@ def test_a_failed_write_back_is_reported_once(make_rig: Rig, variant: str) -> No
 
 
 def test_btrfs_reverts_the_page_of_a_failed_write_back(make_rig: Rig) -> None:
-    rig = of_write_back(make_rig, failing_sync="btrfs")
+    rig = rig_with_failing_write_back(make_rig, failing_sync="btrfs")
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"first")
     mapped.store(PAGE, b"second")
-    fail(rig, lambda: mapped.msync(0, PAGE))
+    expect_eio(rig, lambda: mapped.msync(0, PAGE))
 
     assert bytes(mapped.view(0, 5)) == b"first"
     assert bytes(mapped.view(PAGE, PAGE + 6)) == b"oooooo"
     assert rig.disk.damage == [DamagedRange("/log", PAGE, 2 * PAGE, "failed write-back")]
 
 
-def test_a_page_written_again_after_a_failed_write_back_is_not_lost(make_rig: Rig) -> None:
+def test_a_rewritten_page_survives_an_earlier_failed_write_back(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=WRITE_BACK, choices=Choices.replaying([]))
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"again")
-    fail(rig, lambda: mapped.msync(0, PAGE))
+    expect_eio(rig, lambda: mapped.msync(0, PAGE))
     with rig.disk.with_faults(failed_write_back_chance=0.0):
         mapped.msync(0, PAGE)
 
@@ -298,7 +300,7 @@ def test_a_failed_write_back_is_reported_to_the_next_process(make_rig: Rig) -> N
     rig.kernel.kill(rig.machine)
     again = rig.disk.mount(rig.kernel.machine("again"))
 
-    fail(rig, lambda: again.map("/log", 2 * PAGE).msync(PAGE, 2 * PAGE))
+    expect_eio(rig, lambda: again.map("/log", 2 * PAGE).msync(PAGE, 2 * PAGE))
 
 
 def test_a_clean_file_has_no_failed_write_back(make_rig: Rig) -> None:
@@ -306,4 +308,4 @@ def test_a_clean_file_has_no_failed_write_back(make_rig: Rig) -> None:
     rig.files.map("/log", 2 * PAGE).msync(0, PAGE)
 
     assert not rig.injected
-    assert rig.choices.stream("disk").drawn == 0
+    assert rig.choices.stream("disk").draw_count == 0

@@ -32,7 +32,7 @@ def elapsed_ns(rig: Any, use: Callable[[Any], Any], times: int = 1) -> list[int]
 
 
 @pytest.mark.parametrize("use", USES)
-def test_slow_io_is_log_uniform(make_rig: Callable[..., Any], use: str) -> None:
+def test_durations_of_slow_io_are_log_uniform(make_rig: Callable[..., Any], use: str) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0, slow_io_ms_max=1000))
     taken = sorted(elapsed_ns(rig, USES[use], 200))
 
@@ -41,7 +41,7 @@ def test_slow_io_is_log_uniform(make_rig: Callable[..., Any], use: str) -> None:
     assert 100 * MS < taken[160] <= taken[-1] <= 1000 * MS
 
 
-def test_a_slow_write_through_a_descriptor_waits_before_it_writes(make_rig: Callable[..., Any]) -> None:
+def test_a_slow_descriptor_write_waits_before_it_writes(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0))
 
     def body() -> None:
@@ -54,12 +54,12 @@ def test_a_slow_write_through_a_descriptor_waits_before_it_writes(make_rig: Call
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_healthy_device_needs_no_waits_or_draws(make_rig: Callable[..., Any], use: str) -> None:
+def test_a_device_without_faults_adds_no_waits_and_makes_no_draws(make_rig: Callable[..., Any], use: str) -> None:
     rig = make_rig(image=IMAGE)
 
     assert elapsed_ns(rig, USES[use], 20) == [0] * 20
     assert not rig.injected
-    assert rig.choices.stream("disk").drawn == 0
+    assert rig.choices.stream("disk").draw_count == 0
 
 
 def test_a_stall_delays_every_operation_until_its_end(make_rig: Callable[..., Any]) -> None:
@@ -81,7 +81,7 @@ def test_a_stall_delays_every_operation_until_its_end(make_rig: Callable[..., An
     assert rig.injected["stalled device"] == 1
 
 
-def test_a_sync_takes_its_time_after_a_stall(make_rig: Callable[..., Any]) -> None:
+def test_a_sync_during_a_stall_takes_the_stall_and_its_own_duration(make_rig: Callable[..., Any]) -> None:
     faults = FaultPlan(stall_chance=1.0, stall_ms_max=100)
     rig = make_rig(image=IMAGE, faults=faults, timing=SyncTiming(7, 7))
 
@@ -95,7 +95,7 @@ def test_a_sync_takes_its_time_after_a_stall(make_rig: Callable[..., Any]) -> No
     assert rig.kernel.now_ns == 100 * MS + 7
 
 
-def test_the_end_of_slow_operations_includes_stalls(make_rig: Callable[..., Any]) -> None:
+def test_the_expected_end_of_slow_operations_includes_stalls(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=100, slow_io_chance=1.0))
 
     rig.run(lambda: rig.files.read("/a"))
@@ -103,7 +103,7 @@ def test_the_end_of_slow_operations_includes_stalls(make_rig: Callable[..., Any]
     assert rig.disk.slow_until_ns == rig.kernel.now_ns
 
 
-def test_stores_and_views_need_no_device(make_rig: Callable[..., Any]) -> None:
+def test_stores_and_views_of_a_map_are_not_delayed_by_the_device(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, slow_io_chance=1.0))
 
     def body() -> None:

@@ -12,7 +12,7 @@ def public_methods(protocol: type) -> list[str]:
     return [name for name in vars(protocol) if not name.startswith("_")]
 
 
-def test_simulated_files_implement_the_stores_interface(rig: Any) -> None:
+def test_simulated_files_implement_the_world_interface(rig: Any) -> None:
     mapped = rig.files.map("/a", 10)
 
     for thing, protocol in ((rig.files, Files), (mapped, MappedFile), (rig.files.lock("/l"), FileLock)):
@@ -21,7 +21,7 @@ def test_simulated_files_implement_the_stores_interface(rig: Any) -> None:
     assert (mapped.path, mapped.size_bytes) == ("/a", 10)
 
 
-def test_a_map_creates_extends_and_never_shrinks(files: Any) -> None:
+def test_mapping_creates_or_extends_a_file_and_never_shrinks_it(files: Any) -> None:
     first = files.map("/a", 10)
     first.store(8, b"xy")
     longer = files.map("/a", 20)
@@ -35,7 +35,7 @@ def test_a_map_creates_extends_and_never_shrinks(files: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_stores_and_pwrites_accept_any_buffer_and_copy_it(make_rig: Callable[..., Any], kind: Any) -> None:
+def test_stores_and_pwrites_copy_any_buffer(make_rig: Callable[..., Any], kind: Any) -> None:
     mapped = make_rig().files.map("/a", 8)
     source = bytearray(b"ab")
     mapped.store(0, kind(source))
@@ -90,7 +90,7 @@ def test_write_creates_or_replaces_and_read_returns_it(files: Any) -> None:
     assert files.list_directory("/") == ["a", "empty"]
 
 
-def test_directories_are_made_with_their_parents_and_removed_when_empty(rig: Any) -> None:
+def test_directories_are_created_with_their_parents_and_removed_only_if_empty(rig: Any) -> None:
     files = rig.files
     files.make_directories("/a/b/c")
     files.make_directories("/a/b")
@@ -106,7 +106,7 @@ def test_directories_are_made_with_their_parents_and_removed_when_empty(rig: Any
     assert files.list_directory("/a/b") == []
 
 
-def test_rename_replaces_and_unlink_leaves_maps_usable(files: Any) -> None:
+def test_a_rename_replaces_the_target_and_an_unlinked_file_keeps_its_maps(files: Any) -> None:
     files.write("/a", b"new")
     files.write("/b", b"old")
     files.rename("/a", "/b")
@@ -118,7 +118,7 @@ def test_rename_replaces_and_unlink_leaves_maps_usable(files: Any) -> None:
     assert files.list_directory("/") == []
 
 
-def test_invalid_calls_have_posix_errors_and_no_number(rig: Any) -> None:
+def test_invalid_calls_raise_posix_errors_and_get_no_operation_number(rig: Any) -> None:
     files = rig.files
     files.make_directories("/d")
     files.write("/f", b"x")
@@ -149,7 +149,7 @@ def test_invalid_calls_have_posix_errors_and_no_number(rig: Any) -> None:
     assert rig.disk.operations == before
 
 
-def test_a_clock_step_does_not_change_earlier_modification_times(make_rig: Callable[..., Any]) -> None:
+def test_a_clock_step_does_not_change_earlier_mtimes(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     start_ms = rig.kernel.wall_start_ms
 
@@ -171,7 +171,7 @@ def test_a_clock_step_does_not_change_earlier_modification_times(make_rig: Calla
     assert make_rig(image=image).files.status("/a").mtime_ms == start_ms - 58_000
 
 
-def test_a_lock_excludes_until_released_or_its_holder_dies(rig: Any) -> None:
+def test_a_file_lock_excludes_others_until_released_or_its_holder_dies(rig: Any) -> None:
     lock = rig.files.lock("/lock")
     rival = rig.kernel.machine("rival")
     rivals = rig.disk.mount(rival)
@@ -193,7 +193,7 @@ def test_a_lock_excludes_until_released_or_its_holder_dies(rig: Any) -> None:
     assert rig.files.read("/lock") == b""
 
 
-def test_renames_to_the_same_name_and_locks_have_no_operation_number(rig: Any) -> None:
+def test_renames_to_the_same_name_and_locks_get_no_operation_number(rig: Any) -> None:
     lock = rig.files.lock("/a")
     lock.release()
     before = rig.disk.operations
@@ -205,7 +205,7 @@ def test_renames_to_the_same_name_and_locks_have_no_operation_number(rig: Any) -
     assert rig.files.list_directory("/") == ["a"]
 
 
-def test_two_tasks_making_the_same_directories_make_each_once(make_rig: Callable[..., Any]) -> None:
+def test_two_tasks_creating_the_same_directories_create_each_once(make_rig: Callable[..., Any]) -> None:
     for seed in range(30):
         rig = make_rig(seed=str(seed))
 
@@ -218,7 +218,7 @@ def test_two_tasks_making_the_same_directories_make_each_once(make_rig: Callable
         assert rig.disk.operations == 3
 
 
-def test_concurrent_writes_of_a_file_leave_written_bytes(make_rig: Callable[..., Any]) -> None:
+def test_concurrent_writes_of_a_file_leave_the_bytes_of_one_of_them(make_rig: Callable[..., Any]) -> None:
     contents = set()
     for seed in range(60):
         rig = make_rig(seed=str(seed))
@@ -238,7 +238,7 @@ def test_concurrent_writes_of_a_file_leave_written_bytes(make_rig: Callable[...,
 
 
 @pytest.mark.parametrize(("synced", "left"), [((), ()), (("/",), ()), ((".",), (".", "mq")), (("mq",), ())])
-def test_a_sync_of_the_working_directory_covers_its_names(
+def test_a_sync_of_the_working_directory_covers_relative_names(
     make_rig: Callable[..., Any], synced: tuple[str, ...], left: tuple[str, ...]
 ) -> None:
     def body(rig: Any) -> None:

@@ -71,7 +71,7 @@ def test_reading_a_bad_sector_fails_every_time() -> None:
         (0, 3 * PAGE, True),
     ],
 )
-def test_viewing_a_page_with_a_bad_sector_kills_the_process(start: int, end: int, is_death: bool) -> None:
+def test_reading_a_mapped_page_with_a_bad_sector_kills_the_process(start: int, end: int, is_death: bool) -> None:
     rig = FlawedRig(BAD)
 
     assert rig.dies(lambda: rig.files.map("/a", 3 * PAGE).view(start, end)) is is_death
@@ -121,7 +121,7 @@ def test_a_descriptor_repairs_a_bad_sector_only_by_a_whole_overwrite() -> None:
     assert rig.disk.injected == {FaultKind.LATENT_SECTOR_ERROR: 1}
 
 
-def test_writing_a_hole_on_a_full_disk_through_a_descriptor_is_enospc() -> None:
+def test_a_descriptor_write_to_a_hole_on_a_full_disk_is_enospc() -> None:
     rig = FlawedRig(image=Image({}, ()), sparse=True, capacity=2 * PAGE)
     rig.files.map("/sparse", 4 * PAGE)
     file = rig.files.open("/sparse")
@@ -132,7 +132,7 @@ def test_writing_a_hole_on_a_full_disk_through_a_descriptor_is_enospc() -> None:
     assert rig.disk.content("/sparse").count(b"x") == 2 * PAGE
 
 
-def test_truncation_removes_flaws_of_the_removed_part() -> None:
+def test_truncation_removes_bad_sectors_of_the_removed_part() -> None:
     at_the_end = DamagedRange("/a", 2 * PAGE, 2 * PAGE + SECTOR, FaultKind.LATENT_SECTOR_ERROR)
     rig = FlawedRig(BAD, at_the_end)
     file = rig.files.open("/a")
@@ -161,7 +161,7 @@ def test_a_write_beside_the_bad_sector_leaves_it_bad() -> None:
     assert rig.disk.bad_sectors == [BAD]
 
 
-def test_a_map_with_flaws_has_the_bounds_of_any_map() -> None:
+def test_a_map_with_bad_sectors_has_the_same_bounds_as_any_map() -> None:
     rig = FlawedRig(BAD)
     mapped = rig.files.map("/a", 3 * PAGE)
     for use in (
@@ -188,7 +188,7 @@ def test_bad_sectors_survive_a_crash_exactly_if_their_file_does() -> None:
     assert FlawedRig(*bad, image=image).disk.bad_sectors == bad
 
 
-def test_a_file_without_flaws_gets_the_plain_map_class() -> None:
+def test_a_file_without_bad_sectors_gets_the_plain_map_class() -> None:
     rig = FlawedRig(BAD)
 
     assert type(rig.files.map("/small", 100)) is not type(rig.files.map("/a", 3 * PAGE))
@@ -218,7 +218,7 @@ def test_a_filled_hole_uses_one_page() -> None:
     assert not rig.disk.injected
 
 
-def test_a_descriptor_write_to_a_hole_on_a_full_disk_is_an_error() -> None:
+def test_a_failed_pwrite_to_a_hole_on_a_full_disk_leaves_the_hole_empty() -> None:
     rig = FlawedRig(sparse=True, capacity=3 * PAGE + 200)
     mapped = rig.files.map("/new", PAGE)
     with pytest.raises(OSError, match="No space left") as failure:

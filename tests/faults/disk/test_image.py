@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from tornlog.faults.disk.image import FileImage, Image, RotPlan, rot
+from tornlog.faults.disk.image import FileImage, Image, RotPlan, decay_image
 from tornlog.faults.kinds import FaultKind
 from tornlog.sim.choices import Choices
 
@@ -29,12 +29,12 @@ def test_files_and_directories_are_sorted() -> None:
     assert image.directories == ("/y", "/z")
 
 
-def test_a_touched_file_shares_content_and_digest() -> None:
+def test_a_file_with_a_changed_mtime_shares_content_and_digest() -> None:
     file = FileImage(b"content", 1)
     digest = file.digest()
-    later = file.touched(2)
+    later = file.with_mtime(2)
 
-    assert file.touched(1) is file
+    assert file.with_mtime(1) is file
     assert later.content is file.content
     assert later.mtime_ms == 2
     assert later.digest() is digest
@@ -62,47 +62,47 @@ IMAGE = Image(
 )
 
 
-def rotten(plan: RotPlan, seed: int) -> tuple[Image, list[tuple[str, int, int, str]], Counter[str]]:
+def rotten_image(plan: RotPlan, seed: int) -> tuple[Image, list[tuple[str, int, int, str]], Counter[str]]:
     injected: Counter[str] = Counter()
-    image, damage = rot(IMAGE, Choices(str(seed)).stream("rot"), plan, injected)
+    image, damage = decay_image(IMAGE, Choices(str(seed)).stream("rot"), plan, injected)
     return image, [tuple(found) for found in damage], injected
 
 
-def changed(image: Image, path: str) -> list[int]:
+def changed_offsets(image: Image, path: str) -> list[int]:
     before, after = IMAGE.files[path].content, image.files[path].content
     assert len(after) == len(before)
     return [at for at in range(len(before)) if before[at] != after[at]]
 
 
-def test_without_chances_data_does_not_decay() -> None:
+def test_without_chances_no_data_decays() -> None:
     stream = Choices("none").stream("rot")
     injected: Counter[str] = Counter()
 
-    assert rot(IMAGE, stream, RotPlan(), injected) == (IMAGE, [])
-    assert stream.drawn == 0
+    assert decay_image(IMAGE, stream, RotPlan(), injected) == (IMAGE, [])
+    assert stream.draw_count == 0
     assert not injected
 
 
 def test_bit_rot_changes_one_bit_of_each_affected_file() -> None:
     for seed in range(30):
-        image, damage, injected = rotten(RotPlan(bit_rot_chance=1.0), seed)
+        image, damage, injected = rotten_image(RotPlan(bit_rot_chance=1.0), seed)
         assert [found[0] for found in damage] == ["/d/a", "/small"]
         assert injected == {"bit rot": 2}
         for path, start, end, _ in damage:
-            [at] = changed(image, path)
+            [at] = changed_offsets(image, path)
             assert start <= at < end <= start + SECTOR
             assert (IMAGE.files[path].content[at] ^ image.files[path].content[at]).bit_count() == 1
             assert image.files[path].mtime_ms == IMAGE.files[path].mtime_ms
 
 
-def test_only_the_zeroed_sector_changes() -> None:
+def test_a_zeroed_sector_changes_no_other_bytes() -> None:
     struck = 0
     for seed in range(30):
-        image, damage, injected = rotten(RotPlan(zeroed_sector_chance=0.5), seed)
+        image, damage, injected = rotten_image(RotPlan(zeroed_sector_chance=0.5), seed)
         assert injected["zeroed sector"] == len(damage) == (image is not IMAGE) + (len(damage) == 2)
         for path, start, end, _ in damage:
             assert not any(image.files[path].content[start:end])
-            assert all(start <= at < end for at in changed(image, path))
+            assert all(start <= at < end for at in changed_offsets(image, path))
         struck += len(damage)
     assert 10 < struck < 50
 
@@ -110,7 +110,7 @@ def test_only_the_zeroed_sector_changes() -> None:
 def test_swapped_pages_exchange_their_bytes() -> None:
     struck = 0
     for seed in range(30):
-        image, damage, injected = rotten(RotPlan(swapped_pages_chance=1.0), seed)
+        image, damage, injected = rotten_image(RotPlan(swapped_pages_chance=1.0), seed)
         assert injected["swapped pages"] * 2 == len(damage)
         before, after = IMAGE.files["/d/a"].content, image.files["/d/a"].content
         if damage:
@@ -123,8 +123,8 @@ def test_swapped_pages_exchange_their_bytes() -> None:
     assert struck > 10
 
 
-def test_a_latent_sector_error_keeps_the_bytes_for_judges() -> None:
-    image, damage, injected = rotten(RotPlan(latent_sector_error_chance=1.0), 1)
+def test_a_latent_sector_error_keeps_the_bytes_readable_for_judges() -> None:
+    image, damage, injected = rotten_image(RotPlan(latent_sector_error_chance=1.0), 1)
 
     assert image is IMAGE
     assert {(path, kind) for path, _, _, kind in damage} == {
@@ -135,8 +135,8 @@ def test_a_latent_sector_error_keeps_the_bytes_for_judges() -> None:
     assert not injected  # counted only when a sector is read
 
 
-def test_most_decay_affects_data() -> None:
-    starts = [rotten(RotPlan(bit_rot_chance=1.0), seed)[1][0][1] for seed in range(200)]
+def test_most_decay_hits_files_with_data() -> None:
+    starts = [rotten_image(RotPlan(bit_rot_chance=1.0), seed)[1][0][1] for seed in range(200)]
     behind = sum(start >= 3 * PAGE for start in starts)
 
     assert 0 < behind < 40
@@ -146,24 +146,24 @@ def test_most_decay_affects_data() -> None:
 @pytest.mark.parametrize("plan", [RotPlan(1.0, 0.5, 0.5, 0.5)])
 def test_a_replayed_record_gives_the_same_decay(plan: RotPlan) -> None:
     choices = Choices("again")
-    image, damage = rot(IMAGE, choices.stream("rot"), plan, Counter())
+    image, damage = decay_image(IMAGE, choices.stream("rot"), plan, Counter())
     replayed = Choices.replaying(choices.decisions())
-    again, damage_again = rot(IMAGE, replayed.stream("rot"), plan, Counter())
+    again, damage_again = decay_image(IMAGE, replayed.stream("rot"), plan, Counter())
 
     assert again.digest() == image.digest()
     assert damage_again == damage
     assert replayed.unmet() == []
 
 
-def test_decay_of_a_file_does_not_depend_on_others() -> None:
+def test_the_decay_of_a_file_does_not_depend_on_other_files() -> None:
     plan = RotPlan(bit_rot_chance=0.5)
     choices = Choices("files")
-    image, damage = rot(IMAGE, choices.stream("rot"), plan, Counter())
+    image, damage = decay_image(IMAGE, choices.stream("rot"), plan, Counter())
     while not {"/d/a", "/small"} <= {found.path for found in damage}:
         choices = Choices(f"files{image.digest()}")
-        image, damage = rot(IMAGE, choices.stream("rot"), plan, Counter())
+        image, damage = decay_image(IMAGE, choices.stream("rot"), plan, Counter())
     kept = Choices.replaying(entry for entry in choices.decisions() if "/small" in entry.label)
-    again, _ = rot(IMAGE, kept.stream("rot"), plan, Counter())
+    again, _ = decay_image(IMAGE, kept.stream("rot"), plan, Counter())
 
     assert again.files["/small"] == image.files["/small"]
     assert again.files["/d/a"] == IMAGE.files["/d/a"]

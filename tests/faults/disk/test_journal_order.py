@@ -11,11 +11,11 @@ START = Image({"/log": FileImage(b"l" * 8192, 0), "/d/old": FileImage(b"o", 0)},
 Body = Callable[[Any], None]
 
 
-def made(files: Any) -> None:
+def create_new_file(files: Any) -> None:
     files.write("/new", b"")
 
 
-def is_safe(make_rig: Callable[..., Any], profile: str, *bodies: Body) -> bool:
+def new_file_survives(make_rig: Callable[..., Any], profile: str, *bodies: Body) -> bool:
     """Return whether /new survives each of many power cuts."""
     kept = 0
     for seed in range(30):
@@ -27,107 +27,124 @@ def is_safe(make_rig: Callable[..., Any], profile: str, *bodies: Body) -> bool:
     return kept == 30
 
 
-def stored_and_synced(files: Any) -> None:
+def store_and_msync(files: Any) -> None:
     mapped = files.map("/log", 8192)
     mapped.store(10, b"in place")
     mapped.msync(0, 4096)
 
 
-def written_and_datasynced(files: Any) -> None:
+def pwrite_and_fdatasync(files: Any) -> None:
     mapped = files.map("/log", 8192)
     mapped.pwrite(10, b"in place")
     mapped.fdatasync()
 
 
-def synced(files: Any) -> None:
+def sync_log(files: Any) -> None:
     files.sync("/log")
 
 
-def appended_and_datasynced(files: Any) -> None:
+def append_and_fdatasync(files: Any) -> None:
     log = files.open("/log")
     log.write(8192, b"more")
     log.sync(data_only=True)
 
 
-def longer(files: Any) -> None:
+def extend_log(files: Any) -> None:
     files.open("/log").allocate(3 * 4096)
 
 
-def stored_in_a_new_page(files: Any) -> None:
+def store_in_new_page_and_msync(files: Any) -> None:
     mapped = files.map("/log", 3 * 4096)
     mapped.store(8192, b"first")
     mapped.msync(8192, 3 * 4096)
 
 
-def stored_beside_a_new_page(files: Any) -> None:
+def store_beside_new_page_and_msync(files: Any) -> None:
     mapped = files.map("/log", 3 * 4096)
     mapped.store(8192, b"first")
     mapped.store(10, b"in place")
     mapped.msync(0, 4096)
 
 
-def synced_whole(files: Any) -> None:
+def msync_whole_log(files: Any) -> None:
     files.map("/log", 3 * 4096).msync(0, 3 * 4096)
 
 
 JOURNALS = ("ext4", "ext4-ordered", "ext4-data", "xfs")
 VOUCHES: dict[str, tuple[Body, ...]] = {
     "fsync behind a write in place: the time of the write is in the journal": (
-        *(made, lambda files: files.map("/log", 8192).store(10, b"in place")),
-        synced,
+        *(create_new_file, lambda files: files.map("/log", 8192).store(10, b"in place")),
+        sync_log,
     ),
-    "fsync behind a write in place that msync has made durable": (made, stored_and_synced, synced),
-    "fdatasync of a file that has become longer": (made, appended_and_datasynced),
-    "msync of a page that has no block yet": (longer, synced_whole, made, stored_in_a_new_page),
+    "fsync behind a write in place that msync has made durable": (create_new_file, store_and_msync, sync_log),
+    "fdatasync of a file that has become longer": (create_new_file, append_and_fdatasync),
+    "msync of a page that has no block yet": (
+        extend_log,
+        msync_whole_log,
+        create_new_file,
+        store_in_new_page_and_msync,
+    ),
     "msync of any page of a file that has got another name": (
-        *(made, lambda files: files.rename("/log", "/d/log")),
+        *(create_new_file, lambda files: files.rename("/log", "/d/log")),
         *(lambda files: files.map("/d/log", 8192).store(0, b"x"), lambda files: files.map("/d/log", 8192).msync(0, 10)),
     ),
-    "a sync of the directory": (made, lambda files: files.sync_directory("/")),
+    "a sync of the directory": (create_new_file, lambda files: files.sync_directory("/")),
     "a sync of the directory that a file was moved from later": (
-        *(made, lambda files: files.rename("/d/old", "/old")),
+        *(create_new_file, lambda files: files.rename("/d/old", "/old")),
         lambda files: files.sync_directory("/d"),
     ),
     "a sync of a directory that was made later": (
-        *(made, lambda files: files.make_directories("/e")),
+        *(create_new_file, lambda files: files.make_directories("/e")),
         lambda files: files.sync_directory("/e"),
     ),
 }
 VOUCHES_NOT: dict[str, tuple[Body, ...]] = {
-    "msync of a page that has its block": (made, stored_and_synced),
-    "fdatasync of a file that is as long as it was": (made, written_and_datasynced),
-    "msync beside a page that has no block yet": (longer, synced_whole, made, stored_beside_a_new_page),
-    "fsync of a file that was last written before": (*(lambda files: files.write("/log", b"once"), made), synced),
-    "fsync of a file that nobody has changed": (made, synced),
-    "a sync of another directory": (made, lambda files: files.sync_directory("/d")),
+    "msync of a page that has its block": (create_new_file, store_and_msync),
+    "fdatasync of a file that is as long as it was": (create_new_file, pwrite_and_fdatasync),
+    "msync beside a page that has no block yet": (
+        extend_log,
+        msync_whole_log,
+        create_new_file,
+        store_beside_new_page_and_msync,
+    ),
+    "fsync of a file that was last written before": (
+        *(lambda files: files.write("/log", b"once"), create_new_file),
+        sync_log,
+    ),
+    "fsync of a file that nobody has changed": (create_new_file, sync_log),
+    "a sync of another directory": (create_new_file, lambda files: files.sync_directory("/d")),
 }
 
 
 @pytest.mark.parametrize("profile", JOURNALS)
 @pytest.mark.parametrize("case", VOUCHES)
-def test_a_sync_commits_changes_before_its_files_last(make_rig: Callable[..., Any], profile: str, case: str) -> None:
-    assert is_safe(make_rig, profile, *VOUCHES[case])
+def test_a_sync_commits_metadata_changes_before_its_files_last_change(
+    make_rig: Callable[..., Any], profile: str, case: str
+) -> None:
+    assert new_file_survives(make_rig, profile, *VOUCHES[case])
 
 
 @pytest.mark.parametrize("profile", JOURNALS)
 @pytest.mark.parametrize("case", VOUCHES_NOT)
 def test_a_sync_without_changes_commits_no_journal(make_rig: Callable[..., Any], profile: str, case: str) -> None:
-    assert not is_safe(make_rig, profile, *VOUCHES_NOT[case])
+    assert not new_file_survives(make_rig, profile, *VOUCHES_NOT[case])
 
 
 def test_a_synced_page_of_zeros_counts_as_a_page_without_a_block(make_rig: Callable[..., Any]) -> None:
     def stored(files: Any) -> None:
         files.map("/log", 3 * 4096).store(8192, bytes(10))
 
-    assert is_safe(make_rig, "ext4", longer, stored, synced_whole, made, stored_in_a_new_page)
+    assert new_file_survives(
+        make_rig, "ext4", extend_log, stored, msync_whole_log, create_new_file, store_in_new_page_and_msync
+    )
 
 
 def test_a_lying_fdatasync_commits_like_fdatasync(make_rig: Callable[..., Any]) -> None:
     for seed in range(30):
         rig = make_rig(seed=str(seed), image=START)
-        made(rig.files)
+        create_new_file(rig.files)
         with rig.disk.with_faults(lying_sync_chance=1.0):
-            stored_and_synced(rig.files)
+            store_and_msync(rig.files)
         rig.files.sync_directory("/d")  # an honest sync, which flushes the drive's cache
         if "/new" not in rig.cut("ext4").files:
             return

@@ -18,7 +18,7 @@ def disk_with(faults: FaultPlan | None) -> tuple[Disk, Any]:
     return disk, disk.mount(kernel.machine("broker")).map("/a", 8192)
 
 
-def written_whole(mapped: Any, data: bytes) -> int:
+def write_all(mapped: Any, data: bytes) -> int:
     """Write data as POSIX requires, and return the number of calls."""
     at = calls = 0
     while at < len(data):
@@ -37,7 +37,7 @@ def test_a_short_write_writes_a_prefix_and_returns_its_length() -> None:
     assert disk.operations == 3  # create, extend, pwrite
 
 
-def test_a_write_of_one_byte_or_none_is_never_short() -> None:
+def test_a_write_of_at_most_one_byte_is_never_short() -> None:
     disk, mapped = disk_with(FaultPlan(short_write_chance=1.0))
 
     assert mapped.pwrite(0, b"x") == 1
@@ -45,11 +45,11 @@ def test_a_write_of_one_byte_or_none_is_never_short() -> None:
     assert disk.injected["short write"] == 0
 
 
-def test_continuing_after_short_writes_writes_everything() -> None:
+def test_retrying_after_short_writes_writes_all_bytes() -> None:
     disk, mapped = disk_with(FaultPlan(short_write_chance=1.0))
     data = bytes(range(256)) * 8
 
-    assert written_whole(mapped, data) == disk.injected["short write"] + 1
+    assert write_all(mapped, data) == disk.injected["short write"] + 1
     assert disk.injected["short write"] > 1
     assert bytes(mapped.view(0, len(data))) == data
 
@@ -86,7 +86,7 @@ def test_a_refused_lock_raises_an_error_and_leaves_the_file_usable() -> None:
 
 
 @pytest.mark.parametrize("faults", [None, FaultPlan()])
-def test_without_chances_writes_succeed_without_draws(faults: FaultPlan | None) -> None:
+def test_without_chances_no_write_fails_and_no_draw_is_made(faults: FaultPlan | None) -> None:
     choices = Choices("map faults")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     stream = choices.stream("disk")
@@ -97,10 +97,10 @@ def test_without_chances_writes_succeed_without_draws(faults: FaultPlan | None) 
         mapped.mlock()
 
     assert sum(disk.injected[fault] for fault in ("short write", "failed write", "refused mlock")) == 0
-    assert stream.drawn == 0
+    assert stream.draw_count == 0
 
 
-def test_a_crash_in_a_short_write_leaves_at_most_its_bytes(make_rig: Callable[..., Any]) -> None:
+def test_a_crash_in_a_short_write_leaves_at_most_the_written_bytes(make_rig: Callable[..., Any]) -> None:
     for seed in range(20):
         rig = make_rig(str(seed))
         rig.disk._injector.use(FaultPlan(short_write_chance=1.0))
@@ -116,7 +116,7 @@ def test_a_crash_in_a_short_write_leaves_at_most_its_bytes(make_rig: Callable[..
         assert content.rstrip(b"\0") == b"x" * content.count(b"x")
 
 
-def test_a_closed_map_is_neither_locked_nor_unlocked_nor_advised() -> None:
+def test_calls_on_a_closed_map_do_not_lock_unlock_or_advise() -> None:
     _, mapped = disk_with(None)
     mapped.close()
     for use in (mapped.mlock, mapped.munlock, mapped.advise_will_need, lambda: mapped.advise_dont_need(0, 1)):

@@ -38,7 +38,7 @@ def test_a_sync_covers_only_writes_before_its_submission() -> None:
     assert inode.pending == [(5, 0, b"late!")]
 
 
-def test_a_ranged_sync_splits_writes_at_pages() -> None:
+def test_a_ranged_sync_splits_pending_writes_at_page_boundaries() -> None:
     inode = make_inode()
     inode.write(1, 10, b"a" * 30, 0)
     inode.make_durable(2, 20, 21)
@@ -57,7 +57,7 @@ def test_a_page_beyond_the_surviving_size_is_not_dirty() -> None:
     assert inode.dirty_pages(0) == []
 
 
-def test_a_dropped_page_is_clean_but_not_durable() -> None:
+def test_a_page_dropped_by_a_failed_sync_is_clean_but_not_durable() -> None:
     inode = make_inode()
     inode.write(1, 0, b"lost", 0)
     inode.drop(2, 0, SIZE)
@@ -68,7 +68,7 @@ def test_a_dropped_page_is_clean_but_not_durable() -> None:
     assert not inode.is_clean
 
 
-def test_a_drop_affects_only_its_range() -> None:
+def test_a_failed_sync_drops_only_pages_in_its_range() -> None:
     inode = make_inode()
     inode.write(1, 10, b"a" * 12, 0)
     inode.drop(2, 16, 32)
@@ -130,18 +130,20 @@ def test_an_untouched_file_of_an_image_is_never_copied() -> None:
 
 
 @st.composite
-def ranges(draw: st.DrawFn) -> tuple[int, int]:
+def byte_ranges(draw: st.DrawFn) -> tuple[int, int]:
     start = draw(st.integers(0, SIZE - 1))
     return start, draw(st.integers(start + 1, SIZE))
 
 
-WRITE = st.tuples(st.just("write"), ranges(), st.integers(1, 255))
-SYNC = st.tuples(st.just("sync"), ranges(), st.integers(0, 5))
-DROP = st.tuples(st.just("drop"), ranges(), st.just(0))
+WRITE = st.tuples(st.just("write"), byte_ranges(), st.integers(1, 255))
+SYNC = st.tuples(st.just("sync"), byte_ranges(), st.integers(0, 5))
+DROP = st.tuples(st.just("drop"), byte_ranges(), st.just(0))
 
 
 @given(st.lists(st.one_of(WRITE, WRITE, SYNC), max_size=30))
-def test_durable_pages_plus_pending_writes_are_the_cache(steps: list[tuple[str, tuple[int, int], int]]) -> None:
+def test_visible_content_equals_durable_pages_plus_pending_writes(
+    steps: list[tuple[str, tuple[int, int], int]],
+) -> None:
     inode = make_inode()
     history = [(0, bytes(SIZE))]  # (number, whole state), oldest first
     synced = [bytes(PAGE)] * (SIZE // PAGE)
@@ -168,7 +170,9 @@ def test_durable_pages_plus_pending_writes_are_the_cache(steps: list[tuple[str, 
 
 
 @given(st.lists(st.one_of(WRITE, WRITE, SYNC, DROP), max_size=30))
-def test_after_failures_only_stale_pages_differ(steps: list[tuple[str, tuple[int, int], int]]) -> None:
+def test_after_failed_syncs_visible_and_durable_content_differ_only_in_stale_pages(
+    steps: list[tuple[str, tuple[int, int], int]],
+) -> None:
     inode = make_inode()
     for number, (kind, (start, end), value) in enumerate(steps, 1):
         if kind == "write":
@@ -186,7 +190,7 @@ def test_after_failures_only_stale_pages_differ(steps: list[tuple[str, tuple[int
             assert durable[page * PAGE :][:PAGE] == inode.content()[page * PAGE :][:PAGE]
 
 
-def test_clean_visible_bytes_are_durable() -> None:
+def test_visible_bytes_of_clean_pages_are_durable() -> None:
     inode = make_inode()
     inode.write(1, 0, b"dropped", 0)
     inode.drop(2, 0, SIZE)
@@ -215,7 +219,7 @@ def test_rewriting_equal_bytes_once_keeps_them_durable() -> None:
     assert inode.has_durable(1, 6)
 
 
-def test_covered_pages_are_those_written_before_the_sync_in_its_range() -> None:
+def test_a_sync_covers_the_pages_in_its_range_that_were_written_before_it() -> None:
     inode = Inode(0, 8, 0)
     inode.write(1, 6, b"abcd", 0)
     inode.write(2, 24, b"e", 0)
@@ -226,7 +230,7 @@ def test_covered_pages_are_those_written_before_the_sync_in_its_range() -> None:
     assert inode.covered_pages(0, 0, 40) == []
 
 
-def grown(*sizes: int) -> Inode:
+def grown_inode(*sizes: int) -> Inode:
     inode = Inode(1, 4096, 0)
     for number, size_bytes in enumerate(sizes):
         inode.writable_cache(size_bytes)[size_bytes - 1] = number + 1
@@ -234,14 +238,14 @@ def grown(*sizes: int) -> Inode:
 
 
 def test_a_growing_file_is_filled_with_zeros() -> None:
-    inode = grown(10, 5_000, 5_001)
+    inode = grown_inode(10, 5_000, 5_001)
 
     assert inode.content() == b"\0" * 9 + b"\1" + b"\0" * 4_989 + b"\2\3"
     assert bytes(inode.readable) == inode.content()
 
 
 def test_a_file_without_views_grows_in_place() -> None:
-    inode = grown(10)
+    inode = grown_inode(10)
     before = inode.cache
     inode.writable_cache(1_000)
 
@@ -249,7 +253,7 @@ def test_a_file_without_views_grows_in_place() -> None:
 
 
 def test_a_view_keeps_its_bytes_when_the_file_grows() -> None:
-    inode = grown(10)
+    inode = grown_inode(10)
     view = inode.readable[5:10]
     inode.write(1, 8, b"new and longer", 0)
 
@@ -267,7 +271,7 @@ def test_empty_files_do_not_share_a_buffer() -> None:
     assert other.writable_cache(3) == b"\0\0\0"
 
 
-def test_writes_out_of_operation_order_are_refused() -> None:
+def test_writes_with_a_lower_operation_number_are_refused() -> None:
     inode = make_inode()
     inode.write(2, 0, b"late", 0)
 
@@ -280,4 +284,4 @@ def test_only_a_stale_page_can_be_reverted() -> None:
     inode.write(1, 0, b"dirty", 0)
 
     with pytest.raises(AssertionError):
-        inode.revert(0)
+        inode.revert_stale_page(0)

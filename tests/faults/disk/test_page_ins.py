@@ -14,7 +14,7 @@ IMAGE = Image({"/a": FileImage(b"a" * 3 * PAGE, 1)}, ())
 FAILING = FaultPlan(failed_page_in_chance=1.0)
 
 
-def test_a_failed_view_raises_eio_and_the_next_view_succeeds(make_rig: Callable[..., Any]) -> None:
+def test_a_failed_page_in_raises_eio_and_the_next_one_succeeds(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FAILING)
 
     def body() -> None:
@@ -30,7 +30,7 @@ def test_a_failed_view_raises_eio_and_the_next_view_succeeds(make_rig: Callable[
     assert rig.injected == {"failed page-in": 1}
 
 
-def test_a_slow_view_sees_stores_during_its_wait(make_rig: Callable[..., Any]) -> None:
+def test_a_slow_page_in_shows_stores_made_during_its_wait(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(slow_page_in_chance=1.0))
     seen: list[tuple[bytes, int]] = []
 
@@ -71,7 +71,7 @@ def test_only_clean_pages_can_be_evicted(make_rig: Callable[..., Any]) -> None:
     rig.run(body)
 
 
-def test_never_written_pages_are_read_without_the_device(make_rig: Callable[..., Any]) -> None:
+def test_pages_that_were_never_written_need_no_page_in(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FAILING)
 
     def body() -> None:

@@ -17,7 +17,7 @@ ERRORS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("use", ERRORS)
-def test_a_failed_read_is_eio_and_succeeds_later(make_rig: Callable[..., Any], use: str) -> None:
+def test_a_failed_read_raises_eio_and_a_later_read_succeeds(make_rig: Callable[..., Any], use: str) -> None:
     field, fault, attempt = ERRORS[use]
     rig = make_rig(image=IMAGE, faults=FaultPlan(**{field: 0.5}))
     failures = []
@@ -33,16 +33,16 @@ def test_a_failed_read_is_eio_and_succeeds_later(make_rig: Callable[..., Any], u
 
 
 @pytest.mark.parametrize("use", ERRORS)
-def test_without_chances_reads_succeed_without_draws(make_rig: Callable[..., Any], use: str) -> None:
+def test_without_chances_no_read_fails_and_no_draw_is_made(make_rig: Callable[..., Any], use: str) -> None:
     rig = make_rig(image=IMAGE)
     for _ in range(100):
         ERRORS[use][2](rig.files)
 
     assert not rig.injected
-    assert rig.choices.stream("disk").drawn == 0
+    assert rig.choices.stream("disk").draw_count == 0
 
 
-def test_a_failed_removal_can_be_repeated(make_rig: Callable[..., Any]) -> None:
+def test_a_failed_unlink_can_be_repeated(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(failed_removal_chance=1.0))
     with pytest.raises(OSError, match="Input/output"):
         rig.files.unlink("/d/a")
@@ -82,7 +82,7 @@ def test_a_missing_file_is_reported_as_missing(make_rig: Callable[..., Any]) -> 
     assert not rig.injected
 
 
-def test_a_failed_extension_keeps_the_length(make_rig: Callable[..., Any]) -> None:
+def test_a_failed_extension_does_not_change_the_length(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(failed_extend_chance=1.0))
     with pytest.raises(OSError, match="No space left") as failure:
         rig.files.map("/d/a", 100)
@@ -102,7 +102,7 @@ def test_a_small_file_whose_write_fails_is_left_empty(make_rig: Callable[..., An
     assert rig.injected == {"failed write": 1}
 
 
-def test_a_small_file_is_complete_after_any_short_writes(make_rig: Callable[..., Any]) -> None:
+def test_a_small_file_is_written_completely_despite_short_writes(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(short_write_chance=1.0))
     data = bytes(range(256))
     rig.files.write("/d/a", data)
@@ -113,7 +113,7 @@ def test_a_small_file_is_complete_after_any_short_writes(make_rig: Callable[...,
     assert rig.disk.operations == 1 + rig.injected["short write"] + 1
 
 
-def test_a_crash_between_short_writes_keeps_the_first(make_rig: Callable[..., Any]) -> None:
+def test_a_crash_between_short_writes_leaves_the_first_part(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(short_write_chance=1.0))
     rig.disk.crash_at(2, "before")
     rig.run_until_death(lambda: rig.files.write("/d/a", b"0123456789"))

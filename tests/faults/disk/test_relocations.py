@@ -39,10 +39,10 @@ class Place:
         """Return each tree that a crash may leave, in words."""
         states = self.disk.crash_states(PROFILES[profile], 500, Choices("1").stream("states"))
         assert states.is_exhaustive
-        return {words(state.image) for state in states}
+        return {image_as_text(state.image) for state in states}
 
 
-def words(image: Image) -> str:
+def image_as_text(image: Image) -> str:
     files = [f"{path}={file.content.decode()}" for path, file in image.files.items()]
     links = [f"{path}->{text}" for path, text in image.symlinks.items()]
     return " ".join(sorted([*image.directories, *files, *links]))
@@ -53,7 +53,7 @@ def place(request: pytest.FixtureRequest) -> Place:
     return Place(is_sparse=request.param)
 
 
-def test_a_directory_moves_with_its_whole_content_or_not_at_all(place: Place) -> None:
+def test_a_directory_rename_moves_its_whole_content_or_does_not_happen(place: Place) -> None:
     place.files.rename("/d", "/e")
 
     assert place.files.list_directory("/") == ["e", "g"]
@@ -71,7 +71,7 @@ def test_files_in_a_moved_directory_follow_it(place: Place) -> None:
     assert place.left() == {"/d /d/f=f /d/h= /g=g", "/e /e/f=f /e/h= /g=g"}
 
 
-def test_a_sync_of_a_moved_directory_covers_earlier_files(place: Place) -> None:
+def test_a_sync_of_a_moved_directory_covers_files_created_before_the_move(place: Place) -> None:
     place.files.open("/d/h")
     place.files.rename("/d", "/e")
     place.sync("/", "/e")
@@ -79,7 +79,7 @@ def test_a_sync_of_a_moved_directory_covers_earlier_files(place: Place) -> None:
     assert place.left() == {"/e /e/f=f /e/h= /g=g"}
 
 
-def test_a_directory_replaces_an_empty_one_only(place: Place) -> None:
+def test_a_renamed_directory_replaces_only_an_empty_directory(place: Place) -> None:
     place.files.make_directories("/e/in")
     with pytest.raises(OSError, match="not empty") as refused:
         place.files.rename("/d", "/e")
@@ -102,14 +102,14 @@ def test_a_directory_replaces_an_empty_one_only(place: Place) -> None:
         (lambda files: files.symlink("/none/link", "d"), errno.ENOENT),
     ],
 )
-def test_impossible_moves_have_the_errors_of_linux(place: Place, act: Callable[[SimFiles], None], code: int) -> None:
+def test_impossible_renames_raise_the_errors_of_linux(place: Place, act: Callable[[SimFiles], None], code: int) -> None:
     with pytest.raises(OSError, match="/") as refused:
         act(place.files)
 
     assert refused.value.errno == code
 
 
-def test_an_exchange_of_two_files_is_atomic(place: Place) -> None:
+def test_a_rename_exchange_of_two_files_is_atomic(place: Place) -> None:
     place.files.exchange("/d/f", "/g")
 
     assert place.left() == {"/d /d/f=f /g=g", "/d /d/f=g /g=f"}
@@ -117,7 +117,7 @@ def test_an_exchange_of_two_files_is_atomic(place: Place) -> None:
     assert place.left() == {"/d /d/f=g /g=f"}
 
 
-def test_later_changes_follow_an_exchange_of_a_directory_and_a_file(place: Place) -> None:
+def test_later_changes_follow_a_rename_exchange_of_a_directory_and_a_file(place: Place) -> None:
     place.files.exchange("/d", "/g")
     place.files.open("/g/h")
     place.sync("/g")
@@ -126,7 +126,7 @@ def test_later_changes_follow_an_exchange_of_a_directory_and_a_file(place: Place
     assert place.left() == {"/d /d/f=f /d/h= /g=g", "/d=g /g /g/f=f /g/h="}
 
 
-def test_a_symbolic_link_survives_with_its_text_or_not_at_all(place: Place) -> None:
+def test_a_symbolic_link_survives_a_crash_with_its_target_or_not_at_all(place: Place) -> None:
     place.files.symlink("/link", "d/f")
 
     assert place.left() == {"/d /d/f=f /g=g", "/d /d/f=f /g=g /link->d/f"}
@@ -150,7 +150,7 @@ def test_symbolic_links_of_an_image_survive_a_process_kill() -> None:
     assert image.digest() != Image({}, ("/d",), {"/link": "e"}).digest() != Image({}, ("/d",)).digest()
 
 
-def test_an_unnamed_file_survives_only_with_its_new_name(place: Place) -> None:
+def test_an_unnamed_file_survives_a_crash_only_if_it_was_linked(place: Place) -> None:
     file = place.files.open_unnamed()
     file.write(0, b"n")
     assert place.left() == {"/d /d/f=f /g=g"}

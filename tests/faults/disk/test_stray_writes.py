@@ -21,14 +21,14 @@ def write_and_sync(rig: Any, at: int = 0, data: bytes = b"x") -> Any:
     return mapped
 
 
-def landing(file: int, page: int) -> Choices:
+def choices_landing_on(file: int, page: int) -> Choices:
     """Return choices with which the first page of /a is written to the given page of the given file."""
     label = "misdirected write /a#0"
     drawn = [("file of a " + label, 2, file), ("page of a " + label, 2, page)]
     return Choices.replaying(Decision("disk", name, 1, options, value) for name, options, value in drawn)
 
 
-def test_a_lost_write_is_visible_only_after_a_power_off(make_rig: Callable[..., Any]) -> None:
+def test_a_lost_write_becomes_visible_only_after_a_power_off(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=LOST)
     mapped = write_and_sync(rig, PAGE - 1, b"xx")
 
@@ -56,7 +56,7 @@ def test_a_later_write_and_sync_repair_a_lost_write(make_rig: Callable[..., Any]
     assert rig.cut("strict-posix").files["/a"].content[:9] == b"xaaaaaaya"
 
 
-def test_a_lost_write_of_equal_bytes_is_no_damage(make_rig: Callable[..., Any]) -> None:
+def test_a_lost_write_of_equal_bytes_is_not_damage(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=LOST)
     write_and_sync(rig, 0, b"a")
 
@@ -64,7 +64,7 @@ def test_a_lost_write_of_equal_bytes_is_no_damage(make_rig: Callable[..., Any]) 
     assert rig.disk.damage == []
 
 
-def test_writes_during_a_stray_sync_are_not_durable(make_rig: Callable[..., Any]) -> None:
+def test_writes_during_a_misdirected_sync_are_not_durable(make_rig: Callable[..., Any]) -> None:
     """The page is dirty again, and its later write-back is correct."""
     rig = make_rig(image=IMAGE, faults=LOST, timing=SyncTiming(1000, 1000))
 
@@ -91,7 +91,7 @@ def test_writes_during_a_stray_sync_are_not_durable(make_rig: Callable[..., Any]
 def test_a_misdirected_write_changes_another_page(
     make_rig: Callable[..., Any], file: int, page: int, path: str, start: int, end: int, found: bytes
 ) -> None:
-    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=landing(file, page))
+    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=choices_landing_on(file, page))
     before = rig.files.read(path)
     write_and_sync(rig)
 
@@ -104,7 +104,7 @@ def test_a_misdirected_write_changes_another_page(
 
 
 def test_a_misdirected_write_to_a_dirty_page_is_repaired_by_write_back(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=landing(1, 0))
+    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=choices_landing_on(1, 0))
     other = rig.files.map("/b", 100)
     other.store(50, b"new")
     write_and_sync(rig)
@@ -115,7 +115,7 @@ def test_a_misdirected_write_to_a_dirty_page_is_repaired_by_write_back(make_rig:
     assert rig.cut("strict-posix").files["/b"].content == b"b" * 50 + b"new" + b"b" * 47
 
 
-def test_a_dirty_page_hit_twice_keeps_its_visible_bytes(make_rig: Callable[..., Any]) -> None:
+def test_a_dirty_page_hit_by_two_misdirected_writes_keeps_its_visible_bytes(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=MISDIRECTED)
     other = rig.files.map("/b", 100)
     other.store(50, b"new")
@@ -128,15 +128,15 @@ def test_a_dirty_page_hit_twice_keeps_its_visible_bytes(make_rig: Callable[..., 
     assert rig.cut("strict-posix").files["/b"].content == rig.disk.content("/b")
 
 
-def test_a_misdirected_write_to_the_right_place_is_no_damage(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=landing(0, 0))
+def test_a_misdirected_write_to_its_own_page_is_not_damage(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=choices_landing_on(0, 0))
     write_and_sync(rig)
 
     assert not rig.injected
     assert rig.cut("strict-posix").files["/a"].content[:2] == b"xa"
 
 
-def test_a_file_without_a_name_loses_its_own_page_to_another_file_or_none(make_rig: Callable[..., Any]) -> None:
+def test_a_misdirected_write_of_an_unlinked_file_needs_another_file(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=MISDIRECTED)
     mapped = rig.files.map("/only", PAGE)
     rig.files.unlink("/only")
@@ -146,7 +146,7 @@ def test_a_file_without_a_name_loses_its_own_page_to_another_file_or_none(make_r
     assert not rig.injected
 
 
-def test_damage_is_recorded_under_a_later_name_too(make_rig: Callable[..., Any]) -> None:
+def test_damage_is_reported_under_the_later_name_of_a_renamed_file(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=LOST)
     rig.files.write("/tmp", b"side file")
     rig.files.sync("/tmp")
@@ -155,11 +155,11 @@ def test_damage_is_recorded_under_a_later_name_too(make_rig: Callable[..., Any])
     assert rig.disk.damage == [("/tmp", 0, 9, "lost write"), ("/side", 0, 9, "lost write")]
 
 
-def test_without_chances_syncs_need_no_draws(make_rig: Callable[..., Any]) -> None:
+def test_without_chances_no_write_is_misdirected_and_no_draw_is_made(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE)
     for number in range(50):
         write_and_sync(rig, number)
 
-    assert rig.choices.stream("disk").drawn == 0
+    assert rig.choices.stream("disk").draw_count == 0
     assert rig.disk.damage == []
     assert rig.disk.is_durable("/a", 0, 2 * PAGE)

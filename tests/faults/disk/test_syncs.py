@@ -7,30 +7,30 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
-from tornlog.sim.machine import Waiting
+from tornlog.sim.machine import WaitReason
 
 MS = 1_000_000
-WAIT = Waiting("half a sync")
+WAIT = WaitReason("half a sync")
 
 
-def durable(rig: Any, path: str = "/log") -> bytes:
+def durable_content(rig: Any, path: str = "/log") -> bytes:
     """Return the bytes that survive every power cut: all pages at their oldest version."""
     found = rig.disk._names.find(path)
     return bytes(found.durable_bytes(found.size_bytes))
 
 
-def prepare(rig: Any) -> Any:
+def map_with_durable_name(rig: Any) -> Any:
     mapped = rig.files.map("/log", 4096 * 3)
     rig.files.sync_directory("/")
     return mapped
 
 
-def test_other_tasks_run_during_a_sync(make_rig: Callable[..., Any]) -> None:
+def test_other_tasks_run_while_a_sync_waits(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(timing=SyncTiming(5 * MS, 5 * MS))
     seen = []
 
     def body() -> None:
-        mapped = prepare(rig)
+        mapped = map_with_durable_name(rig)
         started_ns = rig.kernel.now_ns
 
         def tick() -> None:
@@ -52,7 +52,7 @@ def test_a_sync_covers_writes_before_its_submission(make_rig: Callable[..., Any]
     rig = make_rig(timing=SyncTiming(MS, MS))
 
     def body() -> None:
-        mapped = prepare(rig)
+        mapped = map_with_durable_name(rig)
         mapped.store(0, b"early")
 
         def write_late() -> None:
@@ -68,7 +68,7 @@ def test_a_sync_covers_writes_before_its_submission(make_rig: Callable[..., Any]
         else:
             rig.files.sync("/log")
         assert bytes(mapped.view(0, 5)) == b"later"
-        assert durable(rig).rstrip(b"\0") == b"early"
+        assert durable_content(rig).rstrip(b"\0") == b"early"
 
     rig.run(body)
 
@@ -80,7 +80,7 @@ def test_only_completed_syncs_survive_a_power_cut(make_rig: Callable[..., Any], 
         rig = make_rig(seed=str(seed), timing=SyncTiming(MS, 3 * MS))
 
         def body(rig: Any = rig) -> None:
-            mapped = prepare(rig)
+            mapped = map_with_durable_name(rig)
             mapped.fdatasync()
             mapped.store(0, b"data")
             rig.disk.crash_at(rig.disk.operations, moment)
@@ -119,12 +119,12 @@ def test_a_sync_in_flight_has_no_effect_if_the_machine_is_killed(make_rig: Calla
         mapped.fdatasync()
 
     rig.run_until_death(body)
-    assert durable(rig) == bytes(10)
+    assert durable_content(rig) == bytes(10)
 
 
 def test_a_failed_sync_is_reported_once_and_loses_its_data(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
-    mapped = prepare(rig)
+    mapped = map_with_durable_name(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output error") as failure:
         mapped.msync(0, 4096)
@@ -137,16 +137,16 @@ def test_a_failed_sync_is_reported_once_and_loses_its_data(make_rig: Callable[..
     mapped.fdatasync()
 
     assert bytes(mapped.view(0, 6)) == b"doomed"
-    assert durable(rig) == bytes(5000) + b"fine" + bytes(4096 * 3 - 5004)
+    assert durable_content(rig) == bytes(5000) + b"fine" + bytes(4096 * 3 - 5004)
     image = rig.disk.settle()
     assert image.files["/log"].content[:6] == bytes(6)
 
 
-def test_the_size_can_be_lost_after_a_failed_sync(make_rig: Callable[..., Any]) -> None:
+def test_the_file_size_can_be_lost_after_a_failed_sync(make_rig: Callable[..., Any]) -> None:
     sizes = set()
     for seed in range(30):
         rig = make_rig(seed=str(seed), faults=FaultPlan(failed_sync_chance=1.0))
-        mapped = prepare(rig)
+        mapped = map_with_durable_name(rig)
         with pytest.raises(OSError, match="Input/output"):
             mapped.fdatasync()
         sizes.add(len(rig.cut("strict-posix").files["/log"].content))
@@ -155,7 +155,7 @@ def test_the_size_can_be_lost_after_a_failed_sync(make_rig: Callable[..., Any]) 
 
 def test_data_rewritten_after_a_failed_sync_becomes_durable(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
-    mapped = prepare(rig)
+    mapped = map_with_durable_name(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output"):
         mapped.fdatasync()
@@ -163,20 +163,20 @@ def test_data_rewritten_after_a_failed_sync_becomes_durable(make_rig: Callable[.
     mapped.store(0, b"doomed")
     mapped.fdatasync()
 
-    assert durable(rig)[:6] == b"doomed"
+    assert durable_content(rig)[:6] == b"doomed"
     assert rig.cut("strict-posix").files["/log"].content[:6] == b"doomed"
 
 
-def test_a_surviving_page_cache_shows_dropped_data(make_rig: Callable[..., Any]) -> None:
+def test_a_page_cache_that_survives_a_crash_shows_dropped_data(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
-    mapped = prepare(rig)
+    mapped = map_with_durable_name(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output"):
         mapped.fdatasync()
     assert rig.cut("process-kill").files["/log"].content[:6] == b"doomed"
 
 
-def syncs(rig: Any, count: int) -> list[int]:
+def sync_durations_ns(rig: Any, count: int) -> list[int]:
     """Sync several times; return the duration of each sync in ns."""
     took = []
 
@@ -197,7 +197,7 @@ def syncs(rig: Any, count: int) -> list[int]:
 
 def test_slow_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(timing=SyncTiming(MS, 2 * MS), faults=FaultPlan(slow_sync_chance=0.2))
-    took = syncs(rig, 100)
+    took = sync_durations_ns(rig, 100)
 
     slow = [ns for ns in took if ns > 2 * MS]
     assert 5 < len(slow) < 40
@@ -208,7 +208,7 @@ def test_slow_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> No
 
 def test_without_chances_syncs_neither_fail_nor_are_slow(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(timing=SyncTiming(MS, 2 * MS))
-    took = syncs(rig, 100)
+    took = sync_durations_ns(rig, 100)
 
     assert all(MS <= ns <= 2 * MS for ns in took)
     assert rig.injected["slow sync"] == rig.injected["failed sync"] == 0
@@ -216,7 +216,7 @@ def test_without_chances_syncs_neither_fail_nor_are_slow(make_rig: Callable[...,
 
 def test_failed_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=0.2))
-    failed = syncs(rig, 100).count(-1)
+    failed = sync_durations_ns(rig, 100).count(-1)
 
     assert 5 < failed < 40
     assert rig.injected["failed sync"] == failed
@@ -225,7 +225,7 @@ def test_failed_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> 
 def test_a_fixed_latency_is_not_drawn(rig: Any) -> None:
 
     assert SyncTiming(7, 7).draw(rig.disk._injector, "msync /a") == 7
-    assert rig.choices.stream("disk").drawn == 0
+    assert rig.choices.stream("disk").draw_count == 0
     assert not rig.injected
 
 

@@ -15,7 +15,7 @@ def names_after_losing(names: Namespace, *lost: int) -> MetadataState:
             change.lose(entries)
         else:
             change.apply(entries)
-    entries.prune()
+    entries.remove_orphans()
     return entries
 
 
@@ -25,7 +25,7 @@ def make_names(*paths: str) -> Namespace:
     return Namespace.load(Image(files, ("/d",)), 4096, 0)
 
 
-def test_a_file_whose_creation_is_lost_is_gone() -> None:
+def test_a_file_is_missing_if_its_creation_is_lost() -> None:
     names = make_names()
     names.create(1, "/d/a", 0)
 
@@ -33,7 +33,7 @@ def test_a_file_whose_creation_is_lost_is_gone() -> None:
     assert sorted(names_after_losing(names, 1).names) == []
 
 
-def test_a_lost_extension_leaves_the_durable_size() -> None:
+def test_a_file_has_its_durable_size_if_its_extension_is_lost() -> None:
     names = make_names("/d/a")
     inode = names.find("/d/a")
     names.extend(1, "/d/a", inode, 100, by_write=False)
@@ -45,7 +45,7 @@ def test_a_lost_extension_leaves_the_durable_size() -> None:
     assert names_after_losing(names, 1, 2).sizes[inode.identity] == 4
 
 
-def test_a_file_whose_removal_is_lost_is_back_unless_its_name_was_taken() -> None:
+def test_a_file_is_restored_if_its_removal_is_lost_unless_its_name_was_reused() -> None:
     names = make_names("/d/a")
     old = names.find("/d/a")
     names.unlink(1, "/d/a")
@@ -76,7 +76,7 @@ def test_a_rename_kept_without_the_creation_still_names_the_file() -> None:
     assert kept.inode("/d/final") is inode
 
 
-def test_a_lost_emptying_brings_the_old_content_back_under_the_present_name() -> None:
+def test_losing_a_truncation_to_empty_restores_the_content_under_the_new_name() -> None:
     names = make_names("/d/a")
     old = names.find("/d/a")
     new = names.empty(1, "/d/a", 0)
@@ -138,7 +138,7 @@ def test_a_file_sync_covers_its_size_but_not_its_name() -> None:
     assert names.journal == []
 
 
-def test_the_directory_of_the_new_name_makes_a_rename_durable() -> None:
+def test_a_rename_is_durable_once_the_directory_of_the_new_name_is_synced() -> None:
     names = make_names("/d/a")
     names.make_directory(1, "/d/e")
     names.rename(2, "/d/a", "/d/e/a")
@@ -148,7 +148,7 @@ def test_the_directory_of_the_new_name_makes_a_rename_durable() -> None:
     assert names.journal == []
 
 
-def test_children_follow_every_change() -> None:
+def test_directory_listings_follow_create_rename_and_unlink() -> None:
     names = make_names("/d/b", "/d/a")
     names.make_directory(1, "/d/e")
     names.create(2, "/d/e/x", 0)
@@ -167,14 +167,14 @@ def test_children_follow_every_change() -> None:
 Rig = Any
 
 
-def rival_of(rig: Rig, name: str = "rival") -> Any:
+def make_rival(rig: Rig, name: str = "rival") -> Any:
     return rig.disk.mount(rig.kernel.machine(name))
 
 
-def test_a_killed_process_holds_no_lock(rig: Any) -> None:
+def test_a_killed_process_releases_its_locks(rig: Any) -> None:
     rig.files.lock("/lock")
     rig.kernel.kill(rig.machine)
-    rival = rival_of(rig)
+    rival = make_rival(rig)
 
     assert rival.status("/lock") is not None
     rival.lock("/lock")
@@ -191,7 +191,7 @@ def test_a_killed_process_holds_no_lock(rig: Any) -> None:
 )
 def test_a_lock_survives_changes_of_the_content(rig: Any, touch: Callable[[Any], Any]) -> None:
     rig.files.lock("/lock")
-    rival = rival_of(rig)
+    rival = make_rival(rig)
     touch(rival)
 
     with pytest.raises(BlockingIOError):
@@ -200,7 +200,7 @@ def test_a_lock_survives_changes_of_the_content(rig: Any, touch: Callable[[Any],
 
 def test_a_lock_moves_with_its_file(rig: Any) -> None:
     lock = rig.files.lock("/lock")
-    rival = rival_of(rig)
+    rival = make_rival(rig)
     rival.rename("/lock", "/moved")
     with pytest.raises(BlockingIOError):
         rival.lock("/moved")
@@ -211,7 +211,7 @@ def test_a_lock_moves_with_its_file(rig: Any) -> None:
 
 def test_removing_a_lock_file_releases_the_lock(rig: Any) -> None:
     lock = rig.files.lock("/lock")
-    rival = rival_of(rig)
+    rival = make_rival(rig)
     rival.unlink("/lock")
     rival.lock("/lock")
     lock.release()  # releases its own lock, not that of the rival
@@ -220,7 +220,7 @@ def test_removing_a_lock_file_releases_the_lock(rig: Any) -> None:
         rig.files.lock("/lock")
 
 
-def test_changes_out_of_operation_order_are_refused() -> None:
+def test_changes_with_a_lower_operation_number_are_refused() -> None:
     names = make_names("/d/a")
     names.unlink(2, "/d/a")
 
@@ -228,7 +228,7 @@ def test_changes_out_of_operation_order_are_refused() -> None:
         names.create(1, "/d/b", 0)
 
 
-def test_retiring_fails_if_durable_names_differ_from_the_journal() -> None:
+def test_a_sync_fails_if_durable_names_differ_from_the_journal() -> None:
     names = make_names("/d/a")
     names.create(1, "/d/b", 0)
     names.durable.names["/d/c"] = 7

@@ -36,7 +36,7 @@ def check_file(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def saved() -> ProgramRecord:
+def unsynced_program_record() -> ProgramRecord:
     """Return the record of a program that saves two values by rename, without any sync."""
 
     def save(value: str, file: int) -> list[Step]:

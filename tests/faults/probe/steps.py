@@ -15,7 +15,7 @@ def steps_of(found: Recorded) -> list[Step]:
     return list(record.steps)
 
 
-def in_short(steps: list[Step]) -> list[str]:
+def as_short_texts(steps: list[Step]) -> list[str]:
     """Return steps as short texts, without their tasks."""
     return [_in_short(step) for step in steps]
 

@@ -23,13 +23,13 @@ CheckFile = Callable[[str], Path]
 JOBS = [0, 1, 3]
 
 
-def image(content: bytes) -> Image:
+def image_with_value(content: bytes) -> Image:
     return Image({"/files/value": FileImage(content, 0)}, ("/files", "/tmp"))
 
 
 def verdicts(check: Path, jobs: int, *contents: bytes, seconds: float = 20.0) -> list[CheckOutcome]:
     with Checkers(PythonCheck(check), jobs, seconds) as checkers:
-        found = checkers.verdicts([(image(content), [content.decode()]) for content in contents])
+        found = checkers.verdicts([(image_with_value(content), [content.decode()]) for content in contents])
         assert checkers.judged == len(contents)
         return found
 
@@ -51,7 +51,7 @@ def test_each_state_gets_its_own_verdict_in_order(check_file: CheckFile, jobs: i
 
 
 @pytest.mark.parametrize("jobs", JOBS)
-def test_each_state_is_a_fresh_working_directory_of_the_check(check_file: CheckFile, jobs: int) -> None:
+def test_each_check_runs_in_a_fresh_working_directory(check_file: CheckFile, jobs: int) -> None:
     check = check_file(
         """
         import os, tempfile
@@ -105,7 +105,7 @@ def test_a_failing_check_affects_only_its_state(
     assert len(odd.lines) <= 20
 
 
-def test_an_exception_of_a_check_has_its_line(check_file: CheckFile) -> None:
+def test_the_message_of_an_exception_in_a_check_has_its_line(check_file: CheckFile) -> None:
     check = check_file("def check(directory, acknowledged):\n    raise OSError(str(directory / 'value'))\n")
     (verdict,) = verdicts(check, 1, b"a")
 
@@ -113,7 +113,7 @@ def test_an_exception_of_a_check_has_its_line(check_file: CheckFile) -> None:
 
 
 @pytest.mark.parametrize(("body", "line"), [("os._exit(7)", "exit code 7"), ("os.kill(os.getpid(), 9)", "SIGKILL")])
-def test_a_check_that_ends_its_process_is_a_breach(check_file: CheckFile, body: str, line: str) -> None:
+def test_a_check_that_exits_its_process_is_a_breach(check_file: CheckFile, body: str, line: str) -> None:
     check = check_file(
         f"""
         import os
@@ -128,7 +128,7 @@ def test_a_check_that_ends_its_process_is_a_breach(check_file: CheckFile, body: 
     assert odd == CheckOutcome(DIED, (f"the check's process has ended: {line}",))
 
 
-def test_a_check_can_import_its_neighbours(check_file: CheckFile, tmp_path: Path) -> None:
+def test_a_check_can_import_modules_beside_it(check_file: CheckFile, tmp_path: Path) -> None:
     (tmp_path / "beside_the_check.py").write_text("def look(directory): return ['seen']\n")
     check = check_file(
         """
@@ -144,19 +144,19 @@ def test_a_check_can_import_its_neighbours(check_file: CheckFile, tmp_path: Path
     ("lines", "message"),
     [("x = 1", "expected a function check"), ("import (", "SyntaxError"), ("check = 7", "expected a function")],
 )
-def test_a_file_without_a_check_is_refused(check_file: CheckFile, lines: str, message: str) -> None:
+def test_a_file_without_a_check_function_is_refused(check_file: CheckFile, lines: str, message: str) -> None:
     with pytest.raises(CheckError, match=message):
         PythonCheck(check_file(lines))
 
 
-def test_a_missing_check_is_refused(tmp_path: Path) -> None:
+def test_a_missing_check_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckError, match="expected a Python file"):
         PythonCheck(tmp_path / "none.py")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has reapers")
 @pytest.mark.parametrize("end", ["return []", "os.kill(os.getpid(), signal.SIGKILL)", "time.sleep(60)"])
-def test_forked_processes_end_with_their_check(check_file: CheckFile, tmp_path: Path, end: str) -> None:
+def test_processes_forked_by_a_check_end_with_the_check(check_file: CheckFile, tmp_path: Path, end: str) -> None:
     pid = tmp_path / "pid"
     path = check_file(
         f"""
@@ -173,7 +173,7 @@ def test_forked_processes_end_with_their_check(check_file: CheckFile, tmp_path: 
         """
     )
     with Checkers(PythonCheck(path), 1, 1.0) as checkers:
-        checkers.verdicts([(image(b"a"), [])])
+        checkers.verdicts([(image_with_value(b"a"), [])])
 
     assert not Path(f"/proc/{pid.read_text()}/exe").exists()
 
@@ -182,6 +182,6 @@ def test_forked_processes_end_with_their_check(check_file: CheckFile, tmp_path: 
 def test_an_empty_message_is_still_a_breach(check_file: CheckFile, body: str) -> None:
     path = check_file(f"def check(directory, acknowledged):\n    {body}")
     with Checkers(PythonCheck(path), 0, 20.0) as checkers:
-        (found,) = checkers.verdicts([(image(b"a"), [])])
+        (found,) = checkers.verdicts([(image_with_value(b"a"), [])])
 
     assert found == CheckOutcome(BROKEN, ("the check has given a text that is empty",))

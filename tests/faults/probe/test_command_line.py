@@ -52,7 +52,7 @@ def test_sigterm_leaves_neither_processes_nor_directories(tmp_path: Path, busy: 
     assert not Path(directory).parent.parent.exists()
 
 
-def test_a_missing_script_is_named(accepting: Path) -> None:
+def test_the_error_for_a_missing_script_names_it(accepting: Path) -> None:
     for way in ((), ("--record", "calls")):
         result = invoke("--check", accepting, *way, "--", "nosuch.py")
 
@@ -98,7 +98,7 @@ def test_notes_explain_a_weak_result(
     assert result.stdout.count("note: ") == len(notes)
 
 
-def test_unfinished_output_is_fine_if_the_program_acknowledges(accepting: Path, tmp_path: Path) -> None:
+def test_unfinished_output_is_accepted_if_the_program_calls_acknowledge(accepting: Path, tmp_path: Path) -> None:
     script, kept = tmp_path / "save.sh", tmp_path / "probe.json"
     script.write_text('#!/bin/sh\n: > a; eval "echo kept >&$TORNLOG_PROMISES"; printf done')
     script.chmod(0o755)

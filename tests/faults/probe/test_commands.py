@@ -42,7 +42,7 @@ def verdicts(check: Check, jobs: int, *contents: bytes, seconds: float = 20.0) -
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 3])
-def test_a_command_gets_directory_and_promises(script: Script, jobs: int) -> None:
+def test_a_check_command_receives_directory_and_promises(script: Script, jobs: int) -> None:
     check = script(
         """
         read promise; read last
@@ -73,7 +73,7 @@ def test_a_command_gets_directory_and_promises(script: Script, jobs: int) -> Non
         ("yes | head -c 1000000; exit 1", CheckOutcome(BROKEN, ("y",) * 20)),
     ],
 )
-def test_a_failing_command_affects_only_its_state(script: Script, body: str, outcome: CheckOutcome) -> None:
+def test_a_failing_check_command_affects_only_its_state(script: Script, body: str, outcome: CheckOutcome) -> None:
     check = script(f'read promise\n[ "$promise" = odd ] || exit 0\n{body}\n')
     before, odd, after = verdicts(CommandCheck(check), 1, b"a", b"odd", b"b", seconds=0.4)
 
@@ -81,7 +81,7 @@ def test_a_failing_command_affects_only_its_state(script: Script, body: str, out
     assert odd == outcome
 
 
-def test_a_slow_check_is_repeated_alone(script: Script, tmp_path: Path) -> None:
+def test_a_check_that_times_out_is_repeated_alone(script: Script, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     check = script(f'read promise; [ "$promise" = odd ] || exit 0; [ -e {seen} ] && exit 0; touch {seen}; sleep 60')
     with Checkers(CommandCheck(check), 2, 0.5) as checkers:
@@ -91,7 +91,7 @@ def test_a_slow_check_is_repeated_alone(script: Script, tmp_path: Path) -> None:
     assert (found, again) == ([CheckOutcome(HELD)] * 3, 1)
 
 
-def test_processes_of_a_command_end_with_it(script: Script, tmp_path: Path) -> None:
+def test_child_processes_of_a_check_command_end_with_it(script: Script, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     verdicts(CommandCheck(script(f"sleep 60 & echo $! > {pid}; sleep 60")), 1, b"a", seconds=0.3)
     end = monotonic() + 50
@@ -103,7 +103,7 @@ def test_processes_of_a_command_end_with_it(script: Script, tmp_path: Path) -> N
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has reapers")
 @pytest.mark.parametrize("state", ["first", "last"])
-def test_daemons_of_a_command_end_before_the_next_state(script: Script, tmp_path: Path, state: str) -> None:
+def test_daemons_of_a_check_command_end_before_the_next_state(script: Script, tmp_path: Path, state: str) -> None:
     pid = tmp_path / "pid"
     check = script(f"read promise; [ $promise = {state} ] && (setsid sleep 60 & echo $! > {pid}); exit 0")
     with Checkers(CommandCheck(check), 1, 20.0) as checkers:
@@ -115,7 +115,7 @@ def test_daemons_of_a_command_end_before_the_next_state(script: Script, tmp_path
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_server_stays_up_and_answers_line_by_line(script: Script, tmp_path: Path, jobs: int) -> None:
+def test_a_check_server_stays_up_and_answers_line_by_line(script: Script, tmp_path: Path, jobs: int) -> None:
     started, asked = tmp_path / "started", tmp_path / "asked"
     server = script(
         f"""
@@ -149,14 +149,14 @@ def test_a_server_stays_up_and_answers_line_by_line(script: Script, tmp_path: Pa
         ("sleep 60", CheckOutcome(TIMED_OUT, ("no verdict within 0.5 s",))),
     ],
 )
-def test_a_server_that_ends_or_hangs_is_started_again(script: Script, body: str, outcome: CheckOutcome) -> None:
+def test_a_check_server_that_exits_or_hangs_is_restarted(script: Script, body: str, outcome: CheckOutcome) -> None:
     server = script(f'while read line; do case "$line" in *odd*) {body};; esac; echo \'{{"broken": []}}\'; done')
 
     held = CheckOutcome(HELD)
     assert verdicts(CheckServer(str(server)), 1, b"a", b"odd", b"b", seconds=0.5) == [held, outcome, held]
 
 
-def test_an_invalid_answer_of_a_server_is_quoted(script: Script) -> None:
+def test_an_invalid_answer_of_a_check_server_is_quoted(script: Script) -> None:
     server = script("while read line; do echo hello; done")
     (found,) = verdicts(CheckServer(str(server)), 1, b"a")
 

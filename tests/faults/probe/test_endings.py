@@ -9,5 +9,5 @@ from tornlog.faults.probe.endings import ended_with, exit_text
     ("code", "short", "long"),
     [(0, "0", "exit code 0"), (3, "3", "exit code 3"), (-11, "SIGSEGV", "SIGSEGV"), (-35, "signal 35", "signal 35")],
 )
-def test_a_signal_is_named_and_one_without_a_name_has_its_number(code: int, short: str, long: str) -> None:
+def test_a_signal_is_shown_by_name_or_by_number_if_it_has_no_name(code: int, short: str, long: str) -> None:
     assert (ended_with(code), exit_text(code)) == (short, long)

@@ -22,16 +22,16 @@ STEPS = (
 
 
 @pytest.fixture(scope="module")
-def told() -> set[tuple[str, int]]:
+def losses_with_steps() -> set[tuple[str, int]]:
     """Return all losses after crashes at the last step, each with its step."""
     replayer = Replayer(ProgramRecord((), STEPS, ((),)), EMPTY)
     list(replayer.points())
     states = replayer.disk.crash_states(PROFILES["strict-posix"], 3_000, Choices("1").stream("states"))
     found = set()
     for state in states:
-        losses = losses_of(states.taken(state), replayer.steps_of)
+        losses = losses_of(states.losses_of(state), replayer.steps_of)
         assert [loss.step for loss in losses] == sorted(loss.step for loss in losses)
-        assert len(losses) == state.losses
+        assert len(losses) == state.loss_count
         found.update(losses)
     return {(loss.what, loss.step) for loss in found}
 
@@ -51,5 +51,5 @@ def told() -> set[tuple[str, int]]:
         ("page 0 of log torn: sector 0 newer", 2),
     ],
 )
-def test_each_loss_names_the_step_that_wrote_it(told: set[tuple[str, int]], what: str, step: int) -> None:
-    assert (what, step) in told
+def test_each_loss_names_the_step_that_wrote_it(losses_with_steps: set[tuple[str, int]], what: str, step: int) -> None:
+    assert (what, step) in losses_with_steps

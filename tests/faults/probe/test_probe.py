@@ -24,12 +24,12 @@ LOST = "value '…' is lost: found '…'"
 GONE = "value '…' is lost: found None"
 
 
-def probed(record: ProgramRecord, check: Path, *disks: str, jobs: int = 0, limit: int = 256) -> ProbeReport:
+def probe_report(record: ProgramRecord, check: Path, *disks: str, jobs: int = 0, limit: int = 256) -> ProbeReport:
     with Checkers(PythonCheck(check), jobs, 10.0) as checkers:
         return probe(record, EMPTY, checkers, disks=disks, limit=limit)
 
 
-def shrunk(record: ProgramRecord, check: Path, signature: str) -> CrashCaseView:
+def shrunk_case(record: ProgramRecord, check: Path, signature: str) -> CrashCaseView:
     with Checkers(PythonCheck(check), 0, 10.0) as checkers:
         found = probe(record, EMPTY, checkers, disks=("strict-posix",), limit=256)
         return shrink(record, EMPTY, found.breaches[signature].smallest, checkers)
@@ -40,7 +40,7 @@ def check(check_file: CheckFile, value_check: str) -> Path:
     return check_file(value_check)
 
 
-def synced(record: ProgramRecord) -> ProgramRecord:
+def with_syncs(record: ProgramRecord) -> ProgramRecord:
     """Return the record with the two missing syncs."""
     steps: list[Step] = []
     for step in record.steps:
@@ -52,22 +52,27 @@ def synced(record: ProgramRecord) -> ProgramRecord:
     return ProgramRecord(record.program, tuple(steps), record.stacks)
 
 
-def test_only_unsynced_values_are_lost(saved: ProgramRecord, check: Path) -> None:
+def test_only_unsynced_values_are_lost(unsynced_program_record: ProgramRecord, check: Path) -> None:
 
-    assert set(probed(saved, check, "strict-posix").breaches) == {LOST, GONE}
-    assert probed(synced(saved), check, "strict-posix", "ext4-ordered", "xfs", "btrfs").breaches == {}
+    assert set(probe_report(unsynced_program_record, check, "strict-posix").breaches) == {LOST, GONE}
+    assert (
+        probe_report(
+            with_syncs(unsynced_program_record), check, "strict-posix", "ext4-ordered", "xfs", "btrfs"
+        ).breaches
+        == {}
+    )
 
 
-def test_a_process_kill_keeps_written_data(saved: ProgramRecord, check: Path) -> None:
-    found = probed(saved, check, "process-kill")
+def test_a_process_kill_keeps_written_data(unsynced_program_record: ProgramRecord, check: Path) -> None:
+    found = probe_report(unsynced_program_record, check, "process-kill")
 
     assert found.breaches == {}
     assert found.points == 9
     assert found.states == found.counts["process-kill"].exhausted == 9
 
 
-def test_the_counts_of_a_report_add_up(saved: ProgramRecord, check: Path) -> None:
-    found = probed(saved, check, "strict-posix", "ext4-ordered")
+def test_the_counts_of_a_probe_report_add_up(unsynced_program_record: ProgramRecord, check: Path) -> None:
+    found = probe_report(unsynced_program_record, check, "strict-posix", "ext4-ordered")
 
     assert found.operations == 6
     assert found.points == 9
@@ -80,8 +85,11 @@ def test_the_counts_of_a_report_add_up(saved: ProgramRecord, check: Path) -> Non
         assert breach.states == sum(breach.disks.values())
 
 
-def test_breaches_of_two_runs_are_joined_by_signature(saved: ProgramRecord, check: Path) -> None:
-    one, other = (probed(saved, check, *disks).breaches[LOST] for disks in (["strict-posix"], ["xfs", "strict-posix"]))
+def test_breaches_of_two_runs_are_merged_by_signature(unsynced_program_record: ProgramRecord, check: Path) -> None:
+    one, other = (
+        probe_report(unsynced_program_record, check, *disks).breaches[LOST]
+        for disks in (["strict-posix"], ["xfs", "strict-posix"])
+    )
     joined = one.joined(other, other.smallest)
 
     assert (joined.smallest, joined.states) == (other.smallest, one.states + other.states)
@@ -89,8 +97,8 @@ def test_breaches_of_two_runs_are_joined_by_signature(saved: ProgramRecord, chec
     assert joined.points == one.points | other.points
 
 
-def test_a_limit_leaves_states_out_and_is_reported(saved: ProgramRecord, check: Path) -> None:
-    found = probed(saved, check, "strict-posix", limit=3)
+def test_a_limit_that_leaves_out_states_is_reported(unsynced_program_record: ProgramRecord, check: Path) -> None:
+    found = probe_report(unsynced_program_record, check, "strict-posix", limit=3)
     count = found.counts["strict-posix"]
 
     assert count.states <= 3 * count.crashes
@@ -98,8 +106,8 @@ def test_a_limit_leaves_states_out_and_is_reported(saved: ProgramRecord, check: 
     assert count.exhausted < count.crashes
 
 
-def test_a_known_state_is_checked_again_after_a_new_promise(
-    saved: ProgramRecord, check_file: CheckFile, tmp_path: Path
+def test_an_already_checked_state_is_checked_again_after_a_new_promise(
+    unsynced_program_record: ProgramRecord, check_file: CheckFile, tmp_path: Path
 ) -> None:
     check = check_file(
         f"""
@@ -109,23 +117,23 @@ def test_a_known_state_is_checked_again_after_a_new_promise(
                 print((sorted(files.items()), acknowledged), file=log)
         """
     )
-    found = probed(saved, check, "process-kill", "nothing-lost")
+    found = probe_report(unsynced_program_record, check, "process-kill", "nothing-lost")
     seen = (tmp_path / "log").read_text().splitlines()
 
     assert len(seen) == found.judged == len(set(seen)) == 9
     assert found.states == 18
 
 
-def test_results_do_not_depend_on_jobs(saved: ProgramRecord, check: Path) -> None:
-    one, other = (probed(saved, check, "strict-posix", jobs=jobs, limit=12) for jobs in (0, 2))
+def test_probe_results_do_not_depend_on_jobs(unsynced_program_record: ProgramRecord, check: Path) -> None:
+    one, other = (probe_report(unsynced_program_record, check, "strict-posix", jobs=jobs, limit=12) for jobs in (0, 2))
 
     assert one.in_order == other.in_order
     assert (one.counts, one.images, one.judged) == (other.counts, other.images, other.judged)
 
 
 @pytest.mark.parametrize("signature", [LOST, GONE])
-def test_a_shrunk_case_has_one_loss(saved: ProgramRecord, check: Path, signature: str) -> None:
-    shown = shrunk(saved, check, signature)
+def test_a_shrunk_case_has_one_loss(unsynced_program_record: ProgramRecord, check: Path, signature: str) -> None:
+    shown = shrunk_case(unsynced_program_record, check, signature)
 
     assert shown.case.verdict.signature == signature
     assert len(shown.losses) == shown.case.losses == 1
@@ -133,12 +141,12 @@ def test_a_shrunk_case_has_one_loss(saved: ProgramRecord, check: Path, signature
     assert shown.case.point.acknowledged == 1
 
 
-def test_unneeded_losses_are_shrunk(saved: ProgramRecord, check: Path) -> None:
+def test_unneeded_losses_are_shrunk(unsynced_program_record: ProgramRecord, check: Path) -> None:
     with Checkers(PythonCheck(check), 0, 10.0) as checkers:
-        found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
+        found = probe(unsynced_program_record, EMPTY, checkers, disks=("strict-posix",), limit=256)
         smallest = found.breaches[GONE].smallest
-        large = _with_more_losses(saved, smallest, checkers)
-        shown = shrink(saved, EMPTY, large, checkers)
+        large = _with_more_losses(unsynced_program_record, smallest, checkers)
+        shown = shrink(unsynced_program_record, EMPTY, large, checkers)
 
     assert large.losses > 1
     assert shown.case.losses == 1
@@ -154,15 +162,15 @@ def _with_more_losses(record: ProgramRecord, case: CrashCase, checkers: Checkers
     for state in states:
         (verdict,) = checkers.verdicts([(state.image, promised)])
         if verdict.signature == case.verdict.signature:
-            found.append((state.losses, state, verdict))
+            found.append((state.loss_count, state, verdict))
     losses, state, verdict = max(found, key=lambda one: one[0])
     decisions = tuple(states.decisions(state, DISK_STREAM))
     return replace(case, decisions=decisions, digest=state.digest, verdict=verdict, losses=losses)
 
 
-def test_a_failure_file_leads_to_its_state(saved: ProgramRecord, check: Path) -> None:
-    shown = shrunk(saved, check, LOST)
-    upto = saved.upto(shown.case.point.step + 1)
+def test_a_failure_file_reproduces_its_state(unsynced_program_record: ProgramRecord, check: Path) -> None:
+    shown = shrunk_case(unsynced_program_record, check, LOST)
+    upto = unsynced_program_record.upto(shown.case.point.step + 1)
     text = ProbeFailure(str(check), shown.case, EMPTY, upto).to_json(shown)
     kept = ProbeFailure.from_json(text)
 
@@ -187,23 +195,23 @@ def test_a_failure_file_leads_to_its_state(saved: ProgramRecord, check: Path) ->
     ],
 )
 def test_an_invalid_failure_file_is_refused(
-    saved: ProgramRecord, check: Path, old: str, new: str, message: str
+    unsynced_program_record: ProgramRecord, check: Path, old: str, new: str, message: str
 ) -> None:
-    shown = shrunk(saved, check, LOST)
-    text = ProbeFailure("check.py", shown.case, EMPTY, saved).to_json(shown)
+    shown = shrunk_case(unsynced_program_record, check, LOST)
+    text = ProbeFailure("check.py", shown.case, EMPTY, unsynced_program_record).to_json(shown)
 
     with pytest.raises(ArtefactError, match=message):
         ProbeFailure.from_json(text.replace(old, new))
 
 
-def test_a_story_has_steps_with_source_lines(saved: ProgramRecord) -> None:
-    assert step_text(saved, 2) == "   3 rename new -> value  save.py:3"
-    assert list(story(saved, 7))[-1] == "   8 acknowledge 'two'  save.py:9"
-    assert len(list(story(saved, 3))) == 4
-    assert described(saved, Step("write", file=1, at=4, data=b"ab")) == "write new [4, 6)"
+def test_a_story_has_steps_with_source_lines(unsynced_program_record: ProgramRecord) -> None:
+    assert step_text(unsynced_program_record, 2) == "   3 rename new -> value  save.py:3"
+    assert list(story(unsynced_program_record, 7))[-1] == "   8 acknowledge 'two'  save.py:9"
+    assert len(list(story(unsynced_program_record, 3))) == 4
+    assert described(unsynced_program_record, Step("write", file=1, at=4, data=b"ab")) == "write new [4, 6)"
 
 
-def test_between_stores_only_process_kills_are_tried(check_file: CheckFile, tmp_path: Path) -> None:
+def test_between_stores_to_a_map_only_process_kills_are_tried(check_file: CheckFile, tmp_path: Path) -> None:
     log = tmp_path / "log"
     check = check_file(
         f"""
@@ -216,7 +224,7 @@ def test_between_stores_only_process_kills_are_tried(check_file: CheckFile, tmp_
     stores = [Step("store", file=0, at=at, data=b"x") for at in range(3)]
     made = (Step("create", "/files/map", file=0), Step("allocate", file=0, size=4096), Step("sync all"))
     record = ProgramRecord((), (*made, *stores, Step("acknowledge", "done")), ((),))
-    found = probed(record, check, "strict-posix", "process-kill")
+    found = probe_report(record, check, "strict-posix", "process-kill")
 
     assert found.counts["process-kill"].crashes == found.points
     assert found.counts["strict-posix"].crashes == found.points - 2

@@ -74,7 +74,7 @@ def test_a_record_in_the_previous_format_is_converted() -> None:
     assert record.tasks == (ProgramTask(0, 0, ""),)
 
 
-def test_other_json_is_refused() -> None:
+def test_json_that_is_not_a_record_is_refused() -> None:
     with pytest.raises(RecordError, match="found list"):
         ProgramRecord.from_json([])
 

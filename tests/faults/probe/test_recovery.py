@@ -61,20 +61,20 @@ SERVER = """
     """
 
 
-def probed(check: Path, *disks: str) -> tuple[ProbeReport, Recoveries]:
-    return probed_by(PythonCheck(check), *disks)
+def probe_with_recoveries(check: Path, *disks: str) -> tuple[ProbeReport, Recoveries]:
+    return probe_with_check(PythonCheck(check), *disks)
 
 
-def probed_by(judge: Check, *disks: str) -> tuple[ProbeReport, Recoveries]:
+def probe_with_check(judge: Check, *disks: str) -> tuple[ProbeReport, Recoveries]:
     with Checkers(judge, 0, 10.0) as checkers:
         recoveries = Recoveries(checkers, partial(RECORDER.record_check, judge), disks, 64)
         found = probe(RECORD, EMPTY, checkers, disks=disks, limit=64, on_held=recoveries.explore)
     return found, recoveries
 
 
-def test_a_crash_inside_a_recovery_finds_a_removal_before_the_write(check_file: CheckFile) -> None:
+def test_a_removal_before_the_write_in_recovery_is_found_by_a_crash_in_recovery(check_file: CheckFile) -> None:
     check = check_file(RECOVER.replace("RECOVERY", CARELESS))
-    found, recoveries = probed(check, "process-kill")
+    found, recoveries = probe_with_recoveries(check, "process-kill")
 
     assert found.breaches == {}
     assert (recoveries.recorded, recoveries.writing) == (4, 2)
@@ -89,8 +89,8 @@ def test_a_crash_inside_a_recovery_finds_a_removal_before_the_write(check_file: 
 
 
 @pytest.mark.parametrize("disk", ["process-kill", "strict-posix"])
-def test_a_recovery_that_syncs_before_it_removes_files_holds(check_file: CheckFile, disk: str) -> None:
-    found, recoveries = probed(check_file(RECOVER.replace("RECOVERY", CAREFUL)), disk)
+def test_a_recovery_that_syncs_before_it_removes_files_passes(check_file: CheckFile, disk: str) -> None:
+    found, recoveries = probe_with_recoveries(check_file(RECOVER.replace("RECOVERY", CAREFUL)), disk)
 
     assert found.breaches == {}
     assert recoveries.breaches == {}
@@ -100,10 +100,10 @@ def test_a_recovery_that_syncs_before_it_removes_files_holds(check_file: CheckFi
 
 @pytest.mark.ci
 @pytest.mark.parametrize("at_the_end", ["", "__import__('time').sleep(60)"])
-def test_the_recovery_of_a_server_is_crashed_too(check_file: CheckFile, at_the_end: str) -> None:
+def test_crashes_in_the_recovery_of_a_check_server_are_tried(check_file: CheckFile, at_the_end: str) -> None:
     """The server does not end when its input closes."""
     path = check_file(SERVER.replace("RECOVERY", CARELESS).replace("AT_THE_END", at_the_end))
-    found, recoveries = probed_by(CheckServer(f"{sys.executable} {path}"), "process-kill")
+    found, recoveries = probe_with_check(CheckServer(f"{sys.executable} {path}"), "process-kill")
 
     assert found.breaches == {}
     assert (recoveries.recorded, recoveries.writing, recoveries.refused) == (4, 2, {})
@@ -112,7 +112,7 @@ def test_the_recovery_of_a_server_is_crashed_too(check_file: CheckFile, at_the_e
     assert [step.kind for step in record.steps[: case.point.step + 1]] == ["acknowledge", "unlink"]
 
 
-def test_a_recovery_without_an_answer_of_the_server_is_counted_by_reason(check_file: CheckFile) -> None:
+def test_recoveries_without_an_answer_of_the_check_server_are_counted_by_reason(check_file: CheckFile) -> None:
     path = check_file("import sys; sys.stdin.readline()")
     judge = CheckServer(f"{sys.executable} {path}")
 
@@ -120,8 +120,10 @@ def test_a_recovery_without_an_answer_of_the_server_is_counted_by_reason(check_f
         RECORDER.record_check(judge, EMPTY, [])
 
 
-def test_an_unrecordable_recovery_is_counted_by_reason(check_file: CheckFile) -> None:
-    _, recoveries = probed(check_file(RECOVER.replace("RECOVERY", "os.system('rm journal')")), "process-kill")
+def test_recoveries_that_cannot_be_recorded_are_counted_by_reason(check_file: CheckFile) -> None:
+    _, recoveries = probe_with_recoveries(
+        check_file(RECOVER.replace("RECOVERY", "os.system('rm journal')")), "process-kill"
+    )
 
     assert recoveries.recorded == 2
     assert sum(recoveries.refused.values()) >= 1

@@ -22,7 +22,7 @@ def record_of(*steps: Step) -> ProgramRecord:
 CREATE = Step("create", "/files/log", file=0)
 
 
-def test_each_operation_and_each_promise_is_a_point() -> None:
+def test_there_is_a_crash_point_after_each_operation_and_each_promise() -> None:
     record = record_of(CREATE, Step("write", file=0, data=b"ab"), Step("acknowledge", "one"), Step("sync", file=0))
     points = list(Replayer(record, EMPTY).points())
 
@@ -35,7 +35,7 @@ def test_each_operation_and_each_promise_is_a_point() -> None:
     ]
 
 
-def test_a_write_of_several_pages_can_crash_between_pages() -> None:
+def test_a_write_of_several_pages_has_crash_points_between_pages() -> None:
     record = record_of(CREATE, Step("write", file=0, at=100, data=bytes(2 * PAGE_BYTES)))
     replayer = Replayer(record, EMPTY)
     points = list(replayer.points())
@@ -45,7 +45,7 @@ def test_a_write_of_several_pages_can_crash_between_pages() -> None:
 
 
 @given(st.integers(0, 3 * PAGE_BYTES), st.integers(1, 40 * PAGE_BYTES))
-def test_a_long_write_has_few_pieces_that_end_at_pages(at: int, size_bytes: int) -> None:
+def test_a_long_write_is_split_into_few_pieces_at_page_boundaries(at: int, size_bytes: int) -> None:
     ends = piece_ends(at, size_bytes)
 
     assert ends[-1] == size_bytes
@@ -57,7 +57,7 @@ def test_a_long_write_has_few_pieces_that_end_at_pages(at: int, size_bytes: int)
         assert ends[-1] - ends[-2] <= PAGE_BYTES
 
 
-def test_a_sync_of_everything_covers_files_and_directories() -> None:
+def test_a_system_wide_sync_covers_files_and_directories() -> None:
     record = record_of(
         CREATE,
         Step("write", file=0, data=b"ab"),
@@ -80,7 +80,7 @@ def test_files_at_the_start_are_durable_and_writable() -> None:
     assert replayer.intact().files["/files/old"].content == b"012345"
 
 
-def test_a_replay_stops_at_a_point() -> None:
+def test_a_replay_stops_at_the_requested_crash_point() -> None:
     record = record_of(CREATE, Step("write", file=0, data=b"ab"), Step("write", file=0, at=2, data=b"cd"))
     replayer = Replayer(record, EMPTY)
     replayer.upto(Point(1, 2, 0, False))
@@ -124,7 +124,7 @@ def test_fdatasync_commits_a_name_on_ext4_only_with_a_new_length(target: str, ma
     assert (None in found) is may_be_lost
 
 
-def test_a_store_is_one_operation_and_does_not_extend_the_file() -> None:
+def test_a_store_to_a_map_is_one_operation_and_does_not_extend_the_file() -> None:
     store = Step("store", file=0, at=PAGE_BYTES - 1, data=b"abc")
     points = list(Replayer(record_of(*MADE, store), EMPTY).points())
 
@@ -138,7 +138,7 @@ def test_a_store_is_one_operation_and_does_not_extend_the_file() -> None:
 )
 @given(places=st.lists(st.sampled_from([0, 8, 600, PAGE_BYTES, 2 * PAGE_BYTES - 1]), min_size=2, max_size=5))
 @settings(max_examples=8)
-def test_a_power_cut_after_stores_covers_those_between_them(profile: str, places: list[int]) -> None:
+def test_a_power_cut_after_several_stores_covers_all_of_them(profile: str, places: list[int]) -> None:
     # Changes before the stores may be lost too: a length, a name, and bytes of a write.
     before = (*MADE, Step("write", file=0, at=PAGE_BYTES, data=b"w"), Step("link", "/files/log", "/files/twin"))
     stores = [Step("store", file=0, at=at, data=bytes([number])) for number, at in enumerate(places, 1)]
@@ -154,7 +154,7 @@ def test_a_power_cut_after_stores_covers_those_between_them(profile: str, places
     assert set().union(*left) == left[-1]
 
 
-def test_a_zero_range_may_be_lost_by_page_and_keeps_the_length() -> None:
+def test_each_page_of_a_zeroed_range_can_be_lost_separately() -> None:
     full = b"x" * 2 * PAGE_BYTES
     made = (CREATE, Step("write", file=0, data=full), Step("sync", file=0), Step("sync directory", "/files"))
     zeroed = Step("zero range", file=0, at=PAGE_BYTES - 1, size=1 << 30)
@@ -164,7 +164,7 @@ def test_a_zero_range_may_be_lost_by_page_and_keeps_the_length() -> None:
     assert crash_contents(*made, zeroed, profile="ext4-data") == {full, rest + second, second + NOTHING, rest + NOTHING}
 
 
-def test_every_kind_of_name_change_is_replayed() -> None:
+def test_every_kind_of_rename_link_and_unlink_is_replayed() -> None:
     replayer = Replayer(
         record_of(
             Step("make directory", "/files/d"),
@@ -187,7 +187,7 @@ def test_every_kind_of_name_change_is_replayed() -> None:
     assert image.symlinks == {"/files/l": "e/a"}
 
 
-def test_a_sparse_gibibyte_is_cheap() -> None:
+def test_a_sparse_file_of_a_gibibyte_takes_little_memory() -> None:
     gib = 1 << 30
     record = record_of(
         *(CREATE, Step("truncate", file=0, at=gib), Step("store", file=0, at=gib - 4, data=b"last")),
@@ -221,7 +221,7 @@ def test_an_impossible_step_raises_an_error_with_its_number(steps: list[Step]) -
         Replayer(record_of(*steps), EMPTY).whole()
 
 
-def test_whole_and_stepwise_replays_are_equal() -> None:
+def test_a_stepwise_replay_equals_a_whole_replay() -> None:
     record = record_of(
         CREATE,
         Step("write", file=0, at=3000, data=b"ab" * 5000),
@@ -262,7 +262,7 @@ def test_equal_images_have_no_differences() -> None:
         (image(), Image({}, ("/files",), {"/files/l": "a"}), "/files/l: expected no such symbolic link, found one"),
     ],
 )
-def test_a_difference_names_file_and_offset(recorded: Image, found: Image, difference: str) -> None:
+def test_a_difference_between_images_names_file_and_offset(recorded: Image, found: Image, difference: str) -> None:
     assert list(differences(recorded, found)) == [difference]
 
 
@@ -294,7 +294,7 @@ PROGRAM = """
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_record_replays_to_the_program_files(
+def test_replaying_a_record_gives_the_files_of_the_program(
     recorded: Callable[..., tuple[ProgramRecord, list[str]]], seed: int
 ) -> None:
     kinds = ["write", "write", "update", "keep", "kept", "kept", "cut", "rename", "link", "unlink", "sync"]
@@ -308,7 +308,7 @@ OLD = Image({"/files/log": FileImage(b"old", 0)}, ("/files", "/tmp"))
 NEW = Step("write", file=0, data=b"new")
 
 
-def contents_left(record: ProgramRecord, profile: str) -> set[bytes]:
+def possible_contents(record: ProgramRecord, profile: str) -> set[bytes]:
     """Return the contents of the log that a crash after the record may leave."""
     replayer = Replayer(record, OLD)
     list(replayer.points())
@@ -323,16 +323,16 @@ OF_ONE, OF_ALL = 0, -1
 def test_pages_of_a_failed_sync_are_not_written_by_a_later_sync(file: int) -> None:
     record = record_of(NEW, Step("failed sync", file=file), Step("sync", file=0))
 
-    assert contents_left(record, "strict-posix") == {b"old"}
-    assert contents_left(record, "process-kill") == {b"new"}
+    assert possible_contents(record, "strict-posix") == {b"old"}
+    assert possible_contents(record, "process-kill") == {b"new"}
 
 
 def test_an_honest_sync_makes_data_of_a_lying_sync_durable() -> None:
     lied = (NEW, Step("lying sync", file=0))
 
-    assert {b"old", b"new"} <= contents_left(record_of(*lied), "strict-posix")
-    assert contents_left(record_of(*lied), "os-crash") == {b"new"}
-    assert contents_left(record_of(*lied, Step("sync directory", "/files")), "strict-posix") == {b"new"}
+    assert {b"old", b"new"} <= possible_contents(record_of(*lied), "strict-posix")
+    assert possible_contents(record_of(*lied), "os-crash") == {b"new"}
+    assert possible_contents(record_of(*lied, Step("sync directory", "/files")), "strict-posix") == {b"new"}
 
 
 def test_names_can_be_lost_after_a_lying_directory_sync() -> None:
@@ -344,7 +344,7 @@ def test_names_can_be_lost_after_a_lying_directory_sync() -> None:
     assert {"/files/new" in state.image.files for state in states} == {True, False}
 
 
-def test_a_fault_step_has_no_effect() -> None:
+def test_a_step_that_records_an_injected_fault_has_no_effect() -> None:
     record = record_of(NEW, Step("fault", "failed write", "EIO", file=0))
 
     assert [point.step for point in Replayer(record, OLD).points()] == [-1, 0]

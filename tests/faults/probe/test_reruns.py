@@ -111,7 +111,9 @@ def test_ignoring_or_retrying_a_failed_fsync_is_found(rerun: Callable[..., Rerun
 
 @pytest.mark.ci
 @pytest.mark.parametrize("unsynced", ["raise", "raise SystemExit(0)"])
-def test_a_program_without_promises_after_a_failed_fsync_holds(rerun: Callable[..., Reruns], unsynced: str) -> None:
+def test_a_program_that_stops_promising_after_a_failed_fsync_passes(
+    rerun: Callable[..., Reruns], unsynced: str
+) -> None:
     reruns = rerun(APPEND.replace("UNSYNCED", unsynced), ALL_LINES, SYNC)
 
     assert reruns.breaches == {}
@@ -139,7 +141,7 @@ def test_an_ignored_short_write_is_found(rerun: Callable[..., Reruns]) -> None:
     assert reruns.injected == {FaultKind.SHORT_WRITE: 2, FaultKind.FAILED_WRITE: 2}
 
 
-def test_faults_without_a_call_or_above_the_limit_are_reported(rerun: Callable[..., Reruns]) -> None:
+def test_faults_that_no_call_can_have_or_above_the_limit_are_reported(rerun: Callable[..., Reruns]) -> None:
     kinds = [FaultKind.FAILED_EXTEND, FaultKind.FAILED_WRITE]
     reruns = rerun(APPEND.replace("UNSYNCED", "raise"), ALL_LINES, kinds, runs_max=1)
 
@@ -149,7 +151,7 @@ def test_faults_without_a_call_or_above_the_limit_are_reported(rerun: Callable[.
 
 
 @pytest.mark.ci
-def test_a_breach_without_a_fault_is_not_reported_again(rerun: Callable[..., Reruns]) -> None:
+def test_a_breach_that_also_occurs_without_the_fault_is_not_reported_again(rerun: Callable[..., Reruns]) -> None:
     too_early = APPEND.replace("try:", "print(number)\n        try:").replace("UNSYNCED", "pass")
     reruns = rerun(too_early, ALL_LINES, SYNC)
 
@@ -158,7 +160,7 @@ def test_a_breach_without_a_fault_is_not_reported_again(rerun: Callable[..., Rer
 
 
 @pytest.mark.slow
-def test_some_seed_finds_a_promise_that_depends_on_thread_order(rerun: Callable[..., Reruns]) -> None:
+def test_a_promise_that_depends_on_thread_order_breaks_under_some_seed(rerun: Callable[..., Reruns]) -> None:
     reruns = rerun(TWO_THREADS.replace("WAIT", "pass"), VALUE, seeds=24, disk="process-kill")
 
     assert reruns.found.breaches == {}
@@ -171,7 +173,7 @@ def test_some_seed_finds_a_promise_that_depends_on_thread_order(rerun: Callable[
 
 
 @pytest.mark.ci
-def test_a_promise_that_waits_for_the_other_thread_holds_in_every_order(rerun: Callable[..., Reruns]) -> None:
+def test_a_promise_that_waits_for_the_other_thread_is_kept_in_every_order(rerun: Callable[..., Reruns]) -> None:
     reruns = rerun(TWO_THREADS.replace("WAIT", "threads[0].join()"), VALUE, seeds=12, disk="process-kill")
 
     assert reruns.breaches == {}
@@ -180,7 +182,9 @@ def test_a_promise_that_waits_for_the_other_thread_holds_in_every_order(rerun: C
     assert reruns.orders > 1
 
 
-def test_unrecorded_runs_are_counted_by_reason(rerun: Callable[..., Reruns], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_that_cannot_be_recorded_are_counted_by_reason(
+    rerun: Callable[..., Reruns], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> TracedRun:
         raise ProgramError("the program has not ended within 60 s")
 

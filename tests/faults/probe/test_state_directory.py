@@ -11,7 +11,7 @@ import pytest
 
 from tornlog.faults.disk.content import SparseBytes
 from tornlog.faults.disk.difference import NOTHING, ImageDifference
-from tornlog.faults.disk.export import load, write_file
+from tornlog.faults.disk.export import load_image, write_file
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.checks import state_directory
 from tornlog.faults.probe.checks.check import HELD, PythonCheck
@@ -47,7 +47,7 @@ def directory(tmp_path: Path) -> StateDirectory:
 
 
 def content(root: Path) -> tuple[object, ...]:
-    image = load(root, "/")
+    image = load_image(root, "/")
     times = {path: file.mtime_ms for path, file in image.files.items()}
     return image.digest(), times, {path.stat().st_mode for path in root.rglob("*") if path.is_file()}
 

@@ -36,7 +36,7 @@ def test_colours_are_removed_from_messages() -> None:
     assert CheckOutcome(HELD).uncoloured == CheckOutcome(HELD)
 
 
-def test_every_outcome_except_held_is_broken() -> None:
+def test_every_outcome_except_held_counts_as_broken() -> None:
     assert not CheckOutcome(HELD).is_broken
     assert CheckOutcome(DIED).is_broken
     assert CheckOutcome(DIED).signature == "died"

@@ -9,8 +9,8 @@ from tornlog.faults.simulation.artefact import (
     PROBE,
     ArtefactError,
     document_of,
-    envelope_of,
     read_artefact,
+    read_envelope,
     record_from,
     write_artefact,
 )
@@ -30,18 +30,18 @@ class Note:
 NOTE = Note("lost", b"\0\xff", [1, 2])
 
 
-def test_a_document_is_read_as_it_was_written() -> None:
+def test_an_artefact_document_is_read_back_unchanged() -> None:
     assert read_artefact(write_artefact(FUZZ, NOTE), FUZZ, Note) == NOTE
 
 
-def test_the_envelope_has_format_kind_versions_and_test() -> None:
-    envelope = envelope_of(write_artefact(FUZZ, NOTE, test="test_log.py::test_it"))
+def test_an_artefact_has_format_kind_versions_and_test() -> None:
+    envelope = read_envelope(write_artefact(FUZZ, NOTE, test="test_log.py::test_it"))
     assert (envelope["format"], envelope["kind"], envelope["test"]) == (FORMAT, "fuzz", "test_log.py::test_it")
     assert set(envelope["versions"]) == {"tornlog", "python"}
-    assert "test" not in envelope_of(write_artefact(FUZZ, NOTE))
+    assert "test" not in read_envelope(write_artefact(FUZZ, NOTE))
 
 
-def test_another_kind_is_refused_with_its_replay_command() -> None:
+def test_an_artefact_of_another_kind_is_refused_with_its_replay_command() -> None:
     with pytest.raises(ArtefactError, match=r"^kind: expected probe, found fuzz: replay it by tornlog fuzz"):
         read_artefact(write_artefact(FUZZ, NOTE), PROBE, Note)
 
@@ -72,7 +72,7 @@ def test_a_text_that_is_no_artefact_is_refused_with_the_reason(text: str, messag
         ("data", "no base64", "failure.data: Invalid base64 encoded string"),
     ],
 )
-def test_a_field_of_a_wrong_type_is_refused_with_its_place(field: str, value: object, message: str) -> None:
+def test_the_error_for_an_artefact_field_of_wrong_type_names_its_path(field: str, value: object, message: str) -> None:
     envelope = json.loads(write_artefact(FUZZ, NOTE))
     envelope["failure"][field] = value
     with pytest.raises(ArtefactError) as caught:
@@ -96,7 +96,7 @@ def test_a_record_survives_a_round_trip_with_one_line_per_decision() -> None:
     assert record_from(found, 7) == RECORD
 
 
-def test_labels_keep_spaces_and_line_breaks() -> None:
+def test_labels_keep_spaces_and_line_breaks_in_json() -> None:
     decisions = tuple(Decision("queues", f"T0/0{blanks}skips", 1, 2, 1) for blanks in (" ", "  ", "\n ", "\t"))
     record = replace(RECORD, decisions=decisions)
     text = write_artefact(FUZZ, document_of(record))
@@ -116,7 +116,7 @@ def test_labels_keep_spaces_and_line_breaks() -> None:
         ({"decisions": {"disk": [["a", 1, 2, "b"]]}}, "Expected `int`, got `str`"),
     ],
 )
-def test_an_invalid_record_entry_is_refused_with_its_place(change: dict[str, object], message: str) -> None:
+def test_the_error_for_an_invalid_record_entry_names_its_path(change: dict[str, object], message: str) -> None:
     envelope = json.loads(write_artefact(FUZZ, document_of(RECORD)))
     envelope["failure"] |= change
     with pytest.raises(ArtefactError) as caught:

@@ -12,7 +12,7 @@ from tornlog.faults.simulation.trials import Coverage, NeverInjected, find
 RECORD_BYTES = 40
 
 
-def appending(*, checksum: bool, profiles: tuple[str, ...] = CRASHES) -> Scenario:
+def append_only_log(*, checksum: bool, profiles: tuple[str, ...] = CRASHES) -> Scenario:
     """Return a scenario of an append-only log, whose records have a checksum or only a length."""
 
     def head(body: bytes) -> bytes:
@@ -48,8 +48,8 @@ def appending(*, checksum: bool, profiles: tuple[str, ...] = CRASHES) -> Scenari
     return scenario
 
 
-def test_a_log_of_short_records_without_a_checksum_is_found_within_a_hundred_seeds() -> None:
-    scenario = appending(checksum=False)
+def test_a_log_of_short_records_without_a_checksum_fails_within_a_hundred_seeds() -> None:
+    scenario = append_only_log(checksum=False)
     finding = find(scenario, range(100))
 
     assert finding is not None
@@ -59,16 +59,16 @@ def test_a_log_of_short_records_without_a_checksum_is_found_within_a_hundred_see
     assert "raised    test_coverage.py:" in str(smallest)
 
 
-def test_a_log_of_short_records_with_a_checksum_holds_in_a_thousand_seeds() -> None:
+def test_a_log_of_short_records_with_a_checksum_passes_a_thousand_seeds() -> None:
     coverage = Coverage()
 
-    assert find(appending(checksum=True), range(1000), coverage.add) is None
+    assert find(append_only_log(checksum=True), range(1000), coverage.add) is None
     assert coverage.injected["torn sector"] > 30
     assert coverage.never_injected == []
 
 
 def test_faults_that_were_never_injected_are_reported() -> None:
-    scenario = appending(checksum=False, profiles=("strict-posix", "process-kill"))
+    scenario = append_only_log(checksum=False, profiles=("strict-posix", "process-kill"))
     coverage = Coverage()
 
     with pytest.warns(NeverInjected, match="nothing found in 100 seeds, in which there never was: .*torn page"):
@@ -79,7 +79,7 @@ def test_faults_that_were_never_injected_are_reported() -> None:
     assert "  never injected  " in str(coverage)
 
 
-def test_a_seed_without_possible_faults_is_reported() -> None:
+def test_a_seed_in_which_no_fault_is_possible_is_reported() -> None:
     coverage = Coverage()
     find(lambda run: None, [1], coverage.add)
 

@@ -8,7 +8,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange, FileImage, Image
 from tornlog.faults.plan import FaultPlan
-from tornlog.faults.simulation.disk_lifecycle import DiskLifecycle, Rot, no_rot
+from tornlog.faults.simulation.disk_lifecycle import DiskLifecycle, Rot, without_rot
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -20,7 +20,7 @@ FAULTS = FaultPlan(slow_sync_chance=1.0)
 class Bench:
     """A persistent disk, and machines that mount it one after another."""
 
-    def __init__(self, rot: Rot = no_rot) -> None:
+    def __init__(self, rot: Rot = without_rot) -> None:
         choices = Choices("lasting")
         self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
         self.lasting = DiskLifecycle(self.kernel, choices.stream, faults=FAULTS, rot=rot)
@@ -56,20 +56,20 @@ def write_unsynced(files: Files) -> None:
     files.write("/a", b"content")
 
 
-def test_after_a_process_kill_the_same_disk_is_mounted_and_the_kill_counted(bench: Bench) -> None:
+def test_after_a_process_kill_the_same_disk_is_mounted_again_and_the_kill_is_counted(bench: Bench) -> None:
     disk = bench.lasting.find("first", faulty=True)
     bench.live(disk, write_unsynced)
-    bench.lasting.leave_after_crash(disk, PROFILES["process-kill"])
+    bench.lasting.set_image_after_crash(disk, PROFILES["process-kill"])
 
     assert bench.lasting.find("second", faulty=True) is disk
     assert bench.lasting.stream_name == "first"
     assert bench.lasting.injected["crash process-kill"] == 1
 
 
-def test_a_disk_without_faults_has_the_writes_of_a_killed_process(bench: Bench) -> None:
+def test_without_disk_faults_writes_of_a_killed_process_remain(bench: Bench) -> None:
     disk = bench.lasting.find("first", faulty=True)
     bench.live(disk, write_unsynced)
-    bench.lasting.leave_after_crash(disk, PROFILES["process-kill"])
+    bench.lasting.set_image_after_crash(disk, PROFILES["process-kill"])
 
     sound = bench.lasting.find("healed", faulty=False)
     assert sound is not disk
@@ -82,7 +82,7 @@ def test_a_power_cut_loses_unsynced_data(bench: Bench) -> None:
     disk = bench.lasting.find("first", faulty=True)
     bench.live(disk, write_synced)
     bench.live(disk, lambda files: files.write("/b", b"unsynced"))
-    bench.lasting.leave_after_crash(disk, PROFILES["strict-posix"])
+    bench.lasting.set_image_after_crash(disk, PROFILES["strict-posix"])
 
     after = bench.lasting.find("second", faulty=True)
     assert bench.is_faulty(after)
@@ -91,7 +91,7 @@ def test_a_power_cut_loses_unsynced_data(bench: Bench) -> None:
     assert b"unsynced" not in found.values()
 
 
-def test_changes_while_the_machine_is_off_are_mounted(bench: Bench) -> None:
+def test_changes_made_while_the_machine_is_off_are_visible_in_the_next_life(bench: Bench) -> None:
     disk = bench.lasting.find("first", faulty=True)
     bench.live(disk, write_unsynced)
     left: list[Image] = []
@@ -100,7 +100,7 @@ def test_changes_while_the_machine_is_off_are_mounted(bench: Bench) -> None:
         left.append(image)
         return Image({**image.files, "/b": FileImage(b"foreign", 0)}, image.directories)
 
-    bench.lasting.leave_after_stop(disk, change)
+    bench.lasting.set_image_after_stop(disk, change)
     shown: list[Image] = []
     bench.lasting.on_image = shown.append
 
@@ -112,7 +112,7 @@ def test_changes_while_the_machine_is_off_are_mounted(bench: Bench) -> None:
 def test_a_power_cut_after_a_stop_loses_unsynced_data(bench: Bench) -> None:
     first = bench.lasting.find("first", faulty=True)
     bench.live(first, write_unsynced)
-    bench.lasting.leave_after_stop(first, power_cut=PROFILES["strict-posix"])
+    bench.lasting.set_image_after_stop(first, power_cut=PROFILES["strict-posix"])
 
     assert b"content" not in bench.found(bench.lasting.find("second", faulty=True)).values()
     assert bench.lasting.injected["power cut after a stop"] == 1
@@ -131,9 +131,9 @@ def test_only_disks_with_faults_decay() -> None:
     bench.lasting.on_image = shown.append
     first = bench.lasting.find("new", faulty=True)
     bench.live(first, write_unsynced)
-    bench.lasting.leave_after_stop(first)
+    bench.lasting.set_image_after_stop(first)
     sound = bench.lasting.find("sound", faulty=False)
-    bench.lasting.leave_after_stop(sound)
+    bench.lasting.set_image_after_stop(sound)
 
     assert bench.found(bench.lasting.find("faulty", faulty=True)) == {"/rotten": b""}
     assert asked == ["faulty"]

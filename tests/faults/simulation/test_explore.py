@@ -12,7 +12,7 @@ from tornlog.faults.simulation.simulation import Simulation, SimWorld
 from tornlog.faults.simulation.trials import explore
 
 
-def unsynced(run: Simulation) -> None:
+def write_without_sync(run: Simulation) -> None:
     """Write into two files, sync one of them, and rename it."""
 
     def write(world: SimWorld) -> None:
@@ -26,7 +26,7 @@ def unsynced(run: Simulation) -> None:
     run.live("second", lambda world: None)
 
 
-def test_every_judged_state_matches_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_explored_crash_state_equals_that_of_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
     crash, judge = Disk.crash, WholeCrash.judge
     found: list[str] = []
     states = []
@@ -45,7 +45,7 @@ def test_every_judged_state_matches_its_run(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(Disk, "crash", seen_crash)
     monkeypatch.setattr(WholeCrash, "judge", seen_judge)
-    explored = explore(unsynced, 1, limit=8)
+    explored = explore(write_without_sync, 1, limit=8)
     assert explored.findings == ()
     assert len(states) == explored.counts.total.judged > 150
     assert len(set(states)) > 40

@@ -39,7 +39,7 @@ def test_the_text_of_a_finding_is_complete() -> None:
     )
 
 
-def test_a_shrunk_findings_text_names_the_raising_file_and_line() -> None:
+def test_the_text_of_a_shrunk_finding_names_the_raising_file_and_line() -> None:
     shrunk = replace(FINDING, raised="/home/ann/wal.py:12 in judge", is_shrunk=True)
     lines = str(shrunk).splitlines()
 
@@ -53,11 +53,11 @@ def test_a_finding_survives_a_round_trip_through_json() -> None:
         assert Finding.from_json(finding.to_json()) == finding
 
 
-def test_steps_differ_from_other_draws() -> None:
+def test_steps_taken_excludes_other_draws() -> None:
     assert steps_taken(FINDING.record) == FINDING.record.decisions[:1]
 
 
-def test_another_artefact_is_no_finding() -> None:
+def test_an_artefact_of_another_kind_is_not_a_finding() -> None:
     text = FINDING.to_json(test="test_wal.py::test_it").replace('"kind": "own code"', '"kind": "scenario"')
 
     with pytest.raises(ArtefactError, match="kind: expected own code, found scenario"):

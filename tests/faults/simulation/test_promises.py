@@ -24,13 +24,13 @@ def never_called(full):
 """
 
 
-def test_a_broken_promise_raises_with_the_actual_value() -> None:
+def test_a_failed_promise_raises_an_error_with_the_actual_value() -> None:
     always(True, "it holds")
     with pytest.raises(PromiseBroken, match="a saved value is there: found nothing"):
         always(False, "a saved value is there", "found nothing")
 
 
-def test_promises_are_found_without_execution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_promises_in_the_source_are_found_without_execution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "buffer_under_test.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("buffer_under_test")
@@ -46,7 +46,7 @@ def test_promises_of_unused_modules_are_left_out() -> None:
     assert not any("buffer" in name for name in declared_promises(find))
 
 
-def test_coverage_lists_unreached_events() -> None:
+def test_the_coverage_report_lists_unreached_events() -> None:
     def scenario(run: Simulation) -> None:
         for number in range(3):
             sometimes(f"number {number}", number < 2)
@@ -61,7 +61,7 @@ def test_coverage_lists_unreached_events() -> None:
     assert "sometimes: number 2" in coverage.never_injected
 
 
-def test_a_broken_promise_is_the_finding_of_its_seed() -> None:
+def test_a_failed_promise_is_the_finding_of_its_seed() -> None:
     def scenario(run: Simulation) -> None:
         always(run.choices.stream("draws").below(4, "number") != 3, "no threes")
 

@@ -4,16 +4,16 @@ from io import StringIO
 
 from rich.console import Console
 
-from tornlog.faults.simulation.prose import prose
+from tornlog.faults.simulation.prose import print_line
 
 
 def printed(line: str) -> str:
     text = StringIO()
-    prose(Console(file=text, width=80), 2, line)
+    print_line(Console(file=text, width=80), 2, line)
     return text.getvalue()
 
 
-def test_control_characters_are_dots() -> None:
+def test_control_characters_are_replaced_by_dots() -> None:
     assert printed("a\x1b[2Jb") == "  a·[2Jb\n"
 
 

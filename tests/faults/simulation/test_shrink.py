@@ -3,7 +3,7 @@ import pytest
 from tornlog.faults.simulation.finding import Finding, TrialRecord, steps_taken
 from tornlog.faults.simulation.promises import PromiseBroken
 from tornlog.faults.simulation.record import Record
-from tornlog.faults.simulation.shrink import renumbered, shrink
+from tornlog.faults.simulation.shrink import shrink, with_file_names_of
 from tornlog.faults.simulation.simulation import Crash, Scenario, Simulation, SimWorld
 from tornlog.faults.simulation.trials import find, replay
 from tornlog.sim.choices import Decision
@@ -12,7 +12,7 @@ from tornlog.sim.errors import ReplayDivergedError
 SYNCED = "a name that was synced is there"
 
 
-def numbered(run: Simulation) -> None:
+def write_numbered_logs(run: Simulation) -> None:
     """Write one log after another without a directory sync; the last one counts."""
     written = []
 
@@ -31,7 +31,7 @@ def numbered(run: Simulation) -> None:
     run.live("second", judge)
 
 
-def torn(run: Simulation) -> None:
+def rewrite_a_file(run: Simulation) -> None:
     """Replace a file by rewriting it, twice, and require that it is never empty."""
 
     def write(world: SimWorld) -> None:
@@ -47,7 +47,7 @@ def torn(run: Simulation) -> None:
     run.live("second", judge)
 
 
-def racy(run: Simulation) -> None:
+def race_on_a_cell(run: Simulation) -> None:
     """Let tasks add to a cell in two steps, once per workload step, and require the sum."""
 
     def use(world: SimWorld) -> None:
@@ -67,17 +67,17 @@ def racy(run: Simulation) -> None:
     run.live("only", use)
 
 
-def found_in(scenario: Scenario) -> Finding:
+def finding_of(scenario: Scenario) -> Finding:
     finding = find(scenario, range(300))
     assert finding is not None
     return finding
 
 
-def test_a_lost_name_shrinks_to_one_file_of_any_number() -> None:
-    finding = found_in(numbered)
+def test_a_lost_name_shrinks_to_the_loss_of_one_file() -> None:
+    finding = finding_of(write_numbered_logs)
     assert len(steps_taken(finding.record)) > 1
 
-    smallest = shrink(numbered, finding)
+    smallest = shrink(write_numbered_logs, finding)
     (loss,) = [decision for decision in smallest.record.decisions if not decision.label.endswith("taken")]
     assert len(steps_taken(smallest.record)) == 1
     assert loss.label == "create /log-0001 lost"
@@ -86,23 +86,23 @@ def test_a_lost_name_shrinks_to_one_file_of_any_number() -> None:
 
 
 def test_a_crash_shrinks_to_the_mildest_kind_at_the_earliest_operation() -> None:
-    smallest = shrink(torn, found_in(torn))
+    smallest = shrink(rewrite_a_file, finding_of(rewrite_a_file))
 
     assert smallest.record.crashes == (Crash("first", "nothing-lost", "before", "write /file #1"),)
     assert len(smallest.record.decisions) == len(steps_taken(smallest.record)) == 1
 
 
-def test_a_race_shrinks_to_two_steps_and_a_switch() -> None:
-    smallest = shrink(racy, found_in(racy))
+def test_a_race_shrinks_to_two_steps_and_one_task_switch() -> None:
+    smallest = shrink(race_on_a_cell, finding_of(race_on_a_cell))
 
     assert len(steps_taken(smallest.record)) == 2
     assert sum(switch.is_preemption for switch in smallest.record.schedule) == 1
     assert len(smallest.record.schedule) <= 2
 
 
-@pytest.mark.parametrize("scenario", [numbered, torn, racy])
-def test_a_shrunk_run_replays_and_shrinks_no_further(scenario: Scenario) -> None:
-    smallest = shrink(scenario, found_in(scenario))
+@pytest.mark.parametrize("scenario", [write_numbered_logs, rewrite_a_file, race_on_a_cell])
+def test_a_shrunk_run_replays_and_does_not_shrink_further(scenario: Scenario) -> None:
+    smallest = shrink(scenario, finding_of(scenario))
 
     assert replay(scenario, smallest.record).is_same(smallest)
     assert shrink(scenario, smallest) == smallest
@@ -110,28 +110,28 @@ def test_a_shrunk_run_replays_and_shrinks_no_further(scenario: Scenario) -> None
 
 def test_shrinking_is_deterministic_and_reports_its_tries() -> None:
     told: list[tuple[TrialRecord, bool]] = []
-    finding = found_in(racy)
+    finding = finding_of(race_on_a_cell)
 
-    smallest = shrink(racy, finding, on_try=lambda record, accepted: told.append((record, accepted)))
-    assert smallest == shrink(racy, finding)
+    smallest = shrink(race_on_a_cell, finding, on_try=lambda record, accepted: told.append((record, accepted)))
+    assert smallest == shrink(race_on_a_cell, finding)
     assert {accepted for _, accepted in told} == {False, True}
 
 
 def test_shrinking_stops_at_the_limit_of_tries() -> None:
     told: list[TrialRecord] = []
-    finding = found_in(racy)
+    finding = finding_of(race_on_a_cell)
 
-    assert shrink(racy, finding, tries_max=0) == finding
-    shrink(racy, finding, tries_max=7, on_try=lambda record, accepted: told.append(record))
+    assert shrink(race_on_a_cell, finding, tries_max=0) == finding
+    shrink(race_on_a_cell, finding, tries_max=7, on_try=lambda record, accepted: told.append(record))
     assert len(told) == 7
 
 
 def test_a_failure_that_does_not_reproduce_is_not_shrunk() -> None:
     with pytest.raises(ReplayDivergedError):
-        shrink(lambda run: None, found_in(torn))
+        shrink(lambda run: None, finding_of(rewrite_a_file))
 
 
-def test_only_missing_names_are_renumbered() -> None:
+def test_shrinking_renumbers_only_names_of_removed_files() -> None:
     loss = Decision("disk of first", "create /log-0009 lost", 1, 2, 1)
     other = Decision("disk of first", "create /map-0009 lost", 1, 2, 1)
     steps = tuple(Decision("logs", f"step {number} taken", 1, 2, 1) for number in (2, 5))
@@ -139,13 +139,13 @@ def test_only_missing_names_are_renumbered() -> None:
         (loss, other, *steps), (), (Crash("first", "strict-posix", "before", "sync /log-0007 #3"),), None
     )
 
-    moved = renumbered(record, replay(numbered, record))
+    moved = with_file_names_of(record, replay(write_numbered_logs, record))
     assert moved == Record(
         (loss._replace(label="create /log-0002 lost"), other, *steps),
         (),
         (Crash("first", "strict-posix", "before", "sync /log-0002 #1"),),
         None,
     )
-    followed = replay(numbered, Record(moved.decisions[:1] + steps, (), moved.crashes, None))
+    followed = replay(write_numbered_logs, Record(moved.decisions[:1] + steps, (), moved.crashes, None))
     assert followed.gone == ()
-    assert renumbered(moved, followed) == moved
+    assert with_file_names_of(moved, followed) == moved

@@ -16,23 +16,23 @@ def simulate(seed: str = "1", crashes: list[Crash] | None = None) -> Simulation:
     return Simulation(Choices(seed), Replay(), crashes=crashes)
 
 
-def write(path: str, data: bytes) -> Callable[[SimWorld], None]:
+def writing(path: str, data: bytes) -> Callable[[SimWorld], None]:
     return lambda world: world.files.write(path, data)
 
 
-def names(world: SimWorld) -> list[str]:
+def listed_names(world: SimWorld) -> list[str]:
     return world.files.list_directory("/")
 
 
-def test_a_life_mounts_the_disk_of_the_previous_one() -> None:
+def test_a_life_mounts_the_disk_of_the_previous_life() -> None:
     with (run := simulate()).kernel:
-        run.live("first", write("/a", b"1"))
+        run.live("first", writing("/a", b"1"))
 
         assert run.live("second", lambda world: world.files.read("/a")) == b"1"
         assert run.crashes == ()
 
 
-def test_a_crashed_life_returns_none_and_its_operation_is_recorded() -> None:
+def test_a_crashed_life_returns_none_and_its_crash_operation_is_recorded() -> None:
     crash = Crash("first", "process-kill", "before", "write /a #2")
     with (run := simulate(crashes=[crash])).kernel:
 
@@ -46,21 +46,21 @@ def test_a_crashed_life_returns_none_and_its_operation_is_recorded() -> None:
         assert run.live("second", lambda world: world.files.read("/a")) == b""
 
 
-def test_a_crash_without_a_matching_operation_happens_at_the_end() -> None:
+def test_a_crash_whose_operation_does_not_occur_happens_at_the_end() -> None:
     crash = Crash("first", "nothing-lost", "before", "write /b #1")
     with (run := simulate(crashes=[crash])).kernel:
-        run.live("first", write("/a", b"1"), crash_within=10)
+        run.live("first", writing("/a", b"1"), crash_within=10)
 
         assert run.crashes == (crash._replace(point=""),)
-        assert run.live("second", names) == ["a"]
+        assert run.live("second", listed_names) == ["a"]
 
 
 def test_a_life_without_a_planned_crash_has_no_losses() -> None:
     with (run := simulate(crashes=[])).kernel:
-        run.live("first", write("/a", b"1"), crash_within=10)
+        run.live("first", writing("/a", b"1"), crash_within=10)
 
         assert run.crashes == (Crash("first", "nothing-lost", "after", ""),)
-        assert run.live("second", names) == ["a"]
+        assert run.live("second", listed_names) == ["a"]
 
 
 def test_a_power_cut_after_a_kill_loses_the_page_cache() -> None:
@@ -68,9 +68,9 @@ def test_a_power_cut_after_a_kill_loses_the_page_cache() -> None:
     found = set()
     for seed in range(30):
         with (run := simulate(str(seed), [kept, Crash("second", "strict-posix", "after", "")])).kernel:
-            run.live("first", write("/a", b"1"), crash_within=10)
-            assert run.live("second", names, crash_within=10) == ["a"]
-            found.add(tuple(run.live("third", names) or ()))
+            run.live("first", writing("/a", b"1"), crash_within=10)
+            assert run.live("second", listed_names, crash_within=10) == ["a"]
+            found.add(tuple(run.live("third", listed_names) or ()))
             assert run.injected["crash process-kill"] == 1
 
     assert found == {(), ("a",)}
@@ -80,7 +80,7 @@ def test_crashes_are_drawn_at_any_allowed_operation_and_of_any_given_kind() -> N
     drawn = set()
     for seed in range(60):
         with (run := simulate(str(seed))).kernel:
-            run.live("first", write("/a", b"1"), crash_within=3, profiles=("os-crash", "xfs"))
+            run.live("first", writing("/a", b"1"), crash_within=3, profiles=("os-crash", "xfs"))
             (crash,) = run.crashes
             drawn.add(crash[1:])
 
@@ -89,11 +89,11 @@ def test_crashes_are_drawn_at_any_allowed_operation_and_of_any_given_kind() -> N
     assert {moment for _, moment, _ in drawn} == {"before", "during", "after"}
 
 
-def test_every_kind_of_crash_that_loses_something_is_drawn_by_default() -> None:
+def test_by_default_every_kind_of_crash_that_can_lose_data_is_drawn() -> None:
     drawn = set()
     for seed in range(120):
         with (run := simulate(str(seed))).kernel:
-            run.live("first", write("/a", b"1"), crash_within=3)
+            run.live("first", writing("/a", b"1"), crash_within=3)
             drawn.add(run.crashes[0].profile)
 
     assert drawn == set(CRASHES)
@@ -102,13 +102,13 @@ def test_every_kind_of_crash_that_loses_something_is_drawn_by_default() -> None:
 
 def test_operations_are_counted_for_each_life_that_is_to_crash() -> None:
     with (run := simulate(crashes=[])).kernel:
-        run.live("first", write("/a", b"1"), crash_within=10)
-        run.live("second", write("/a", b"2"))
+        run.live("first", writing("/a", b"1"), crash_within=10)
+        run.live("second", writing("/a", b"2"))
 
     assert run.operations == {"first": {("create", "/a"): 1, ("write", "/a"): 1}}
 
 
-def test_all_workload_steps_run_with_separate_draws() -> None:
+def test_workload_steps_draw_from_separate_streams() -> None:
     run = simulate()
     taken = [(number, draw.below(1000, "size")) for number, draw in run.steps("client", 3)]
 
@@ -118,7 +118,7 @@ def test_all_workload_steps_run_with_separate_draws() -> None:
     assert "step 2 size" in labels
 
 
-def test_leaving_out_a_step_does_not_shift_the_draws_of_others() -> None:
+def test_omitting_a_workload_step_does_not_change_the_draws_of_others() -> None:
     run = simulate()
     whole = {number: draw.below(1000, "size") for number, draw in run.steps("client", 4)}
     kept = [decision for decision in run.choices.decisions() if decision.label != "step 2 taken"]
@@ -144,7 +144,7 @@ def test_changed_faults_and_timing_apply_to_later_disks() -> None:
         assert run.injected["failed sync"] == 1
 
 
-def test_a_process_that_a_fault_kills_leaves_its_page_cache() -> None:
+def test_a_process_killed_by_a_fault_keeps_the_page_cache() -> None:
     def use(world: SimWorld) -> None:
         file = world.files.map("/a", 8192)
         file.store(0, b"1")
@@ -165,7 +165,7 @@ class Tally:
         self.count += 1
 
 
-def tally_up(world: SimWorld) -> int:
+def count_with_two_tasks(world: SimWorld) -> int:
     tally = Tally()
     for task in [world.tasks.spawn(name, tally.add) for name in "ab"]:
         task.join(None)
@@ -179,9 +179,9 @@ def test_attribute_points_apply_to_the_named_classes_in_later_lives() -> None:
             choices = Choices(str(seed))
             run = Simulation(choices, draw_policy(choices.stream("schedule")))
             with run.kernel:
-                before = run.live("before", tally_up)
+                before = run.live("before", count_with_two_tasks)
                 run.switch_at_attributes(*sources)
-                found.add((before, run.live("after", tally_up)))
+                found.add((before, run.live("after", count_with_two_tasks)))
         assert "count" not in vars(Tally)
         return found
 
@@ -207,7 +207,7 @@ def test_attribute_points_raise_the_step_limit() -> None:
                     run.live("life", spin)
 
 
-def test_a_broken_promise_has_its_text_and_the_actual_value() -> None:
+def test_a_failed_promise_has_its_text_and_the_actual_value() -> None:
     broken = PromiseBroken("puts are kept", "b'a' is gone")
 
     assert (broken.promise, broken.found) == ("puts are kept", "b'a' is gone")

@@ -8,7 +8,7 @@ from tornlog.faults.simulation.finding import Finding
 from tornlog.faults.simulation.promises import PromiseBroken
 from tornlog.faults.simulation.record import Record, record_of
 from tornlog.faults.simulation.simulation import CRASHES, Crash, Scenario, Simulation, SimWorld
-from tornlog.faults.simulation.story import Concern
+from tornlog.faults.simulation.story import FailureSubjects
 from tornlog.faults.simulation.trials import TrialOutcome, explore, find, finding_of, program_of, replay, run_seed
 from tornlog.sim.choices import Choices, Decision
 from tornlog.sim.errors import LeakError, ReplayDivergedError
@@ -19,7 +19,7 @@ from tornlog.sim.trace import Trace, TraceEvent
 LOST = "what was written is there"
 
 
-def lossy(run: Simulation) -> None:
+def write_files_without_sync(run: Simulation) -> None:
     """Write a few files without sync, and require all of them."""
     written = []
 
@@ -37,7 +37,7 @@ def lossy(run: Simulation) -> None:
     run.live("second", judge)
 
 
-def racy(run: Simulation) -> None:
+def race_of_two_tasks(run: Simulation) -> None:
     """Add to a cell in two steps by two tasks, and require both."""
 
     def use(world: SimWorld) -> None:
@@ -53,8 +53,8 @@ def racy(run: Simulation) -> None:
     run.live("only", use)
 
 
-def lossy_with_a_busy_judge(run: Simulation) -> None:
-    """As lossy, with a judge that makes more file operations than a story has lines."""
+def write_files_without_sync_with_a_busy_judge(run: Simulation) -> None:
+    """As write_files_without_sync, with a judge that makes more file operations than a story has lines."""
     written = []
 
     def write(world: SimWorld) -> None:
@@ -80,17 +80,17 @@ def found_in(scenario: Scenario) -> Finding:
 
 
 def test_a_seed_gives_the_same_run_each_time() -> None:
-    outcomes = [run_seed(lossy, seed) for seed in range(20)]
+    outcomes = [run_seed(write_files_without_sync, seed) for seed in range(20)]
 
     for seed, outcome in enumerate(outcomes):
-        again = run_seed(lossy, seed)
+        again = run_seed(write_files_without_sync, seed)
         assert (again.digest, again.error, again.crashes) == (outcome.digest, outcome.error, outcome.crashes)
     assert len({outcome.digest for outcome in outcomes}) > 10
 
 
 def test_the_first_failing_seed_is_found() -> None:
     told: list[tuple[int, TrialOutcome]] = []
-    finding = find(lossy, range(200), lambda seed, outcome: told.append((seed, outcome)))
+    finding = find(write_files_without_sync, range(200), lambda seed, outcome: told.append((seed, outcome)))
 
     assert finding is not None
     assert [seed for seed, _ in told] == list(range(finding.seed + 1))
@@ -100,8 +100,8 @@ def test_the_first_failing_seed_is_found() -> None:
     assert finding.story[-1].split()[2:4] == ["first/main:", "kill"] or finding.record.crashes[0].point == ""
 
 
-def test_a_story_shows_the_life_that_crashed_and_counts_the_events_of_the_judge() -> None:
-    finding = found_in(lossy_with_a_busy_judge)
+def test_the_story_of_a_finding_shows_the_crashed_life_and_counts_events_of_the_judge() -> None:
+    finding = found_in(write_files_without_sync_with_a_busy_judge)
     head, *lines = finding.story
     told = [line.partition(" ms  ")[2] for line in lines]
 
@@ -114,7 +114,7 @@ def test_a_story_shows_the_life_that_crashed_and_counts_the_events_of_the_judge(
 
 def test_a_path_in_a_text_matches_neither_its_directory_nor_a_prefix() -> None:
     events = [TraceEvent(0, 0, "first/main", "create", path) for path in ("/kv", "/kv/log-1", "/kv/log-10", "/kv/new")]
-    concern = Concern()
+    concern = FailureSubjects()
     concern.add_paths(events, ["create /kv/log-10 lost", "no such file: /kv/new."])
 
     assert concern.paths == {"/kv/log-10", "/kv/new"}
@@ -125,7 +125,7 @@ def test_passing_seeds_have_no_finding() -> None:
 
 
 def test_a_replayed_finding_has_the_same_draws_switches_and_crash() -> None:
-    for scenario in (lossy, racy):
+    for scenario in (write_files_without_sync, race_of_two_tasks):
         finding = found_in(scenario)
         replayed = replay(scenario, finding.record)
 
@@ -133,8 +133,8 @@ def test_a_replayed_finding_has_the_same_draws_switches_and_crash() -> None:
         assert replayed.record == finding.record
 
 
-def test_a_failed_task_has_its_own_error() -> None:
-    finding = found_in(racy)
+def test_a_failed_task_is_reported_with_its_own_error() -> None:
+    finding = found_in(race_of_two_tasks)
 
     assert finding.signature == "AssertionError"
     assert finding.error.startswith("AssertionError: an addition was lost")
@@ -151,42 +151,42 @@ def test_errors_outside_of_tasks_and_deadlocks_are_failures() -> None:
     assert run_seed(hangs, 1).signature == "DeadlockError"
 
 
-def test_a_replay_names_missing_decisions() -> None:
-    finding = found_in(lossy)
+def test_a_replay_names_decisions_that_were_not_made() -> None:
+    finding = found_in(write_files_without_sync)
     decision = Decision("disk of first", "page /gone#0 writes lost", 1, 2, 1)
     switch = Switch("first/main", "msync", 7, "first/nobody")
     crash = Crash("third", "xfs", "before", "create /a #1")
     record = finding.record
     more = Record((*record.decisions, decision), (*record.schedule, switch), (*record.crashes, crash), None)
 
-    replayed = replay(lossy, more)
+    replayed = replay(write_files_without_sync, more)
     assert set(replayed.gone) == {decision, switch, crash}
     assert not replayed.is_same(finding)
     with pytest.raises(ReplayDivergedError, match="page /gone"):
-        finding_of(lossy, 1, more)
+        finding_of(write_files_without_sync, 1, more)
 
 
-def test_a_passing_record_is_no_finding() -> None:
+def test_a_record_of_a_passing_run_is_not_a_finding() -> None:
     with pytest.raises(ReplayDivergedError, match="no failure"):
-        finding_of(lossy, 1, Record((), (), (), None))
+        finding_of(write_files_without_sync, 1, Record((), (), (), None))
 
 
 def test_another_policy_changes_the_schedule_of_a_replay() -> None:
-    record = found_in(racy).record
+    record = found_in(race_of_two_tasks).record
     outcomes = []
     for seed in range(40):
-        program, policy = program_of(racy), RandomWalk(Choices(str(seed)).stream("schedule"), 1)
+        program, policy = program_of(race_of_two_tasks), RandomWalk(Choices(str(seed)).stream("schedule"), 1)
         replayed = records.replay(program, record, policy=policy)
         outcome = replayed.result
         outcomes.append(outcome.signature)
         if outcome.failure is not None:
             again = record_of(program, None, replayed.simulation, outcome).record
-            assert replay(racy, again).result.digest == outcome.digest
+            assert replay(race_of_two_tasks, again).result.digest == outcome.digest
 
     assert {"", "AssertionError"} == set(outcomes)
 
 
-def test_a_run_that_cannot_be_repeated_raises_instead_of_a_finding() -> None:
+def test_a_run_that_differs_when_repeated_raises_an_error() -> None:
     times = []
 
     def moody(run: Simulation) -> None:
@@ -203,9 +203,9 @@ def test_a_scenario_that_uses_resources_outside_its_world_is_refused() -> None:
         run_seed(lambda run: run.live("only", lambda world: time.sleep(0.001)), 1)
 
 
-def test_a_trace_is_filled_by_a_replay() -> None:
+def test_a_replay_can_fill_a_trace() -> None:
     trace = Trace()
-    replay(lossy, found_in(lossy).record, trace)
+    replay(write_files_without_sync, found_in(write_files_without_sync).record, trace)
 
     assert any(event.kind == "create" for event in trace)
 
@@ -223,17 +223,17 @@ def test_a_run_ends_at_its_step_limit() -> None:
 
 @pytest.mark.ci
 def test_exploration_finds_a_crash_that_replays() -> None:
-    explored = explore(lossy, 1)
+    explored = explore(write_files_without_sync, 1)
 
     (finding,) = explored.findings
     assert (explored.life, finding.signature) == ("first", LOST)
-    assert replay(lossy, finding.record).is_same(finding)
+    assert replay(write_files_without_sync, finding.record).is_same(finding)
     total = explored.counts.total
     assert 0 < total.violations < total.judged <= total.states
     assert f"broken  {LOST}" in str(explored)
 
 
-def test_exploration_of_sound_code_has_no_finding() -> None:
+def test_exploration_of_correct_code_has_no_finding() -> None:
     def sound(run: Simulation) -> None:
         done = []
 
@@ -258,14 +258,14 @@ def test_exploration_of_sound_code_has_no_finding() -> None:
     assert total.exhausted == total.crashes == total.moments * len(set(CRASHES))
 
 
-def test_a_scenario_that_breaks_without_a_crash_is_not_explored_further() -> None:
-    explored = explore(racy_in_every_schedule, 1)
+def test_exploration_stops_if_the_scenario_fails_without_a_crash() -> None:
+    explored = explore(fail_always, 1)
 
     assert [finding.signature for finding in explored.findings] == ["never"]
     assert explored.counts.total.moments == 0
 
 
-def racy_in_every_schedule(run: Simulation) -> None:
+def fail_always(run: Simulation) -> None:
     run.live("only", lambda world: world.files.write("/a", b"x"), crash_within=3)
     raise PromiseBroken("never", "always")
 

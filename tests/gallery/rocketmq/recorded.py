@@ -15,7 +15,7 @@ from time import perf_counter
 from tests.conformance import maven
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.content import PAGE_BYTES
-from tornlog.faults.disk.export import export
+from tornlog.faults.disk.export import export_image
 from tornlog.faults.disk.image import Image
 from tornlog.faults.probe.checks.check import BROKEN
 from tornlog.faults.probe.checks.checkers import Checkers
@@ -105,7 +105,7 @@ def _cpu_seconds() -> float:
 
 def _bare_cpu_seconds(command: list[str], plan: Plan, start: Image) -> float:
     with TemporaryDirectory() as place:
-        export(start, FILES, Path(place))
+        export_image(start, FILES, Path(place))
         used_seconds = _cpu_seconds()
         subprocess.run([*command, json.dumps(plan.command)], cwd=place, stdout=subprocess.DEVNULL, check=True)
         return _cpu_seconds() - used_seconds

@@ -63,7 +63,7 @@ def test_an_undamaged_store_has_no_breach(seen: dict[str, Any]) -> None:
     assert kinds(seen) == set()
 
 
-def test_a_store_that_does_not_load_has_only_the_breach_of_its_start(seen: dict[str, Any]) -> None:
+def test_a_store_that_does_not_load_is_reported_only_as_failed_start(seen: dict[str, Any]) -> None:
     assert kinds({"load": False}) == {START}
     assert kinds(seen | {"start": False}) == {START}
     assert kinds(seen | {"exception": "java.lang.Error"}) == {START}
@@ -85,7 +85,7 @@ def test_a_refused_queue_that_ends_in_a_file_of_zeros_is_a_separate_finding(tmp_
     assert {kind for kind, _ in breaches(PLAN, {"load": False}, ANSWERS, REFUSED)} == {REFUSED}
 
 
-def test_a_message_that_recovery_truncated_before_does_not_count_as_unknown(seen: dict[str, Any]) -> None:
+def test_a_message_that_an_earlier_recovery_truncated_is_not_reported_as_unknown(seen: dict[str, Any]) -> None:
     first = Plan("first", [put("k0"), put("k1", is_delayed=True)], ("ext4-data",))
     second = Plan("second", [put("k2")], ("process-kill",), before=first, gone="k0")
 
@@ -93,25 +93,25 @@ def test_a_message_that_recovery_truncated_before_does_not_count_as_unknown(seen
     assert PREFIX not in {kind for kind, _ in breaches(second, seen, [])}
 
 
-def test_a_message_with_zeros_in_its_properties_counts_as_unknown(seen: dict[str, Any]) -> None:
+def test_a_message_with_zeroed_properties_is_reported_as_unknown(seen: dict[str, Any]) -> None:
     seen["records"][0][16]["extra"] = "xxxx\0\0\0\0"
 
     assert kinds(seen) == {PREFIX}
 
 
-def test_an_entry_with_another_tag_is_one_that_its_subscriber_never_gets(seen: dict[str, Any]) -> None:
+def test_an_entry_with_a_wrong_tag_code_is_reported_as_tag_breach(seen: dict[str, Any]) -> None:
     seen["queues"][0]["entries"][0][2] = 0
 
     assert kinds(seen) == {TAG}
 
 
-def test_a_delayed_entry_with_a_tag_instead_of_a_time_is_due_at_once(seen: dict[str, Any]) -> None:
+def test_a_delayed_entry_with_a_tag_code_instead_of_a_time_is_reported(seen: dict[str, Any]) -> None:
     seen["queues"][1]["entries"][0][2] = java_hash("Tag1")
 
     assert kinds(seen) == {DUE}
 
 
-def test_a_message_without_a_queue_entry_is_a_hole(seen: dict[str, Any]) -> None:
+def test_a_message_without_a_queue_entry_is_reported_as_a_gap(seen: dict[str, Any]) -> None:
     seen["queues"][0] |= {"entries": [], "pulled": []}
 
     assert kinds(seen) == {HOLE}
@@ -124,7 +124,9 @@ def test_a_pull_that_returns_no_bytes_reveals_zero_entries(seen: dict[str, Any])
 
 
 @pytest.mark.parametrize(("found", "kind"), [([], FORGOTTEN), ([0, 0], TWICE)])
-def test_a_key_finds_its_message_once(seen: dict[str, Any], found: list[int], kind: str) -> None:
+def test_a_key_query_that_does_not_find_its_message_once_is_reported(
+    seen: dict[str, Any], found: list[int], kind: str
+) -> None:
     seen["queries"][0][2] = found
 
     assert kinds(seen) == {kind}
@@ -136,7 +138,7 @@ def test_an_acknowledged_message_missing_from_the_log_is_lost(seen: dict[str, An
     assert kinds(seen) == {LOST}
 
 
-def test_tags_have_javas_hash() -> None:
+def test_tag_codes_are_java_hash_codes() -> None:
     assert java_hash("TagA") == 2_598_919
     assert java_hash("polygenelubricants") == -(2**31)
 

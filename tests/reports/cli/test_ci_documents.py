@@ -11,7 +11,7 @@ from tornlog.reports.cli.run_result import RunResults, run_result
 from tornlog.reports.results import model
 from tornlog.reports.results.junit import write_junit
 from tornlog.reports.results.model import Case, Tone, Verdict
-from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
+from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
@@ -36,7 +36,7 @@ ALLOWED = {
 REQUIRED = {"testsuite": {"name", "tests", "failures", "errors"}, "testcase": {"name"}, "property": {"name", "value"}}
 
 
-def parsed(file: Path) -> Element:
+def parse_junit(file: Path) -> Element:
     """Parse a document and check it against the schema."""
     root = ElementTree.parse(file).getroot()
     assert root.tag == "testsuites"
@@ -56,13 +56,13 @@ def cases(root: Element) -> dict[str, Element]:
     return {str(case.get("name")): case for case in root.iter("testcase")}
 
 
-def test_scenarios_that_hold_are_test_cases_that_pass(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_passing_scenarios_are_passed_test_cases_in_junit(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "deep" / "junit.xml"
 
     result = tornlog("run", NAME, OTHER, "--seeds", 3, "--junit", file)
 
     assert result.exit_code == 0
-    root = parsed(file)
+    root = parse_junit(file)
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("2", "0", "0")
     assert list(cases(root)) == [NAME, OTHER]
     properties = {one.get("name"): one.get("value") for one in root[0].iter("property")}
@@ -73,13 +73,13 @@ def test_scenarios_that_hold_are_test_cases_that_pass(tornlog: Tornlog, tmp_path
     assert SCENARIOS[NAME].claim in (cases(root)[NAME].findtext("system-out") or "")
 
 
-def test_a_broken_promise_is_a_failure_with_the_story_and_the_replay_command(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_broken_promise_in_junit_has_the_story_and_the_replay_command(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
 
     result = tornlog("run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--junit", file)
 
     assert result.exit_code == 1
-    failure = cases(parsed(file))[NAME].find("failure")
+    failure = cases(parse_junit(file))[NAME].find("failure")
     assert failure is not None
     assert failure.get("type") == "STATUS"
     assert "of 4 seeds: STATUS: " in str(failure.get("message"))
@@ -96,7 +96,7 @@ def test_a_harness_error_is_an_error_in_junit(
 
     assert tornlog("run", broken_scenario.name, "--seeds", 1, "--junit", file).exit_code == 3
 
-    error = cases(parsed(file))[broken_scenario.name].find("error")
+    error = cases(parse_junit(file))[broken_scenario.name].find("error")
     assert error is not None
     assert "Traceback" in (error.text or "")
 
@@ -107,7 +107,7 @@ def test_a_nondeterministic_seed_is_an_error_in_junit(tmp_path: Path, quiet_scen
 
     write_junit(file, run_result(RunResults("", [tally], 1.0)))
 
-    error = cases(parsed(file))["quiet"].find("error")
+    error = cases(parse_junit(file))["quiet"].find("error")
     assert error is not None
     assert error.get("type") == "nondeterminism"
 
@@ -118,14 +118,14 @@ def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path, quiet_scen
 
     write_junit(file, run_result(RunResults("", [tally], 1.0)))
 
-    error = cases(parsed(file))["quiet"].find("error")
+    error = cases(parse_junit(file))["quiet"].find("error")
     assert error is not None
     assert error.text == "quiet --seed 0: �� <&> � ü\n"
 
 
-def test_a_mutant_fails_if_it_survives_or_if_the_unmodified_store_breaks(tmp_path: Path) -> None:
+def test_a_mutant_fails_in_junit_if_it_survives_or_the_unmodified_store_fails(tmp_path: Path) -> None:
     survivor = "my.bugs:off-by-one"
-    find = Find("combined-faults", 2, "DUR", 3, 0.5)
+    find = MutantFind("combined-faults", 2, "DUR", 3, 0.5)
     mutant_results = [
         MutantResult("found", (find,), 3, 0.5, reached=2, bit=1),
         MutantResult("lives", (), 500, 9.0, reached=0, bit=0),
@@ -137,7 +137,7 @@ def test_a_mutant_fails_if_it_survives_or_if_the_unmodified_store_breaks(tmp_pat
 
     write_junit(file, mutation_result(MutationResults("", mutant_results, 1.0, {survivor: "gap: nobody looks"})))
 
-    root = parsed(file)
+    root = parse_junit(file)
     found = {name: [child.tag for child in case] for name, case in cases(root).items()}
     expected = {"found": [], "lives": ["failure"], "clean": ["failure"], "broken": ["error"], survivor: ["skipped"]}
     assert found == expected
@@ -157,15 +157,15 @@ def test_a_mutant_fails_if_it_survives_or_if_the_unmodified_store_breaks(tmp_pat
     }
 
 
-def test_the_command_mutants_writes_junit_xml(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_mutants_command_writes_junit_xml(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
 
     assert tornlog("mutants", "ack-before-flush", "--seeds", 20, "--junit", file).exit_code == 0
 
-    assert list(cases(parsed(file))) == ["ack-before-flush"]
+    assert list(cases(parse_junit(file))) == ["ack-before-flush"]
 
 
-def test_the_schema_check_of_this_test_rejects_unknown_elements(tmp_path: Path) -> None:
+def test_the_junit_schema_check_rejects_unknown_elements(tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
     write_junit(file, model.Result("run", "", Verdict(Tone.HELD, ""), 0, {}, cases=[Case("x")]))
     root = ElementTree.parse(file)
@@ -173,10 +173,10 @@ def test_the_schema_check_of_this_test_rejects_unknown_elements(tmp_path: Path) 
     root.write(file)
 
     with pytest.raises(AssertionError):
-        parsed(file)
+        parse_junit(file)
 
 
-def test_the_summary_is_appended_and_has_a_row_for_each_scenario(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_summary_is_appended_to_the_file_with_a_row_for_each_scenario(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
     file.write_text("# Before\n")
 
@@ -207,7 +207,7 @@ def test_the_summary_shows_a_broken_promise_with_story_and_command(tornlog: Torn
     assert text.count("<details>") == text.count("</details>") == 4
 
 
-def test_the_summary_shows_errors_of_the_harness(
+def test_the_summary_shows_harness_errors(
     tornlog: Tornlog, broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)

@@ -13,7 +13,7 @@ from tornlog.reports.cli import campaign as run_command
 from tornlog.reports.cli import mutation as mutants_command
 from tornlog.reports.cli.listing import SECTIONS
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
+from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
 from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
@@ -25,7 +25,7 @@ from tornlog.scenarios.runs.marks import MARKS
 
 NAME = "sync-flush-power-cut"
 OTHER = "clean-shutdown"
-FIND = Find(NAME, 2, "DUR", 3, 1.0)
+FIND = MutantFind(NAME, 2, "DUR", 3, 1.0)
 BUG, FINDS_BUG = "ack-before-flush", "consumed-message-durable"
 
 Tornlog = Callable[..., Result]
@@ -79,7 +79,7 @@ def test_a_run_without_a_network_does_not_list_network_faults_as_missing(tornlog
 
 
 @pytest.mark.slow
-def test_a_run_of_everything_fits_80_columns(tornlog: Tornlog) -> None:
+def test_the_report_of_a_run_of_all_scenarios_fits_80_columns(tornlog: Tornlog) -> None:
     result = tornlog("run", "--seeds", 1, "--verbose")
     assert result.exit_code == 0
     assert all(name in result.stdout for name in SCENARIOS)
@@ -88,7 +88,7 @@ def test_a_run_of_everything_fits_80_columns(tornlog: Tornlog) -> None:
     assert "…" not in result.stdout
 
 
-def test_json_of_a_run_has_a_row_for_every_scenario(tornlog: Tornlog) -> None:
+def test_the_json_of_a_run_has_a_row_for_every_scenario(tornlog: Tornlog) -> None:
     document = document_of(tornlog("run", NAME, OTHER, "--seeds", 3, "--json", "-"))
     assert document["format"] == "tornlog-run/1"
     assert document["failures"] == []
@@ -115,7 +115,7 @@ def rows(result: Result) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_jobs_and_the_order_of_names_change_no_digest(tornlog: Tornlog) -> None:
+def test_neither_jobs_nor_the_order_of_names_changes_a_digest(tornlog: Tornlog) -> None:
     alone = rows(tornlog("run", NAME, OTHER, "--seeds", 4, "--json", "-"))
     shared = rows(tornlog("run", OTHER, NAME, "--seeds", "0:4", "--jobs", 2, "--json", "-"))
     assert alone == shared
@@ -136,7 +136,7 @@ def test_a_scenario_named_twice_runs_once(tornlog: Tornlog) -> None:
     assert rows(tornlog("run", NAME, NAME, "--seeds", 2, "--json", "-"))[NAME]["seeds"] == 2
 
 
-def test_time_ends_a_run_without_seeds(tornlog: Tornlog) -> None:
+def test_the_time_option_ends_a_run_without_seeds(tornlog: Tornlog) -> None:
     document = document_of(tornlog("run", OTHER, "--time", "0.05s", "--json", "-"))
     assert document["scenarios"][0]["seeds"] > 0
     assert document["seconds"] < 20
@@ -158,7 +158,7 @@ def test_without_seeds_or_time_a_run_takes_30_seconds(
     assert asked == [30.0, 120.0, None, 1.5]
 
 
-def test_a_run_without_any_options_leaves_its_report_in_out(
+def test_a_run_without_options_writes_its_report_to_out(
     tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -169,7 +169,7 @@ def test_a_run_without_any_options_leaves_its_report_in_out(
     assert "Nothing was run" in Path("out", "report.html").read_text()
 
 
-def test_disk_and_policy_narrow_a_run(tornlog: Tornlog) -> None:
+def test_disk_and_policy_options_narrow_a_run(tornlog: Tornlog) -> None:
     row = rows(tornlog("run", NAME, "--seeds", 6, "--disk", "process-kill", "--json", "-"))[NAME]
     ends = {kind for kind in row["injected"] if kind.removeprefix("crash ") in PROFILES}
     assert ends == {"crash process-kill"}
@@ -185,7 +185,7 @@ def test_the_determinism_check_does_not_change_the_digest(tornlog: Tornlog) -> N
     assert rows(tornlog("run", NAME, "--seeds", 2, "--check-determinism", "--json", "-")) == once
 
 
-def test_json_goes_to_a_file_beside_the_table(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_json_can_be_written_to_a_file_while_the_table_is_printed(tornlog: Tornlog, tmp_path: Path) -> None:
     result = tornlog("run", NAME, "--seeds", 1, "--json", tmp_path / "run.json")
     assert "1 seed in" in result.stdout
     assert json.loads((tmp_path / "run.json").read_text())["format"] == "tornlog-run/1"
@@ -216,7 +216,7 @@ def test_a_broken_promise_exits_1_and_is_reported(left: tuple[Result, Path]) -> 
     assert told.count("broken: ") == 1, "one failure a scenario is enough to read"
 
 
-def told_of(result: Result) -> list[str]:
+def failure_lines(result: Result) -> list[str]:
     """Return the lines about failures, without the verdict, which has seconds."""
     return result.stdout.partition("\nbroken: ")[2].splitlines()[:-1]
 
@@ -230,18 +230,18 @@ def test_failures_are_written_one_file_per_signature(left: tuple[Result, Path]) 
     assert f"again: tornlog replay {path}" in result.stdout
 
 
-def test_json_names_the_written_failures(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_json_names_the_written_failure_files(tornlog: Tornlog, tmp_path: Path) -> None:
     result = tornlog("run", NAME, "--seed", 0, "--mutant", BUG, "--out", tmp_path, "--json", "-")
     document = document_of(result)
     assert document["scenarios"][0]["violations"] == 1
     assert document["failures"] == [str(tmp_path / "failures" / f"{NAME}-status-answer.json")]
 
 
-def test_without_a_failure_file_the_report_has_a_command_that_repeats_the_seed(tornlog: Tornlog) -> None:
+def test_without_failure_files_the_report_has_a_command_that_repeats_the_seed(tornlog: Tornlog) -> None:
     result = tornlog("run", NAME, "--seed", 3, "--mutant", BUG, "--disk", "strict-posix", "--policy", "pct")
-    again = told_of(result)[-1].partition("again: tornlog ")[2].split()
+    again = failure_lines(result)[-1].partition("again: tornlog ")[2].split()
     assert again == [*f"run {NAME} --seed 3 --disk strict-posix --policy pct --mutant {BUG}".split()]
-    assert told_of(tornlog(*again)) == told_of(result)
+    assert failure_lines(tornlog(*again)) == failure_lines(result)
 
 
 def test_a_run_without_violations_writes_a_report_and_no_failures(tornlog: Tornlog, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_run_without_violations_writes_a_report_and_no_failures(tornlog: Tornl
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
 
 
-def test_an_error_of_the_harness_exits_3(tornlog: Tornlog, broken_in_catalogue: str) -> None:
+def test_a_harness_error_exits_3(tornlog: Tornlog, broken_in_catalogue: str) -> None:
     result = tornlog("run", broken_in_catalogue, NAME, "--seeds", 2)
     assert result.exit_code == 3
     assert "2 lost to errors of the harness" in result.stdout
@@ -258,14 +258,16 @@ def test_an_error_of_the_harness_exits_3(tornlog: Tornlog, broken_in_catalogue: 
     assert (rows[0]["errors"], rows[0]["violations"]) == (2, 0)
 
 
-def test_nondeterminism_exits_4(tornlog: Tornlog, impatient_producers: None) -> None:
+def test_a_nondeterministic_seed_exits_4(tornlog: Tornlog, impatient_producers: None) -> None:
     result = tornlog("run", OTHER, "--seeds", 2, "--check-determinism")
     assert result.exit_code == 4
     assert "not deterministic" in result.stdout
     assert f"{OTHER} --seed 0: two runs of the same seed differ: digests" in result.stderr
 
 
-def test_an_error_of_the_harness_is_worse_than_a_broken_promise(tornlog: Tornlog, broken_in_catalogue: str) -> None:
+def test_a_harness_error_determines_the_exit_code_before_a_broken_promise(
+    tornlog: Tornlog, broken_in_catalogue: str
+) -> None:
     assert tornlog("run", broken_in_catalogue, NAME, "--seeds", 1, "--mutant", BUG).exit_code == 3
 
 
@@ -353,7 +355,7 @@ def test_list_refuses_an_unknown_section_and_a_word_without_a_match(
     assert reason in in_one_line(result.stderr)
 
 
-def test_list_prints_the_same_as_tables(tornlog: Tornlog) -> None:
+def test_the_list_command_prints_the_same_names_as_its_tables(tornlog: Tornlog) -> None:
     result = tornlog("list")
     assert result.exit_code == 0
     for name in (*SCENARIOS, *INVARIANTS, *FAULTS, *DISK_MODELS, *PROFILES, *MARKS, *POLICIES, *MUTANTS, *VERSIONS):
@@ -380,7 +382,7 @@ def test_a_replay_that_reproduces_the_failure_exits_1(tornlog: Tornlog, stored: 
     assert result.stderr == ""
 
 
-def test_json_of_a_replay_tells_whether_the_failure_was_the_same(
+def test_the_json_of_a_replay_states_whether_the_failure_was_the_same(
     tornlog: Tornlog, stored: Path, failure: Failure
 ) -> None:
     result = tornlog("replay", stored, "--json", "-")
@@ -398,7 +400,7 @@ def test_json_of_a_replay_tells_whether_the_failure_was_the_same(
     assert result.stderr == ""
 
 
-def doctor(path: Path, *place: str, **fields: object) -> None:
+def edit_failure_file(path: Path, *place: str, **fields: object) -> None:
     """Change fields of a stored failure, or of an object in it."""
     envelope = json.loads(path.read_text())
     holder = envelope["failure"]
@@ -408,12 +410,12 @@ def doctor(path: Path, *place: str, **fields: object) -> None:
     path.write_text(json.dumps(envelope))
 
 
-def test_a_replay_names_removed_decisions_and_follows_the_others(tornlog: Tornlog, stored: Path) -> None:
+def test_a_replay_names_missing_decisions_and_follows_the_others(tornlog: Tornlog, stored: Path) -> None:
     record = json.loads(stored.read_text())["failure"]["original"]["record"]
     gone = ["life-0/main @ a label of yore #1 -> life-0/main"] * 30
-    doctor(stored, "original", "record", schedule=record["schedule"] + gone)
+    edit_failure_file(stored, "original", "record", schedule=record["schedule"] + gone)
     decisions = {**record["decisions"], "of yore": [["torn", 1, 3, 2]]}
-    doctor(stored, "original", "record", decisions=decisions)
+    edit_failure_file(stored, "original", "record", decisions=decisions)
     result = tornlog("replay", stored)
     assert result.exit_code == 1
     assert "the same violation in a different run" in result.stdout
@@ -422,7 +424,7 @@ def test_a_replay_names_removed_decisions_and_follows_the_others(tornlog: Tornlo
 
 
 def test_a_replay_of_a_fixed_failure_exits_0(tornlog: Tornlog, stored: Path) -> None:
-    doctor(stored, mutant=None)
+    edit_failure_file(stored, mutant=None)
     result = tornlog("replay", stored)
     assert result.exit_code == 0
     assert "this time every promise held" in result.stdout
@@ -431,26 +433,26 @@ def test_a_replay_of_a_fixed_failure_exits_0(tornlog: Tornlog, stored: Path) -> 
 def test_a_replay_with_a_different_violation_reports_it(tornlog: Tornlog, stored: Path) -> None:
     original = json.loads(stored.read_text())["failure"]["original"]
     other = {**original["violations"][0], "field": "another", "invariant": "DUR"}
-    doctor(stored, "original", violations=[other])
+    edit_failure_file(stored, "original", violations=[other])
     result = tornlog("replay", stored)
     assert result.exit_code == 1
     assert "another violation: STATUS: " in result.stdout
 
 
 def test_a_nondeterministic_replay_exits_4(tornlog: Tornlog, stored: Path, impatient_producers: None) -> None:
-    doctor(stored, mutant=None)
+    edit_failure_file(stored, mutant=None)
     assert tornlog("replay", stored).exit_code == 4
 
 
 def test_a_failure_of_an_unknown_mutant_exits_2(tornlog: Tornlog, stored: Path) -> None:
-    doctor(stored, mutant="no-such-bug")
+    edit_failure_file(stored, mutant="no-such-bug")
     result = tornlog("replay", stored)
     assert result.exit_code == 2
     assert "there is no mutant no-such-bug" in in_one_line(result.stderr)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[1]", b'{"format": "tornlog-run/1"}'])
-def test_a_file_that_is_no_failure_exits_2(tornlog: Tornlog, tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_failure_exits_2(tornlog: Tornlog, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "garbage.json"
     path.write_bytes(content)
     result = tornlog("replay", path)
@@ -461,7 +463,7 @@ def test_a_file_that_is_no_failure_exits_2(tornlog: Tornlog, tmp_path: Path, con
 # shrink
 
 
-def test_shrink_adds_the_small_run_beside_the_original(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
+def test_shrink_adds_the_shrunk_run_to_the_failure_file(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
     result = tornlog("shrink", stored)
     assert result.exit_code == 1
     assert in_one_line(result.stdout).startswith(tuple("123456789"))
@@ -480,7 +482,7 @@ def test_shrink_adds_the_small_run_beside_the_original(tornlog: Tornlog, stored:
     assert f"digest {failure.original.digest}, the same violation" in original.stdout
 
 
-def test_shrink_can_write_the_small_run_to_another_file(tornlog: Tornlog, stored: Path, tmp_path: Path) -> None:
+def test_shrink_can_write_the_shrunk_run_to_another_file(tornlog: Tornlog, stored: Path, tmp_path: Path) -> None:
     before, small = stored.read_text(), tmp_path / "small.json"
     result = tornlog("shrink", stored, "-o", small, "--tries", 20, "--any-breach", "--json", "-")
     assert result.exit_code == 1
@@ -492,8 +494,8 @@ def test_shrink_can_write_the_small_run_to_another_file(tornlog: Tornlog, stored
     assert Failure.from_json(small.read_text()).shrunk is not None
 
 
-def test_a_failure_that_is_not_reproduced_is_not_shrunk(tornlog: Tornlog, stored: Path) -> None:
-    doctor(stored, mutant=None)
+def test_a_failure_that_does_not_reproduce_is_not_shrunk(tornlog: Tornlog, stored: Path) -> None:
+    edit_failure_file(stored, mutant=None)
     result = tornlog("shrink", stored)
     assert result.exit_code == 3
     assert "not reproduced" in result.stderr
@@ -502,7 +504,7 @@ def test_a_failure_that_is_not_reproduced_is_not_shrunk(tornlog: Tornlog, stored
 # schedules
 
 
-def test_a_seed_runs_under_a_pasted_schedule(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_seed_can_run_under_a_pasted_schedule(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "schedule.txt"
     file.write_text("# a note\nlife-0/main @ ~start #1 -> life-0/nobody\n")
     first = tornlog("run", NAME, "--seed", 3, "--schedule", file, "--json", "-")
@@ -556,7 +558,7 @@ def test_the_failure_that_finds_a_mutant_can_be_shrunk_and_written(tornlog: Torn
     assert tornlog("replay", left).exit_code == 1
 
 
-def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
+def test_the_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
     result = tornlog("mutants", BUG, BUG, "--scenario", FINDS_BUG, "--json", "-")
     (row,) = json.loads(result.stdout)
     assert (row["id"], row["found"], row["invariant"], row["shrunk"]) == (BUG, True, "STATUS", None)
@@ -577,7 +579,7 @@ def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
         ),
     ],
 )
-def test_a_surviving_mutant_or_a_broken_unmodified_store_exits_1(
+def test_a_surviving_mutant_or_a_failing_unmodified_store_exits_1(
     tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, mutant_result: MutantResult, told: str
 ) -> None:
     monkeypatch.setattr(mutants_command, "run_mutants", lambda names, settings, **options: iter([mutant_result]))

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from tornlog.__main__ import application
 from tornlog.reports.cli import determinism as command
 from tornlog.scenarios.campaigns.determinism import DeterminismReport, DigestDifference, WitnessError, WitnessProcess
-from tornlog.scenarios.campaigns.determinism_witness import Statement
+from tornlog.scenarios.campaigns.determinism_witness import SeedStatement
 from tornlog.scenarios.campaigns.interpreters import InterpreterError
 
 NAME = "crash-in-recovery"
@@ -20,11 +20,11 @@ def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(application(), ["run", "--check-determinism", "--processes", "1", *arguments])
 
 
-def compare_to(found: DeterminismReport) -> Any:
+def run_returning(found: DeterminismReport) -> Any:
     return lambda scenarios, seeds, witnesses, **_: found
 
 
-def test_equal_digests_are_success_and_json_has_one_for_each_scenario(tmp_path: Path) -> None:
+def test_equal_digests_exit_0_and_json_has_a_digest_for_each_scenario(tmp_path: Path) -> None:
     result = invoke(NAME, "--seeds", "2", "--json", str(tmp_path / "out.json"))
     assert result.exit_code == 0, result.output
     assert "2 runs, again with another process: the same digests" in result.output
@@ -34,28 +34,28 @@ def test_equal_digests_are_success_and_json_has_one_for_each_scenario(tmp_path: 
     assert list(document["digests"]) == [NAME]
 
 
-def test_a_difference_is_exit_code_4_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    here, there = (Statement(NAME, 7, "held", digest, "") for digest in ("aa", "bb"))
+def test_a_digest_difference_exits_4_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = (SeedStatement(NAME, 7, "held", digest, "") for digest in ("aa", "bb"))
     found = DeterminismReport(1, {}, [DigestDifference("another process", here, there, "they part")])
-    monkeypatch.setattr(command, "compare", compare_to(found))
+    monkeypatch.setattr(command, "compare_digests", run_returning(found))
     result = invoke(NAME)
     assert result.exit_code == 4
     assert "1 differ" in result.output
     assert f"{NAME} --seed 7: held aa here, held bb with another process; they part" in result.output
 
 
-def test_an_error_of_the_harness_is_exit_code_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "compare", compare_to(DeterminismReport(1, {}, [], ["a sheep fell over"])))
+def test_a_harness_error_in_the_determinism_check_exits_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "compare_digests", run_returning(DeterminismReport(1, {}, [], ["a sheep fell over"])))
     result = invoke(NAME)
     assert (result.exit_code, "a sheep fell over" in result.output) == (3, True)
 
 
 @pytest.mark.parametrize("error", [InterpreterError("no such python"), WitnessError("it died")])
-def test_a_witness_process_without_a_result_is_exit_code_3(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_witness_process_without_a_result_exits_3(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(command, "compare", fail)
+    monkeypatch.setattr(command, "compare_digests", fail)
     result = invoke(NAME)
     assert (result.exit_code, str(error) in result.output) == (3, True)
 
@@ -69,8 +69,8 @@ def test_other_python_versions_can_be_witnesses(monkeypatch: pytest.MonkeyPatch)
         yield [WitnessProcess(f"Python {path}") for path in pythons]
 
     monkeypatch.setattr(command, "witnesses_on", witnesses_on)
-    monkeypatch.setattr(command, "installed", lambda: ["/a", "/b"])
-    monkeypatch.setattr(command, "compare", compare_to(DeterminismReport(5, {})))
+    monkeypatch.setattr(command, "installed_pythons", lambda: ["/a", "/b"])
+    monkeypatch.setattr(command, "compare_digests", run_returning(DeterminismReport(5, {})))
     result = invoke(NAME, "--python", "/c", "--python", "all")
     assert asked == [["/c", "/a", "/b"]]
     assert "5 runs, again with another process, Python /c, Python /a, Python /b: the same" in result.output

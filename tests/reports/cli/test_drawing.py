@@ -26,7 +26,7 @@ class Pen:
 
 
 @pytest.fixture
-def pen(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_timeline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeline_module, "timeline_page", Pen().timeline)
     monkeypatch.setattr(perfetto, "trace_json", Pen().trace)
 
@@ -38,8 +38,8 @@ def stored(failure: Failure, tmp_path: Path) -> Path:
     return file
 
 
-def test_a_replay_writes_its_timeline_and_its_trace(
-    tornlog: Tornlog, pen: None, stored: Path, failure: Failure, tmp_path: Path
+def test_a_replay_writes_its_timeline_and_trace_files(
+    tornlog: Tornlog, fake_timeline: None, stored: Path, failure: Failure, tmp_path: Path
 ) -> None:
     page, trace = tmp_path / "new" / "page.html", tmp_path / "trace.json"
     result = tornlog("replay", stored, "--timeline", page, "--trace", trace, "--json", "-")
@@ -51,12 +51,16 @@ def test_a_replay_writes_its_timeline_and_its_trace(
     assert json.loads(trace.read_text()) > 50
 
 
-def test_a_replay_without_drawing_options_draws_nothing(tornlog: Tornlog, pen: None, stored: Path) -> None:
+def test_a_replay_without_timeline_options_writes_no_timeline(
+    tornlog: Tornlog, fake_timeline: None, stored: Path
+) -> None:
     result = tornlog("replay", stored, "--json", "-")
     assert "drawn" not in json.loads(result.stdout)
 
 
-def test_one_seed_of_one_scenario_can_be_drawn(tornlog: Tornlog, pen: None, tmp_path: Path) -> None:
+def test_a_single_seed_of_one_scenario_can_be_drawn_as_a_timeline(
+    tornlog: Tornlog, fake_timeline: None, tmp_path: Path
+) -> None:
     page = tmp_path / "page.html"
     result = tornlog("run", "clean-shutdown", "--seed", 3, "--timeline", page, "--json", "-")
     assert result.exit_code == 0
@@ -66,7 +70,9 @@ def test_one_seed_of_one_scenario_can_be_drawn(tornlog: Tornlog, pen: None, tmp_
     assert page.read_text() == f"{name} {digest_of(SCENARIOS[name], 3)}"
 
 
-def test_the_seed_is_drawn_with_its_mutant_and_its_schedule(tornlog: Tornlog, pen: None, tmp_path: Path) -> None:
+def test_the_timeline_of_a_seed_uses_its_mutant_and_schedule(
+    tornlog: Tornlog, fake_timeline: None, tmp_path: Path
+) -> None:
     page, schedule = tmp_path / "page.html", tmp_path / "schedule"
     schedule.write_text("life-0/main @ spawn #1 -> life-0/main\n")
     more = ("--seed", 1, "--timeline", page, "--json", "-")
@@ -80,8 +86,8 @@ def test_the_seed_is_drawn_with_its_mutant_and_its_schedule(tornlog: Tornlog, pe
 
 
 @pytest.mark.parametrize("arguments", [("clean-shutdown", "--seeds", "2"), ("--seed", "1"), ("clean-shutdown",)])
-def test_a_drawing_of_several_runs_is_a_usage_error(
-    tornlog: Tornlog, pen: None, tmp_path: Path, arguments: tuple[str, ...]
+def test_a_timeline_of_several_runs_is_a_usage_error(
+    tornlog: Tornlog, fake_timeline: None, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     page = tmp_path / "page.html"
     result = tornlog("run", *arguments, "--timeline", page)
@@ -90,7 +96,7 @@ def test_a_drawing_of_several_runs_is_a_usage_error(
     assert not page.exists()
 
 
-def test_drawn_pages_are_complete_html_pages(tornlog: Tornlog, stored: Path, tmp_path: Path) -> None:
+def test_timeline_pages_are_complete_html_documents(tornlog: Tornlog, stored: Path, tmp_path: Path) -> None:
     page, trace = tmp_path / "page.html", tmp_path / "trace.json"
     assert tornlog("replay", stored, "--timeline", page, "--trace", trace).exit_code == 1
     assert page.read_text().startswith("<!doctype html>")

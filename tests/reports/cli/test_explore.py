@@ -31,7 +31,7 @@ def test_an_exploration_of_the_unmodified_store_is_reported() -> None:
 
 
 @pytest.mark.slow
-def test_the_counts_in_the_json_add_up() -> None:
+def test_the_counts_in_the_exploration_json_add_up() -> None:
     result = invoke(*SYNC, *QUICK, "--nest", "1", "--json", "-")
     document = json.loads(result.stdout)
 
@@ -55,7 +55,7 @@ def test_nested_crashes_are_reported_by_depth() -> None:
     assert "recovery at depth 1: " in result.stdout
 
 
-def test_a_failure_is_reported_written_and_replayable(tmp_path: Path) -> None:
+def test_an_explored_failure_is_reported_written_and_replayable(tmp_path: Path) -> None:
     result = invoke(*BROKEN, *BROKEN_QUICK, "--out", str(tmp_path), "--json", str(tmp_path / "found.json"))
 
     assert result.exit_code == 1, result.output
@@ -89,11 +89,11 @@ def test_states_left_out_by_a_small_limit_are_reported() -> None:
     "arguments",
     [["no-such-scenario"], [*SYNC[:1], "--disk", "floppy"], [*SYNC, "--mutant", "none-such"], [*SYNC, "--limit", "0"]],
 )
-def test_unknown_names_are_usage_errors(arguments: list[str]) -> None:
+def test_unknown_scenario_and_mutant_names_are_usage_errors(arguments: list[str]) -> None:
     assert invoke(*arguments).exit_code == 2
 
 
-def test_a_run_that_cannot_be_repeated_is_a_harness_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_differs_when_repeated_is_a_harness_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def diverge(*_: object, **__: object) -> None:
         raise ReplayDivergedError("moment", 0, "before", "nothing")
 

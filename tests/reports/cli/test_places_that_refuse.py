@@ -30,7 +30,7 @@ def places(failure: Failure, fs: FakeFilesystem) -> Iterator[FakeFilesystem]:
 
 @pytest.mark.usefixtures("places")
 @pytest.mark.parametrize("place", ["/read-only/result.json", "/read-only/new/result.json", "/read-only"])
-def test_a_result_that_cannot_be_written_is_a_wrong_command_line_that_names_the_place(place: str) -> None:
+def test_an_unwritable_result_path_is_a_usage_error_that_names_the_path(place: str) -> None:
     with pytest.raises(typer.BadParameter, match=place):
         write_json(place, {"a": 1})
     with pytest.raises(typer.BadParameter, match=place), open_lines(place):
@@ -39,22 +39,20 @@ def test_a_result_that_cannot_be_written_is_a_wrong_command_line_that_names_the_
 
 @pytest.mark.usefixtures("places")
 @pytest.mark.parametrize("file", ["/secret.json", "/nowhere.json", "/read-only"])
-def test_a_failure_that_cannot_be_read_is_a_wrong_command_line_that_names_the_file(file: str) -> None:
+def test_an_unreadable_failure_file_is_a_usage_error_that_names_the_file(file: str) -> None:
     with pytest.raises(typer.BadParameter, match=file):
         read_failure(Path(file))
 
 
 @pytest.mark.usefixtures("places")
 @pytest.mark.parametrize("file", ["/secret.conf", "/nowhere.conf", "/read-only"])
-def test_a_configuration_that_cannot_be_read_is_a_wrong_command_line(file: str) -> None:
+def test_an_unreadable_configuration_is_a_usage_error(file: str) -> None:
     with pytest.raises(typer.BadParameter, match=file):
         show_config(ConfigOptions(Path(file)))
 
 
 @pytest.mark.usefixtures("places")
-def test_the_same_files_are_read_by_a_user_with_permission(
-    failure: Failure, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_user_with_permission_can_read_the_same_files(failure: Failure, capsys: pytest.CaptureFixture[str]) -> None:
     set_uid(0)
     show_config(ConfigOptions(Path("/secret.conf")))
 

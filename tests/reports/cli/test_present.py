@@ -14,7 +14,7 @@ from tornlog.reports.results.terminal import print_block
 from tornlog.scenarios.campaigns.coverage import faults_in
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.failure_text import failure_text
-from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
+from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
 from tornlog.scenarios.campaigns.pairs import PairsMet
 from tornlog.scenarios.campaigns.runner import Reach, Tally
 from tornlog.scenarios.claims.scenario import Scenario
@@ -28,7 +28,7 @@ def console(*, terminal: bool = False) -> tuple[Console, StringIO]:
     return Console(file=printed, width=80, force_terminal=terminal, color_system=None, highlight=False), printed
 
 
-def lines(printed: StringIO) -> list[str]:
+def lines_of(printed: StringIO) -> list[str]:
     return [line.rstrip() for line in printed.getvalue().splitlines()]
 
 
@@ -40,17 +40,17 @@ def printed_of(result: Result, *, verbose: bool = False) -> StringIO:
     return printed
 
 
-def test_large_numbers_and_long_names_fit(quiet_scenario: Scenario) -> None:
+def test_large_numbers_and_long_names_fit_the_table(quiet_scenario: Scenario) -> None:
     scenario = replace(quiet_scenario, name="consumed-message-durable")
     tally = Tally(scenario, seeds=1_000_000, crash_points=2_500_000, violations=3)
     tally.injected["torn page"] = 1_234_567
     result = run_result(RunResults("", [tally], 3600.0))
     printed = printed_of(result)
     assert result.headline == "1,000,000 seeds in 3600.0 s: 3 broken"
-    assert lines(printed)[-1].split() == [scenario.name, "1,000,000", "2,500,000", "1,234,567", "3"]
+    assert lines_of(printed)[-1].split() == [scenario.name, "1,000,000", "2,500,000", "1,234,567", "3"]
 
 
-def test_injected_faults_are_summed_up_and_missing_faults_are_named(quiet_scenario: Scenario) -> None:
+def test_injected_faults_are_summarised_and_missing_faults_are_named(quiet_scenario: Scenario) -> None:
     first = Counter({"torn page": 2, "crash before store": 3, "crash": 9, "crash strict-posix": 9})
     second = Counter({"torn page": 5, "crash before sync directory": 1, "crash during store": 1})
     tallies = [
@@ -66,7 +66,7 @@ def test_injected_faults_are_summed_up_and_missing_faults_are_named(quiet_scenar
     coverage = [block for block in result.blocks if block.title in ("Coverage", "")][1:]
     printed = printed_of(replace(result, blocks=coverage), verbose=True)
     possible = faults_in([quiet_scenario])
-    *text, of_pairs = [line.split() for line in lines(printed) if line]
+    *text, of_pairs = [line.split() for line in lines_of(printed) if line]
     assert text == [
         ["injected", "faults"],
         ["torn", "page", "7"],
@@ -88,19 +88,19 @@ def test_a_run_without_violations_is_reported_in_five_lines(quiet_scenario: Scen
         run_result(RunResults("", [Tally(quiet_scenario, seeds=5, crash_points=9, injected=injected)], 1.0))
     )
 
-    assert [line.split()[0] for line in lines(printed)] == ["ran", "faults", "never", "marks", "more"]
-    assert lines(printed)[0] == "  ran      1 scenario, 9 crash points"
-    assert lines(printed)[1] == "  faults   13 of 4 kinds: page lost 9, torn page 2, page kept 1, ..."
+    assert [line.split()[0] for line in lines_of(printed)] == ["ran", "faults", "never", "marks", "more"]
+    assert lines_of(printed)[0] == "  ran      1 scenario, 9 crash points"
+    assert lines_of(printed)[1] == "  faults   13 of 4 kinds: page lost 9, torn page 2, page kept 1, ..."
 
 
-def test_a_run_with_violations_has_a_row_only_for_each_broken_scenario(quiet_scenario: Scenario) -> None:
+def test_a_run_with_violations_has_a_row_for_broken_scenarios_only(quiet_scenario: Scenario) -> None:
     tallies = [Tally(quiet_scenario, seeds=5), Tally(replace(quiet_scenario, name="broke"), seeds=5, violations=1)]
     not_run = ("crash-in-recovery", "segment-rollover-crash")
     printed = printed_of(run_result(RunResults("", tallies, 1.0, reach=Reach(4, not_run))))
 
-    assert "  not run  crash-in-recovery, segment-rollover-crash" in lines(printed)
-    assert lines(printed)[-1].split() == ["broke", "5", "0", "0", "1"]
-    assert not [line for line in lines(printed) if line.startswith("quiet")]
+    assert "  not run  crash-in-recovery, segment-rollover-crash" in lines_of(printed)
+    assert lines_of(printed)[-1].split() == ["broke", "5", "0", "0", "1"]
+    assert not [line for line in lines_of(printed) if line.startswith("quiet")]
 
 
 def test_missing_pairs_are_summarised_by_their_most_frequent_names() -> None:
@@ -110,32 +110,32 @@ def test_missing_pairs_are_summarised_by_their_most_frequent_names() -> None:
     assert pairs_lines(PairsMet(3, [])) == []
 
 
-def told(failure: Failure, *, terminal: bool) -> list[str]:
+def printed_failure_lines(failure: Failure, *, terminal: bool) -> list[str]:
     out, printed = console(terminal=terminal)
     print_failure(out, failure_text(failure, "tornlog replay failure.json"))
-    return lines(printed)
+    return lines_of(printed)
 
 
-def test_a_terminal_gets_prose_wrapped_within_its_indent(failure: Failure) -> None:
+def test_prose_on_a_terminal_is_wrapped_within_its_indent(failure: Failure) -> None:
     wordy = replace(failure, claim="what is said is done, " * 10)
-    found = told(wordy, terminal=True)
+    found = printed_failure_lines(wordy, terminal=True)
     assert all(len(line) <= 80 for line in found)
     assert sum("what is said is done" in line for line in found) > 2
     assert all(line.startswith("  ") for line in found[2:])
 
 
-def test_a_pipe_receives_unwrapped_lines(failure: Failure) -> None:
+def test_output_to_a_pipe_is_not_wrapped(failure: Failure) -> None:
     claim = "what is said is done, " * 10
-    assert f"  claim: {claim}".rstrip() in told(replace(failure, claim=claim), terminal=False)
+    assert f"  claim: {claim}".rstrip() in printed_failure_lines(replace(failure, claim=claim), terminal=False)
 
 
-def breaking(failure: Failure, violations: list[Violation]) -> Failure:
+def with_violations(failure: Failure, violations: list[Violation]) -> Failure:
     return replace(failure, original=replace(failure.original, violations=violations))
 
 
 def test_a_violation_shows_file_offset_field_expected_and_found(failure: Failure) -> None:
     violation = Violation("DUR", "m1 is [gone]", "commitlog/0", 4096, "record", "m1", "KEYS\1m2\2TAGS\1a")
-    found = told(breaking(failure, [violation]), terminal=False)
+    found = printed_failure_lines(with_violations(failure, [violation]), terminal=False)
     at = found.index("  DUR: m1 is [gone]")
     assert found[at + 1 : at + 5] == [
         "    file:     commitlog/0 @ 4096",
@@ -154,26 +154,26 @@ def test_a_violation_shows_file_offset_field_expected_and_found(failure: Failure
         ("1024", "0", ": load: expected 1024, found 0"),
     ],
 )
-def test_a_violation_shows_no_empty_expectation_or_finding(
+def test_a_violation_without_expected_or_found_values_has_no_empty_lines(
     expected: str, found: str, facts: str, failure: Failure
 ) -> None:
     violation = Violation("START", "the store cannot be opened", field="load", expected=expected, found=found)
 
     assert str(violation) == f"START: the store cannot be opened{facts}"
-    shown = told(breaking(failure, [violation]), terminal=False)
+    shown = printed_failure_lines(with_violations(failure, [violation]), terminal=False)
     assert not [line for line in shown if line.endswith(":") and line != "  before it:"]
     assert ("    field:    load" in shown) == bool(facts)
 
 
-def test_a_deadlock_has_a_line_for_every_task(failure: Failure) -> None:
+def test_a_deadlock_report_has_a_line_for_every_task(failure: Failure) -> None:
     violation = Violation("LIVE", "deadlock at 3 ms\n  a waits for b\n  b waits for a", field="progress")
-    found = told(breaking(failure, [violation]), terminal=False)
+    found = printed_failure_lines(with_violations(failure, [violation]), terminal=False)
     at = found.index("  LIVE: deadlock at 3 ms")
     assert found[at + 1 : at + 4] == ["    a waits for b", "    b waits for a", "  before it:"]
 
 
-def test_of_many_violations_the_first_are_shown_and_the_rest_is_counted(failure: Failure) -> None:
-    found = told(breaking(failure, failure.violations * 8), terminal=False)
+def test_only_the_first_of_many_violations_are_shown_and_the_rest_is_counted(failure: Failure) -> None:
+    found = printed_failure_lines(with_violations(failure, failure.violations * 8), terminal=False)
     assert sum(line.startswith("  STATUS: ") for line in found) == 3
     assert "  and 5 more like it" in found
 
@@ -185,10 +185,10 @@ def test_the_replay_command_is_never_wrapped(failure: Failure) -> None:
     assert f"  again: {again}" in printed.getvalue()
 
 
-def test_a_mutant_that_was_not_found_is_highlighted() -> None:
+def test_a_surviving_mutant_is_highlighted() -> None:
     printed = StringIO()
     coloured = Console(file=printed, width=80, force_terminal=True, color_system="standard")
-    found = MutantResult("ant", (Find("combined-faults", 8, "DUR", 9, 1.0),), 9, 1.0, reached=9, bit=None)
+    found = MutantResult("ant", (MutantFind("combined-faults", 8, "DUR", 9, 1.0),), 9, 1.0, reached=9, bit=None)
     missed = MutantResult("stale-tail-after-truncate", (), 9, 1.0, reached=0, bit=0)
     found = replace(found, id="ack-before-flush")
     result = mutation_result(MutationResults("", [missed, found], 1.0, {}))

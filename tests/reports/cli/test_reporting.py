@@ -13,7 +13,7 @@ Tornlog = Callable[..., Result]
 NAME = "sync-flush-power-cut"
 
 
-def test_json_of_a_run_has_disks_and_their_broken_promises(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_json_of_a_run_has_disks_and_their_broken_promises(tornlog: Tornlog, tmp_path: Path) -> None:
     options = ("--seeds", 12, "--mutant", "ack-before-flush", "--out", tmp_path, "--json", "-")
     document = json.loads(tornlog("run", NAME, *options).stdout)
     (row,) = document["scenarios"]
@@ -24,21 +24,23 @@ def test_json_of_a_run_has_disks_and_their_broken_promises(tornlog: Tornlog, tmp
     assert document["report"] == str(tmp_path / "report.html")
 
 
-def test_without_out_no_report_is_written(tornlog: Tornlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_out_option_no_report_is_written(
+    tornlog: Tornlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert "report" not in json.loads(tornlog("run", NAME, "--seeds", 1, "--json", "-").stdout)
     assert tornlog("mutants", "ack-before-flush", "--seeds", 5).exit_code == 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_path_of_the_report_precedes_the_verdict_in_the_last_line(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_report_path_is_printed_in_the_line_before_the_verdict(tornlog: Tornlog, tmp_path: Path) -> None:
     for arguments in (("run", NAME, "--seeds", 1), ("mutants", "ack-before-flush", "--seeds", 5)):
         out = tmp_path / arguments[0]
         assert tornlog(*arguments, "--out", out).stdout.splitlines()[-2] == str(out / "report.html")
         assert (out / "report.html").is_file()
 
 
-def test_the_failure_that_finds_a_mutant_is_drawn(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_failure_that_finds_a_mutant_has_a_timeline(tornlog: Tornlog, tmp_path: Path) -> None:
     tornlog("mutants", "ack-before-flush", "--seeds", 5, "--out", tmp_path)
     (timeline,) = (tmp_path / "timelines").iterdir()
     (failure,) = (tmp_path / "failures").iterdir()
@@ -54,7 +56,7 @@ def test_the_failure_that_finds_a_mutant_is_drawn(tornlog: Tornlog, tmp_path: Pa
         (("--number", "7"), "tornlog run --number 7"),
     ],
 )
-def test_the_shown_command_line_has_only_the_given_parameters(arguments: tuple[str, ...], line: str) -> None:
+def test_the_shown_command_line_has_only_the_given_options(arguments: tuple[str, ...], line: str) -> None:
     app = typer.Typer()
     told: list[Any] = []
 

@@ -31,7 +31,7 @@ def test_a_replay_prints_its_result_even_if_the_disk_is_full(tornlog: Tornlog, f
     assert os.strerror(errno.ENOSPC) in result.output
 
 
-def test_a_full_disk_after_a_broken_promise_ends_with_1_and_reports_both(
+def test_a_full_disk_after_a_broken_promise_exits_1_and_reports_both(
     tornlog: Tornlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:

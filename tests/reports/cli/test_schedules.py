@@ -23,7 +23,7 @@ def whole(tornlog: Tornlog) -> dict[str, Any]:
     return found
 
 
-def test_a_complete_search_reports_that_all_schedules_were_tried_and_exits_0(
+def test_a_complete_schedule_search_reports_that_all_schedules_were_tried_and_exits_0(
     tornlog: Tornlog, whole: dict[str, Any]
 ) -> None:
     result = tornlog("explore", "--schedules", NAME)
@@ -35,19 +35,21 @@ def test_a_complete_search_reports_that_all_schedules_were_tried_and_exits_0(
     assert result.stderr == ""
 
 
-def test_without_a_delay_there_is_one_schedule(tornlog: Tornlog) -> None:
+def test_a_schedule_search_without_delays_tries_one_schedule(tornlog: Tornlog) -> None:
     result = tornlog("explore", "--schedules", NAME, "--delays", 0)
 
     assert result.stdout == "all 1 schedules with ≤ 0 delays: every promise held\n"
 
 
-def test_a_search_can_be_bounded_by_preemptions_instead_of_delays(tornlog: Tornlog) -> None:
+def test_a_schedule_search_can_be_bounded_by_preemptions(tornlog: Tornlog) -> None:
     result = tornlog("explore", "--schedules", NAME, "--preemptions", 0, "--limit", 2)
 
     assert result.stdout.startswith("first 2 of more schedules with ≤ 0 preemptions: every promise held\n")
 
 
-def test_a_search_that_ends_at_a_limit_reports_where_to_continue(tornlog: Tornlog, whole: dict[str, Any]) -> None:
+def test_a_schedule_search_that_reaches_its_limit_reports_where_to_continue(
+    tornlog: Tornlog, whole: dict[str, Any]
+) -> None:
     begun = tornlog("explore", "--schedules", NAME, "--limit", 5)
     (after,) = re.findall(r"go on with --after '(.*)'\n", begun.stdout)
     rest = tornlog("explore", "--schedules", NAME, "--after", after)
@@ -57,7 +59,7 @@ def test_a_search_that_ends_at_a_limit_reports_where_to_continue(tornlog: Tornlo
     assert rest.stdout == f"last {whole['schedules'] - 5} schedules with ≤ 1 delays: every promise held\n"
 
 
-def test_a_search_can_continue_after_the_default_schedule_whose_name_is_empty(tornlog: Tornlog) -> None:
+def test_a_schedule_search_can_continue_after_the_default_schedule(tornlog: Tornlog) -> None:
     begun = tornlog("explore", "--schedules", NAME, "--limit", 1)
     rest = json.loads(tornlog("explore", "--schedules", NAME, "--after", "", "--limit", 3, "--json", "-").stdout)
 
@@ -65,7 +67,7 @@ def test_a_search_can_continue_after_the_default_schedule_whose_name_is_empty(to
     assert rest["schedules_by_cost"] == [0, 3]
 
 
-def test_stdout_has_only_json_with_the_documented_keys(tornlog: Tornlog) -> None:
+def test_the_stdout_of_a_schedule_search_has_only_json_with_the_documented_keys(tornlog: Tornlog) -> None:
     document = json.loads(tornlog("explore", "--schedules", NAME, "--seed", 2, "--limit", 3, "--json", "-").stdout)
 
     documented = (explore.__doc__ or "").partition('"tornlog-schedules/1"')[2]
@@ -78,7 +80,9 @@ def test_stdout_has_only_json_with_the_documented_keys(tornlog: Tornlog) -> None
     assert not document["is_complete"]
 
 
-def test_a_broken_promise_exits_1_and_is_reported_written_and_replayable(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_broken_promise_in_a_schedule_search_exits_1_and_is_reported_and_written(
+    tornlog: Tornlog, tmp_path: Path
+) -> None:
     file = tmp_path / "found.json"
     result = tornlog("explore", "--schedules", *BROKEN, "--out", tmp_path, "--json", file)
     document = json.loads(file.read_text())
@@ -93,7 +97,7 @@ def test_a_broken_promise_exits_1_and_is_reported_written_and_replayable(tornlog
     assert (again.exit_code, json.loads(again.stdout)["same"]) == (1, True)
 
 
-def test_a_search_can_stop_at_the_first_broken_promise(tornlog: Tornlog) -> None:
+def test_a_schedule_search_can_stop_at_the_first_broken_promise(tornlog: Tornlog) -> None:
     result = tornlog("explore", "--schedules", *BROKEN, "--stop-at-first")
 
     assert result.exit_code == 1
@@ -113,7 +117,7 @@ def test_a_search_can_stop_at_the_first_broken_promise(tornlog: Tornlog) -> None
         ((), "Missing argument"),
     ],
 )
-def test_a_wrong_command_line_exits_2_with_an_explanation(
+def test_invalid_schedule_search_arguments_exit_2_with_an_explanation(
     tornlog: Tornlog, arguments: tuple[str, ...], message: str
 ) -> None:
     result = tornlog("explore", "--schedules", *arguments)
@@ -123,7 +127,7 @@ def test_a_wrong_command_line_exits_2_with_an_explanation(
     assert result.stdout == ""
 
 
-def test_a_schedule_of_another_run_is_not_reproduced(tornlog: Tornlog) -> None:
+def test_a_schedule_of_another_run_does_not_reproduce(tornlog: Tornlog) -> None:
     result = tornlog("explore", "--schedules", NAME, "--after", "999999:1")
 
     assert result.exit_code == 3

@@ -12,7 +12,7 @@ Tornlog = Callable[..., Result]
 BUG = ("run", "segment-rollover-crash", "--mutant", "no-dir-fsync-on-rollover")
 
 
-def test_a_budget_without_seeds_prints_the_command_that_repeats_it(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_time_budget_without_seeds_prints_the_command_that_repeats_it(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     result = tornlog("run", "second-start-refused", "--time", "0.05s", "--json", str(file))
     again = re.search(r"again: tornlog (.*--first-seed (\d+))", result.output)
@@ -28,7 +28,7 @@ def test_a_budget_without_seeds_prints_the_command_that_repeats_it(tornlog: Torn
     assert json.loads(file.read_text())["scenarios"][0]["digest"] == scenario["digest"]
 
 
-def test_the_option_first_seed_excludes_seeds(tornlog: Tornlog) -> None:
+def test_the_first_seed_option_cannot_be_combined_with_seeds(tornlog: Tornlog) -> None:
     assert tornlog("run", "second-start-refused", "--seeds", "3", "--first-seed", "1").exit_code == 2
 
 
@@ -50,7 +50,7 @@ def test_a_stored_failure_of_a_fixed_bug_is_reported_without_a_violation(tornlog
     assert f"{path}: no longer breaks" in result.output
 
 
-def test_an_invalid_failure_file_is_named(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_failure_file_names_the_file(tornlog: Tornlog, tmp_path: Path) -> None:
     (tmp_path / "failures").mkdir()
     (tmp_path / "failures" / "odd.json").write_text("{")
     result = tornlog("run", "second-start-refused", "--time", "0.000001s", "--out", str(tmp_path))

@@ -15,7 +15,7 @@ def coverage_groups(injected: Mapping[str, int], marks: Mapping[str, int]) -> Se
     return bars.groups
 
 
-def test_bars_go_from_the_most_frequent_to_the_rarest() -> None:
+def test_bars_are_sorted_from_the_most_frequent_to_the_rarest() -> None:
     faults, _, _ = coverage_groups(INJECTED, {})
     assert [(bar.name, bar.times) for bar in faults.bars] == [("torn page", 1000), ("bit rot", 1)]
     assert faults.bars[0].percent == 100
@@ -23,20 +23,20 @@ def test_bars_go_from_the_most_frequent_to_the_rarest() -> None:
     assert faults.bars[0].meaning == FAULTS["torn page"]
 
 
-def test_names_that_never_occurred_are_listed() -> None:
+def test_fault_names_that_never_occurred_are_listed() -> None:
     faults, _, marks = coverage_groups(INJECTED, {"index rolls": 4})
     assert [one.name for one in faults.never] == [name for name in FAULTS if name not in ("torn page", "bit rot")]
     assert [one.name for one in marks.never] == [name for name in MARKS if name != "index rolls"]
 
 
-def test_causes_of_death_are_not_counted_as_faults() -> None:
+def test_crash_causes_are_not_counted_as_faults() -> None:
     faults, ends, _ = coverage_groups(INJECTED, {})
     assert {bar.name: bar.times for bar in ends.bars} == {"crash under xfs": 3, "died during an operation": 2}
     assert not [bar.name for bar in faults.bars if bar.name.startswith("crash")]
     assert ends.never == []
 
 
-def test_empty_counts_are_no_error() -> None:
+def test_empty_coverage_counts_give_a_page_without_bars() -> None:
     faults, ends, marks = coverage_groups({}, {})
     assert (faults.bars, ends.bars, marks.bars) == ([], [], [])
     assert len(faults.never) == len(FAULTS)

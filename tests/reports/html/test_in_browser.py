@@ -95,7 +95,7 @@ def test_the_contrast_check_detects_low_contrast(opened: Open) -> None:
         assert page.evaluate(CONTRASTS)["P.note"] < 2.4
 
 
-def test_light_and_dark_differ(opened: Open) -> None:
+def test_light_and_dark_themes_have_different_colours(opened: Open) -> None:
     grounds = set()
     for scheme in ("light", "dark"):
         with opened("held", scheme=scheme) as page:
@@ -104,7 +104,7 @@ def test_light_and_dark_differ(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_at_the_width_of_a_phone_nothing_scrolls_sideways(opened: Open, name: str) -> None:
+def test_a_report_at_phone_width_does_not_scroll_sideways(opened: Open, name: str) -> None:
     with opened(name, width=400) as page:
         page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true })")
         assert page.evaluate("() => document.documentElement.scrollWidth") == 400
@@ -112,14 +112,14 @@ def test_at_the_width_of_a_phone_nothing_scrolls_sideways(opened: Open, name: st
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_printed_page_is_light_and_fits_the_paper(opened: Open, name: str) -> None:
+def test_a_printed_report_is_light_and_fits_the_paper(opened: Open, name: str) -> None:
     with opened(name, width=PAPER_PX, scheme="dark") as page:
         page.emulate_media(media="print")
         assert page.evaluate("() => document.documentElement.scrollWidth") <= PAPER_PX
         assert page.evaluate("() => getComputedStyle(document.body).color") == "rgb(32, 36, 44)"
 
 
-def test_a_printed_page_shows_every_failure_opened(opened: Open) -> None:
+def test_a_printed_report_shows_every_failure_expanded(opened: Open) -> None:
     with opened("mutant_result") as page:
         claims = page.locator(".failure .claim")
         assert claims.count() == 3
@@ -128,7 +128,7 @@ def test_a_printed_page_shows_every_failure_opened(opened: Open) -> None:
         assert all(claims.nth(number).is_visible() for number in range(3))
 
 
-def test_the_first_screen_shows_the_verdict(opened: Open) -> None:
+def test_the_first_screen_of_a_report_shows_the_verdict(opened: Open) -> None:
     for name, tone, sign in (("held", "held", "✓"), ("broken", "broken", "✗")):
         with opened(name, width=400) as page:
             assert page.locator(f".verdict.{tone} h1").is_visible()
@@ -174,7 +174,7 @@ def test_tables_have_headers_and_headings_skip_no_level(opened: Open, name: str)
         assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-def test_the_page_needs_no_scripts(opened: Open) -> None:
+def test_the_report_works_without_scripts(opened: Open) -> None:
     with opened("mutant_result", scripts=False) as page:
         page.locator(".failure summary").first.click()
         assert page.locator(".failure[open] .claim").is_visible()
@@ -190,7 +190,7 @@ def test_a_wide_table_can_be_scrolled_with_the_keyboard(opened: Open) -> None:
         page.wait_for_function("() => document.querySelector('[aria-label=\"Promises by disk\"]').scrollLeft > 0")
 
 
-def test_links_to_files_beside_a_page_lead_to_these_files(opened: Open, broken: Path) -> None:
+def test_links_to_files_beside_a_report_have_existing_targets(opened: Open, broken: Path) -> None:
     with opened("broken") as page:
         files = page.locator("a", has_text="failure file")
         paths = [broken / str(files.nth(number).get_attribute("href")) for number in range(files.count())]

@@ -9,13 +9,13 @@ import pytest
 
 from tornlog.reports.cli.mutation_result import MutationResults, mutation_result
 from tornlog.reports.cli.reporting import FailureLinks
-from tornlog.reports.html.render import render
+from tornlog.reports.html.render import render_page
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
+from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
 from tornlog.scenarios.mutants import MUTANTS
 
 Outlined = Callable[[str], Any]
-FIND = Find("combined-faults", 2, "STATUS", 3, 0.25)
+FIND = MutantFind("combined-faults", 2, "STATUS", 3, 0.25)
 FOUND = MutantResult("ack-before-flush", (FIND,), 3, 0.25, reached=3, bit=None)
 MISSED = MutantResult("stale-tail-after-truncate", (), 500, 9.0, reached=400, bit=7)
 
@@ -27,10 +27,10 @@ def results_of(*mutant_results: MutantResult, **survivors: str) -> MutationResul
 
 
 def mutation_page(results: MutationResults) -> str:
-    return render(mutation_result(results))
+    return render_page(mutation_result(results))
 
 
-def test_the_page_of_a_mutant_run_has_every_mutant(mutant_result: Path, outline: Outlined) -> None:
+def test_the_mutation_report_lists_every_mutant(mutant_result: Path, outline: Outlined) -> None:
     html = (mutant_result / "report.html").read_text("utf-8")
     page = outline(html)
     assert "✗ 3 of 4 mutants found" in page.text
@@ -45,7 +45,7 @@ def test_the_page_of_a_mutant_run_has_every_mutant(mutant_result: Path, outline:
     assert page.tags.count("svg") == 1
 
 
-def test_a_run_that_finds_all_mutants_passes(failure: Failure, outline: Outlined) -> None:
+def test_a_mutation_report_with_all_mutants_found_passes(failure: Failure, outline: Outlined) -> None:
     left = {failure.name_of_mutant: FailureLinks(failure, "again", failure.name_of_mutant)}
     results = replace(results_of(replace(FOUND, failure=failure)), failures=left)
     html = mutation_page(results)
@@ -64,7 +64,7 @@ def test_a_mutant_that_was_not_found_counts_as_missing(outline: Outlined) -> Non
     assert "not found: reached in 400 seeds, bit in 7 seeds, not seen" in page.text
 
 
-def test_a_mutant_that_is_known_to_survive_is_expected(outline: Outlined) -> None:
+def test_a_known_survivor_is_listed_as_expected(outline: Outlined) -> None:
     html = mutation_page(results_of(FOUND, MISSED, stale_tail_after_truncate="it does no harm"))
     assert '<div class="verdict held">' in html
     page = outline(html)
@@ -72,12 +72,12 @@ def test_a_mutant_that_is_known_to_survive_is_expected(outline: Outlined) -> Non
     assert "it does no harm" in page.text
 
 
-def test_a_find_of_a_mutant_that_should_survive_is_reported(outline: Outlined) -> None:
+def test_a_found_mutant_that_is_a_known_survivor_is_reported(outline: Outlined) -> None:
     page = outline(mutation_page(results_of(FOUND, ack_before_flush="it does no harm")))
     assert "found, although it was expected to survive: it does no harm" in page.text
 
 
-def test_a_find_proves_nothing_if_the_unmodified_store_breaks_too(outline: Outlined) -> None:
+def test_a_mutant_counts_as_found_only_if_the_unmodified_store_passes(outline: Outlined) -> None:
     html = mutation_page(results_of(replace(FOUND, clean_violation="DUR: <b>gone</b>")))
     assert '<div class="verdict broken">' in html
     page = outline(html)
@@ -99,7 +99,7 @@ def test_a_mutant_with_a_harness_error_counts_as_missing(outline: Outlined) -> N
     assert "the harness failed: KeyError: 3" in outline(html).text
 
 
-def test_the_size_of_a_shrunk_find_is_shown_on_request(outline: Outlined) -> None:
+def test_the_size_of_a_shrunk_failure_is_shown_on_request(outline: Outlined) -> None:
     shrunk = {"messages": 2, "preemptions": 1, "switches": 3, "sectors": 4, "faults": 0, "lives": 1}
     assert (
         "shrunk to 2 messages, 1 preemptions, 4 sectors"
@@ -108,7 +108,7 @@ def test_the_size_of_a_shrunk_find_is_shown_on_request(outline: Outlined) -> Non
     assert "size" not in re.findall(r"<th[^>]*>([^<]*)</th>", mutation_page(results_of(FOUND)))
 
 
-def test_without_matplotlib_the_page_says_how_to_get_the_picture(
+def test_without_matplotlib_the_page_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, outline: Outlined
 ) -> None:
     results = results_of(*(replace(FOUND, seeds=seeds) for seeds in (1, 20, 300)))

@@ -11,14 +11,14 @@ def cell(table: Matrix, invariant: str, disk: str) -> MatrixCell:
     return row.cells[[column.name for column in table.columns].index(disk)]
 
 
-def test_the_matrix_has_every_invariant_and_every_disk() -> None:
+def test_the_promise_matrix_has_every_invariant_and_every_disk() -> None:
     table = promises_matrix({}, {}, {})
     assert [row.name for row in table.rows] == list(INVARIANTS)
     assert [disk.name for disk in table.columns] == list(DISK_MODELS)
     assert {len(row.cells) for row in table.rows} == {len(DISK_MODELS)}
 
 
-def test_a_promise_counts_as_held_only_on_disks_where_seeds_tried_it() -> None:
+def test_a_promise_counts_as_kept_only_on_disks_where_seeds_tried_it() -> None:
     tried = {("DUR", "xfs"): 5, ("DUR", "dying-disk"): 2}
     table = promises_matrix({"xfs": 7, "dying-disk": 2}, tried, {})
     assert cell(table, "DUR", "xfs") == MatrixCell("held", 5, 0)

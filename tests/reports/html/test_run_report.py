@@ -10,9 +10,9 @@ import pytest
 
 from tornlog.faults.kinds import FAULTS
 from tornlog.reports.cli import reporting
-from tornlog.reports.cli.reporting import FailureLinks, leave_timelines
-from tornlog.reports.cli.run_result import RunResults, failures_in_turn, run_result
-from tornlog.reports.html.render import render
+from tornlog.reports.cli.reporting import FailureLinks, write_timelines
+from tornlog.reports.cli.run_result import RunResults, failures_by_kind_in_turn, run_result
+from tornlog.reports.html.render import render_page
 from tornlog.scenarios.campaigns.blame import Cause, ViolationKind, broken_promises
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.runner import Tally
@@ -40,7 +40,7 @@ def results_of(failure: Failure, tally: Tally, **more: Any) -> RunResults:
 
 
 def run_page(results: RunResults) -> str:
-    return render(run_result(results))
+    return render_page(run_result(results))
 
 
 # Runs
@@ -75,7 +75,7 @@ def test_the_page_of_a_run_with_violations_counts_them(broken: Path, outline: Ou
     assert "with the bug born-time-in-seconds" in html
 
 
-def test_the_table_of_promises_shows_which_promise_broke_on_which_disk(broken: Path, outline: Outlined) -> None:
+def test_the_promise_table_shows_which_promise_broke_on_which_disk(broken: Path, outline: Outlined) -> None:
     html = page_in(broken)
     rows = json.loads((broken / "run.json").read_text())["scenarios"]
     expected: dict[tuple[str, str], int] = {}
@@ -105,7 +105,7 @@ def test_the_table_of_promises_shows_which_promise_broke_on_which_disk(broken: P
     assert found == expected
 
 
-def test_every_link_leads_somewhere(held: Path, broken: Path, outline: Outlined) -> None:
+def test_every_link_of_a_run_report_has_a_target(held: Path, broken: Path, outline: Outlined) -> None:
     for directory in (held, broken):
         page = outline(page_in(directory))
         assert page.links
@@ -133,7 +133,9 @@ def test_each_failure_has_its_events_and_a_replay_command(broken: Path, outline:
         assert failure.scenario in (broken / "timelines" / f"{failure.signature}.html").read_text("utf-8")
 
 
-def test_a_violation_is_shown_with_its_place_and_values(tally_of: Tallied, failure: Failure, outline: Outlined) -> None:
+def test_a_violation_is_shown_with_its_file_offset_and_values(
+    tally_of: Tallied, failure: Failure, outline: Outlined
+) -> None:
     violation = Violation("DUR", "gone", "commitlog", 4096, "record", "m0.1.0", "no record")
     original = replace(failure.original, violations=[violation] * 5)
     page = outline(run_page(results_of(replace(failure, original=original), tally_of())))
@@ -144,7 +146,7 @@ def test_a_violation_is_shown_with_its_place_and_values(tally_of: Tallied, failu
 # Unusual runs
 
 
-def test_texts_of_a_run_are_escaped(tally_of: Tallied, failure: Failure, outline: Outlined) -> None:
+def test_texts_of_a_run_are_html_escaped(tally_of: Tallied, failure: Failure, outline: Outlined) -> None:
     violation = Violation("STATUS", EVIL, EVIL, 1, EVIL, EVIL, EVIL)
     original = replace(failure.original, violations=[violation], story=[EVIL])
     evil = replace(failure, scenario=EVIL, claim=EVIL, original=original)
@@ -163,7 +165,7 @@ def test_texts_of_a_run_are_escaped(tally_of: Tallied, failure: Failure, outline
     assert "\x1b" not in html
 
 
-def test_seeds_without_a_verdict_do_not_count_as_held(tally_of: Tallied, outline: Outlined) -> None:
+def test_seeds_without_a_verdict_do_not_count_as_passed(tally_of: Tallied, outline: Outlined) -> None:
     tally = tally_of()
     tally.errors.append("Traceback: it broke")
     tally.nondeterministic.append("x --seed 1: two digests")
@@ -176,20 +178,20 @@ def test_seeds_without_a_verdict_do_not_count_as_held(tally_of: Tallied, outline
     assert "1 not deterministic, 1 failed in the harness" in page.text
 
 
-def test_missing_required_coverage_prevents_a_held_verdict(tally_of: Tallied) -> None:
+def test_missing_required_coverage_prevents_a_passing_verdict(tally_of: Tallied) -> None:
     html = run_page(RunResults("tornlog run", [tally_of()], 1.0, never={"faults": ["bit rot"], "marks": []}))
     assert '<div class="verdict broken">' in html
     assert "faults that never occurred: bit rot" in html
     assert "marks that never occurred:" not in html
 
 
-def test_a_run_without_seeds_has_no_held_verdict() -> None:
+def test_a_run_without_seeds_has_no_passing_verdict() -> None:
     html = run_page(RunResults("tornlog run", [], 0.0))
     assert "Nothing was run" in html
     assert '<div class="verdict held">' not in html
 
 
-def test_a_version_is_shown_with_its_bugs_and_what_they_broke(
+def test_a_version_is_shown_with_its_bugs_and_the_promises_they_broke(
     tally_of: Tallied, failure: Failure, outline: Outlined
 ) -> None:
     version = VERSIONS["rocketmq-4.9.8"]
@@ -206,7 +208,7 @@ def test_a_version_is_shown_with_its_bugs_and_what_they_broke(
         assert (fact.left_out or fact.reason) in page.text
 
 
-def test_faults_that_were_never_injected_are_named_in_a_folded_list(held: Path) -> None:
+def test_faults_that_were_never_injected_are_in_a_collapsed_list(held: Path) -> None:
     fold = page_in(held).partition('<details class="never">')[2].partition("</details>")[0]
     names = re.findall(r"<dt>(.*?)</dt>", fold)
     assert f"<summary>{len(names)} never occurred</summary>" in fold
@@ -225,7 +227,7 @@ def test_the_number_of_timelines_is_limited_and_endless_runs_have_none(
         paths[one.signature] = tmp_path / "failures" / f"{one.signature}.json"
         paths[one.signature].parent.mkdir(exist_ok=True)
         paths[one.signature].write_text(one.to_json())
-    left = leave_timelines(failures_in_turn(rows), paths, tmp_path, lambda one: "again")
+    left = write_timelines(failures_by_kind_in_turn(rows), paths, tmp_path, lambda one: "again")
     html = run_page(RunResults("tornlog run", [tally_of()], 1.0, rows, failures=left))
     drawn = sorted(path.name for path in (tmp_path / "timelines").iterdir())
     assert drawn == ["s0-status-answer.html", "s1-status-answer.html"]
@@ -234,7 +236,7 @@ def test_the_number_of_timelines_is_limited_and_endless_runs_have_none(
     assert page.text.count("for a timeline add --timeline FILE to the command") == 2
 
 
-def test_the_first_failure_of_each_kind_is_drawn_before_others(
+def test_the_first_failure_of_each_kind_gets_a_timeline_before_others(
     failure: Failure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporting, "TIMELINES_MAX", 2)
@@ -248,7 +250,7 @@ def test_the_first_failure_of_each_kind_is_drawn_before_others(
         for of in kinds
     ]
     paths = {one.signature: tmp_path / f"{one.signature}.json" for of in kinds for one in of}
-    leave_timelines(failures_in_turn(rows), paths, tmp_path, str)
+    write_timelines(failures_by_kind_in_turn(rows), paths, tmp_path, str)
     drawn = sorted(path.name for path in (tmp_path / "timelines").iterdir())
     assert drawn == ["a-dur-record.html", "a-status-answer.html"]
 
@@ -256,14 +258,16 @@ def test_the_first_failure_of_each_kind_is_drawn_before_others(
 # The file
 
 
-def test_the_page_requests_nothing_from_the_network(held: Path, broken: Path, mutant_result: Path, swept: Path) -> None:
+def test_a_run_report_requests_no_data_from_the_network(
+    held: Path, broken: Path, mutant_result: Path, swept: Path
+) -> None:
     for directory in (held, broken, mutant_result, swept):
         html = re.sub(r'xmlns(:xlink)?="[^"]*"', "", page_in(directory))
         assert not re.search(r"https?:|\bsrc=|@import|url\((?!#)|<script|<link(?! rel=\"icon\" href=\"data:,\")", html)
         assert "default-src 'none'" in html
 
 
-def test_the_page_and_the_tallies_of_a_run_have_the_same_counts(tally_of: Tallied, outline: Outlined) -> None:
+def test_a_run_report_and_the_run_tallies_have_the_same_counts(tally_of: Tallied, outline: Outlined) -> None:
     tally = tally_of(4, mutant="ack-before-flush")
     rows = broken_promises([tally])
     left = {one.signature: FailureLinks(one, "again", one.signature) for one in tally.failures}

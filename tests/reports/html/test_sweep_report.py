@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.testing import Result
 
-from tornlog.reports.html.render import render
+from tornlog.reports.html.render import render_page
 from tornlog.reports.html.sweep_report import SweepResults, sweep_result
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
@@ -27,7 +27,7 @@ RATE = {
 
 
 def sweep_page(results: SweepResults) -> str:
-    return render(sweep_result(results))
+    return render_page(sweep_result(results))
 
 
 def results_of(*rates: dict[str, Any], **more: Any) -> SweepResults:
@@ -38,7 +38,7 @@ def page_in(directory: Path) -> str:
     return (directory / "report.html").read_text("utf-8")
 
 
-def test_the_page_of_a_sweep_with_violations_shows_their_number_and_place(swept: Path, outline: Outlined) -> None:
+def test_the_sweep_report_shows_number_and_place_of_violations(swept: Path, outline: Outlined) -> None:
     page = outline(page_in(swept))
     assert "with the bug ack-before-flush" in page.text
     assert "of 24 seeds broke a promise" in page.text
@@ -48,7 +48,7 @@ def test_the_page_of_a_sweep_with_violations_shows_their_number_and_place(swept:
     assert "Put latency" not in page.text, "how fast a mutant answers is no news"
 
 
-def test_every_link_of_a_sweep_leads_somewhere(swept: Path, outline: Outlined) -> None:
+def test_every_link_of_a_sweep_report_has_a_target(swept: Path, outline: Outlined) -> None:
     page = outline(page_in(swept))
     files = [link for link in page.links if not link.startswith("#")]
     assert {link.partition("/")[0] for link in files} == {"failures", "timelines"}
@@ -56,7 +56,7 @@ def test_every_link_of_a_sweep_leads_somewhere(swept: Path, outline: Outlined) -
     assert all(link[1:] in page.anchors for link in page.links if link.startswith("#"))
 
 
-def test_the_page_of_a_sweep_has_latencies_as_a_picture_and_a_table(swept_clean: Path, outline: Outlined) -> None:
+def test_the_sweep_report_has_latencies_as_a_picture_and_a_table(swept_clean: Path, outline: Outlined) -> None:
     html = page_in(swept_clean)
     page = outline(html)
     assert "✓ Every promise held in 24 seeds" in page.text
@@ -67,7 +67,7 @@ def test_the_page_of_a_sweep_has_latencies_as_a_picture_and_a_table(swept_clean:
     assert "Failures" not in page.text
 
 
-def test_json_names_the_page_of_a_sweep(tornlog: Callable[..., Result], tmp_path: Path) -> None:
+def test_the_sweep_json_names_the_report_page(tornlog: Callable[..., Result], tmp_path: Path) -> None:
     options = ("--scenario", NAME, "--master", "in-process", "--out", tmp_path / "sweep")
     document = json.loads(tornlog("sweep", "--seeds", 2, *options, "--json", "-").stdout)
     assert document["report"] == str(tmp_path / "sweep" / "report.html")
@@ -75,20 +75,20 @@ def test_json_names_the_page_of_a_sweep(tornlog: Callable[..., Result], tmp_path
     assert document["report"] in tornlog("sweep", "--seeds", 2, *options).stdout.splitlines()
 
 
-def test_the_page_of_a_resumed_sweep_covers_all_rows(tornlog: Callable[..., Result], tmp_path: Path) -> None:
+def test_the_report_of_a_resumed_sweep_covers_all_rows(tornlog: Callable[..., Result], tmp_path: Path) -> None:
     options = ("--scenario", NAME, "--master", "in-process", "--out", tmp_path / "sweep")
     for _ in range(2):
         tornlog("sweep", "--seeds", 3, *options)
         assert "Every promise held in 3 seeds" in page_in(tmp_path / "sweep")
 
 
-def test_names_of_rows_are_text(outline: Outlined) -> None:
+def test_names_in_a_sweep_report_are_html_escaped(outline: Outlined) -> None:
     page = outline(sweep_page(results_of(RATE)))
     assert "i" not in page.tags
     assert "<i>a</i>" in page.text
 
 
-def test_the_page_reports_seeds_without_a_verdict_or_without_a_row(outline: Outlined) -> None:
+def test_the_sweep_report_names_seeds_without_a_verdict_or_a_row(outline: Outlined) -> None:
     lost = {**RATE, "disk": None, "policy": None, "held": 0, "other": 3}
     html = sweep_page(results_of(RATE, lost, left=5))
     assert '<div class="verdict broken">' in html
@@ -98,11 +98,11 @@ def test_the_page_reports_seeds_without_a_verdict_or_without_a_row(outline: Outl
     assert "5 seeds left: repeat the call to continue" in page.text
 
 
-def test_a_sweep_without_rows_has_no_held_verdict() -> None:
+def test_a_sweep_without_rows_has_no_passing_verdict() -> None:
     assert "No seed has been run" in sweep_page(results_of())
 
 
-def test_the_page_separates_the_unmodified_store_from_mutants(outline: Outlined) -> None:
+def test_the_sweep_report_separates_the_unmodified_store_from_mutants(outline: Outlined) -> None:
     mutant = {**RATE, "mutant": "m", "held": 1, "violated": 2}
     page = outline(sweep_page(results_of(RATE, mutant)))
     assert "Unmodified store by scenario" in page.text
@@ -111,7 +111,7 @@ def test_the_page_separates_the_unmodified_store_from_mutants(outline: Outlined)
     assert "with the bug" not in page.text
 
 
-def test_without_counts_of_broken_promises_there_is_no_table_of_them(outline: Outlined) -> None:
+def test_a_sweep_report_without_promise_counts_has_no_promise_table(outline: Outlined) -> None:
     known = results_of(RATE, judged={"xfs": 3}, broken={})
     assert "promises" in outline(sweep_page(known)).anchors
     assert "promises" not in outline(sweep_page(replace(known, broken=None))).anchors

@@ -15,14 +15,14 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from tests.conformance.maven import JavaProgram, java_program
-from tornlog.reports.pipeline.analysis.analysis import analysed, rows_of, sweep_at
+from tornlog.reports.pipeline.analysis.analysis import analyse_rows, find_sweep, rows_of
 from tornlog.reports.pipeline.audit.audit import audit
-from tornlog.reports.pipeline.place import is_aside, make_directory, open_place, whole_file
+from tornlog.reports.pipeline.place import is_temporary_name, make_directory, open_place, whole_file
 from tornlog.reports.pipeline.rebuild.rebuilding import rebuild_with
 from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.reports.pipeline.sweep.request import SweepRequest
-from tornlog.reports.pipeline.sweep.sweep import sweep
+from tornlog.reports.pipeline.sweep.sweep import run_sweep
 from tornlog.reports.pipeline.sweep.table import Table
 
 pytestmark = pytest.mark.slow
@@ -131,10 +131,10 @@ def names(place: str, under: str) -> list[str]:
     """Return the names of the complete files at a place."""
     system, root = open_place(place)
     found = system.get_file_info(fs.FileSelector(f"{root}/{under}", allow_not_found=True))
-    return sorted(one.base_name for one in found if not is_aside(one.base_name))
+    return sorted(one.base_name for one in found if not is_temporary_name(one.base_name))
 
 
-def test_a_killed_remote_sweep_is_resumed_and_merged_and_reads_as_a_local_one(
+def test_a_killed_remote_sweep_can_be_resumed_and_merged_like_a_local_one(
     place_of: Callable[[str], str], tmp_path: Path
 ) -> None:
     place = place_of("sweep")
@@ -156,7 +156,7 @@ def test_a_killed_remote_sweep_is_resumed_and_merged_and_reads_as_a_local_one(
     assert " done before" in ended.stdout
     assert names(place, "rows") == [f"{NAME}-0000000000-400.parquet"]
     here = Table(str(tmp_path / "here"))
-    sweep(SweepRequest((NAME,), 0, 400), here, InProcess())
+    run_sweep(SweepRequest((NAME,), 0, 400), here, InProcess())
     rows = [table.read().drop(["wall_seconds"]) for table in (Table(place), here)]
     assert rows[0].equals(rows[1])
 
@@ -164,15 +164,15 @@ def test_a_killed_remote_sweep_is_resumed_and_merged_and_reads_as_a_local_one(
 def test_a_remote_sweep_has_the_same_analysis_as_a_local_one(place_of: Callable[[str], str], tmp_path: Path) -> None:
     places = [place_of("sweep"), str(tmp_path / "here")]
     for place in places:
-        sweep(SweepRequest((NAME,), 0, 40, block_seeds=16), Table(place), InProcess())
+        run_sweep(SweepRequest((NAME,), 0, 40, block_seeds=16), Table(place), InProcess())
     with spark_of_a_user() as spark:
-        there, here = (analysed(rows_of(spark, [sweep_at(place)])) for place in places)
+        there, here = (analyse_rows(rows_of(spark, [find_sweep(place)])) for place in places)
     assert there["pass_rates"].to_pylist() == here["pass_rates"].to_pylist()
     assert there["coverage"].equals(here["coverage"])
     assert there["pass_rates"].column("seeds").to_pylist()
 
 
-def test_a_file_whose_writer_fails_does_not_appear(place_of: Callable[[str], str]) -> None:
+def test_a_remote_file_whose_writer_fails_does_not_appear(place_of: Callable[[str], str]) -> None:
     place = place_of("half")
     system, root = open_place(place)
     with pytest.raises(ValueError, match="on the way"), whole_file(system, f"{root}/rows/name") as stream:  # noqa: PT012
@@ -185,7 +185,7 @@ def test_a_file_whose_writer_fails_does_not_appear(place_of: Callable[[str], str
 def test_a_damaged_remote_row_file_is_named_and_written_again(place_of: Callable[[str], str]) -> None:
     place = place_of("damaged")
     request, table = SweepRequest((NAME,), 0, 8, block_seeds=4), Table(place)
-    sweep(request, table, InProcess())
+    run_sweep(request, table, InProcess())
     before = table.read().drop(["wall_seconds"])
     system, root = open_place(place)
     (name, _) = names(place, "rows")
@@ -193,7 +193,7 @@ def test_a_damaged_remote_row_file_is_named_and_written_again(place_of: Callable
         stream.write(b"PAR1")
 
     assert set(table.files().damaged) == {name}
-    assert sweep(request, table, InProcess()).done_before == 4
+    assert run_sweep(request, table, InProcess()).done_before == 4
     assert table.read().drop(["wall_seconds"]).equals(before)
 
 

@@ -59,7 +59,7 @@ def system(request: pytest.FixtureRequest) -> fs.FileSystem:
     return fs.LocalFileSystem() if kind is None else fs.PyFileSystem(kind())
 
 
-def test_a_written_file_can_be_replaced(system: fs.FileSystem, tmp_path: Path) -> None:
+def test_writing_a_file_again_replaces_it(system: fs.FileSystem, tmp_path: Path) -> None:
     directory = str(tmp_path / "deep" / "down")
     make_directory(system, directory)
     for text in (b"first", b"second"):

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tornlog.__main__ import application
-from tornlog.reports.cli.options import IN_PROCESS, absolute
+from tornlog.reports.cli.options import IN_PROCESS, absolute_place
 
 SWEEP = ["sweep", "--scenario", "clean-shutdown", "--seeds", "1", "--out"]
 REBUILD = ["rebuild", "store", "--to"]
@@ -13,9 +13,9 @@ REBUILD = ["rebuild", "store", "--to"]
 def test_a_path_becomes_absolute_and_a_uri_stays_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    assert absolute("sweep") == f"{tmp_path}/sweep"
-    assert absolute("/store/") == "/store"
-    assert absolute("hdfs://name/store") == "hdfs://name/store"
+    assert absolute_place("sweep") == f"{tmp_path}/sweep"
+    assert absolute_place("/store/") == "/store"
+    assert absolute_place("hdfs://name/store") == "hdfs://name/store"
 
 
 @pytest.mark.parametrize(

@@ -3,21 +3,21 @@ from pathlib import Path
 import pytest
 
 from tornlog.reports.cli.run_result import RunResults, run_result
-from tornlog.reports.html.render import render
+from tornlog.reports.html.render import render_page
 from tornlog.reports.pipeline.sweep.rows import SCHEMA
 from tornlog.reports.results.junit import write_junit
 from tornlog.reports.results.markdown import append_summary
 from tornlog.reports.results.terminal import print_result
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.scenario import Scenario
-from tornlog.scenarios.runs.outcome import COUNTED, Count, RunCounts
+from tornlog.scenarios.runs.outcome import COUNTED, CounterField, RunCounts
 
 TIMES = 1_234_567
 
 
 @pytest.mark.parametrize("count", COUNTED, ids=lambda count: count.name)
-def test_every_writer_shows_each_count(
-    count: Count, quiet_scenario: Scenario, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_every_output_format_shows_each_count(
+    count: CounterField, quiet_scenario: Scenario, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tally = Tally(quiet_scenario, seeds=1)
     tally.add_counts(RunCounts(**{count.name: TIMES}))
@@ -31,5 +31,5 @@ def test_every_writer_shows_each_count(
     assert f'<property name="{count.meaning}" value="{TIMES}" />' in junit.read_text()
     assert f"{count.meaning} {TIMES:,}" in " ".join(capsys.readouterr().out.split())
     assert f"{count.meaning} {TIMES:,}" in summary.read_text()
-    assert f"<dt>{count.meaning}</dt><dd>{TIMES:,}</dd>" in render(result)
+    assert f"<dt>{count.meaning}</dt><dd>{TIMES:,}</dd>" in render_page(result)
     assert count.column in SCHEMA.names

@@ -6,7 +6,7 @@ import pytest
 from tornlog.reports.studies.closed_loop import ClosedLoop
 
 
-def test_every_worker_repeats_its_call_and_each_call_counts_per_call_times() -> None:
+def test_every_worker_repeats_its_call_and_each_call_counts_several_times() -> None:
     calls = [0, 0]
 
     def caller(number: int) -> None:
@@ -22,7 +22,7 @@ def test_every_worker_repeats_its_call_and_each_call_counts_per_call_times() -> 
     assert 1_000 <= sample.latency.p50_us <= sample.latency.p99_us <= sample.latency.max_us
 
 
-def test_the_loop_waits_for_a_call_that_takes_longer() -> None:
+def test_the_closed_loop_waits_for_a_call_longer_than_its_duration() -> None:
     done = []
 
     def slow() -> None:

@@ -18,7 +18,7 @@ FIELDS = {
 """The fields of an event, by phase."""
 
 
-def faults_of(events: list[dict[str, Any]]) -> Iterator[str]:
+def malformed_events(events: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a text for each malformed trace event."""
     named: set[tuple[str, int, int]] = set()
     open_until: dict[tuple[int, int], list[float]] = defaultdict(list)
@@ -61,17 +61,19 @@ def run(request: pytest.FixtureRequest, broken_by: Callable[[str], RunRecording]
     return broken_by(request.param)
 
 
-def test_events_are_well_formed_sorted_and_nested(run: RunRecording) -> None:
+def test_perfetto_trace_events_are_well_formed_sorted_and_nested(run: RunRecording) -> None:
     document = json.loads(trace_json(run))
     assert len(document["traceEvents"]) > 100
-    assert list(faults_of(document["traceEvents"])) == []
+    assert list(malformed_events(document["traceEvents"])) == []
     assert document["otherData"]["digest"] == run.digest
     assert document["displayTimeUnit"] == "ns"
 
 
-def test_events_of_a_long_run_with_batches_and_delays_are_well_formed(long: RunRecording, held: RunRecording) -> None:
+def test_perfetto_trace_events_of_a_long_run_with_batches_and_delays_are_well_formed(
+    long: RunRecording, held: RunRecording
+) -> None:
     for run_recording in (long, held):
-        assert list(faults_of(trace_events(run_recording))) == []
+        assert list(malformed_events(trace_events(run_recording))) == []
 
 
 @pytest.mark.parametrize(
@@ -86,9 +88,7 @@ def test_events_of_a_long_run_with_batches_and_delays_are_well_formed(long: RunR
         ({"ph": "Z"}, "phase Z"),
     ],
 )
-def test_the_check_of_this_test_detects_malformed_events(
-    lost: RunRecording, change: dict[str, Any], found: str
-) -> None:
+def test_the_trace_event_check_detects_malformed_events(lost: RunRecording, change: dict[str, Any], found: str) -> None:
     events = trace_events(lost)
     victim = next(
         number
@@ -102,10 +102,10 @@ def test_the_check_of_this_test_detects_malformed_events(
         )
     )
     events[victim] |= change
-    assert any(found in line for line in faults_of(events))
+    assert any(found in line for line in malformed_events(events))
 
 
-def test_times_are_microseconds_of_virtual_time_and_distinct_for_distinct_moments(run: RunRecording) -> None:
+def test_trace_times_are_microseconds_and_differ_for_different_moments(run: RunRecording) -> None:
     events = [event for event in trace_events(run) if event["ph"] == "X"]
     for event in events:
         assert 0 <= event["ts"] - event["args"]["now_ns"] / 1000 <= len(run.moments) / 1000
@@ -113,7 +113,7 @@ def test_times_are_microseconds_of_virtual_time_and_distinct_for_distinct_moment
     assert all(before["ts"] <= behind["ts"] for before, behind in pairwise(events))
 
 
-def test_trace_events_include_everything_of_the_recording(lost: RunRecording) -> None:
+def test_perfetto_trace_events_include_the_whole_recording(lost: RunRecording) -> None:
     events = trace_events(lost)
     counts = {
         kind: sum(event.get("cat") == kind for event in events) for kind in ("file", "lock", "put", "cut", "violation")

@@ -5,7 +5,7 @@ import pytest
 
 from tornlog.reports.timeline.recording.record import Cut, RunRecording
 from tornlog.reports.timeline.recording.recorder import record_seed
-from tornlog.reports.timeline.story import BAD, GOOD, Storyteller, cut_words, last_changes, path_words, task_words
+from tornlog.reports.timeline.story import BAD, GOOD, Storyteller, cut_text, last_changes, shorten_paths, task_name_text
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.ranges import Ranges
@@ -15,14 +15,14 @@ from tornlog.scenarios.mutants.known import mutant_named
 Broken = Callable[[str], RunRecording]
 
 
-def story_of_broken(run: RunRecording) -> list[tuple[str, str]]:
+def story_lines(run: RunRecording) -> list[tuple[str, str]]:
     lines = Storyteller(run).story(run.broken[0].puts[0])
     assert [line.at for line in lines] == sorted(line.at for line in lines)
     return [(line.tone, line.text) for line in lines]
 
 
-def test_the_story_of_a_message_whose_file_lost_its_name(lost: RunRecording) -> None:
-    story = story_of_broken(lost)
+def test_the_story_shows_that_the_file_of_the_message_lost_its_name(lost: RunRecording) -> None:
+    story = story_lines(lost)
     texts = [text for _, text in story]
     assert "puts it into" in texts[0]
     assert any(text.startswith("its record is written: commitlog/…") for text in texts)
@@ -34,7 +34,7 @@ def test_the_story_of_a_message_whose_file_lost_its_name(lost: RunRecording) -> 
     assert story[-1][1].startswith("DUR: ")
 
 
-def test_a_warm_up_of_its_page_does_not_count_as_the_write_of_a_record() -> None:
+def test_warming_a_page_does_not_count_as_writing_a_record() -> None:
     run = record_seed(SCENARIOS["segment-rollover-crash"], 46, mutant="no-dir-fsync-on-rollover")
     put = run.puts[run.broken[0].puts[0]]
     warm_up = next(
@@ -50,7 +50,7 @@ def test_a_warm_up_of_its_page_does_not_count_as_the_write_of_a_record() -> None
     assert put.asked < store.begin < sync.end <= put.answered
 
 
-def test_an_interrupted_write_is_called_cut_off() -> None:
+def test_an_interrupted_write_is_shown_as_cut_off() -> None:
     runs = (record_seed(SCENARIOS["sync-flush-power-cut"], seed) for seed in range(100))
     cut_off = (
         [line.text for line in Storyteller(run).story(number)]
@@ -64,7 +64,7 @@ def test_an_interrupted_write_is_called_cut_off() -> None:
     assert not any(text.startswith("its record is written") for text in story)
 
 
-def test_with_the_pool_a_record_counts_as_written_after_its_last_commit() -> None:
+def test_with_a_transient_pool_a_record_counts_as_written_after_its_last_commit() -> None:
     ranges = Ranges(
         lives=(1,),
         endings=("stop",),
@@ -88,15 +88,15 @@ def test_with_the_pool_a_record_counts_as_written_after_its_last_commit() -> Non
     assert in_pieces > 3
 
 
-def test_the_story_of_a_message_acknowledged_too_early(broken_by: Broken) -> None:
-    story = story_of_broken(broken_by("ack-before-flush"))
+def test_the_story_shows_that_the_message_was_acknowledged_too_early(broken_by: Broken) -> None:
+    story = story_lines(broken_by("ack-before-flush"))
     assert ("bad", "answered PUT_OK, before any sync covered it") in story
     assert story[-1][1].startswith("STATUS: ")
     assert not any(text.startswith("its bytes are durable") for _, text in story)
 
 
-def test_the_story_of_a_message_that_returned(came_back: RunRecording) -> None:
-    story = story_of_broken(came_back)
+def test_the_story_shows_that_the_message_returned(came_back: RunRecording) -> None:
+    story = story_lines(came_back)
     gone, back = (
         next(at for at, (_, text) in enumerate(story) if text.startswith("the recovery of ") and words in text)
         for words in ("does not find it", "finds it, although an earlier recovery did not")
@@ -107,23 +107,23 @@ def test_the_story_of_a_message_that_returned(came_back: RunRecording) -> None:
 
 
 @pytest.mark.ci
-def test_the_story_of_a_message_partly_lost_in_a_power_cut() -> None:
+def test_the_story_shows_that_part_of_the_message_was_lost_in_a_power_cut() -> None:
     ground, mutant = narrowed_scenario(mutant_named("stale-tail-after-truncate")), "stale-tail-after-truncate"
     runs = (record_seed(ground, seed, mutant=mutant) for seed in range(200))
-    stories = (story_of_broken(run) for run in runs if run.broken)
+    stories = (story_lines(run) for run in runs if run.broken)
     cuts = ([text for tone, text in story if tone == BAD and text.startswith("power cut")] for story in stories)
     taken = next(bad for bad in cuts if bad)
     assert len(taken) == 1
     assert re.fullmatch(r"power cut \(.*: [1-9]\d* of its \d+ sectors are not what was written", taken[0])
 
 
-def test_the_story_of_a_message_with_a_failed_sync(broken_by: Broken) -> None:
+def test_the_story_shows_the_failed_sync_of_the_message(broken_by: Broken) -> None:
     run = broken_by("fsync-retry-acks")
     texts = [line.text for number in range(len(run.puts)) for line in Storyteller(run).story(number)]
     assert any(text.startswith("a sync of it fails: msync of commitlog") for text in texts)
 
 
-def test_the_story_of_a_surviving_message_has_no_bad_line(held: RunRecording) -> None:
+def test_the_story_of_a_surviving_message_has_no_line_marked_bad(held: RunRecording) -> None:
     told = 0
     for number, put in enumerate(held.puts):
         if put.status == "PUT_OK" and put.wait:
@@ -144,19 +144,19 @@ def test_the_last_changes_of_a_file_are_its_writes_and_syncs(ended_at_its_crash:
     assert last_changes(run.operations, "/nowhere", 3) == []
 
 
-def test_shortened_paths_are_distinct() -> None:
-    assert path_words("/store/commitlog/00000000000000002048") == "commitlog/…2048"
-    assert path_words("/store/commitlog/00000000000000000000") == "commitlog/…0"
-    assert path_words("/store/index/20200913122640031") == "index/20200913122640031"
-    assert path_words("/store") == "/store"
-    assert path_words("KEYS\1m0\2") == "KEYS·m0·"
-    assert task_words("life-0/producer-1") == "producer-1"
-    assert task_words("outside") == "outside"
+def test_paths_and_task_names_are_shortened_without_ambiguity() -> None:
+    assert shorten_paths("/store/commitlog/00000000000000002048") == "commitlog/…2048"
+    assert shorten_paths("/store/commitlog/00000000000000000000") == "commitlog/…0"
+    assert shorten_paths("/store/index/20200913122640031") == "index/20200913122640031"
+    assert shorten_paths("/store") == "/store"
+    assert shorten_paths("KEYS\1m0\2") == "KEYS·m0·"
+    assert task_name_text("life-0/producer-1") == "producer-1"
+    assert task_name_text("outside") == "outside"
 
 
-def test_each_kind_of_cut_has_its_own_description() -> None:
+def test_each_kind_of_crash_has_its_own_description() -> None:
     cut = Cut(0, "life-0", "ext4-ordered", "msync", "/store/checkpoint", "during")
-    assert cut_words(cut) == "power cut (ext4-ordered), during msync checkpoint"
-    assert cut_words(Cut(0, "life-0", "process-kill")) == "process kill"
-    assert cut_words(Cut(0, "life-0", "changed while off")) == "changed while off"
-    assert cut_words(Cut(0, "life-0")) == "the machine dies"
+    assert cut_text(cut) == "power cut (ext4-ordered), during msync checkpoint"
+    assert cut_text(Cut(0, "life-0", "process-kill")) == "process kill"
+    assert cut_text(Cut(0, "life-0", "changed while off")) == "changed while off"
+    assert cut_text(Cut(0, "life-0")) == "the machine dies"

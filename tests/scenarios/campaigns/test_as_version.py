@@ -47,7 +47,7 @@ def document(result: Result, left: Path) -> dict[str, Any]:
 def test_a_version_that_breaks_promises_exits_1_and_names_them(result: Result) -> None:
     assert result.exit_code == 1
     assert f" that {VERSION} breaks, in " in result.stdout
-    active = sum(fact.is_on for fact in VERSIONS[VERSION].facts)
+    active = sum(fact.is_present for fact in VERSIONS[VERSION].facts)
     assert f"{active} of the {len(MUTANTS)} bugs of the catalogue" in result.stdout
     (uncertain,) = [line for line in result.stdout.splitlines() if line.startswith("  not certain, and not in")]
     assert " final-drain-stops-early" in uncertain
@@ -134,7 +134,7 @@ def test_the_report_of_a_version_without_broken_promises_says_so(printed: Callab
     assert "every promise held" in printed()
 
 
-def test_a_promise_without_a_single_cause_is_printed_within_80_columns(
+def test_a_broken_promise_without_a_single_cause_is_printed_within_80_columns(
     printed: Callable[..., str], failure: Failure
 ) -> None:
     text = printed(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
@@ -143,7 +143,7 @@ def test_a_promise_without_a_single_cause_is_printed_within_80_columns(
     assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
 
 
-def test_a_promise_that_breaks_without_bugs_has_no_cause(printed: Callable[..., str], failure: Failure) -> None:
+def test_a_promise_that_also_breaks_without_bugs_has_no_cause(printed: Callable[..., str], failure: Failure) -> None:
     text = printed(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,), (), 1))
     assert "none: it breaks without them, too" in text
     assert "without any of them, too: 1 of those that were tried" in text

@@ -10,7 +10,7 @@ from tornlog.scenarios.campaigns.blame import (
     Cause,
     ViolationKind,
     broken_promises,
-    explained,
+    violation_kinds_with_causes,
     with_causes,
 )
 from tornlog.scenarios.campaigns.failures.failure import Failure, RunRecord
@@ -19,9 +19,9 @@ from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
-from tornlog.scenarios.mutants.mutant import Mutant, composed
+from tornlog.scenarios.mutants.mutant import Mutant, compose_mutants
 from tornlog.scenarios.mutants.versions import VERSIONS
-from tornlog.sim.process import NoEndInSight
+from tornlog.sim.process import CpuLimitReached
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ VERSION = "rocketmq-4.9.8"
 def tallies_of(scenarios: list[Scenario], seeds: int) -> list[Tally]:
     """Run seeds with both bugs applied."""
     tallies = [Tally(scenario) for scenario in scenarios]
-    with composed("two", "", TWO).applied():
+    with compose_mutants("two", "", TWO).applied():
         for tally in tallies:
             for seed in range(seeds):
                 tally.add(run_seed(tally.scenario, seed))
@@ -54,7 +54,7 @@ def test_each_of_two_planted_bugs_is_the_cause_of_its_violations(rows: dict[str,
     for promise, bug in (("STATUS", EARLY), ("META", UNSYNCED)):
         tries = min(len(rows[promise].failures), FAILURES_TRIED)
         assert rows[promise].causes == (Cause(bug.id, tries, tries, tries),)
-        assert [cause.id for cause in rows[promise].likeliest] == [bug.id]
+        assert [cause.id for cause in rows[promise].likeliest_causes] == [bug.id]
         assert rows[promise].clean == 0
 
 
@@ -106,37 +106,37 @@ def row(failure: Failure) -> ViolationKind:
     ],
     ids=["both needed", "either is enough", "one is likelier", "more than one left out"],
 )
-def test_causes_are_found_by_runs_with_one_bug_and_runs_without_one(
+def test_causes_are_found_by_runs_with_only_one_bug_and_runs_without_that_bug(
     row: ViolationKind, monkeypatch: pytest.MonkeyPatch, broken_by: set[str], causes: tuple[Cause, ...], likeliest: int
 ) -> None:
-    monkeypatch.setattr(blame, "_breaks", lambda record, mutant, signature: mutant.id in broken_by)
+    monkeypatch.setattr(blame, "_has_violation", lambda record, mutant, signature: mutant.id in broken_by)
     found = with_causes(row, MEMBERS)
     assert found.causes == causes
-    assert found.likeliest == causes[:likeliest]
+    assert found.likeliest_causes == causes[:likeliest]
 
 
 def test_a_promise_that_breaks_without_any_bug_has_no_cause(
     row: ViolationKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blame, "_breaks", lambda record, mutant, signature: mutant.id == "none")
+    monkeypatch.setattr(blame, "_has_violation", lambda record, mutant, signature: mutant.id == "none")
     found = with_causes(row, MEMBERS)
-    assert (found.clean, found.causes, found.likeliest) == (1, (), ())
+    assert (found.clean, found.causes, found.likeliest_causes) == (1, (), ())
     assert found.to_json("again")["clean"] == 1
 
 
-def test_an_endless_run_is_no_evidence_against_a_bug(row: ViolationKind, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_run_does_not_make_a_bug_the_cause(row: ViolationKind, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_end(record: RunRecord) -> Any:
-        raise NoEndInSight
+        raise CpuLimitReached
 
     monkeypatch.setattr(blame, "replay", no_end)
-    assert blame._breaks(row.first.original.record, MEMBERS[0], "status-answer")
+    assert blame._has_violation(row.first.original.record, MEMBERS[0], "status-answer")
 
 
-def test_causes_are_the_same_in_several_processes(quiet_scenario: Scenario) -> None:
+def test_causes_do_not_depend_on_the_number_of_processes(quiet_scenario: Scenario) -> None:
     scenario = narrowed_scenario(MUTANTS["zero-length-trailing-file"])
     tallies = run_batches([Batch(scenario, 0, 12, mutant=VERSION)]).values()
     found = broken_promises(tallies)[:2]
-    here = list(explained(found, VERSION))
+    here = list(violation_kinds_with_causes(found, VERSION))
     assert here
-    assert list(explained(found, VERSION, jobs=2)) == here
+    assert list(violation_kinds_with_causes(found, VERSION, jobs=2)) == here
     assert {cause.id for row in here for cause in row.causes} <= set(VERSIONS[VERSION].members)

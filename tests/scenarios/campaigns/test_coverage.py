@@ -18,7 +18,7 @@ def tallies_of(scenario: Scenario, names: list[str]) -> list[Tally]:
     ]
 
 
-def test_without_runs_no_fault_was_injected_and_no_mark_reached(quiet_scenario: Scenario) -> None:
+def test_without_runs_all_faults_and_marks_are_listed_as_missing(quiet_scenario: Scenario) -> None:
     assert never_injected([]) == []
     assert never_injected([Tally(quiet_scenario)]) == list(faults_in([quiet_scenario]))
     assert never_injected(Tally(scenario) for scenario in SCENARIOS.values()) == list(FAULTS)
@@ -26,7 +26,7 @@ def test_without_runs_no_fault_was_injected_and_no_mark_reached(quiet_scenario: 
         assert never_hit(tallies) == list(MARKS)
 
 
-def test_a_fault_or_mark_that_one_scenario_reached_is_not_listed(quiet_scenario: Scenario) -> None:
+def test_a_fault_or_mark_reached_in_one_scenario_is_not_listed_as_missing(quiet_scenario: Scenario) -> None:
     first_fault, *faults = faults_in([quiet_scenario])
     first_mark, *marks = MARKS
 
@@ -38,7 +38,7 @@ def test_a_fault_or_mark_that_one_scenario_reached_is_not_listed(quiet_scenario:
     assert never_hit(tallies_of(quiet_scenario, list(MARKS))) == []
 
 
-def test_a_fault_or_mark_with_count_0_is_listed(quiet_scenario: Scenario) -> None:
+def test_a_fault_or_mark_with_count_0_is_listed_as_missing(quiet_scenario: Scenario) -> None:
     name, mark = list(faults_in([quiet_scenario]))[-1], list(MARKS)[-1]
     tally = Tally(quiet_scenario, injected=Counter({name: 0}), marks=Counter({mark: 0}))
 
@@ -46,7 +46,7 @@ def test_a_fault_or_mark_with_count_0_is_listed(quiet_scenario: Scenario) -> Non
     assert mark in never_hit([tally])
 
 
-def test_endings_of_lives_are_counted_apart_from_faults(quiet_scenario: Scenario) -> None:
+def test_life_endings_are_counted_separately_from_faults(quiet_scenario: Scenario) -> None:
     tallies = tallies_of(quiet_scenario, ["crash", "crash strict-posix", "crash before sync"])
 
     assert never_injected(tallies) == list(faults_in([quiet_scenario]))

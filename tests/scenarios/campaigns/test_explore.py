@@ -19,10 +19,10 @@ from tornlog.scenarios.campaigns.explore import (
     first_life,
     first_situation,
 )
-from tornlog.scenarios.campaigns.explore_store import RecoveringRun, nested
+from tornlog.scenarios.campaigns.explore_store import RecoveringRun, situation_of_load
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import is_same_run, replay
-from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant
@@ -39,13 +39,13 @@ def scenario(name: str, disk: str) -> Scenario:
     return SCENARIOS[name].narrowed(disk=disk)
 
 
-def recorded(wanted: Scenario, seed: int, messages_each: int) -> Situation:
+def first_situation_of(wanted: Scenario, seed: int, messages_each: int) -> Situation:
     situation, broken = first_situation(wanted, seed, first_life(wanted, seed, messages_each))
     assert situation is not None, broken
     return situation
 
 
-def explore(situation: Situation, number: int, settings: ExploreSettings) -> ExplorationCounts:
+def explore_operation(situation: Situation, number: int, settings: ExploreSettings) -> ExplorationCounts:
     return explore_operations((situation, range(number, number + 1)), settings, None)
 
 
@@ -54,25 +54,25 @@ SMALL = ExploreSettings(limit=24, messages_each=1)
 
 
 @pytest.fixture(scope="module")
-def clean() -> Exploration:
+def unmodified_exploration() -> Exploration:
     return explore_seed(SYNC, 3, SMALL)
 
 
-def test_the_store_keeps_every_promise_in_every_state(clean: Exploration) -> None:
-    total = clean.found.total
-    assert clean.failures == []
+def test_the_store_keeps_every_promise_in_every_explored_crash_state(unmodified_exploration: Exploration) -> None:
+    total = unmodified_exploration.found.total
+    assert unmodified_exploration.failures == []
     assert total.violations == 0
     assert total.judged > 100
-    assert clean.states_per_second > 0
+    assert unmodified_exploration.states_per_second > 0
 
 
-def test_a_crash_is_tried_before_during_and_after_every_operation(clean: Exploration) -> None:
-    situation = recorded(SYNC, 3, 1)
-    kinds = {kind for _, kind in clean.found.counts}
+def test_exploration_tries_a_crash_before_during_and_after_every_operation(unmodified_exploration: Exploration) -> None:
+    situation = first_situation_of(SYNC, 3, 1)
+    kinds = {kind for _, kind in unmodified_exploration.found.counts}
     assert kinds == {point.kind for point in situation.points}
     assert {"store", "msync", "sync", "sync directory", "create", "extend", "unlink"} <= kinds
     assert len(set(situation.points)) == len(situation.points)
-    for (_, kind), count in clean.found.counts.items():
+    for (_, kind), count in unmodified_exploration.found.counts.items():
         times = sum(point.kind == kind for point in situation.points)
         least = 2 * times if kind in ("create", "extend", "unlink", "rename", "make directory") else 3 * times
         assert count.moments >= least, kind
@@ -80,8 +80,8 @@ def test_a_crash_is_tried_before_during_and_after_every_operation(clean: Explora
         assert count.exhausted + count.cut <= 2 * count.crashes
 
 
-def test_equal_states_are_judged_once(clean: Exploration) -> None:
-    found = clean.found
+def test_equal_crash_states_are_judged_once(unmodified_exploration: Exploration) -> None:
+    found = unmodified_exploration.found
     assert len(found.judged) == found.total.judged < found.total.states
     assert len(found.images) <= len(found.judged)
     assert {image for image, _ in found.judged} == found.images
@@ -89,13 +89,13 @@ def test_equal_states_are_judged_once(clean: Exploration) -> None:
 
 
 @pytest.mark.slow
-def test_exploring_a_seed_has_the_same_result_in_one_process_and_in_two(clean: Exploration) -> None:
+def test_exploring_a_seed_has_the_same_result_in_one_process_and_in_two(unmodified_exploration: Exploration) -> None:
     for jobs in (1, 2):
         again = explore_seed(SYNC, 3, SMALL, jobs=jobs)
-        assert again.found.images == clean.found.images
-        assert again.found.judged == clean.found.judged
-        assert again.found.total.states == clean.found.total.states
-        assert again.depths == clean.depths
+        assert again.found.images == unmodified_exploration.found.images
+        assert again.found.judged == unmodified_exploration.found.judged
+        assert again.found.total.states == unmodified_exploration.found.total.states
+        assert again.depths == unmodified_exploration.depths
 
 
 _ONE_IN_FOUR = [
@@ -114,7 +114,7 @@ def test_a_crash_in_a_run_of_any_scenario_can_be_explored(name: str) -> None:
     else:
         raise AssertionError("no seed has an operation")
 
-    counts = explore(situation, len(situation.points) // 2, ExploreSettings(limit=1, messages_each=1))
+    counts = explore_operation(situation, len(situation.points) // 2, ExploreSettings(limit=1, messages_each=1))
 
     assert counts.judged
     assert not counts.breaches
@@ -143,7 +143,7 @@ def test_progress_is_reported_until_all_operations_are_done() -> None:
         ("props-outside-crc", "torn-record", "strict-posix", {"PREFIX", "DUR", "READ"}),
     ],
 )
-def test_a_mutant_is_found_within_one_seed_and_each_failure_can_be_replayed(
+def test_a_mutant_is_found_by_exploring_one_seed_and_each_failure_can_be_replayed(
     mutant: str, name: str, disk: str, invariants: set[str]
 ) -> None:
     found = explore_seed(scenario(name, disk), 1, ExploreSettings(limit=32, messages_each=2), mutant=mutant)
@@ -168,7 +168,7 @@ class AlwaysEmptySet(set[Any]):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", [None, "no-dir-fsync-on-rollover"])
-def test_an_image_under_the_same_promises_is_always_judged_the_same(
+def test_a_crash_image_under_the_same_promises_always_gets_the_same_verdict(
     mutant: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: dict[tuple[str, str], list[Violation]] = {}
@@ -186,7 +186,7 @@ def test_an_image_under_the_same_promises_is_always_judged_the_same(
     monkeypatch.setattr(explore_store, "RecoveringRun", Watched)
     settings = ExploreSettings(limit=12, messages_each=1)
     with applied_mutant(mutant):
-        situation = recorded(scenario("segment-rollover-crash", "strict-posix"), 1, 1)
+        situation = first_situation_of(scenario("segment-rollover-crash", "strict-posix"), 1, 1)
         pruned, whole = ExplorationCounts(), ExplorationCounts(judged=AlwaysEmptySet())
         numbers = range(0, len(situation.points), 2)
         for found in (pruned, whole):
@@ -201,13 +201,13 @@ def test_an_image_under_the_same_promises_is_always_judged_the_same(
 
 def test_the_image_of_a_real_crash_is_among_the_explored_images() -> None:
     plan = first_life(SYNC, 3, 1)
-    situation = recorded(SYNC, 3, 1)
+    situation = first_situation_of(SYNC, 3, 1)
     for number in range(0, len(situation.points), 7):
         point = situation.points[number]
         for profile in ("process-kill", "ext4-ordered"):
-            found = explore(situation, number, ExploreSettings(limit=4096, messages_each=1))
+            found = explore_operation(situation, number, ExploreSettings(limit=4096, messages_each=1))
             images: list[str] = []
-            choices = draw(SYNC, 3)[0]
+            choices = draw_plan_of_seed(SYNC, 3)[0]
             crashes = (Crash("life-0", profile, "before", str(point)),)
             run = Run(plan, Simulation(choices, policy_of(plan, choices), crashes=crashes))
             run.lasting.on_image = lambda image, images=images: images.append(image.digest())  # type: ignore[misc]
@@ -229,7 +229,7 @@ def test_no_promise_is_broken_by_three_nested_crashes_in_recovery() -> None:
 
 
 @pytest.mark.slow
-def test_a_bug_in_interrupted_recovery_is_found_only_with_nest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_interrupted_recovery_is_found_only_with_the_nest_option(monkeypatch: pytest.MonkeyPatch) -> None:
     recover = MessageStore.recover
 
     def rewrites(store: MessageStore, *, clean_exit: bool) -> RecoveryReport:
@@ -251,12 +251,12 @@ def test_a_bug_in_interrupted_recovery_is_found_only_with_nest(monkeypatch: pyte
         assert is_same_run(replay(failure.original.record), failure.original)
 
 
-def test_a_nested_situation_has_only_the_operations_of_a_load() -> None:
-    situation = recorded(SYNC, 3, 1)
-    found = explore(situation, 40, ExploreSettings(limit=6, messages_each=1, nest=1))
+def test_a_nested_crash_has_only_the_operations_of_a_load() -> None:
+    situation = first_situation_of(SYNC, 3, 1)
+    found = explore_operation(situation, 40, ExploreSettings(limit=6, messages_each=1, nest=1))
     assert found.samples
     for sample in found.samples:
-        inner = nested(sample, situation)
+        inner = situation_of_load(sample, situation)
         assert inner.depth == 1
         assert inner.points
         kinds = [point.kind for point in inner.points]
@@ -264,19 +264,19 @@ def test_a_nested_situation_has_only_the_operations_of_a_load() -> None:
         assert not any(point.path.endswith("/abort") and point.kind == "create" for point in inner.points)
 
 
-def test_samples_are_the_states_with_the_smallest_digests_in_any_order() -> None:
+def test_sampled_states_have_the_smallest_digests_in_any_order() -> None:
     plan = first_life(SYNC, 3, 1)
     digests = [f"{(number * 7) % 11:02}" for number in range(11)]
     for order in (digests, digests[::-1]):
         found = ExplorationCounts()
         for digest in [*order, *order]:
             if found.would_sample(digest, NEST_SAMPLES):
-                found.sample(StateSample(digest, Record((), (), (), plan)), NEST_SAMPLES)
+                found.add_sample(StateSample(digest, Record((), (), (), plan)), NEST_SAMPLES)
         assert [one.digest for one in found.samples] == sorted(digests)[:NEST_SAMPLES]
 
 
 @pytest.mark.slow
-def test_a_bug_in_use_after_recovery_is_found_with_heal() -> None:
+def test_a_bug_in_use_after_recovery_is_found_with_the_heal_option() -> None:
     settings, mutant = ExploreSettings(limit=6, messages_each=2), "cq-redispatch-duplicates"
     wanted = scenario("crash-in-recovery", "ext4-ordered")
     plain = explore_seed(wanted, 2, settings, mutant=mutant)
@@ -294,7 +294,7 @@ def test_a_crash_moment_names_its_operation() -> None:
 
 
 @pytest.mark.slow
-def test_added_counts_keep_the_first_breach_of_each_kind() -> None:
+def test_merged_exploration_counts_keep_the_first_breach_of_each_kind() -> None:
     first, second = (
         explore_seed(
             scenario("segment-rollover-crash", "strict-posix"),
@@ -317,13 +317,13 @@ def test_added_counts_keep_the_first_breach_of_each_kind() -> None:
 
 
 def test_an_unreachable_crash_moment_is_an_error() -> None:
-    situation = replace(recorded(SYNC, 3, 1), points=(CrashPoint("store", "/store/nothing", 1),))
+    situation = replace(first_situation_of(SYNC, 3, 1), points=(CrashPoint("store", "/store/nothing", 1),))
 
     with pytest.raises(ReplayDivergedError):
-        explore(situation, 0, SMALL)
+        explore_operation(situation, 0, SMALL)
 
 
-def test_a_violation_that_a_replay_lacks_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_that_the_replay_does_not_reproduce_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Suspicious(RecoveringRun):
         def signature(self, *, heal: bool) -> str:
             return "dur-a-mere-suspicion"
@@ -336,4 +336,4 @@ def test_a_violation_that_a_replay_lacks_is_an_error(monkeypatch: pytest.MonkeyP
 def test_a_run_that_differs_when_it_is_repeated_is_not_explored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Kernel, "schedule", property(lambda kernel: [[1, "store", "life-0/flush"]]))
     with pytest.raises(ReplayDivergedError):
-        recorded(SYNC, 3, 1)
+        first_situation_of(SYNC, 3, 1)

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from tornlog.scenarios.campaigns import interpreters as module
-from tornlog.scenarios.campaigns.interpreters import InterpreterError, ask, installed, requirements, witnesses_on
+from tornlog.scenarios.campaigns.interpreters import (
+    InterpreterError,
+    installed_pythons,
+    python_version_of,
+    requirements,
+    witnesses_on,
+)
 
 
 def script(path: Path, *lines: str) -> str:
@@ -17,20 +23,20 @@ def script(path: Path, *lines: str) -> str:
 
 
 def test_an_interpreter_reports_its_version_and_path() -> None:
-    version, executable = ask(sys.executable)
+    version, executable = python_version_of(sys.executable)
     assert version == ".".join(map(str, sys.version_info[:3]))
     assert Path(executable).exists()
 
 
 def test_an_unsuitable_interpreter_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InterpreterError, match="No such file"):
-        ask(str(tmp_path / "none"))
+        python_version_of(str(tmp_path / "none"))
     with pytest.raises(InterpreterError, match="exit status 3"):
-        ask(script(tmp_path / "broken", "exit 3"))
+        python_version_of(script(tmp_path / "broken", "exit 3"))
     with pytest.raises(InterpreterError, match=r"expected CPython 3\.11 or newer, found CPython 3\.9\.1"):
-        ask(script(tmp_path / "old", "echo 3 9 1 CPython /old"))
+        python_version_of(script(tmp_path / "old", "echo 3 9 1 CPython /old"))
     with pytest.raises(InterpreterError, match=r"found PyPy 3\.11\.1"):
-        ask(script(tmp_path / "other", "echo 3 11 1 PyPy /other"))
+        python_version_of(script(tmp_path / "other", "echo 3 11 1 PyPy /other"))
 
 
 def test_pythons_on_the_path_and_in_pyenv_are_found_once_per_version(
@@ -47,14 +53,14 @@ def test_pythons_on_the_path_and_in_pyenv_are_found_once_per_version(
     script(other / "python3", "echo 3 13 0 CPython /c")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH'] and ''}")
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
-    assert installed() == ["/b", "/a"]
+    assert installed_pythons() == ["/b", "/a"]
 
 
 def test_another_python_runs_the_code_under_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "requirements", list)  # no download: the test only checks the link
     commands: list[list[str]] = []
     monkeypatch.setattr(module.subprocess, "run", lambda command, **_: commands.append(command))
-    monkeypatch.setattr(module, "ask", lambda python: ("3.99.0", python))
+    monkeypatch.setattr(module, "python_version_of", lambda python: ("3.99.0", python))
     with witnesses_on(["/some/python"]) as (witness,):
         assert witness.name == "Python 3.99.0"
         assert witness.path is not None
@@ -80,7 +86,7 @@ def test_a_virtual_environment_that_cannot_be_created_is_an_error(
         raise AssertionError("not reached")
 
 
-def test_requirements_exclude_extras() -> None:
+def test_requirements_of_a_virtual_environment_exclude_extras() -> None:
     names = [line.partition(">")[0] for line in requirements()]
     assert {"greenlet", "isal"} <= set(names)
     assert not any("extra" in line for line in requirements())

@@ -136,7 +136,7 @@ def _processes() -> Iterator[tuple[int, int, str, int]]:
 
 
 @pytest.fixture
-def hang(tmp_path: Path) -> str:
+def hanging_scenario(tmp_path: Path) -> str:
     file = tmp_path / "hang.py"
     file.write_text(HANG.format(loads=20))
     return str(file)
@@ -207,9 +207,11 @@ def test_interrupted_fuzzing_writes_its_results(tmp_path: Path, jobs: int) -> No
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_sigterm_keeps_the_results_so_far_and_leaves_no_hung_worker(tmp_path: Path, hang: str, jobs: str) -> None:
+def test_sigterm_keeps_the_results_so_far_and_leaves_no_hung_worker(
+    tmp_path: Path, hanging_scenario: str, jobs: str
+) -> None:
     out, file = tmp_path / "out", tmp_path / "run.json"
-    words = ("second-start-refused", "--seeds", "1000", "--mutant", hang, "--jobs", jobs)
+    words = ("second-start-refused", "--seeds", "1000", "--mutant", hanging_scenario, "--jobs", jobs)
     with closing(Command("run", *words, "--out", str(out), "--json", str(file))) as command:
         command.wait_for("at work")
         printed, noise = command.end(signal.SIGTERM)
@@ -223,8 +225,8 @@ def test_sigterm_keeps_the_results_so_far_and_leaves_no_hung_worker(tmp_path: Pa
         command.require_no_process_left()
 
 
-def test_a_worker_ends_when_the_main_process_is_killed(hang: str) -> None:
-    words = ("second-start-refused", "--seeds", "1000", "--mutant", hang, "--jobs", "2")
+def test_a_worker_process_ends_when_the_main_process_is_killed(hanging_scenario: str) -> None:
+    words = ("second-start-refused", "--seeds", "1000", "--mutant", hanging_scenario, "--jobs", "2")
     with closing(Command("run", *words)) as command:
         command.wait_for("at work")
         command.process.kill()
@@ -242,9 +244,11 @@ def test_a_worker_ends_when_the_main_process_is_killed(hang: str) -> None:
     ],
     ids=" ".join,
 )
-def test_sigterm_ends_other_campaigns_with_results(tmp_path: Path, hang: str, words: tuple[str, ...]) -> None:
+def test_sigterm_ends_other_campaigns_with_results(
+    tmp_path: Path, hanging_scenario: str, words: tuple[str, ...]
+) -> None:
     file = tmp_path / "result.json"
-    with closing(Command(*words, "--mutant", hang, "--json", str(file))) as command:
+    with closing(Command(*words, "--mutant", hanging_scenario, "--json", str(file))) as command:
         command.wait_for("at work")
         printed, noise = command.end(signal.SIGTERM)
         assert command.process.returncode == 128 + signal.SIGTERM
@@ -287,10 +291,10 @@ def test_a_signal_during_imports_prints_one_line(number: signal.Signals, module:
 def test_after_an_interruption_only_finished_work_has_results() -> None:
     assert Interruption().exit_code == 130
     with interruptible() as interruption:
-        assert interruption.unless_wanted(lambda: 7) == 7
-        assert interruption.unless_wanted(lambda: os.kill(os.getpid(), signal.SIGINT)) is None
-        assert interruption.is_wanted
-        assert interruption.unless_wanted(lambda: 7) is None
+        assert interruption.result_unless_requested(lambda: 7) == 7
+        assert interruption.result_unless_requested(lambda: os.kill(os.getpid(), signal.SIGINT)) is None
+        assert interruption.is_requested
+        assert interruption.result_unless_requested(lambda: 7) is None
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -298,12 +302,12 @@ def test_after_an_interruption_only_finished_work_has_results() -> None:
 def test_a_signal_between_two_work_items_raises_no_error() -> None:
     with interruptible() as interruption:
         os.kill(os.getpid(), signal.SIGINT)
-        assert interruption.is_wanted
+        assert interruption.is_requested
 
 
 def test_a_second_sigterm_does_not_interrupt_the_cleanup() -> None:
     with interruptible() as interruption:
-        assert interruption.unless_wanted(lambda: os.kill(os.getpid(), signal.SIGTERM)) is None
+        assert interruption.result_unless_requested(lambda: os.kill(os.getpid(), signal.SIGTERM)) is None
         os.kill(os.getpid(), signal.SIGTERM)
         assert interruption.exit_code == 143
         with pytest.raises(KeyboardInterrupt):
@@ -312,7 +316,7 @@ def test_a_second_sigterm_does_not_interrupt_the_cleanup() -> None:
 
 def test_an_error_of_uninterrupted_work_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        Interruption().unless_wanted(lambda: 1 // 0)
+        Interruption().result_unless_requested(lambda: 1 // 0)
 
 
 def test_an_interrupted_batch_keeps_its_first_seeds() -> None:

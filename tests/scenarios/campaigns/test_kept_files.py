@@ -10,7 +10,7 @@ from tornlog.scenarios.campaigns.kept_files import keep_file, make_kept_director
 from tornlog.store.real.files import RealFiles
 
 
-def test_a_kept_file_replaces_the_earlier_file_and_leaves_no_temporary_file(tmp_path: Path) -> None:
+def test_a_result_file_replaces_the_earlier_one_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "new" / "place" / "one.json"
     for text in ("first", "second"):
         keep_file(path, text)
@@ -18,7 +18,7 @@ def test_a_kept_file_replaces_the_earlier_file_and_leaves_no_temporary_file(tmp_
     assert os.listdir(path.parent) == ["one.json"]
 
 
-def test_an_error_leaves_the_earlier_file(tmp_path: Path) -> None:
+def test_an_error_while_writing_keeps_the_earlier_file(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     path.write_text("first")
     with pytest.raises(KeyboardInterrupt), whole_file(str(path)) as stream:  # noqa: PT012
@@ -43,7 +43,7 @@ def test_a_symbolic_link_is_kept_and_its_target_replaced(tmp_path: Path) -> None
     assert (tmp_path / "link").is_symlink()
 
 
-def test_text_for_a_pipe_is_written_directly(tmp_path: Path) -> None:
+def test_text_for_a_named_pipe_is_written_directly(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     try:

@@ -9,9 +9,9 @@ import pytest
 
 from tornlog.scenarios.campaigns import mutation_run
 from tornlog.scenarios.campaigns.mutation_run import (
-    Find,
-    Limits,
+    MutantFind,
     MutantResult,
+    MutationLimits,
     MutationSettings,
     core_seconds_texts,
     run_mutant,
@@ -35,16 +35,16 @@ NAMES = [
 PLAIN, OTHER = SCENARIOS["sync-flush-power-cut"], SCENARIOS["clean-shutdown"]
 
 
-def within(seeds: int, *names: str, **options: Any) -> MutationSettings:
-    return MutationSettings(Limits(seeds), tuple(SCENARIOS[name] for name in names) or (PLAIN,), **options)
+def settings_for(seeds: int, *names: str, **options: Any) -> MutationSettings:
+    return MutationSettings(MutationLimits(seeds), tuple(SCENARIOS[name] for name in names) or (PLAIN,), **options)
 
 
-def of_outside(*patches: Patch, expected: tuple[str, ...] = ()) -> Mutant:
+def mutant_of_patches(*patches: Patch, expected: tuple[str, ...] = ()) -> Mutant:
     return Mutant("of-outside", "a bug of this test", patches, expected)
 
 
 @pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def registered_mutants(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Make a mutant known by its id during the test."""
 
     def make_known(mutant: Mutant) -> Mutant:
@@ -65,7 +65,7 @@ def test_scenarios_alternate_and_broker_scenarios_run_in_every_second_round(
         return SeedResult(scenario.name, seed, "held", reached=1)
 
     monkeypatch.setattr(mutation_run, "run_seed", held)
-    result = run_mutant(MUTANTS["ack-before-flush"], MutationSettings(Limits(2)))
+    result = run_mutant(MUTANTS["ack-before-flush"], MutationSettings(MutationLimits(2)))
 
     in_turn = [*(name for name in SCENARIOS if name in SWARM), *(name for name in SCENARIOS if name not in SWARM)]
     dear = [name for name in in_turn if name not in SWARM and SCENARIOS[name].ranges.has_brokers]
@@ -79,8 +79,8 @@ def test_scenarios_alternate_and_broker_scenarios_run_in_every_second_round(
     assert (result.found, result.seeds, result.reached) == (False, 2 * len(SCENARIOS), 2 * len(SCENARIOS))
 
 
-def test_a_find_names_scenario_invariant_and_cost() -> None:
-    result = run_mutant(MUTANTS["ack-before-flush"], within(50, OTHER.name, PLAIN.name))
+def test_a_found_mutant_names_scenario_invariant_and_cost() -> None:
+    result = run_mutant(MUTANTS["ack-before-flush"], settings_for(50, OTHER.name, PLAIN.name))
     (find,) = result.finds
     assert (result.scenario, result.invariant) == (find.scenario, find.invariant)
     assert find.scenario in (OTHER.name, PLAIN.name)
@@ -95,7 +95,7 @@ def test_a_find_names_scenario_invariant_and_cost() -> None:
 
 
 def test_all_scenarios_that_find_a_mutant_are_named_on_request() -> None:
-    settings = within(50, PLAIN.name, OTHER.name, "segment-rollover-crash", all_scenarios=True)
+    settings = settings_for(50, PLAIN.name, OTHER.name, "segment-rollover-crash", all_scenarios=True)
     result = run_mutant(MUTANTS["ack-before-flush"], settings)
     assert {PLAIN.name, "segment-rollover-crash"} <= {find.scenario for find in result.finds}
     assert [find.seeds for find in result.finds] == sorted(find.seeds for find in result.finds)
@@ -105,23 +105,23 @@ def test_all_scenarios_that_find_a_mutant_are_named_on_request() -> None:
 
 
 def test_without_scenarios_a_mutant_runs_in_a_scenario_narrowed_to_it() -> None:
-    result = run_mutant(mutant_named(NAMES[0]), MutationSettings(Limits(50), scenarios=None))
+    result = run_mutant(mutant_named(NAMES[0]), MutationSettings(MutationLimits(50), scenarios=None))
     assert result.found
     assert result.scenario == f"hunt-{NAMES[0]}"
     assert result.clean_violation == ""
 
 
-def test_a_run_ends_when_its_core_seconds_are_used_up() -> None:
+def test_a_mutation_run_ends_when_its_core_seconds_are_used_up() -> None:
     equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
-    result = run_mutant(equivalent, MutationSettings(Limits(core_seconds=0.2)))
+    result = run_mutant(equivalent, MutationSettings(MutationLimits(core_seconds=0.2)))
     assert not result.found
     assert 0.2 <= result.core_seconds < 60.0
 
 
 @pytest.mark.ci
-def test_a_run_without_a_find_has_run_all_seeds_of_all_scenarios() -> None:
+def test_a_mutant_that_was_not_found_has_run_all_seeds_of_all_scenarios() -> None:
     equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
-    result = run_mutant(equivalent, within(15, PLAIN.name, OTHER.name))
+    result = run_mutant(equivalent, settings_for(15, PLAIN.name, OTHER.name))
     assert (result.found, result.invariant, result.scenario, result.seeds) == (False, "", "", 30)
     assert result.clean_violation == ""
     assert result.to_json()["shrunk"] is None
@@ -136,7 +136,12 @@ def test_a_run_without_a_find_has_run_all_seeds_of_all_scenarios() -> None:
     ],
 )
 def test_a_missed_mutant_is_explained_by_its_activity(
-    known: Any, monkeypatch: pytest.MonkeyPatch, name: str, occasion: Any, counts: tuple[Any, ...], reason: str
+    registered_mutants: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    occasion: Any,
+    counts: tuple[Any, ...],
+    reason: str,
 ) -> None:
     append = Segment.append
     monkeypatch.setattr(Segment, "no_such_use", append, raising=False)
@@ -145,12 +150,12 @@ def test_a_missed_mutant_is_explained_by_its_activity(
         bit(occasion(len(data)))
         append(self, position, data)
 
-    result = run_mutant(known(of_outside(Patch(Segment, name, append_and_report))), within(3))
+    result = run_mutant(registered_mutants(mutant_of_patches(Patch(Segment, name, append_and_report))), settings_for(3))
     assert (result.reached, result.bit, result.differing) == counts
     assert result.missed_because == reason
 
 
-def test_digests_are_compared_for_a_mutant_that_does_not_report(known: Any) -> None:
+def test_digests_are_compared_for_a_mutant_that_does_not_report_activity(registered_mutants: Any) -> None:
     submit = GroupCommitService.submit
 
     def submit_as_ever(self: GroupCommitService, request: Any) -> None:
@@ -160,25 +165,30 @@ def test_digests_are_compared_for_a_mutant_that_does_not_report(known: Any) -> N
         self.world.tasks.sleep(1)
         submit(self, request)
 
-    inert = run_mutant(known(of_outside(Patch(GroupCommitService, "submit", submit_as_ever))), within(5))
-    slow = run_mutant(known(of_outside(Patch(GroupCommitService, "submit", submit_with_a_breath))), within(5))
+    inert = run_mutant(
+        registered_mutants(mutant_of_patches(Patch(GroupCommitService, "submit", submit_as_ever))), settings_for(5)
+    )
+    slow = run_mutant(
+        registered_mutants(mutant_of_patches(Patch(GroupCommitService, "submit", submit_with_a_breath))),
+        settings_for(5),
+    )
     assert (inert.bit, inert.differing) == (None, (0, inert.reached))
     assert inert.missed_because.endswith("ran otherwise in 0 of 5 seeds compared")
     assert (slow.bit, slow.differing) == (None, (5, 5))
     assert slow.missed_because.endswith("ran otherwise in 5 of 5 seeds compared, not seen")
 
 
-def test_calls_of_a_mutated_constant_are_not_counted(known: Any) -> None:
+def test_uses_of_a_mutated_constant_are_not_counted(registered_mutants: Any) -> None:
     names = [name for name, value in vars(cleaning).items() if isinstance(value, int) and name.isupper()]
     same = Patch(cleaning, names[0], vars(cleaning)[names[0]])
-    result = run_mutant(known(of_outside(same)), within(3))
+    result = run_mutant(registered_mutants(mutant_of_patches(same)), settings_for(3))
     assert (result.reached, result.bit, result.differing) == (None, None, (0, 3))
     assert result.missed_because == "ran otherwise in 0 of 3 seeds compared"
 
 
-def test_a_broken_unexpected_invariant_counts_as_a_find(known: Any) -> None:
+def test_a_broken_unexpected_invariant_also_counts_as_finding_the_mutant(registered_mutants: Any) -> None:
     (patch,) = MUTANTS["ack-before-flush"].patches
-    result = run_mutant(known(of_outside(patch, expected=("IDX",))), within(50))
+    result = run_mutant(registered_mutants(mutant_of_patches(patch, expected=("IDX",))), settings_for(50))
     assert result.found
     assert not result.is_expected
 
@@ -186,7 +196,7 @@ def test_a_broken_unexpected_invariant_counts_as_a_find(known: Any) -> None:
 @pytest.mark.slow
 def test_several_processes_give_the_same_results_in_order() -> None:
     def without_times(jobs: int) -> list[dict[str, Any]]:
-        settings = MutationSettings(Limits(40), scenarios=None)
+        settings = MutationSettings(MutationLimits(40), scenarios=None)
         found = [mutant_result.to_json() for mutant_result in run_mutants(NAMES, settings, jobs=jobs)]
         finds = [[{**find, "core_seconds": 0} for find in one["finds"]] for one in found]
         return [{**one, "core_seconds": 0, "finds": own} for one, own in zip(found, finds, strict=True)]
@@ -204,30 +214,30 @@ def test_a_harness_error_ends_the_run_of_its_mutant_only(monkeypatch: pytest.Mon
     monkeypatch.setattr(mutation_run, "run_seed", broken)
     names = ["ack-before-flush", "stale-tail-after-truncate"]
     monkeypatch.setattr(mutation_run, "_COMPARED_MAX", 0)
-    first, second = run_mutants(names, within(3))
+    first, second = run_mutants(names, settings_for(3))
     assert (first.error, first.seeds) == (f"{PLAIN.name}, seed 0: it broke", 1)
     assert (second.error, second.seeds) == ("", 3)
 
 
-def test_a_violation_of_the_clean_store_on_the_same_seed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tornlog.scenarios.mutants.activity import counting
+def test_a_violation_of_the_unmodified_store_on_the_same_seed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tornlog.scenarios.mutants.activity import activity_counted
 
     @contextmanager
     def nothing(self: object) -> Iterator[Any]:
-        with counting() as activity:
+        with activity_counted() as activity:
             yield activity
 
     mutant = MUTANTS["ack-before-flush"]
     with mutant.applied():  # the store has the bug even if the run does not apply the mutant
         monkeypatch.setattr(type(mutant), "applied", nothing)
-        result = run_mutant(mutant, within(5))
+        result = run_mutant(mutant, settings_for(5))
     assert not result.found, "a seed that breaks without it proves nothing"
     assert re.match(rf"{PLAIN.name} --seed \d: STATUS: ", result.clean_violation)
 
 
-def test_mutants_that_were_not_found_count_as_the_slowest() -> None:
+def test_missed_mutants_rank_as_the_slowest_to_find() -> None:
     def found(core_seconds: float) -> MutantResult:
-        find = Find("combined-faults", 0, "DUR", 1, core_seconds)
+        find = MutantFind("combined-faults", 0, "DUR", 1, core_seconds)
         return MutantResult("x", (find,), 1, core_seconds, reached=1, bit=None)
 
     missed = MutantResult("y", (), 900, 60.0, reached=0, bit=None)

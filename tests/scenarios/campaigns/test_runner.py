@@ -23,7 +23,7 @@ def seeds_of(batches: Sequence[Batch], scenario: Scenario) -> list[int]:
     ]
 
 
-def sums(tallies: dict[str, Tally]) -> dict[str, tuple[object, ...]]:
+def totals_of(tallies: dict[str, Tally]) -> dict[str, tuple[object, ...]]:
     """Return the contents of each tally that do not depend on the clock."""
     return {
         name: (
@@ -50,7 +50,7 @@ def test_batches_cover_exactly_the_requested_seeds(seeds: range) -> None:
     assert all(0 < batch.count <= BATCH_SEEDS for batch in batches)
 
 
-def test_rounds_continue_without_end_and_start_with_small_batches() -> None:
+def test_batch_rounds_continue_without_end_and_start_small() -> None:
     batches = [batch for batch, _ in zip(batches_of(TWO, None), range(18), strict=False)]
     counts = [1, 1, 2, 4, 8, 16, BATCH_SEEDS, BATCH_SEEDS, BATCH_SEEDS]
     assert [batch.count for batch in batches[::2]] == counts
@@ -72,13 +72,13 @@ def test_every_batch_has_the_options_of_its_seeds() -> None:
     assert all(batch.mutant == "ack-before-flush" and batch.check_determinism for batch in batches)
 
 
-def test_batch_sizes_change_neither_sums_nor_digest() -> None:
+def test_batch_sizes_change_neither_totals_nor_digest() -> None:
     def run(*sizes: int) -> dict[str, tuple[object, ...]]:
         batches, first = [], 40
         for size in sizes:
             batches += [Batch(scenario, first, size) for scenario in TWO]
             first += size
-        return sums(run_batches(batches))
+        return totals_of(run_batches(batches))
 
     whole = run(5)
     assert run(1, 3, 1) == whole
@@ -87,14 +87,14 @@ def test_batch_sizes_change_neither_sums_nor_digest() -> None:
 
 
 @pytest.mark.ci
-def test_two_processes_give_the_same_sums_as_one() -> None:
+def test_two_processes_give_the_same_totals_as_one() -> None:
     def batches() -> list[Batch]:
         return [Batch(scenario, first, 3) for first in range(0, 6, 3) for scenario in TWO]
 
-    assert sums(run_batches(batches(), jobs=2)) == sums(run_batches(batches(), jobs=1))
+    assert totals_of(run_batches(batches(), jobs=2)) == totals_of(run_batches(batches(), jobs=1))
 
 
-def test_a_digest_depends_on_the_order_of_seeds_and_ends_at_the_first_missing_one(quiet_scenario: Scenario) -> None:
+def test_a_digest_depends_on_the_order_of_seeds_and_ends_at_the_first_missing_seed(quiet_scenario: Scenario) -> None:
     results = [SeedResult("quiet", seed, "held", digest=f"{seed:032x}") for seed in range(4)]
 
     def tally_of(*seeds: int) -> Tally:
@@ -134,7 +134,7 @@ def test_verdicts_are_counted_by_disk_and_violations_by_disk_and_invariant() -> 
         assert seeds == len(of_disk) <= tally.judged[disk]
 
 
-def test_a_harness_error_is_named_and_counts_for_no_disk(broken_scenario: Scenario, quiet_scenario: Scenario) -> None:
+def test_a_harness_error_is_named_and_no_disk_counts_it(broken_scenario: Scenario, quiet_scenario: Scenario) -> None:
     tallies = run_batches([Batch(broken_scenario, 5, 3), Batch(quiet_scenario, 5, 3)])
     broken = tallies["broken"]
     assert (broken.seeds, broken.judged, broken.broken) == (3, {}, {})
@@ -142,13 +142,13 @@ def test_a_harness_error_is_named_and_counts_for_no_disk(broken_scenario: Scenar
     assert tallies["quiet"].errors == []
 
 
-def test_nondeterminism_is_counted_and_named(impatient_producers: None, quiet_scenario: Scenario) -> None:
+def test_nondeterministic_seeds_are_counted_and_named(impatient_producers: None, quiet_scenario: Scenario) -> None:
     tally = run_batches([Batch(quiet_scenario, 1, 2, check_determinism=True)])["quiet"]
     assert [text.partition(":")[0] for text in tally.nondeterministic] == ["quiet --seed 1", "quiet --seed 2"]
     assert tally.violations == 0
 
 
-def test_failures_are_all_counted_and_some_are_kept(quiet_scenario: Scenario) -> None:
+def test_all_failures_are_counted_but_only_some_are_kept(quiet_scenario: Scenario) -> None:
     seeds = FAILURES_KEPT_MAX + 5
     tally = run_batches([Batch(quiet_scenario, 0, seeds, mutant="ack-before-flush")])["quiet"]
     assert tally.violations == seeds
@@ -163,7 +163,7 @@ class EndsItsWorker:
 
 
 @pytest.mark.ci
-def test_a_worker_that_dies_loses_its_batches_only() -> None:
+def test_a_worker_process_that_dies_loses_only_its_batches() -> None:
     good, deadly = Batch(TWO[0], 0, 2), Batch(TWO[1], 0, 3, mutant=cast(str, EndsItsWorker()))
 
     tallies = run_batches([good, deadly], jobs=2)

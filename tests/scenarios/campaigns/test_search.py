@@ -35,7 +35,7 @@ def searched(tiny_scenario: Scenario) -> SearchResult:
     return search_schedules(tiny_scenario, 0, 1, mutant=RACE)
 
 
-def test_a_race_is_found_under_every_schedule_with_one_delay(searched: SearchResult) -> None:
+def test_a_race_is_found_by_searching_all_schedules_with_one_delay(searched: SearchResult) -> None:
     assert searched.is_complete
     assert searched.summary == f"all {searched.schedules} schedules with ≤ 1 delays"
     assert searched.schedules_by_cost == [1, searched.schedules - 1]
@@ -52,7 +52,7 @@ def test_the_store_without_the_race_keeps_its_promises_under_every_schedule(tiny
     assert (result.violated, result.failure, result.first_violated) == (0, None, None)
 
 
-def test_a_found_failure_replays(searched: SearchResult) -> None:
+def test_a_failure_found_by_a_schedule_search_can_be_replayed(searched: SearchResult) -> None:
     failure = searched.failure
     assert failure is not None
     assert (failure.scenario, failure.seed, failure.mutant) == ("tiny", 0, RACE)
@@ -61,7 +61,7 @@ def test_a_found_failure_replays(searched: SearchResult) -> None:
     assert failure.original.story
 
 
-def test_a_search_ends_with_the_first_broken_promise_on_request(
+def test_a_schedule_search_ends_with_the_first_broken_promise_on_request(
     tiny_scenario: Scenario, searched: SearchResult
 ) -> None:
     seen: list[int] = []
@@ -77,7 +77,7 @@ def test_a_search_ends_with_the_first_broken_promise_on_request(
     assert seen == list(range(1, result.schedules + 1))
 
 
-def test_a_search_can_continue_after_a_limit(tiny_scenario: Scenario, searched: SearchResult) -> None:
+def test_a_schedule_search_can_continue_after_its_limit(tiny_scenario: Scenario, searched: SearchResult) -> None:
     begun = search_schedules(tiny_scenario, 0, 1, limit=20, mutant=RACE)
     rest = search_schedules(tiny_scenario, 0, 1, mutant=RACE, after=begun.last_schedule)
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tornlog.faults.simulation.simulation import Crash, Simulation
-from tornlog.scenarios.campaigns.seeds import draw, run_seed
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
@@ -17,7 +17,7 @@ from tornlog.store.formats.messages import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
 
 
-def test_a_seed_that_holds_reports_its_counts(quiet_scenario: Scenario) -> None:
+def test_a_passing_seed_reports_its_counts(quiet_scenario: Scenario) -> None:
     result = run_seed(quiet_scenario, 7)
     assert (result.scenario, result.seed, result.outcome) == ("quiet", 7, "held")
     assert result.messages == 2 * 6 + 2 * 2
@@ -36,7 +36,7 @@ def test_a_seed_can_be_run_under_another_schedule(quiet_scenario: Scenario) -> N
     assert default.digest != run_seed(quiet_scenario, 7).digest
 
 
-def test_a_seed_that_breaks_a_promise_leaves_a_failure() -> None:
+def test_a_seed_that_breaks_a_promise_has_a_failure() -> None:
     scenario = SCENARIOS["sync-flush-power-cut"]
     result = run_seed(scenario, 0, mutant="ack-before-flush")
     assert result.outcome == "violated"
@@ -44,7 +44,7 @@ def test_a_seed_that_breaks_a_promise_leaves_a_failure() -> None:
     assert failure is not None
     assert (failure.scenario, failure.claim) == (scenario.name, scenario.claim)
     assert (failure.seed, failure.mutant) == (0, "ack-before-flush")
-    assert failure.original.record.setup == draw(scenario, 0)[1]
+    assert failure.original.record.setup == draw_plan_of_seed(scenario, 0)[1]
     assert failure.original.digest == result.digest
     assert failure.violations[0].invariant in MUTANTS["ack-before-flush"].found_by
     assert failure.original.story
@@ -69,7 +69,7 @@ def test_the_run_depends_on_seed_scenario_and_ranges() -> None:
     assert len(set(digests)) == 4
 
 
-def test_a_deterministic_seed_passes_its_check(quiet_scenario: Scenario) -> None:
+def test_a_deterministic_seed_passes_the_determinism_check(quiet_scenario: Scenario) -> None:
     once, twice = run_seed(quiet_scenario, 3), run_seed(quiet_scenario, 3, check_determinism=True)
     assert (twice.outcome, twice.digest, twice.error) == ("held", once.digest, "")
 
@@ -99,7 +99,9 @@ def test_a_run_that_its_record_does_not_reproduce_is_nondeterministic(monkeypatc
     assert run_seed(scenario, 0, check_determinism=True).outcome == "held"
 
 
-def test_a_harness_error_is_a_result(broken_scenario: Scenario, quiet_scenario: Scenario) -> None:
+def test_a_harness_error_is_returned_as_the_result_of_its_seed(
+    broken_scenario: Scenario, quiet_scenario: Scenario
+) -> None:
     result = run_seed(broken_scenario, 1)
     assert (result.outcome, result.digest) == ("harness-error", "")
     assert "draw_plan" in result.error, "the traceback"
@@ -144,7 +146,7 @@ def test_digests_do_not_depend_on_the_hash_seed() -> None:
     assert printed == [here, here]
 
 
-def test_only_invariants_that_could_have_been_broken_are_tried() -> None:
+def test_a_run_reports_only_invariants_that_could_have_been_violated() -> None:
     scenario = SCENARIOS["sync-flush-power-cut"]
     result = run_seed(scenario, 0, mutant="ack-before-flush")
     assert (result.outcome, result.tried) == ("violated", ("STATUS",))
@@ -154,6 +156,6 @@ def test_only_invariants_that_could_have_been_broken_are_tried() -> None:
     assert "TX" in run_seed(SCENARIOS["transaction-outcome"], 0).tried
 
 
-def test_a_consumer_recognizes_a_record_that_the_harness_damaged() -> None:
+def test_a_consumer_accepts_a_record_that_the_harness_damaged() -> None:
     """The flipped bit makes the record unreadable, but RocketMQ's pull checks no checksum and returns it."""
     assert run_seed(SCENARIOS["corrupt-record"], 43).outcome == "held"

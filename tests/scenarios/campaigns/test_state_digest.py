@@ -8,7 +8,7 @@ from tornlog.faults.disk.image import DamagedRange
 from tornlog.scenarios.campaigns.explore_store import state_digest_of
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Delivery, Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
-from tornlog.scenarios.oracle.transactions import Behaviour
+from tornlog.scenarios.oracle.transactions import TransactionBehaviour
 from tornlog.store.formats.messages import PutMessageStatus
 
 
@@ -16,38 +16,38 @@ def entry(name: str) -> PutEntry:
     return PutEntry(name, "T", 0, "", b"body", f"KEYS\1{name}".encode(), True, 5)
 
 
-def answered(ledger: Ledger, name: str, at: int) -> PutEntry:
+def answered_put(ledger: Ledger, name: str, at: int) -> PutEntry:
     put = entry(name)
-    ledger.ask(put)
+    ledger.record_request(put)
     put.status, put.answered_ns, put.physical_offset, put.queue_offset = PutMessageStatus.PUT_OK, 9, at, 0
     return put
 
 
-def a_ledger() -> Ledger:
+def sample_ledger() -> Ledger:
     ledger = Ledger()
-    ledger.promise(answered(ledger, "m1", 0))
-    answered(ledger, "m2", 200)
-    ledger.transactions.prepare("m2", Behaviour(True, None, False, 0, 1, 0))
+    ledger.promise(answered_put(ledger, "m1", 0))
+    answered_put(ledger, "m2", 200)
+    ledger.transactions.prepare("m2", TransactionBehaviour(True, None, False, 0, 1, 0))
     return ledger
 
 
-def standing(ledger: Ledger, damage: tuple[DamagedRange, ...] = ()) -> str:
+def ledger_digest(ledger: Ledger, damage: tuple[DamagedRange, ...] = ()) -> str:
     return state_digest_of(ledger, damage)
 
 
 def test_equal_ledgers_have_the_same_digest() -> None:
-    assert standing(a_ledger()) == standing(a_ledger())
+    assert ledger_digest(sample_ledger()) == ledger_digest(sample_ledger())
 
 
-def test_an_unanswered_put_changes_the_digest_only_if_its_offset_is_known() -> None:
-    ledger = a_ledger()
-    before = standing(ledger)
+def test_an_unanswered_put_changes_the_state_digest_only_if_its_offset_is_known() -> None:
+    ledger = sample_ledger()
+    before = ledger_digest(ledger)
     put = entry("m3")
-    ledger.ask(put)
-    assert standing(ledger) == before
+    ledger.record_request(put)
+    assert ledger_digest(ledger) == before
 
     put.physical_offset = 400
-    assert standing(ledger) != before
+    assert ledger_digest(ledger) != before
 
 
 def ask_for_a_commit(ledger: Ledger) -> None:
@@ -55,7 +55,7 @@ def ask_for_a_commit(ledger: Ledger) -> None:
 
 
 CHANGES: dict[str, Callable[[Ledger], object]] = {
-    "an answer": lambda ledger: answered(ledger, "m3", 400),
+    "an answer": lambda ledger: answered_put(ledger, "m3", 400),
     "another answer": lambda ledger: setattr(ledger.puts[1], "status", PutMessageStatus.FLUSH_DISK_TIMEOUT),
     "durability": lambda ledger: setattr(ledger.puts[0], "is_durable", True),
     "a promise": lambda ledger: ledger.promise(ledger.puts[1]),
@@ -75,37 +75,37 @@ CHANGES: dict[str, Callable[[Ledger], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_every_known_fact_changes_the_digest(change: str) -> None:
-    ledger = a_ledger()
+def test_every_fact_in_the_ledger_changes_the_state_digest(change: str) -> None:
+    ledger = sample_ledger()
     CHANGES[change](ledger)
 
-    assert standing(ledger) != standing(a_ledger())
+    assert ledger_digest(ledger) != ledger_digest(sample_ledger())
 
 
-def test_versions_of_side_files_and_damage_change_the_digest() -> None:
-    ledger = a_ledger()
+def test_side_file_versions_and_damage_change_the_state_digest() -> None:
+    ledger = sample_ledger()
     versions = ledger.group_progress
-    found = {standing(ledger)}
+    found = {ledger_digest(ledger)}
     versions.begun.append(b"{}")
-    found.add(standing(ledger))
+    found.add(ledger_digest(ledger))
     versions.durable = b"{}"
-    found.add(standing(ledger))
+    found.add(ledger_digest(ledger))
     versions.kept = b"{ }"
-    found.add(standing(ledger))
-    found.add(standing(ledger, damage=(DamagedRange("/store/commitlog/0", 0, 512, "lost write"),)))
+    found.add(ledger_digest(ledger))
+    found.add(ledger_digest(ledger, damage=(DamagedRange("/store/commitlog/0", 0, 512, "lost write"),)))
 
     assert len(found) == 5
 
 
 def test_a_restored_ledger_has_its_earlier_facts_and_no_newer_ones() -> None:
-    ledger = a_ledger()
+    ledger = sample_ledger()
     ledger.watch_queue_ends(lambda place: None)
-    before, savepoint = standing(ledger), ledger.savepoint()
+    before, savepoint = ledger_digest(ledger), ledger.savepoint()
     for change in CHANGES.values():
         change(ledger)
-    assert standing(ledger) != before
+    assert ledger_digest(ledger) != before
 
     ledger.restore(savepoint)
 
-    assert standing(ledger) == before
+    assert ledger_digest(ledger) == before
     assert ledger.promised["m1"] is ledger.puts[0] is ledger.by_name["m1"]

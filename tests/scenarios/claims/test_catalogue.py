@@ -10,7 +10,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.fault_injector import MOMENTS
 from tornlog.faults.kinds import FAULTS
 from tornlog.scenarios.campaigns.runner import Tally, batches_of, run_batches
-from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.plan import LifeEnding
@@ -66,11 +66,11 @@ def injected_anywhere() -> Counter[str]:
     return sum((tally.injected for tally in tallies), Counter())
 
 
-def test_a_name_is_words_joined_by_hyphens() -> None:
+def test_a_scenario_name_is_words_joined_by_hyphens() -> None:
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", name) for name in SCENARIOS)
 
 
-def test_a_claim_is_a_sentence_of_its_own_without_a_full_stop() -> None:
+def test_a_scenario_claim_is_a_unique_sentence_without_a_full_stop() -> None:
     claims = [scenario.claim for scenario in SCENARIOS.values()]
     assert len(set(claims)) == len(claims)
     for claim in claims:
@@ -82,7 +82,7 @@ def test_a_claim_is_a_sentence_of_its_own_without_a_full_stop() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_no_scenario_finds_a_violation_in_the_store(name: str, tallies: dict[str, Tally]) -> None:
+def test_no_scenario_finds_a_violation_in_the_unmodified_store(name: str, tallies: dict[str, Tally]) -> None:
     tally = tallies[name]
     assert tally.seeds == SEEDS
     assert [str(failure.violations[0]) for failure in tally.failures] == []
@@ -91,12 +91,12 @@ def test_no_scenario_finds_a_violation_in_the_store(name: str, tallies: dict[str
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_scenario_stays_within_its_ranges(name: str) -> None:
+def test_every_plan_of_a_scenario_is_within_its_ranges(name: str) -> None:
     ranges = SCENARIOS[name].ranges
     endings = {"crash in traffic", *ranges["endings"]}
     endings.update(*(optional.get("endings", ()) for optional in ranges.optional.values()))
     for seed in range(SEEDS):
-        _, plan = draw(SCENARIOS[name], seed)
+        _, plan = draw_plan_of_seed(SCENARIOS[name], seed)
         assert plan.sync_flush in ranges["sync_flush"]
         assert plan.disk in ranges["disk"]
         drawn = plan.lives[1:] if plan.directories.killed_in_creation else plan.lives
@@ -139,6 +139,6 @@ def test_injected_faults_are_listed_and_crashes_are_counted_by_profile(
     assert sum(injected[f"crash {profile}"] for profile in PROFILES) == crashes
 
 
-def test_every_policy_is_drawn() -> None:
-    drawn = {draw(scenario, seed)[1].policy for scenario in SCENARIOS.values() for seed in range(5)}
+def test_every_scheduling_policy_is_drawn() -> None:
+    drawn = {draw_plan_of_seed(scenario, seed)[1].policy for scenario in SCENARIOS.values() for seed in range(5)}
     assert drawn == set(POLICIES)

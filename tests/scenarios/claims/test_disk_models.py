@@ -18,7 +18,7 @@ def test_a_disk_model_names_existing_crashes_and_faults(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DISK_MODELS)
-def test_a_plan_has_the_faults_crash_profiles_and_capacity_of_its_disk(name: str) -> None:
+def test_a_plan_has_the_faults_crash_profiles_and_capacity_of_its_disk_model(name: str) -> None:
     disk_model = DISK_MODELS[name]
     plans = [draw_plan(Choices(str(seed)).stream("plan"), Ranges(disk=(name,))) for seed in range(300)]
     assert {life.profile for plan in plans for life in plan.lives} == set(disk_model.crashes)

@@ -2,7 +2,7 @@ import pytest
 
 from tornlog.faults.plan import FaultPlan, NetworkPlan
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.landmarks import landmarks_ms
+from tornlog.scenarios.claims.landmarks import plan_landmarks_ms
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.sim.choices import Choices
@@ -31,7 +31,7 @@ def plan_of(**chosen: object) -> Plan:
 
 @pytest.mark.parametrize("fault", LONGEST_MS)
 def test_two_percent_of_drawn_delays_exceed_each_reachable_landmark(fault: str) -> None:
-    most_ms, landmarks = LONGEST_MS[fault], landmarks_ms(plan_of(cluster={"slaves": (1,)}))
+    most_ms, landmarks = LONGEST_MS[fault], plan_landmarks_ms(plan_of(cluster={"slaves": (1,)}))
     stream = Choices(fault).stream("durations")
     drawn = [draw_magnitude(stream, 1, most_ms, fault, landmarks) for _ in range(DRAWS)]
 
@@ -40,16 +40,16 @@ def test_two_percent_of_drawn_delays_exceed_each_reachable_landmark(fault: str) 
     assert min(beyond.values()) >= DRAWS * 0.02, beyond
 
 
-def test_a_fifth_of_clock_steps_exceed_the_margin_of_the_checkpoint() -> None:
+def test_a_fifth_of_clock_steps_exceed_the_checkpoint_margin() -> None:
     stream = Choices("steps").stream("disturbances")
-    landmarks = landmarks_ms(plan_of())
+    landmarks = plan_landmarks_ms(plan_of())
     drawn = [draw_magnitude(stream, 1, LONGEST_MS["clock step"], "step", landmarks) for _ in range(DRAWS)]
 
     assert sum(ms > SAFETY_MARGIN_MS for ms in drawn) > DRAWS / 5
 
 
-def test_a_run_counts_the_landmarks_that_its_plan_enables() -> None:
-    alone = landmarks_ms(plan_of(flush={"sync_timeout_ms": (321,)}))
+def test_a_plan_enables_the_landmark_durations_of_its_features() -> None:
+    alone = plan_landmarks_ms(plan_of(flush={"sync_timeout_ms": (321,)}))
     assert {SAFETY_MARGIN_MS, WAIT_MS, 321} <= set(alone)
 
     more = {
@@ -61,12 +61,12 @@ def test_a_run_counts_the_landmarks_that_its_plan_enables() -> None:
         "memory": {"warm_files": (True,)},
     }
     for feature, options in more.items():
-        assert set(landmarks_ms(plan_of(**{feature: options}))) - set(landmarks_ms(plan_of())), feature
+        assert set(plan_landmarks_ms(plan_of(**{feature: options}))) - set(plan_landmarks_ms(plan_of())), feature
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_landmarks_are_sorted_and_positive(name: str) -> None:
-    landmarks = landmarks_ms(draw_plan(Choices(name).stream("plan"), SCENARIOS[name].ranges))
+    landmarks = plan_landmarks_ms(draw_plan(Choices(name).stream("plan"), SCENARIOS[name].ranges))
 
     assert list(landmarks) == sorted(set(landmarks))
     assert landmarks[0] > 0

@@ -26,13 +26,13 @@ def drawn(seed: int, ranges: Ranges | None = None) -> Plan:
     return draw_plan(Choices(str(seed)).stream("plan"), ranges or Ranges())
 
 
-def test_a_plan_is_unchanged_after_json() -> None:
+def test_a_plan_survives_a_round_trip_through_json() -> None:
     for seed in SEEDS:
         plan = drawn(seed)
         assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
-def test_every_drawn_value_is_in_its_range() -> None:
+def test_every_drawn_plan_value_is_in_its_range() -> None:
     ranges = Ranges()
     for seed in SEEDS:
         plan = drawn(seed)
@@ -85,7 +85,7 @@ def test_only_lives_with_a_crash_at_an_operation_have_an_operation_number() -> N
     assert {life.operation for seed in SEEDS for life in drawn(seed, persists).lives} == set(range(12))
 
 
-def test_a_process_killed_in_the_creation_of_the_root_adds_a_first_life() -> None:
+def test_a_kill_during_the_creation_of_the_root_adds_a_first_life() -> None:
     ranges = Ranges(directories={"killed_in_creation": (True,)}, lives=(2,))
     for seed in SEEDS:
         first, *others = drawn(seed, ranges).lives
@@ -93,7 +93,7 @@ def test_a_process_killed_in_the_creation_of_the_root_adds_a_first_life() -> Non
         assert len(others) == 2
 
 
-def test_runs_of_several_machines_have_the_default_directories() -> None:
+def test_plans_of_several_machines_use_the_default_directories() -> None:
     with pytest.raises(AssertionError, match="directories of several machines"):
         drawn(1, Ranges(directories={"root": ("mq",)}, cluster={"slaves": (1,)}))
 
@@ -127,7 +127,7 @@ def test_the_error_of_a_plan_with_an_invalid_field_names_it(place: list[Any], va
         Plan.from_json(values)
 
 
-def test_a_knob_missing_from_a_stored_plan_has_its_default() -> None:
+def test_a_setting_missing_from_a_stored_plan_has_its_default() -> None:
     plan = drawn(1)
     values = json.loads(json.dumps(plan.to_json()))
     del values["left_out"], values["delay"], values["index"]["seekers"], values["faults"]["lying_sync_chance"]
@@ -139,7 +139,7 @@ def test_a_knob_missing_from_a_stored_plan_has_its_default() -> None:
     assert Plan.from_json(values).messages.batch_chance == 0.0
 
 
-def test_with_delayed_messages_crashes_are_drawn_from_twice_as_many_operations() -> None:
+def test_with_delayed_messages_the_crash_operation_is_drawn_from_twice_the_range() -> None:
     endings, each = ("crash in traffic",), (16,)
     ranges = Ranges().replace(endings=endings, messages_each=each, producers=(1,), sync_flush=(True,))
     plain = max(drawn(seed, ranges).lives[0].operation for seed in SEEDS)

@@ -16,7 +16,7 @@ def test_every_fault_is_possible_in_some_scenario() -> None:
     assert possible == set(FAULTS)
 
 
-def test_a_store_alone_has_no_network_faults_and_a_sound_disk_no_bit_rot() -> None:
+def test_one_store_has_no_network_faults_and_a_sound_disk_has_no_bit_rot() -> None:
     possible = possible_faults(SCENARIOS["segment-rollover-crash"].ranges)
 
     assert {"page lost", "name lost", "torn page", "power cut after a stop"} <= possible
@@ -29,7 +29,7 @@ def test_a_store_alone_has_no_network_faults_and_a_sound_disk_no_bit_rot() -> No
 
 @pytest.mark.ci
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_an_injected_fault_was_possible(name: str) -> None:
+def test_every_injected_fault_was_declared_possible(name: str) -> None:
     scenario = SCENARIOS[name]
     injected = {kind for seed in range(3) for kind in run_seed(scenario, seed).injected if kind in FAULTS}
 

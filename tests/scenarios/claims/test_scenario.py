@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.scenario import POLICIES, Scenario
@@ -34,15 +34,17 @@ def test_only_known_disks_and_policies_can_be_selected(quiet_scenario: Scenario)
 def test_scenarios_of_several_machines_refuse_an_unsound_disk(disk: str) -> None:
     scenario = SCENARIOS["replica-prefix-of-master"]
 
-    assert not scenario.admits(disk)
-    assert scenario.admits("xfs")
-    assert SCENARIOS["combined-faults"].admits(disk)
+    assert not scenario.can_run_on(disk)
+    assert scenario.can_run_on("xfs")
+    assert SCENARIOS["combined-faults"].can_run_on(disk)
     with pytest.raises(ValueError, match=f"a {disk} does not support"):
         scenario.narrowed(disk=disk)
 
 
-def test_a_renamed_scenario_with_its_old_stream_draws_the_same_plans(quiet_scenario: Scenario) -> None:
+def test_a_renamed_scenario_that_keeps_its_stream_name_draws_the_same_plans(quiet_scenario: Scenario) -> None:
     renamed = replace(quiet_scenario, name="renamed", stream=quiet_scenario.name)
 
-    assert [draw(renamed, seed)[1] for seed in range(5)] == [draw(quiet_scenario, seed)[1] for seed in range(5)]
-    assert draw(replace(renamed, stream=""), 0)[1] != draw(quiet_scenario, 0)[1]
+    assert [draw_plan_of_seed(renamed, seed)[1] for seed in range(5)] == [
+        draw_plan_of_seed(quiet_scenario, seed)[1] for seed in range(5)
+    ]
+    assert draw_plan_of_seed(replace(renamed, stream=""), 0)[1] != draw_plan_of_seed(quiet_scenario, 0)[1]

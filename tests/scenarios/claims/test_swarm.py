@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from tornlog.scenarios.campaigns.pairs import features_of
-from tornlog.scenarios.campaigns.seeds import draw, run_seed
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.sim.choices import Choices
@@ -16,7 +16,7 @@ BOTH = Ranges(delay={"chance": (0.0,)}).with_optional(
 )
 
 
-def test_each_optional_group_is_enabled_in_half_of_the_seeds_independently() -> None:
+def test_each_optional_feature_is_enabled_in_half_of_the_seeds_independently() -> None:
     plans = [draw_plan(Choices(str(seed)).stream("plan"), BOTH) for seed in range(200)]
     met = Counter((plan.delay.chance > 0, plan.memory.transient_pool) for plan in plans)
     assert set(met) == {(delayed, pooled) for delayed in (False, True) for pooled in (False, True)}
@@ -24,7 +24,7 @@ def test_each_optional_group_is_enabled_in_half_of_the_seeds_independently() -> 
     assert all(not plan.sync_flush for plan in plans if plan.memory.transient_pool)
 
 
-def test_a_narrowed_knob_is_no_longer_optional() -> None:
+def test_a_narrowed_setting_is_no_longer_optional() -> None:
     narrowed = BOTH.replace(delay={"chance": (0.25,)}, sync_flush=(True,))
     assert dict(narrowed.optional) == {"pool": {"memory.transient_pool": (True,)}}
     assert narrowed != BOTH
@@ -33,15 +33,15 @@ def test_a_narrowed_knob_is_no_longer_optional() -> None:
         assert (plan.delay.chance, plan.sync_flush) == (0.25, True)
 
 
-def test_ranges_without_optional_groups_are_unchanged() -> None:
-    assert Ranges().taking_part(Choices("any").stream("plan")) == Ranges()
+def test_ranges_without_optional_features_are_unchanged() -> None:
+    assert Ranges().draw_optional(Choices("any").stream("plan")) == Ranges()
     with pytest.raises(ValueError, match=r"delay\.wait: expected a knob"):
         Ranges().with_optional(delays={"delay": {"wait": (1,)}})
 
 
 @pytest.mark.parametrize("name", SWARM)
-def test_seeds_of_a_swarm_have_different_features(name: str) -> None:
-    drawn = [frozenset(features_of(draw(SCENARIOS[name], seed)[1])) for seed in range(60)]
+def test_seeds_of_a_swarm_scenario_have_different_features(name: str) -> None:
+    drawn = [frozenset(features_of(draw_plan_of_seed(SCENARIOS[name], seed)[1])) for seed in range(60)]
     assert len(set(drawn)) > 40
     times = Counter(feature for one in drawn for feature in one)
     assert 8 < times["delayed messages"] < 45
@@ -56,11 +56,11 @@ def test_seeds_of_a_swarm_have_different_features(name: str) -> None:
         ({"retention", "consumers"}, {"REP", "CLEAN"}),
     ],
 )
-def test_features_of_a_single_store_occur_together_with_slaves(wanted: set[str], invariants: set[str]) -> None:
+def test_swarm_plans_combine_single_store_features_with_slaves(wanted: set[str], invariants: set[str]) -> None:
     scenario = SCENARIOS["swarm-cluster"]
     tried: set[str] = set()
     for seed in range(120):
-        if wanted <= {*features_of(draw(scenario, seed)[1])}:
+        if wanted <= {*features_of(draw_plan_of_seed(scenario, seed)[1])}:
             result = run_seed(scenario, seed)
             assert result.outcome == "held"
             tried |= {*result.tried}

@@ -25,7 +25,7 @@ class MadeTarget(Target):
         self._check = check
         self._inputs = inputs
 
-    def valid(self, draw: Draw) -> bytes:
+    def valid_input(self, draw: Draw) -> bytes:
         return draw.pick(self._inputs)
 
     def shape(self, raw: bytes) -> Shape:

@@ -13,17 +13,17 @@ from tornlog.scenarios.fuzz.targets import TARGETS
 PLANTED = ("commitlog", "--mutant", "record-crc-unchecked", "--inputs", "200")
 
 
-def run(*arguments: str) -> Result:
+def run_fuzz(*arguments: str) -> Result:
     return CliRunner().invoke(application(), ["fuzz", *arguments])
 
 
 def result_of(*arguments: str) -> tuple[int, Any]:
-    result = run(*arguments, "--json", "-")
+    result = run_fuzz(*arguments, "--json", "-")
     return result.exit_code, json.loads(result.stdout)
 
 
 def test_fuzzed_formats_are_printed_as_a_table() -> None:
-    result = run("checkpoint", "index", "--inputs", "300")
+    result = run_fuzz("checkpoint", "index", "--inputs", "300")
 
     assert result.exit_code == 0, result.output
     assert "600 inputs" in result.stdout
@@ -77,13 +77,13 @@ def test_several_processes_have_the_same_findings_as_one() -> None:
 
 
 def test_a_finding_is_saved_printed_and_replayed(tmp_path: Path) -> None:
-    result = run(*PLANTED, "--out", str(tmp_path))
+    result = run_fuzz(*PLANTED, "--out", str(tmp_path))
     (path,) = (tmp_path / "failures").iterdir()
 
     assert result.exit_code == 1
     assert path.name == "fuzz-commitlog-served-unwhole.json"
     assert f"tornlog fuzz commitlog --replay {path}" in result.stdout
-    replayed = run("commitlog", "--replay", str(path))
+    replayed = run_fuzz("commitlog", "--replay", str(path))
     assert replayed.exit_code == 1
     assert "broken: commitlog, as recorded" in replayed.stdout
     code, document = result_of("--replay", str(path))
@@ -94,8 +94,8 @@ def test_a_finding_is_saved_printed_and_replayed(tmp_path: Path) -> None:
     assert document["found"]
 
 
-def test_a_replay_of_a_fixed_bug_reports_no_violation(tmp_path: Path) -> None:
-    run(*PLANTED, "--out", str(tmp_path))
+def test_replaying_a_finding_of_a_fixed_bug_reports_no_violation(tmp_path: Path) -> None:
+    run_fuzz(*PLANTED, "--out", str(tmp_path))
     (path,) = (tmp_path / "failures").iterdir()
     envelope = json.loads(path.read_text())
     envelope["failure"]["mutant"] = None
@@ -114,10 +114,10 @@ def test_a_corpus_is_saved_reused_and_replayed(tmp_path: Path) -> None:
 
     assert len(kept) == first["formats"][0]["corpus"]
     assert second["formats"][0]["outcomes"] == first["formats"][0]["outcomes"]
-    replayed = run("index", "--replay", str(kept[0]))
+    replayed = run_fuzz("index", "--replay", str(kept[0]))
     assert replayed.exit_code == 0
     assert replayed.stdout.startswith("index: ")
-    assert run("--replay", str(kept[0])).exit_code == 2
+    assert run_fuzz("--replay", str(kept[0])).exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -132,29 +132,29 @@ def test_a_corpus_is_saved_reused_and_replayed(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_arguments_are_usage_errors(arguments: tuple[str, ...], reason: str) -> None:
-    result = run(*arguments)
+    result = run_fuzz(*arguments)
 
     assert result.exit_code == 2
     assert reason in " ".join(result.stderr.split())
 
 
-def test_a_file_without_a_finding_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_finding_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "f.json"
     path.write_text("{}")
     for arguments in (("--replay", str(path)), ("index", "--replay", str(path))):
-        assert run(*arguments).exit_code == 2
-    run(*PLANTED, "--out", str(tmp_path))
+        assert run_fuzz(*arguments).exit_code == 2
+    run_fuzz(*PLANTED, "--out", str(tmp_path))
     (path,) = (tmp_path / "failures").iterdir()
-    assert run("index", "--replay", str(path)).exit_code == 2
+    assert run_fuzz("index", "--replay", str(path)).exit_code == 2
     envelope = json.loads(path.read_text())
     envelope["failure"]["mutant"] = "gone"
     path.write_text(json.dumps(envelope))
-    assert run("--replay", str(path)).exit_code == 2
+    assert run_fuzz("--replay", str(path)).exit_code == 2
 
 
 def test_without_atheris_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "is_installed", lambda: False)
-    result = run("checkpoint", "--engine", "atheris")
+    result = run_fuzz("checkpoint", "--engine", "atheris")
 
     assert result.exit_code == 2
     assert "pip install '.[fuzz]'" in " ".join(result.stderr.split())
@@ -173,7 +173,7 @@ def test_atheris_finds_a_planted_bug_and_saves_a_corpus(tmp_path: Path) -> None:
     assert one["accepted"] + one["refused"] + one["broken"] == 3000
     assert [finding["signature"] for finding in one["findings"]] == ["served-unwhole"]
     assert len(list((tmp_path / "corpus" / "commitlog").iterdir())) == one["corpus"] > 10
-    assert run("--replay", str(path)).exit_code == 1
+    assert run_fuzz("--replay", str(path)).exit_code == 1
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ FINDING = FuzzFailure("index", 3, None, 17, FuzzViolation("chain", "10 entries",
 
 
 @pytest.mark.parametrize("finding", [FINDING, replace(FINDING, mutant="m", raw=b"")])
-def test_a_finding_is_unchanged_after_json(finding: FuzzFailure) -> None:
+def test_a_fuzz_finding_survives_a_round_trip_through_json(finding: FuzzFailure) -> None:
     assert FuzzFailure.from_json(finding.to_json()) == finding
     assert finding.name == "fuzz-index-chain"
 

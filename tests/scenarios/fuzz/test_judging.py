@@ -8,7 +8,7 @@ from tornlog.scenarios.fuzz.judging import (
     ADDRESS_SPACE_BYTES,
     FuzzViolation,
     address_space_limited,
-    judge,
+    judge_input,
     judge_within_limits,
     peak_bytes,
 )
@@ -59,7 +59,7 @@ def break_a_promise(raw: bytes) -> InputOutcome:
         (break_a_promise, "lost"),
     ],
 )
-def test_each_kind_of_violation_has_a_signature(
+def test_each_kind_of_violation_has_its_own_signature(
     check: Callable[[bytes], InputOutcome], signature: str, made: Make
 ) -> None:
     with address_space_limited():
@@ -72,10 +72,10 @@ def test_each_kind_of_violation_has_a_signature(
 
 
 def test_an_accepted_input_has_an_outcome(made: Make) -> None:
-    assert judge(made(accept), b"a") == judge_within_limits(made(accept), b"a") == InputOutcome(True, "")
+    assert judge_input(made(accept), b"a") == judge_within_limits(made(accept), b"a") == InputOutcome(True, "")
 
 
-def test_too_high_a_memory_peak_is_a_violation() -> None:
+def test_exceeding_the_memory_limit_is_a_violation() -> None:
     assert peak_bytes(lambda: len(bytearray(3 << 20))) > 3 << 20
     assert peak_bytes(lambda: None) < 1 << 16
 
@@ -92,7 +92,7 @@ def test_too_high_a_memory_peak_is_a_violation() -> None:
         (CorruptFileError("f", 0, "x", "y", "z" * 300_000), "error-text"),
     ],
 )
-def test_an_error_must_name_file_offset_field_and_values(error: CorruptFileError, kind: str) -> None:
+def test_an_error_that_lacks_file_offset_field_or_values_is_a_violation(error: CorruptFileError, kind: str) -> None:
     with pytest.raises(TargetViolation) as caught:
         field_of(error, "f", 10)
 
@@ -108,7 +108,7 @@ def test_after_a_hanging_input_later_inputs_are_judged(made: Make) -> None:
         return loop(raw) if raw == b"h" else InputOutcome(True, "")
 
     fuzzer = Fuzzer(made(check), 0)
-    fuzzer.take([b"a", b"h", b"b"])
+    fuzzer.judge_inputs([b"a", b"h", b"b"])
 
     assert {signature: found.raw for signature, found in fuzzer.tally.found.items()} == {"hang": b"h"}
     assert fuzzer.tally.found["hang"].number == 2
@@ -116,7 +116,7 @@ def test_after_a_hanging_input_later_inputs_are_judged(made: Make) -> None:
     assert fuzzer.tally.inputs == 3
 
 
-def test_a_run_ends_after_several_hangs(made: Make) -> None:
+def test_a_fuzz_run_ends_after_several_hanging_inputs(made: Make) -> None:
     fuzzer = Fuzzer(made(loop), 0)
     fuzzer.run(None)
 
@@ -124,14 +124,14 @@ def test_a_run_ends_after_several_hangs(made: Make) -> None:
     assert set(fuzzer.tally.found) == {"hang"}
 
 
-def test_inputs_are_counted_by_outcome(made: Make) -> None:
+def test_fuzz_inputs_are_counted_by_outcome(made: Make) -> None:
     def check(raw: bytes) -> InputOutcome:
         if raw == b"x":
             raise TargetViolation("x", 1, 2)
         return InputOutcome(raw < b"b", raw.decode())
 
     fuzzer = Fuzzer(made(check), 0)
-    fuzzer.take([b"a", b"c", b"x", b"a", b"d", b"x"])
+    fuzzer.judge_inputs([b"a", b"c", b"x", b"a", b"d", b"x"])
     tally = fuzzer.tally
 
     assert (tally.inputs, tally.accepted, tally.refused, tally.broken) == (6, 2, 2, 2)
@@ -140,8 +140,8 @@ def test_inputs_are_counted_by_outcome(made: Make) -> None:
     assert {signature: found.number for signature, found in tally.found.items()} == {"x": 3}
 
 
-def test_memory_is_measured_for_new_outcomes(made: Make) -> None:
+def test_memory_is_measured_for_inputs_with_a_new_outcome(made: Make) -> None:
     fuzzer = Fuzzer(made(lambda raw: allocate(raw) if raw == b"b" else accept(raw)), 0)
-    fuzzer.take([b"a", b"b"])
+    fuzzer.judge_inputs([b"a", b"b"])
 
     assert {signature: found.raw for signature, found in fuzzer.tally.found.items()} == {"allocation": b"b"}

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from tornlog.scenarios.fuzz.container import DirectoryContent, pack, unpack
-from tornlog.scenarios.fuzz.engine import minimised
-from tornlog.scenarios.fuzz.judging import FuzzViolation, judge
+from tornlog.scenarios.fuzz.container import DirectoryContent, pack_directory, unpack_directory
+from tornlog.scenarios.fuzz.engine import minimised_input
+from tornlog.scenarios.fuzz.judging import FuzzViolation, judge_input
 from tornlog.scenarios.fuzz.target import InputOutcome, TargetViolation
 from tornlog.scenarios.fuzz.targets.directory import DirectoryTarget
 
@@ -37,19 +37,19 @@ def test_no_part_of_a_minimised_input_can_be_removed(
     raw: bytes, condition: Callable[[bytes], bool], smallest: bytes, made: Make
 ) -> None:
     target = made(breaks_if(condition))
-    breach = judge(target, raw)
+    breach = judge_input(target, raw)
     assert isinstance(breach, FuzzViolation)
 
-    assert minimised(target, raw, breach) == smallest
+    assert minimised_input(target, raw, breach) == smallest
 
 
 def test_minimising_keeps_the_signature(made: Make) -> None:
     target = made(breaks_if(lambda raw: raw.startswith(b"X")))
     raw = b"X" + b"a" * 60
 
-    assert minimised(target, raw, FuzzViolation("x", "1", "2")) == b"X"
-    assert len(minimised(target, raw, FuzzViolation("y", "1", "2"))) == 41
-    assert minimised(target, raw, FuzzViolation("z", "1", "2")) == raw
+    assert minimised_input(target, raw, FuzzViolation("x", "1", "2")) == b"X"
+    assert len(minimised_input(target, raw, FuzzViolation("y", "1", "2"))) == 41
+    assert minimised_input(target, raw, FuzzViolation("z", "1", "2")) == raw
 
 
 def test_minimising_ends_after_the_maximum_number_of_tries(made: Make) -> None:
@@ -59,7 +59,7 @@ def test_minimising_ends_after_the_maximum_number_of_tries(made: Make) -> None:
         judged.append(raw)
         raise TargetViolation("x", 1, 2)
 
-    minimised(made(check), b"a" * 60, FuzzViolation("x", "1", "2"), tries_max=3)
+    minimised_input(made(check), b"a" * 60, FuzzViolation("x", "1", "2"), tries_max=3)
 
     assert len(judged) <= 3
 
@@ -67,12 +67,12 @@ def test_minimising_ends_after_the_maximum_number_of_tries(made: Make) -> None:
 def test_minimising_a_directory_removes_whole_entries_and_keeps_file_lengths() -> None:
     class Picky(DirectoryTarget):
         def check(self, raw: bytes) -> InputOutcome:
-            directory = unpack(raw)
+            directory = unpack_directory(raw)
             if directory is not None and (directory.entries.get("b/c") or b"")[2:3] == b"!":
                 raise TargetViolation("x", 1, 2)
             return InputOutcome(True, "")
 
-    raw = pack(DirectoryContent(3, {"a": b"aaaa", "b": None, "b/c": b"cc!c", "d": None}))
-    small = unpack(minimised(Picky(), raw, FuzzViolation("x", "1", "2")))
+    raw = pack_directory(DirectoryContent(3, {"a": b"aaaa", "b": None, "b/c": b"cc!c", "d": None}))
+    small = unpack_directory(minimised_input(Picky(), raw, FuzzViolation("x", "1", "2")))
 
     assert small == DirectoryContent(0, {"b/c": b"\0\0!\0"})

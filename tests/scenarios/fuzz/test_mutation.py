@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from tornlog.scenarios.fuzz.mutation import Draw, mutated
+from tornlog.scenarios.fuzz.mutation import Draw, mutate_bytes
 from tornlog.scenarios.fuzz.shape import (
     CHECKSUM,
     LENGTH,
@@ -17,7 +17,7 @@ from tornlog.scenarios.fuzz.shape import (
     shape_of_file,
 )
 from tornlog.scenarios.fuzz.targets import TARGETS
-from tornlog.scenarios.oracle.reader import whole_at
+from tornlog.scenarios.oracle.reader import valid_record_at
 
 RAW = bytes(range(1, 41))
 SHAPE = Shape(
@@ -28,7 +28,7 @@ SHAPE = Shape(
 
 def test_mutation_does_not_change_the_original_input() -> None:
     draw = Draw("a")
-    copies = [bytes(mutated(RAW, SHAPE, draw, [RAW], 60)) for _ in range(500)]
+    copies = [bytes(mutate_bytes(RAW, SHAPE, draw, [RAW], 60)) for _ in range(500)]
 
     assert bytes(range(1, 41)) == RAW
     assert len(set(copies)) > 300
@@ -37,7 +37,9 @@ def test_mutation_does_not_change_the_original_input() -> None:
 
 
 def test_equal_draws_give_equal_mutations() -> None:
-    assert [mutated(RAW, SHAPE, Draw("b"), [], 99) for _ in range(3)] == [mutated(RAW, SHAPE, Draw("b"), [], 99)] * 3
+    assert [mutate_bytes(RAW, SHAPE, Draw("b"), [], 99) for _ in range(3)] == [
+        mutate_bytes(RAW, SHAPE, Draw("b"), [], 99)
+    ] * 3
 
 
 @pytest.mark.parametrize("raw", [b"", b"a", RAW])
@@ -45,15 +47,15 @@ def test_any_input_can_be_mutated_with_any_shape(raw: bytes) -> None:
     draw = Draw("c")
     for shape in (PLAIN, SHAPE):
         for _ in range(1_000):
-            assert len(mutated(raw, shape, draw, [b"", RAW], 1 << 16)) <= 1 << 16
+            assert len(mutate_bytes(raw, shape, draw, [b"", RAW], 1 << 16)) <= 1 << 16
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if name != "directory"])
-def test_shapes_have_the_fields_and_parts_of_an_input(name: str) -> None:
+def test_input_shapes_describe_the_fields_and_parts_of_an_input(name: str) -> None:
     target, draw = TARGETS[name](), Draw("d")
     kinds, parts = set(), 0
     for _ in range(50):
-        raw = target.valid(draw)
+        raw = target.valid_input(draw)
         shape = target.shape(raw)
         kinds |= {field.kind for field in shape.fields}
         parts += len(shape.parts)
@@ -64,22 +66,22 @@ def test_shapes_have_the_fields_and_parts_of_an_input(name: str) -> None:
 
 def test_the_shape_of_a_store_file_depends_on_its_folder() -> None:
     draw = Draw("e")
-    log, queue = TARGETS["commitlog"]().valid(draw), TARGETS["consumequeue"]().valid(draw)
+    log, queue = TARGETS["commitlog"]().valid_input(draw), TARGETS["consumequeue"]().valid_input(draw)
 
     assert shape_of_file("commitlog/0", log) == TARGETS["commitlog"]().shape(log)
     assert shape_of_file("consumequeue/T/0/0", queue) == TARGETS["consumequeue"]().shape(queue)
     assert shape_of_file("abort", b"") == PLAIN
 
 
-def test_corrected_records_are_valid_again() -> None:
+def test_damaged_records_are_valid_after_their_checksums_are_corrected() -> None:
     target, draw = TARGETS["commitlog"](), Draw("f")
     mended = 0
     for _ in range(100):
-        raw = bytearray(target.valid(draw))
+        raw = bytearray(target.valid_input(draw))
         parts = list(record_parts(raw))
         for start, _ in parts:
             raw[start + 8] ^= 1
             raw[start + 35] ^= 1
         correct_records(raw, 1000)
-        mended += all(whole_at(bytes(raw), start, end, 1000 + start) for start, end in parts)
+        mended += all(valid_record_at(bytes(raw), start, end, 1000 + start) for start, end in parts)
     assert mended == 100

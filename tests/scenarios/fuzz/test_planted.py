@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.scenarios.fuzz.engine import FuzzTally, minimised
+from tornlog.scenarios.fuzz.engine import FuzzTally, minimised_input
 from tornlog.scenarios.fuzz.mutants import FUZZED, find_fuzzed
 from tornlog.scenarios.fuzz.targets import TARGETS
 
@@ -19,7 +19,7 @@ PLANTED = [
 
 
 @pytest.mark.parametrize(("mutant", "name", "inputs", "signature"), PLANTED)
-def test_a_planted_bug_is_found(
+def test_a_planted_bug_is_found_by_fuzzing(
     mutant: str, name: str, inputs: int, signature: str, fuzzed: Callable[..., FuzzTally]
 ) -> None:
     found = fuzzed(name, inputs, mutant=mutant).found
@@ -30,12 +30,12 @@ def test_a_planted_bug_is_found(
     assert planted is None or any(signature.startswith(kind) for kind in planted.found_by)
 
 
-def test_a_finding_is_minimised(fuzzed: Callable[..., FuzzTally]) -> None:
+def test_a_fuzz_finding_is_minimised(fuzzed: Callable[..., FuzzTally]) -> None:
     first = fuzzed("commitlog", 500, mutant="record-crc-unchecked").found["served-unwhole"]
     target, mutant = TARGETS["commitlog"](), find_fuzzed("record-crc-unchecked")
     assert mutant is not None
     with mutant.applied():
-        small = minimised(target, first.raw, first.breach)
+        small = minimised_input(target, first.raw, first.breach)
 
     assert len(small) < len(first.raw) or small.count(0) > first.raw.count(0)
     assert sum(map(bool, small)) < 40

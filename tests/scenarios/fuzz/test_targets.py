@@ -17,10 +17,10 @@ Fuzzed = Callable[..., FuzzTally]
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_valid_inputs_are_accepted(name: str) -> None:
+def test_valid_inputs_of_each_format_are_accepted(name: str) -> None:
     target, draw = TARGETS[name](), Draw("valid")
     for _ in range(20 if name == "directory" else 200):
-        raw = target.valid(draw)
+        raw = target.valid_input(draw)
         assert target.check(raw).accepted or name == "consumequeue", raw  # zeros after the last entry are not entries
         shape = target.shape(raw)
         assert all(0 <= start < end <= len(raw) for start, end in shape.parts)
@@ -29,7 +29,7 @@ def test_valid_inputs_are_accepted(name: str) -> None:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("name", TARGETS)
-def test_no_mutated_input_breaks_a_promise_and_outcomes_vary(name: str, fuzzed: Fuzzed) -> None:
+def test_no_mutated_input_of_a_format_breaks_a_promise_and_outcomes_vary(name: str, fuzzed: Fuzzed) -> None:
     tally = fuzzed(name, INPUTS.get(name, MOST), seed=7)
 
     assert tally.found == {}
@@ -51,7 +51,7 @@ def test_inputs_depend_on_the_seed_only(name: str, fuzzed: Fuzzed) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_random_bytes_are_judged(name: str) -> None:
+def test_random_bytes_are_checked_without_an_error(name: str) -> None:
     target, source = TARGETS[name](), random.Random(1)
     for size_bytes in (0, 1, 2, 3, 7, 8, 19, 20, 90, 91, 300):
         raw = source.randbytes(size_bytes)
@@ -64,7 +64,7 @@ def test_inputs_of_an_earlier_run_are_judged_first(tmp_path: Path, fuzzed: Fuzze
     write_inputs(before, tmp_path)
     write_inputs(before, tmp_path)  # each is there once
     fuzzer = Fuzzer(TARGETS["checkpoint"](), 0)
-    fuzzer.take(read_inputs(tmp_path))
+    fuzzer.judge_inputs(read_inputs(tmp_path))
 
     assert fuzzer.tally.inputs == len(before.inputs) > 5
     assert sorted(fuzzer.tally.corpus.inputs) == sorted(before.inputs)

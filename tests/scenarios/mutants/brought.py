@@ -23,7 +23,7 @@ def commit_far(self: ConsumerOffsetManager, group: str, topic: str, queue_id: in
     return commit_far.original(self, group, topic, queue_id, offset + (offset > 1))
 
 
-@bug("recovered-queue-one-short", ConsumeQueue, "recovered", found_by=("CQ-COMPLETE", "READ"))
+@bug("recovered-queue-one-short", ConsumeQueue, "set_recovered_end", found_by=("CQ-COMPLETE", "READ"))
 def recovered_one_short(self: ConsumeQueue, end: int, durable: int) -> None:
     """Recovery of a queue treats its last entry as free space."""
     bit(end > 0)

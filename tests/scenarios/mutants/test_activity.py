@@ -53,7 +53,7 @@ def reports_nothing(self: Any) -> str:
     return "silent"
 
 
-def test_calls_of_functions_properties_static_and_class_methods_are_counted() -> None:
+def test_calls_of_mutated_functions_properties_and_class_methods_are_counted() -> None:
     mutant = mutant_of(
         Patch(Derived, "own", lambda self: "other"),
         Patch(Base, "size", property(lambda self: 2)),
@@ -70,7 +70,7 @@ def test_calls_of_functions_properties_static_and_class_methods_are_counted() ->
     assert activity.reached == 5
 
 
-def test_a_decorated_function_replaces_an_attribute_of_any_kind_and_can_call_the_original() -> None:
+def test_a_decorated_replacement_can_call_the_original_attribute_of_any_kind() -> None:
     @bug("of-this-test", Derived, "own", found_by=("DUR",))
     @needs(lives=(2,))
     def own(self: Derived) -> str:
@@ -110,7 +110,7 @@ def test_a_summary_that_begins_with_a_name_keeps_its_capital_letter() -> None:
     assert own.summary == "RocketMQ loses a put"
 
 
-def test_each_application_has_its_own_counts() -> None:
+def test_each_application_of_a_mutant_has_its_own_counts() -> None:
     mutant = mutant_of(Patch(Derived, "own", reports_by_helper))
     counts = []
     for calls in (2, 1):
@@ -121,7 +121,7 @@ def test_each_application_has_its_own_counts() -> None:
     assert counts == [(2, 2), (1, 1)]
 
 
-def test_a_bite_outside_of_a_mutant_is_not_counted() -> None:
+def test_a_bite_reported_outside_of_a_mutant_is_not_counted() -> None:
     assert bit()
     assert not bit(False)
 

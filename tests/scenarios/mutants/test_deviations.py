@@ -45,18 +45,18 @@ def opened(world: World, tmp_path: Path) -> Iterator[Callable[[], MessageStore]]
     stores[0].shutdown()
 
 
-def mutant(name: str, *, is_in: bool) -> AbstractContextManager[None]:
+def deviation(name: str, *, is_in: bool) -> AbstractContextManager[None]:
     return applied_mutant(name) if is_in else nullcontext()
 
 
 @pytest.mark.parametrize("is_in", [True, False])
-def test_the_marker_is_created_after_puts_are_accepted(
+def test_with_the_deviation_the_marker_is_created_after_puts_are_accepted(
     opened: Callable[[], MessageStore], monkeypatch: pytest.MonkeyPatch, is_in: bool
 ) -> None:
     accepting: list[int] = []
     monkeypatch.setattr(MessageStore, "mark_running", lambda self: accepting.append(self._accepting.get()))
     store = opened()
-    with mutant("marker-after-services", is_in=is_in):
+    with deviation("marker-after-services", is_in=is_in):
         store.start()
 
     assert accepting == [int(is_in)]
@@ -64,16 +64,16 @@ def test_the_marker_is_created_after_puts_are_accepted(
 
 
 @pytest.mark.parametrize("is_in", [True, False])
-def test_an_existing_file_becomes_the_new_segment_with_its_old_bytes(
+def test_with_the_deviation_an_existing_file_becomes_the_new_segment_with_its_old_bytes(
     opened: Callable[[], MessageStore], tmp_path: Path, is_in: bool
 ) -> None:
     store = opened()
     first = tmp_path / "commitlog" / f"{0:020d}"
     first.parent.mkdir(exist_ok=True)
     first.write_bytes(b"x" * LOG_BYTES)
-    with mutant("leftover-reopened", is_in=is_in):
+    with deviation("leftover-reopened", is_in=is_in):
         store.start()
-        stored = store.put_message(Message.of("T", b"new")).append
+        stored = store.put_message(Message.create("T", b"new")).append
 
     assert stored is not None
     assert first.read_bytes()[stored.wrote_bytes :].strip(b"\0") == (
@@ -82,20 +82,22 @@ def test_an_existing_file_becomes_the_new_segment_with_its_old_bytes(
 
 
 @pytest.mark.parametrize("is_in", [True, False])
-def test_directory_entries_of_index_files_are_not_synced(
+def test_with_the_deviation_directory_entries_of_index_files_are_not_synced(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_in: bool
 ) -> None:
     synced: list[str] = []
     monkeypatch.setattr(type(world.files), "sync_directory", lambda self, path: synced.append(path))
     files = IndexFiles(world, str(tmp_path), 5, 5)
-    with mutant("index-names-unsynced", is_in=is_in):
+    with deviation("index-names-unsynced", is_in=is_in):
         files.sync_names()
 
     assert bool(synced) is not is_in
 
 
 @pytest.mark.parametrize("is_in", [True, False])
-def test_the_checkpoint_has_the_time_of_a_put_that_is_only_in_memory(world: World, tmp_path: Path, is_in: bool) -> None:
+def test_with_the_deviation_the_checkpoint_covers_a_put_that_is_only_in_memory(
+    world: World, tmp_path: Path, is_in: bool
+) -> None:
     pool = TransientStorePool(world, LOG_BYTES, 1)
     pool.fill()
     buffer = pool.borrow()
@@ -104,7 +106,7 @@ def test_the_checkpoint_has_the_time_of_a_put_that_is_only_in_memory(world: Worl
     segment = BufferedSegment(world.tasks, file, 0, "test", pool=pool, buffer=buffer)
     segment.append(0, b"put")
     segment.store_timestamp_ms = 7
-    with mutant("commit-time-of-last-put", is_in=is_in):
+    with deviation("commit-time-of-last-put", is_in=is_in):
         assert segment.readable_store_timestamp_ms == (7 if is_in else 0)
 
     segment.commit(0)
@@ -113,11 +115,13 @@ def test_the_checkpoint_has_the_time_of_a_put_that_is_only_in_memory(world: Worl
 
 
 @pytest.mark.parametrize("is_in", [True, False])
-def test_a_flush_covers_one_file_of_each_queue(opened: Callable[[], MessageStore], is_in: bool) -> None:
+def test_with_the_deviation_a_flush_covers_one_file_of_each_queue(
+    opened: Callable[[], MessageStore], is_in: bool
+) -> None:
     store = opened()
     store.start()
     for _ in range(25):  # a file has ten entries
-        store.put_message(Message.of("T", b"x"))
+        store.put_message(Message.create("T", b"x"))
     while store.dispatch_behind_bytes:
         store.world.tasks.sleep(1)
     queue = store.queues.find("T", 0)
@@ -125,7 +129,7 @@ def test_a_flush_covers_one_file_of_each_queue(opened: Callable[[], MessageStore
     queue.queue.flushed_where.set(0)
     for segment in queue.queue.segments:
         segment.flushed.set(0)
-    with mutant("queue-pass-flushes-one-file", is_in=is_in):
+    with deviation("queue-pass-flushes-one-file", is_in=is_in):
         queue.flush(0)
 
     assert queue.queue.flushed_where.get() == (200 if is_in else 500)

@@ -10,7 +10,7 @@ from typer.testing import Result
 
 from tornlog.scenarios.mutants.files import MutantFileError, names_in_file
 from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, mutant_names
-from tornlog.scenarios.testing.catalogued import scenario_wanted
+from tornlog.scenarios.testing.catalogued import scenario_of_mark
 from tornlog.scenarios.testing.mark_arguments import MarkArguments, WrongMark
 from tornlog.store.queues.consume_queue import QueueSegments
 
@@ -27,13 +27,13 @@ def append(self, position, data):
 """
 
 
-def file_of(directory: Path, text: str) -> str:
+def write_mutant_file(directory: Path, text: str) -> str:
     path = directory / "bugs.py"
     path.write_text(HEAD + text)
     return str(path)
 
 
-def test_every_mutant_of_a_file_is_found_by_path_and_id() -> None:
+def test_every_mutant_of_a_mutant_file_is_found_by_path_and_id() -> None:
     names = mutant_names(str(BROUGHT))
     assert [name.rpartition(":")[2] for name in names] == [
         "queue-flush-ends-at-a-roll",
@@ -45,7 +45,7 @@ def test_every_mutant_of_a_file_is_found_by_path_and_id() -> None:
 
 
 def test_the_path_of_a_file_with_one_mutant_names_that_mutant(tmp_path: Path) -> None:
-    name = file_of(tmp_path, BUG)
+    name = write_mutant_file(tmp_path, BUG)
     mutant = find_mutant(name)
     assert mutant is not None
     assert mutant.id == f"{name}:bug"
@@ -55,7 +55,7 @@ def test_the_path_of_a_file_with_one_mutant_names_that_mutant(tmp_path: Path) ->
 def test_a_relative_path_of_a_mutant_starts_at_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file_of(tmp_path, BUG)
+    write_mutant_file(tmp_path, BUG)
     monkeypatch.chdir(tmp_path)
     assert mutant_names("bugs.py") == ["bugs.py:bug"]
     monkeypatch.chdir("/")
@@ -87,7 +87,7 @@ def test_an_override_from_a_file_is_applied_until_the_block_ends() -> None:
 def test_the_error_of_an_invalid_mutant_file_names_the_reason(
     tornlog: Tornlog, tmp_path: Path, text: str, wrong: str
 ) -> None:
-    name = file_of(tmp_path, text)
+    name = write_mutant_file(tmp_path, text)
     with pytest.raises(MutantFileError, match=re.escape(wrong)):
         find_mutant(name)
     commands = (("mutants", "--mutant"), ("run", "combined-faults", "--mutant"), ("fuzz", "commitlog", "--mutant"))
@@ -104,7 +104,7 @@ def test_the_error_of_an_unknown_mutant_lists_those_of_the_file(tornlog: Tornlog
     assert "queue-flush-ends-at-a-roll" in result.stderr
 
 
-def test_a_run_refuses_a_file_with_several_mutants(tornlog: Tornlog) -> None:
+def test_a_run_with_a_file_of_several_mutants_is_refused(tornlog: Tornlog) -> None:
     result = tornlog("run", "combined-faults", "--mutant", BROUGHT)
     assert result.exit_code == 2
     assert "expected one of" in result.stderr
@@ -128,9 +128,9 @@ def test_fuzzing_accepts_a_mutant_of_a_file(tornlog: Tornlog) -> None:
     assert result.exit_code == 0
 
 
-def test_a_pytest_mark_reports_the_error_of_a_file() -> None:
+def test_an_error_in_a_mutant_file_is_reported_for_a_pytest_mark() -> None:
     with pytest.raises(WrongMark, match=r"mutant: gone\.py: no such file"):
-        scenario_wanted(MarkArguments(scenario="combined-faults", mutant="gone.py"))
+        scenario_of_mark(MarkArguments(scenario="combined-faults", mutant="gone.py"))
 
 
 def test_a_failure_of_a_file_mutant_replays_from_the_failure_file_alone(tornlog: Tornlog, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_failure_file_with_a_missing_mutant_names_it(tornlog: Tornlog, tmp_pat
     (failure,) = (tmp_path / "failures").iterdir()
     from tornlog.scenarios.mutants import files
 
-    files._read.cache_clear()
+    files._load_mutants.cache_clear()
     result = tornlog("replay", failure)
     assert result.exit_code == 2
     assert "no such file" in " ".join(result.stderr.split())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.scenarios.campaigns.mutation_run import Limits, MutationSettings, narrowed_scenario, run_mutant
+from tornlog.scenarios.campaigns.mutation_run import MutationLimits, MutationSettings, narrowed_scenario, run_mutant
 from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.mutants import MUTANTS, bugs
 from tornlog.scenarios.mutants.mutant import Mutant, Patch, PatchError
@@ -16,7 +16,7 @@ from tornlog.store.log.segment import Segment
 SEEDS_MAX = 240
 
 
-def attributes() -> dict[tuple[str, str], object]:
+def replaced_attributes() -> dict[tuple[str, str], object]:
     """Return the attributes that the patches of all mutants replace."""
     return {
         (patch.owner.__name__, patch.name): vars(patch.owner)[patch.name]
@@ -25,7 +25,7 @@ def attributes() -> dict[tuple[str, str], object]:
     }
 
 
-ORIGINAL = attributes()
+ORIGINAL = replaced_attributes()
 
 
 def parameters(attribute: Any) -> list[str]:
@@ -34,7 +34,7 @@ def parameters(attribute: Any) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-def takes_anything(replacement: Any) -> bool:
+def accepts_any_arguments(replacement: Any) -> bool:
     """Return whether a function accepts any keyword arguments (`**`)."""
     kinds = [] if isinstance(replacement, property) else inspect.signature(replacement).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in kinds)
@@ -43,27 +43,27 @@ def takes_anything(replacement: Any) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_each_mutant_is_found_within_few_seeds_that_pass_without_it(mutant: Mutant) -> None:
-    mutant_result = run_mutant(mutant, MutationSettings(Limits(SEEDS_MAX), scenarios=None))
+    mutant_result = run_mutant(mutant, MutationSettings(MutationLimits(SEEDS_MAX), scenarios=None))
 
     assert mutant_result.found, f"not within {SEEDS_MAX} seeds"
     assert mutant_result.is_expected
     assert mutant_result.reached, "its code ran"
     assert mutant_result.bit != 0, "it reports what it does"
     assert mutant_result.clean_violation == ""
-    assert attributes() == ORIGINAL
+    assert replaced_attributes() == ORIGINAL
 
 
-def test_mutants_are_sorted_by_id_and_in_modules_of_several_components() -> None:
+def test_mutants_are_sorted_by_id_and_defined_in_several_modules() -> None:
     assert list(MUTANTS) == sorted(MUTANTS)
     assert all(mutant.id == name for name, mutant in MUTANTS.items())
     assert len(list(iter_modules(bugs.__path__))) >= 7
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
-def test_a_replacement_has_the_parameters_of_the_original(mutant: Mutant) -> None:
+def test_a_mutant_function_has_the_parameters_of_the_original(mutant: Mutant) -> None:
     for patch in mutant.patches:
         original = vars(patch.owner)[patch.name]
-        assert takes_anything(patch.replacement) or parameters(patch.replacement) == parameters(original), patch
+        assert accepts_any_arguments(patch.replacement) or parameters(patch.replacement) == parameters(original), patch
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
@@ -78,11 +78,11 @@ def test_a_mutant_is_applied_until_its_block_ends_or_fails() -> None:
     (patch,) = mutant.patches
     with mutant.applied():
         assert vars(patch.owner)[patch.name].__wrapped__ is patch.replacement
-    assert attributes() == ORIGINAL
+    assert replaced_attributes() == ORIGINAL
 
     with pytest.raises(ZeroDivisionError), MUTANTS["cq-redispatch-duplicates"].applied():
         raise ZeroDivisionError
-    assert attributes() == ORIGINAL
+    assert replaced_attributes() == ORIGINAL
 
 
 def test_while_a_mutant_is_applied_a_second_one_is_refused() -> None:

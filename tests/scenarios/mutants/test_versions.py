@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.scenarios.campaigns.mutation_run import Limits, MutationSettings, run_mutant
+from tornlog.scenarios.campaigns.mutation_run import MutationLimits, MutationSettings, run_mutant
 from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, mutant_named
@@ -19,7 +19,7 @@ def attributes(mutant: Mutant) -> list[object]:
     return [vars(patch.owner)[patch.name] for patch in mutant.patches]
 
 
-def in_effect(mutant: Mutant) -> list[object]:
+def attributes_in_effect(mutant: Mutant) -> list[object]:
     """Return the function that the call counter wraps."""
     found: list[object] = []
     for attribute in attributes(mutant):
@@ -36,15 +36,15 @@ def replacements(mutant: Mutant) -> list[object]:
 # the table
 
 
-def test_the_table_has_a_verdict_and_a_reason_for_every_entry_of_the_catalogue() -> None:
+def test_the_version_table_has_a_verdict_and_a_reason_for_every_mutant() -> None:
     names = [fact.id for fact in VERSION.facts]
     assert len(names) == len(set(names))
     assert set(names) == set(MUTANTS)
     assert all(fact.reason for fact in VERSION.facts)
 
 
-def test_only_certain_bugs_of_a_version_are_active() -> None:
-    on = {fact.id for fact in VERSION.facts if fact.is_on}
+def test_only_certain_bugs_of_a_version_are_applied() -> None:
+    on = {fact.id for fact in VERSION.facts if fact.is_present}
     for fact in VERSION.facts:
         if fact.verdict is not BugPresence.HAS:
             assert fact.id not in on
@@ -57,26 +57,26 @@ def test_only_certain_bugs_of_a_version_are_active() -> None:
 # the composite
 
 
-def test_all_members_are_applied_together_and_removed_afterwards() -> None:
+def test_all_bugs_of_a_version_are_applied_together_and_removed_afterwards() -> None:
     whole = mutant_named(VERSION.id)
     before = attributes(whole)
     with applied_mutant(VERSION.id):
         for member in VERSION.members.values():
-            assert in_effect(member) == replacements(member), member.id
+            assert attributes_in_effect(member) == replacements(member), member.id
 
     assert attributes(whole) == before
     assert all(patch.replacement is not original for patch, original in zip(whole.patches, before, strict=True))
 
 
 @pytest.mark.parametrize("member", VERSION.members)
-def test_a_version_without_one_member_has_all_others(member: str) -> None:
+def test_a_version_without_one_bug_has_all_others(member: str) -> None:
     rest = mutant_named(f"{VERSION.id}-without-{member}")
     others = [mutant for name, mutant in VERSION.members.items() if name != member]
     assert rest.patches == tuple(patch for mutant in others for patch in mutant.patches)
     assert member in rest.id
 
 
-def test_a_version_without_a_bug_that_it_lacks_is_unknown() -> None:
+def test_excluding_a_bug_that_a_version_lacks_gives_no_mutant() -> None:
     assert find_mutant(f"{VERSION.id}-without-ack-before-flush") is None
     assert find_mutant("rocketmq-1.0-without-stale-tail-after-truncate") is None
     assert find_mutant("config-rename-without-sync") is MUTANTS["config-rename-without-sync"]
@@ -100,7 +100,7 @@ def test_a_deviation_has_a_unique_id_and_a_summary() -> None:
 
 @pytest.mark.parametrize("mutant", FOUND_ALONE, ids=lambda mutant: mutant.id)
 def test_each_deviation_alone_is_found_on_seeds_that_pass_without_it(mutant: Mutant) -> None:
-    mutant_result = run_mutant(mutant, MutationSettings(Limits(120), scenarios=None))
+    mutant_result = run_mutant(mutant, MutationSettings(MutationLimits(120), scenarios=None))
 
     assert mutant_result.found
     assert mutant_result.invariant in mutant.found_by

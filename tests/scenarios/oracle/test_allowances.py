@@ -6,7 +6,7 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange
-from tornlog.faults.plan import FaultPlan, enabled_kinds, healed
+from tornlog.faults.plan import FaultPlan, enabled_kinds, without_transient_faults
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import allowances
 from tornlog.sim.choices import Choices
@@ -28,24 +28,24 @@ def disk() -> Disk:
     return Disk(Kernel(RandomWalk(choices.stream("schedule"), 4)), choices.stream("disk"))
 
 
-def counted(disk: Disk, plan: Plan) -> tuple[int, int, int, int]:
+def excuse_counts(disk: Disk, plan: Plan) -> tuple[int, int, int, int]:
     """Return the counts of a disk's failed syncs, errors, out-of-space errors and delays."""
     return (
-        allowances.sync_errors(disk),
+        allowances.count_sync_errors(disk),
         allowances.errors(disk),
-        allowances.wants_of_space(disk),
-        allowances.delays(disk, plan),
+        allowances.count_out_of_space(disk),
+        allowances.count_delays(disk, plan),
     )
 
 
-def test_a_fault_has_at_most_one_excuse() -> None:
+def test_a_fault_kind_belongs_to_at_most_one_excuse() -> None:
     names = [name for kinds in KINDS.values() for name in kinds]
 
     assert len(names) == len(set(names))
 
 
-def test_a_disk_without_faults_gives_no_excuse(disk: Disk, quiet_plan: Plan) -> None:
-    assert counted(disk, quiet_plan) == (0, 0, 0, 0)
+def test_a_disk_without_faults_excuses_no_violation(disk: Disk, quiet_plan: Plan) -> None:
+    assert excuse_counts(disk, quiet_plan) == (0, 0, 0, 0)
     assert not allowances.has_reverted(disk)
 
 
@@ -59,19 +59,19 @@ def test_a_disk_without_faults_gives_no_excuse(disk: Disk, quiet_plan: Plan) -> 
         *((kind, (0, 0, 0, 0)) for kind in ("lying sync", "short write", "crash", "second start")),
     ],
 )
-def test_an_injected_fault_counts_for_its_excuse(
+def test_an_injected_fault_is_counted_for_its_excuse(
     disk: Disk, quiet_plan: Plan, kind: str, expected: tuple[int, int, int, int]
 ) -> None:
     disk.injected[kind] = 2
 
-    assert counted(disk, quiet_plan) == expected
+    assert excuse_counts(disk, quiet_plan) == expected
 
 
-def test_different_faults_add_up(disk: Disk, quiet_plan: Plan) -> None:
+def test_counts_of_different_faults_add_up(disk: Disk, quiet_plan: Plan) -> None:
     disk.injected.update({name: 1 for kinds in KINDS.values() for name in kinds})
     syncs, others, space, delays = (len(kinds) for kinds in KINDS.values())
 
-    assert counted(disk, quiet_plan) == (syncs, syncs + others, space, delays)
+    assert excuse_counts(disk, quiet_plan) == (syncs, syncs + others, space, delays)
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_different_faults_add_up(disk: Disk, quiet_plan: Plan) -> None:
         DisturbancePlan(clock_step_chance=0.1),
     ],
 )
-def test_possible_pauses_excuse_delays(disk: Disk, quiet_plan: Plan, disturbances: DisturbancePlan) -> None:
+def test_pauses_allowed_by_the_plan_excuse_delays(disk: Disk, quiet_plan: Plan, disturbances: DisturbancePlan) -> None:
     disturbed = replace(quiet_plan, disturbances=disturbances)
 
-    assert counted(disk, disturbed) == (0, 0, 0, 1)
-    assert counted(disk, replace(quiet_plan, starved_steps_max=1)) == (0, 0, 0, 1)
+    assert excuse_counts(disk, disturbed) == (0, 0, 0, 1)
+    assert excuse_counts(disk, replace(quiet_plan, starved_steps_max=1)) == (0, 0, 0, 1)
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("failed sync", True), ("lost write", False)])
@@ -96,7 +96,7 @@ def test_only_a_failed_sync_reverts_the_page_cache(disk: Disk, kind: str, *, exp
     assert allowances.has_reverted(disk) is expected
 
 
-def test_a_store_must_recover_only_in_the_life_in_which_errors_stop(disk: Disk, quiet_plan: Plan) -> None:
+def test_a_store_must_recover_in_the_life_in_which_disk_errors_stop(disk: Disk, quiet_plan: Plan) -> None:
     disk.injected.update({"failed map": 3, "failed sync": 1})
     healing = replace(quiet_plan, heals=True, errors_stop=True)
 
@@ -106,7 +106,9 @@ def test_a_store_must_recover_only_in_the_life_in_which_errors_stop(disk: Disk, 
 
 
 @pytest.mark.parametrize("kind", ["latent sector error", "out of memory"])
-def test_a_permanent_error_excuses_the_rest_of_a_life(disk: Disk, quiet_plan: Plan, kind: str) -> None:
+def test_after_a_permanent_error_the_store_need_not_recover_in_that_life(
+    disk: Disk, quiet_plan: Plan, kind: str
+) -> None:
     healing = replace(quiet_plan, heals=True, errors_stop=True)
     disk.injected[kind] = 1
 
@@ -116,7 +118,7 @@ def test_a_permanent_error_excuses_the_rest_of_a_life(disk: Disk, quiet_plan: Pl
 EVERY_CHANCE = FaultPlan(**{field.name: 0.5 for field in fields(FaultPlan) if field.name.endswith("_chance")})
 
 
-def test_a_new_fault_is_an_excuse_unless_the_store_must_not_notice_it() -> None:
+def test_every_fault_kind_is_an_excuse_unless_the_store_must_not_notice_it() -> None:
     excused = {name for kinds in KINDS.values() for name in kinds}
 
     assert {*enabled_kinds(EVERY_CHANCE)} - excused == {
@@ -126,7 +128,7 @@ def test_a_new_fault_is_an_excuse_unless_the_store_must_not_notice_it() -> None:
 
 
 def test_healing_a_disk_keeps_only_faults_that_cause_no_error() -> None:
-    left = healed(EVERY_CHANCE)
+    left = without_transient_faults(EVERY_CHANCE)
 
     assert {field.name for field in fields(FaultPlan) if getattr(left, field.name) == 0.5} == {
         *("stopped_file_system_chance", "lying_sync_chance", "refused_lock_chance"),
@@ -134,7 +136,7 @@ def test_healing_a_disk_keeps_only_faults_that_cause_no_error() -> None:
     }
 
 
-def test_a_healed_disk_has_no_more_errors_but_still_lies_and_tears() -> None:
+def test_a_healed_disk_returns_no_errors_but_still_has_lying_syncs_and_torn_sectors() -> None:
     faults = FaultPlan(failed_map_chance=0.5, slow_io_chance=0.5, lying_sync_chance=0.5, torn_bytes_chance=0.5)
 
-    assert healed(faults) == FaultPlan(lying_sync_chance=0.5, torn_bytes_chance=0.5)
+    assert without_transient_faults(faults) == FaultPlan(lying_sync_chance=0.5, torn_bytes_chance=0.5)

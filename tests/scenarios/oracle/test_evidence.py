@@ -5,16 +5,16 @@ import json
 from tornlog.scenarios.oracle.evidence import Violation
 
 
-def test_a_violation_in_a_file_has_its_place_and_the_expected_and_found_values() -> None:
+def test_the_text_of_a_violation_in_a_file_has_path_offset_expected_and_found_values() -> None:
     violation = Violation("DUR", "m1 is gone", "commitlog", 4096, "record", "m1", "nothing")
     assert str(violation) == "DUR: m1 is gone (commitlog @ 4096): record: expected m1, found nothing"
 
 
-def test_a_violation_without_a_place_has_its_other_parts() -> None:
+def test_the_text_of_a_violation_without_a_path_has_its_other_parts() -> None:
     assert str(Violation("LIVE", "dispatch died")) == "LIVE: dispatch died"
 
 
-def test_a_signature_has_the_kind_of_violation_without_its_place() -> None:
+def test_a_violation_signature_has_its_kind_without_path_and_offset() -> None:
     first = Violation("POS", "at one place", "commitlog/0", 1, "positions", "a", "b")
     second = Violation("POS", "at another", "commitlog/1", 2, "positions", "c", "d")
     assert first.signature == second.signature == "pos-positions"
@@ -23,6 +23,6 @@ def test_a_signature_has_the_kind_of_violation_without_its_place() -> None:
     assert Violation("QUIET", "late", field="queue T0/1").signature == "quiet-queue-t0-1"
 
 
-def test_a_violation_survives_json() -> None:
+def test_a_violation_survives_a_round_trip_through_json() -> None:
     violation = Violation("DUR", "m1 is gone", "commitlog", 4096, "record", "m1", "nothing")
     assert Violation(**json.loads(json.dumps(violation.to_json()))) == violation

@@ -9,7 +9,7 @@ from tornlog.scenarios.oracle.known_damage import Flaw
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord, Reading
-from tornlog.scenarios.workload.options import redirect
+from tornlog.scenarios.workload.options import set_delay
 
 PLACE = MessagePlace("T0", 0, 4)
 RECORD = LogRecord(612, 100, *PLACE, 0, 0, b"KEYS\1m0", PLAIN.head(b"body"))
@@ -17,17 +17,17 @@ RECORD = LogRecord(612, 100, *PLACE, 0, 0, b"KEYS\1m0", PLAIN.head(b"body"))
 
 def ledger_of_one() -> Ledger:
     ledger = Ledger()
-    ledger.ask(PutEntry("m0", "T0", 0, "", b"body", b"KEYS\1m0", True, 0))
+    ledger.record_request(PutEntry("m0", "T0", 0, "", b"body", b"KEYS\1m0", True, 0))
     return ledger
 
 
-def found_in(
+def violations_of_received(
     ledger: Ledger, reading: Reading, *, wants: bool = True, sync_flush: bool = False, asked_in: int = 0
 ) -> str:
     """Return invariants and fields of the violations for a message received 10 ms after the start."""
     found: list[Violation] = []
     given = GivenMessages(ledger, found.extend, lambda: 10_000_000, lambda _: wants, "*", True, sync_flush)
-    given.take(PLACE, reading, asked_in)
+    given.judge_message(PLACE, reading, asked_in)
     return ", ".join(f"{one.invariant} {one.field}" for one in found)
 
 
@@ -41,41 +41,41 @@ def found_in(
         ({}, b"body", False, "READ filter"),
     ],
 )
-def test_a_received_message_equals_its_put_and_matches_the_subscription(
+def test_a_received_message_must_equal_its_put_and_match_the_subscription(
     changed: dict[str, object], body: bytes, broken: str, *, wants: bool
 ) -> None:
     reading = Reading(RECORD._replace(**changed), body)  # type: ignore[arg-type]
-    assert found_in(ledger_of_one(), reading, wants=wants) == broken
+    assert violations_of_received(ledger_of_one(), reading, wants=wants) == broken
 
 
-def test_the_fields_of_a_record_that_the_harness_has_damaged_are_not_compared() -> None:
+def test_fields_of_a_record_that_the_harness_damaged_are_not_compared() -> None:
     ledger = ledger_of_one()
     ledger.puts[0].physical_offset = RECORD.physical_offset
     ledger.known_damage.note(Flaw(620, b"\0", b"\1", ledger.puts[0]), unreadable=False)
-    assert not found_in(ledger, Reading(RECORD._replace(queue_offset=7), b"body"))
+    assert not violations_of_received(ledger, Reading(RECORD._replace(queue_offset=7), b"body"))
 
 
-def test_a_delayed_message_received_early_is_reported() -> None:
+def test_a_delayed_message_received_early_breaks_sched() -> None:
     ledger = ledger_of_one()
-    redirect(ledger.puts[0], 1)
+    set_delay(ledger.puts[0], 1)
     properties = RECORD.properties + b"\2REAL_TOPIC\1T0\2REAL_QID\0010"
-    assert found_in(ledger, Reading(RECORD._replace(properties=properties), b"body")) == "SCHED delivery"
+    assert violations_of_received(ledger, Reading(RECORD._replace(properties=properties), b"body")) == "SCHED delivery"
     assert ledger.seen[0].copy_end == 712
 
 
 @pytest.mark.parametrize(
     ("asked_in", "sync_flush", "is_seen"), [(0, False, True), (-1, False, False), (-1, True, True)]
 )
-def test_a_message_in_an_answer_of_an_earlier_life_counts_as_seen_under_sync_flush_only(
+def test_a_message_answered_by_an_earlier_life_counts_as_seen_only_under_sync_flush(
     asked_in: int, *, sync_flush: bool, is_seen: bool
 ) -> None:
     ledger = ledger_of_one()
-    assert not found_in(ledger, Reading(RECORD, b"body"), sync_flush=sync_flush, asked_in=asked_in)
+    assert not violations_of_received(ledger, Reading(RECORD, b"body"), sync_flush=sync_flush, asked_in=asked_in)
     assert [(one.put.name, one.queue_offset) for one in ledger.seen] == [("m0", 4)] * is_seen
 
 
-def test_a_consumer_finds_the_offset_of_an_unanswered_put() -> None:
+def test_receiving_an_unanswered_put_reveals_its_offset() -> None:
     ledger = ledger_of_one()
-    found_in(ledger, Reading(RECORD, b"body"))
+    violations_of_received(ledger, Reading(RECORD, b"body"))
     (put,) = ledger.puts
     assert (put.physical_offset, put.queue_offset, put.record_bytes) == (612, 4, 100)

@@ -35,7 +35,7 @@ class Group(GroupCommits):
         return [(one.invariant, one.expected) for one in check_group(self, GROUP, offset, asked_in=self.life)]
 
 
-def test_an_answered_offset_was_committed_and_is_at_least_the_last_acknowledged_one() -> None:
+def test_a_group_offset_must_have_been_committed_and_not_precede_the_last_acknowledged_one() -> None:
     group = Group()
     assert not group.found(0)
     assert group.found(1) == [("META", "<= 0")]
@@ -56,7 +56,7 @@ def test_an_unanswered_commit_may_take_effect_until_its_life_ends() -> None:
     assert group.found(1) == [("META", "3 to 3")]
 
 
-def test_an_answer_of_an_ended_life_does_not_limit_later_offsets() -> None:
+def test_an_answer_of_an_ended_life_does_not_limit_later_group_offsets() -> None:
     group = Group()
     group.commit(3)
     group.stop()
@@ -64,7 +64,7 @@ def test_an_answer_of_an_ended_life_does_not_limit_later_offsets() -> None:
     assert not list(check_group(group, GROUP, 0, asked_in=None)), "a slave may be behind"
 
 
-def test_offsets_kept_by_a_stop_are_kept_by_later_ends() -> None:
+def test_group_offsets_persisted_by_a_stop_survive_later_crashes() -> None:
     group = Group()
     group.commit(5)
     group.stop()
@@ -106,32 +106,32 @@ def test_a_lower_commit_within_the_interval_may_be_the_persisted_one() -> None:
     assert not group.found(2)
 
 
-def taken_back(offset: int, end: int) -> Group:
+def group_with_lowered_offset(offset: int, end: int) -> Group:
     """Return a group with a committed offset that a start after a crash lowered to the queue's end."""
     group = Group()
     group.commit(offset)
     group.now_ms = 200
     group.crash()
-    group.take_back({QUEUE: end})
+    group.lower_to_ends({QUEUE: end})
     return group
 
 
 def test_a_start_lowers_the_offset_of_a_group_to_the_end_of_its_queue() -> None:
-    group = taken_back(5, 3)
+    group = group_with_lowered_offset(5, 3)
     assert not group.found(3)
     assert group.found(2) == [("REDEL", ">= 3")]
     assert group.found(4) == [("META", "<= 3")]
 
 
-def test_an_answer_of_an_earlier_life_or_a_slave_may_have_an_offset_lowered_since() -> None:
-    group = taken_back(5, 3)
+def test_an_answer_from_an_earlier_life_or_a_slave_may_have_the_offset_before_it_was_lowered() -> None:
+    group = group_with_lowered_offset(5, 3)
     for asked_in in (0, None):
         assert [list(check_group(group, GROUP, offset, asked_in=asked_in)) for offset in range(6)] == [[]] * 6
         assert [one.expected for one in check_group(group, GROUP, 6, asked_in=asked_in)] == ["<= 5"]
     assert group.found(5) == [("META", "<= 3")]
 
 
-def test_a_group_that_went_back_and_was_not_answered_may_be_found_back_after_a_stop() -> None:
+def test_an_unanswered_lower_commit_may_be_the_offset_after_a_stop() -> None:
     group = Group()
     group.commit(5)
     group.commit(3, is_answered=False)
@@ -152,7 +152,7 @@ def test_a_clean_stop_keeps_the_exact_offset_of_a_group(found: int) -> None:
     assert not group.found(5)
 
 
-def test_a_stop_that_could_not_persist_keeps_no_commit_of_its_life() -> None:
+def test_a_stop_that_could_not_persist_may_lose_all_commits_of_its_life() -> None:
     group = Group()
     group.commit(4)
     group.note_stop(is_kept=False)
@@ -160,7 +160,7 @@ def test_a_stop_that_could_not_persist_keeps_no_commit_of_its_life() -> None:
     assert not group.found(0)
 
 
-def test_a_start_sets_the_exact_offsets_of_groups() -> None:
+def test_after_a_start_the_loaded_group_offsets_are_the_known_ones() -> None:
     group = Group()
     group.commit(7)
     group.crash()
@@ -172,19 +172,19 @@ def test_a_start_sets_the_exact_offsets_of_groups() -> None:
     assert (group.at, group.furthest) == ({}, {GROUP: 0})
 
 
-def test_after_a_corrupt_file_a_group_may_have_any_earlier_offset() -> None:
+def test_after_a_corrupt_offset_file_a_group_may_have_any_earlier_offset() -> None:
     group = Group()
     group.commit(7)
     group.crash()
     group.note_found({GROUP: 3})
     group.stop()
-    group.lose()
+    group.lose_newest_file()
     assert not group.found(0)
     assert not group.found(7)
     assert group.found(8) == [("META", "<= 7")]
 
 
-def test_the_last_and_the_greatest_commit_of_a_group_are_known() -> None:
+def test_a_group_remembers_its_last_and_its_greatest_commit() -> None:
     group = Group()
     for offset in (3, 7, 5):
         group.commit(offset)

@@ -16,13 +16,13 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 
 
-def judge_on(disk: str) -> Judge:
+def judge_for_disk(disk: str) -> Judge:
     choices = Choices("1")
     plan: Plan = replace(draw_plan(choices.stream("plan"), Ranges()), disk=disk)
     return Judge(plan, Kernel(RandomWalk(choices.stream("schedule"), 4)), Ledger())
 
 
-def test_the_table_has_every_disk_and_every_invariant() -> None:
+def test_the_guarantee_table_has_every_disk_and_every_invariant() -> None:
     assert set(PROMISED) == set(DISK_MODELS)
     for promises in PROMISED.values():
         assert list(promises) == list(INVARIANTS)
@@ -32,9 +32,9 @@ def test_the_table_has_every_disk_and_every_invariant() -> None:
     ("before", "after"),
     [("DUR  ", "DURR "), ("lying-disk", "lying-duck"), ("intact", "perhaps")],
 )
-def test_a_table_that_names_something_else_is_refused(before: str, after: str) -> None:
+def test_a_guarantee_table_with_an_unknown_name_is_refused(before: str, after: str) -> None:
     with pytest.raises(ValueError, match=after.strip()):
-        guarantee_table._read(guarantee_table._TABLE.replace(before, after))
+        guarantee_table._read_promise_table(guarantee_table._TABLE.replace(before, after))
 
 
 def test_a_sound_disk_promises_all_invariants_and_a_lying_disk_no_durability() -> None:
@@ -45,22 +45,22 @@ def test_a_sound_disk_promises_all_invariants_and_a_lying_disk_no_durability() -
     assert PROMISED["dying-disk"]["START"] is Promise.INTACT
 
 
-def test_an_invariant_that_a_disk_does_not_promise_cannot_be_violated() -> None:
+def test_an_invariant_that_a_disk_does_not_promise_is_never_reported_as_violated() -> None:
     lost = Violation("DUR", "gone")
     with pytest.raises(StopOnViolation):
-        judge_on("strict-posix").report([lost])
-    judge_on("lying-disk").report([lost])
+        judge_for_disk("strict-posix").report([lost])
+    judge_for_disk("lying-disk").report([lost])
 
 
-def test_a_run_that_must_end_has_a_violation_only_if_the_disk_promises_it() -> None:
+def test_a_store_that_cannot_be_opened_is_a_violation_only_if_the_disk_promises_it() -> None:
     for disk, violations in (("strict-posix", 1), ("lying-disk", 0)):
-        judge = judge_on(disk)
+        judge = judge_for_disk(disk)
         with pytest.raises(StopOnViolation):
-            judge.broken("META", "the store cannot be opened", "load", "", "")
+            judge.report_broken("META", "the store cannot be opened", "load", "", "")
         assert len(judge.violations) == violations
 
 
 def test_the_promises_on_a_disk_fit_in_one_line() -> None:
-    assert guarantee_table.promised_text("xfs") == "every invariant"
-    told = guarantee_table.promised_text("dying-disk")
+    assert guarantee_table.describe_promises("xfs") == "every invariant"
+    told = guarantee_table.describe_promises("dying-disk")
     assert told.startswith("3 of 23; DUR, START in front of damage; not PREFIX, VIS, CQ-COMPLETE")

@@ -11,7 +11,7 @@ from tornlog.scenarios.oracle import guarantees
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import dur, prefix
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger
-from tornlog.scenarios.oracle.put_entry import Detour, PutEntry
+from tornlog.scenarios.oracle.put_entry import PutEntry, WaitingPlace
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord, RecoveredStore
 from tornlog.store.formats.messages import PutMessageStatus
@@ -26,12 +26,12 @@ def ledger(make_put: Callable[..., PutEntry]) -> Ledger:
     ledger = Ledger()
     ledger.begin_life()
     ok, timeout = PutMessageStatus.PUT_OK, PutMessageStatus.FLUSH_DISK_TIMEOUT
-    ledger.ask(make_put("flushed", at=0, status=timeout))
-    ledger.ask(make_put("waited", at=200, status=ok))
-    ledger.ask(make_put("did not wait", at=400, status=ok, wait=False))
-    ledger.ask(make_put("timed out", at=600, status=timeout))
-    ledger.ask(make_put("refused", status=PutMessageStatus.MESSAGE_ILLEGAL))
-    ledger.ask(make_put("in flight"))
+    ledger.record_request(make_put("flushed", at=0, status=timeout))
+    ledger.record_request(make_put("waited", at=200, status=ok))
+    ledger.record_request(make_put("did not wait", at=400, status=ok, wait=False))
+    ledger.record_request(make_put("timed out", at=600, status=timeout))
+    ledger.record_request(make_put("refused", status=PutMessageStatus.MESSAGE_ILLEGAL))
+    ledger.record_request(make_put("in flight"))
     return ledger
 
 
@@ -39,7 +39,7 @@ STORED = ["flushed", "waited", "did not wait", "timed out"]
 FLUSHED_WHERE = 200
 
 
-def recovered(puts: Sequence[PutEntry]) -> RecoveredStore:
+def recovered_store(puts: Sequence[PutEntry]) -> RecoveredStore:
     """Return a store with only these puts."""
     found = RecoveredStore(min_offset=0)
     for put in puts:
@@ -62,11 +62,11 @@ def recovered(puts: Sequence[PutEntry]) -> RecoveredStore:
     return found
 
 
-def named(ledger: Ledger, *names: str) -> list[PutEntry]:
+def puts_named(ledger: Ledger, *names: str) -> list[PutEntry]:
     return [put for put in ledger.puts if put.name in names]
 
 
-def test_a_clean_stop_promises_every_put_that_was_stored_for_good(ledger: Ledger, quiet_plan: Plan) -> None:
+def test_a_clean_stop_promises_every_stored_put(ledger: Ledger, quiet_plan: Plan) -> None:
     guarantees.note_stop(ledger)
     assert list(ledger.promised) == STORED
     ledger.begin_life()
@@ -76,7 +76,7 @@ def test_a_clean_stop_promises_every_put_that_was_stored_for_good(ledger: Ledger
 
 @pytest.mark.parametrize("sync_flush", [True, False])
 @pytest.mark.parametrize("profile", CACHE_SURVIVES)
-def test_a_process_kill_takes_no_put_that_was_answered(
+def test_after_a_process_kill_every_answered_put_is_promised(
     ledger: Ledger, quiet_plan: Plan, profile: str, sync_flush: bool
 ) -> None:
     plan = replace(quiet_plan, sync_flush=sync_flush)
@@ -85,7 +85,7 @@ def test_a_process_kill_takes_no_put_that_was_answered(
 
 
 @pytest.mark.parametrize("profile", POWER_CUTS)
-def test_a_power_cut_under_sync_flush_takes_nothing_that_was_waited_for_or_is_below_the_flushed_position(
+def test_after_a_power_cut_under_sync_flush_puts_that_waited_or_were_flushed_are_promised(
     ledger: Ledger, quiet_plan: Plan, profile: str
 ) -> None:
     guarantees.note_crash(ledger, quiet_plan, PROFILES[profile], FLUSHED_WHERE)
@@ -93,7 +93,7 @@ def test_a_power_cut_under_sync_flush_takes_nothing_that_was_waited_for_or_is_be
 
 
 @pytest.mark.parametrize("profile", POWER_CUTS)
-def test_a_power_cut_under_async_flush_takes_nothing_below_the_flushed_position(
+def test_after_a_power_cut_under_async_flush_only_flushed_puts_are_promised(
     ledger: Ledger, quiet_plan: Plan, profile: str
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
@@ -101,7 +101,7 @@ def test_a_power_cut_under_async_flush_takes_nothing_below_the_flushed_position(
     assert list(ledger.promised) == ["flushed"]
 
 
-def test_a_record_that_is_flushed_in_part_is_not_promised(ledger: Ledger, quiet_plan: Plan) -> None:
+def test_a_partly_flushed_record_is_not_promised_after_a_power_cut(ledger: Ledger, quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, sync_flush=False)
     end = ledger.puts[0].record_bytes
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=end - 1)
@@ -110,7 +110,7 @@ def test_a_record_that_is_flushed_in_part_is_not_promised(ledger: Ledger, quiet_
     assert list(ledger.promised) == ["flushed"]
 
 
-def test_a_power_cut_after_a_process_kill_takes_back_what_was_only_in_the_page_cache(
+def test_a_power_cut_after_a_process_kill_ends_promises_for_data_in_the_page_cache_only(
     ledger: Ledger, quiet_plan: Plan
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
@@ -121,86 +121,82 @@ def test_a_power_cut_after_a_process_kill_takes_back_what_was_only_in_the_page_c
     assert list(ledger.promised) == []
 
 
-def test_a_power_cut_after_a_process_kill_takes_nothing_that_a_recovery_between_them_found(
-    ledger: Ledger, quiet_plan: Plan
-) -> None:
+def test_puts_recovered_between_a_kill_and_a_power_cut_stay_promised(ledger: Ledger, quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, sync_flush=False)
     guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
-    guarantees.note_recovery(ledger, recovered(named(ledger, *STORED)), durable=True)
+    guarantees.note_recovery(ledger, recovered_store(puts_named(ledger, *STORED)), durable=True)
     ledger.begin_life()
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
     assert list(ledger.promised) == STORED
 
 
-def test_a_recovery_whose_sync_may_have_failed_makes_nothing_durable(ledger: Ledger, quiet_plan: Plan) -> None:
+def test_a_recovery_whose_sync_may_have_failed_makes_no_put_durable(ledger: Ledger, quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, sync_flush=False)
     guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
-    guarantees.note_recovery(ledger, recovered(named(ledger, *STORED)), durable=False)
+    guarantees.note_recovery(ledger, recovered_store(puts_named(ledger, *STORED)), durable=False)
     assert list(ledger.promised) == STORED
     ledger.begin_life()
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
     assert list(ledger.promised) == []
 
 
-def test_a_put_without_an_answer_that_a_recovery_finds_is_promised_from_then_on(
-    ledger: Ledger, quiet_plan: Plan
-) -> None:
-    lost_answer = named(ledger, "in flight")[0]
+def test_an_unanswered_put_that_a_recovery_finds_is_promised_from_then_on(ledger: Ledger, quiet_plan: Plan) -> None:
+    lost_answer = puts_named(ledger, "in flight")[0]
     lost_answer.physical_offset = 800  # known from the disk, not from an answer
-    guarantees.note_recovery(ledger, recovered([lost_answer]), durable=True)
+    guarantees.note_recovery(ledger, recovered_store([lost_answer]), durable=True)
     assert list(ledger.promised) == ["in flight"]
     assert lost_answer.queue_offset == 0
 
 
-def test_what_a_recovery_does_not_find_is_gone_for_good(ledger: Ledger, quiet_plan: Plan) -> None:
+def test_a_put_that_a_recovery_does_not_find_must_not_reappear(ledger: Ledger, quiet_plan: Plan) -> None:
     guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
-    guarantees.note_recovery(ledger, recovered(named(ledger, "flushed")), durable=True)
+    guarantees.note_recovery(ledger, recovered_store(puts_named(ledger, "flushed")), durable=True)
     assert list(ledger.promised) == ["flushed"]
     assert sorted(ledger.gone) == ["did not wait", "in flight", "refused", "timed out", "waited"]
 
-    back = recovered(named(ledger, "flushed", "timed out"))
+    back = recovered_store(puts_named(ledger, "flushed", "timed out"))
     violations = list(prefix.check(Evidence(ledger, back)))
     assert [(violation.field, violation.found) for violation in violations] == [("resurrected record", "timed out")]
     guarantees.note_recovery(ledger, back, durable=True)
     assert "timed out" in ledger.gone
 
 
-def test_a_lost_put_whose_client_still_waits_has_no_place_any_more(ledger: Ledger, quiet_plan: Plan) -> None:
-    waiting = named(ledger, "in flight")[0]
+def test_a_lost_put_whose_client_still_waits_has_no_known_offset(ledger: Ledger, quiet_plan: Plan) -> None:
+    waiting = puts_named(ledger, "in flight")[0]
     waiting.physical_offset, waiting.over_in = 800, None
-    guarantees.note_recovery(ledger, recovered(named(ledger, *STORED)), durable=True)
+    guarantees.note_recovery(ledger, recovered_store(puts_named(ledger, *STORED)), durable=True)
 
     assert waiting.physical_offset is None, "the new life may store another record at 800, and this put elsewhere"
     assert "in flight" not in ledger.gone
 
 
-def test_what_is_gone_is_no_longer_missed(ledger: Ledger, quiet_plan: Plan) -> None:
+def test_a_put_lost_in_a_recovery_is_reported_as_missing_only_once(ledger: Ledger, quiet_plan: Plan) -> None:
     guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
-    less = recovered(named(ledger, "flushed"))
+    less = recovered_store(puts_named(ledger, "flushed"))
     assert [violation.expected for violation in dur.check(Evidence(ledger, less))] == ["waited"]
     guarantees.note_recovery(ledger, less, durable=True)
     assert list(dur.check(Evidence(ledger, less))) == []
 
 
-def test_what_consumers_saw_stays_under_sync_flush_whatever_comes(ledger: Ledger, quiet_plan: Plan) -> None:
-    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
+def test_under_sync_flush_consumed_messages_survive_any_crash(ledger: Ledger, quiet_plan: Plan) -> None:
+    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
     seen = list(ledger.seen)
     guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert ledger.stable == seen
 
 
-def test_what_consumers_saw_under_async_flush_stays_as_far_as_it_is_durable(ledger: Ledger, quiet_plan: Plan) -> None:
+def test_under_async_flush_only_durable_consumed_messages_survive_a_power_cut(ledger: Ledger, quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, sync_flush=False)
-    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
+    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert [seen.put.name for seen in ledger.stable] == ["flushed"]
 
 
-def test_what_consumers_saw_survives_a_process_kill_and_not_the_power_cut_after_it(
+def test_under_async_flush_consumed_messages_survive_a_kill_but_not_a_power_cut_after_it(
     ledger: Ledger, quiet_plan: Plan
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
-    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
+    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
     guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
     assert [seen.put.name for seen in ledger.stable] == STORED
     ledger.begin_life()
@@ -208,20 +204,18 @@ def test_what_consumers_saw_survives_a_process_kill_and_not_the_power_cut_after_
     assert ledger.stable == []
 
 
-def test_a_copy_that_consumers_saw_stays_as_far_as_the_copy_is_durable_not_its_put(
-    ledger: Ledger, quiet_plan: Plan
-) -> None:
+def test_a_consumed_copy_survives_a_power_cut_only_if_the_copy_is_durable(ledger: Ledger, quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, sync_flush=False)
-    (put,) = named(ledger, "flushed")
+    (put,) = puts_named(ledger, "flushed")
     ledger.seen = [ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((200, 201))]
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert [seen.copy_end for seen in ledger.stable] == [200]
 
 
-def test_a_copy_that_a_stop_or_a_recovery_has_made_durable_stays(ledger: Ledger, quiet_plan: Plan) -> None:
+def test_a_consumed_copy_made_durable_by_a_stop_or_a_recovery_survives(ledger: Ledger, quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, sync_flush=False)
-    (put,) = named(ledger, "flushed")
-    for end in (guarantees.note_stop, lambda ledger: killed_and_found(ledger, plan, put)):
+    (put,) = puts_named(ledger, "flushed")
+    for end in (guarantees.note_stop, lambda ledger: kill_and_recover(ledger, plan, put)):
         ledger.stable, ledger.seen = [], [ConsumedMessage("T", 0, 0, put, 900)]
         end(ledger)
         ledger.begin_life()
@@ -229,15 +223,15 @@ def test_a_copy_that_a_stop_or_a_recovery_has_made_durable_stays(ledger: Ledger,
         assert [seen.copy_end for seen in ledger.stable] == [900]
 
 
-def killed_and_found(ledger: Ledger, plan: Plan, put: PutEntry) -> None:
+def kill_and_recover(ledger: Ledger, plan: Plan, put: PutEntry) -> None:
     guarantees.note_crash(ledger, plan, PROFILES["process-kill"], 0)
-    guarantees.note_recovery(ledger, recovered([put]), durable=True)
+    guarantees.note_recovery(ledger, recovered_store([put]), durable=True)
 
 
-def test_damage_takes_the_copies_behind_it_and_excuses_what_had_been_delivered(
+def test_log_damage_ends_promises_for_later_copies_and_excuses_their_deliveries(
     ledger: Ledger, make_put: Callable[..., PutEntry]
 ) -> None:
-    (put,) = named(ledger, "flushed")
+    (put,) = puts_named(ledger, "flushed")
     ledger.promise(put)
     ledger.stable = [ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((500, 501))]
     guarantees.note_damage(ledger, 500)
@@ -245,14 +239,14 @@ def test_damage_takes_the_copies_behind_it_and_excuses_what_had_been_delivered(
 
     for number in range(3):
         delayed = make_put(f"delayed {number}")
-        delayed.detour, delayed.queue_offset = Detour(("SCHEDULE_TOPIC_XXXX", 1), 1000), number
-        ledger.ask(delayed)
+        delayed.detour, delayed.queue_offset = WaitingPlace(("SCHEDULE_TOPIC_XXXX", 1), 1000), number
+        ledger.record_request(delayed)
     guarantees.note_damaged_copies(ledger, {1: 9, 2: 2})
     assert ledger.delivered_into_damage == {"delayed 0", "delayed 1"}
 
 
 @pytest.mark.parametrize("profile", CACHE_SURVIVES)
-def test_a_process_kill_with_a_write_buffer_takes_nothing_below_the_committed_position_and_nothing_seen(
+def test_with_a_transient_pool_committed_and_consumed_puts_survive_a_process_kill(
     ledger: Ledger, quiet_plan: Plan, profile: str
 ) -> None:
     plan = quiet_plan.replace(sync_flush=False, memory={"transient_pool": True})
@@ -266,9 +260,7 @@ def test_a_process_kill_with_a_write_buffer_takes_nothing_below_the_committed_po
     assert {seen.put.name for seen in ledger.stable} == {"flushed"}
 
 
-def test_a_power_cut_with_a_write_buffer_asks_what_is_flushed_not_what_is_committed(
-    ledger: Ledger, quiet_plan: Plan
-) -> None:
+def test_with_a_transient_pool_only_flushed_puts_survive_a_power_cut(ledger: Ledger, quiet_plan: Plan) -> None:
     plan = quiet_plan.replace(sync_flush=False, memory={"transient_pool": True})
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE, 800)
     assert list(ledger.promised) == ["flushed"]

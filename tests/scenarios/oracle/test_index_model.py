@@ -14,7 +14,7 @@ PUT = [(4, 100, 5_000), (1, 100, 5_000), (4, 300, 7_500), (2, 500, 9_999)]
 """Hash, log offset and store time of each entry."""
 
 
-def written_by_the_store() -> bytes:
+def index_bytes_written_by_store() -> bytes:
     choices = Choices("model")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
     machine = kernel.machine("one")
@@ -32,11 +32,11 @@ def written_by_the_store() -> bytes:
     return kernel.run(machine, body, time_limit_ns=10**9)
 
 
-def test_the_model_has_the_bytes_that_the_store_writes() -> None:
+def test_the_index_model_predicts_the_bytes_that_the_store_writes() -> None:
     entries = [(hashed, offset, (stored_ms - 5_000) // 1000) for hashed, offset, stored_ms in PUT]
     header = IndexHeader(5_000, 9_999, 100, 500, 0, 0)
 
-    assert file_content(header, entries, SLOTS, ENTRIES_MAX) == written_by_the_store()
+    assert file_content(header, entries, SLOTS, ENTRIES_MAX) == index_bytes_written_by_store()
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_the_model_has_the_bytes_that_the_store_writes() -> None:
         (91, (88, 92, "previous")),
     ],
 )
-def test_each_byte_belongs_to_a_field(position: int, field: tuple[int, int, str]) -> None:
+def test_each_byte_of_an_index_file_belongs_to_a_field(position: int, field: tuple[int, int, str]) -> None:
     assert field_at(position, SLOTS) == field

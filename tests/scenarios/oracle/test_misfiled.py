@@ -47,7 +47,7 @@ def log_of(*messages: tuple[int, int]) -> tuple[bytes, list[int]]:
     return kernel.run(machine, main, time_limit_ns=60 * 10**9)
 
 
-def judged(log: bytes, *, tears: bool) -> list[Violation]:
+def violations_of_log(log: bytes, *, tears: bool) -> list[Violation]:
     """Return the violations in a store after a power cut that lost the queues, but not the log."""
     kernel, disk = store_on(Image({LOG: FileImage(log, 0)}, (ROOT, f"{ROOT}/commitlog")))
     machine = kernel.machine("one")
@@ -67,7 +67,7 @@ def judged(log: bytes, *, tears: bool) -> list[Violation]:
     return kernel.run(machine, main, time_limit_ns=60 * 10**9)
 
 
-def torn(log: bytes, record_at: int, kept_bytes: int) -> bytes:
+def with_torn_sector(log: bytes, record_at: int, kept_bytes: int) -> bytes:
     """Return a log with a torn record at a position: zeros from some byte to the end of the sector."""
     at, end = record_at + kept_bytes, record_at - record_at % SECTOR + SECTOR
     return log[:at] + bytes(end - at) + log[end:]
@@ -80,7 +80,7 @@ BEHIND = [(1, 130), (0, 130), (1, 130)]
 @pytest.mark.parametrize("left_bytes", [16, 20, 24, 28, 32])
 @pytest.mark.parametrize("behind", [[], BEHIND])
 @pytest.mark.parametrize("queue_id", [0, 1, 258])
-def test_a_record_that_is_torn_in_its_place_is_excused_where_sectors_tear(
+def test_a_record_in_a_wrong_queue_is_excused_if_a_torn_sector_may_have_changed_its_queue_id(
     queue_id: int, behind: list[tuple[int, int]], left_bytes: int
 ) -> None:
     last = (1, SECTOR - left_bytes - sum(size for _, size in BEFORE))
@@ -89,26 +89,26 @@ def test_a_record_that_is_torn_in_its_place_is_excused_where_sectors_tear(
     assert at == SECTOR - left_bytes
 
     for kept_bytes in range(12, min(28, left_bytes)):
-        assert judged(torn(log, at, kept_bytes), tears=True) == []
+        assert violations_of_log(with_torn_sector(log, at, kept_bytes), tears=True) == []
 
 
-def test_without_torn_sectors_that_is_broken() -> None:
+def test_a_record_in_a_wrong_queue_is_a_violation_without_torn_sectors() -> None:
     log, places = log_of(*BEFORE, (1, SECTOR - 24 - 360), (1, 140))
-    moved = torn(log, places[4], 12)
+    moved = with_torn_sector(log, places[4], 12)
 
-    assert {each.invariant for each in judged(moved, tears=False)} == {"CQ-VALID", "QOFF"}
+    assert {each.invariant for each in violations_of_log(moved, tears=False)} == {"CQ-VALID", "QOFF"}
 
 
-def test_a_record_elsewhere_in_its_sector_has_to_be_in_its_place() -> None:
+def test_a_record_that_lies_within_one_sector_must_be_in_its_queue() -> None:
     log, places = log_of(*BEFORE, (1, 200))
     moved = bytearray(log)
     moved[places[3] + 15] = 0  # the queue id
 
-    assert judged(log, tears=True) == []
-    assert {each.invariant for each in judged(bytes(moved), tears=True)} == {"CQ-VALID", "QOFF"}
+    assert violations_of_log(log, tears=True) == []
+    assert {each.invariant for each in violations_of_log(bytes(moved), tears=True)} == {"CQ-VALID", "QOFF"}
 
 
-def test_only_records_with_a_sector_end_after_their_queue_id_may_be_misfiled() -> None:
+def test_only_records_with_a_sector_boundary_after_their_queue_id_may_be_in_a_wrong_queue() -> None:
     lie_so = [position for position in range(2 * SECTOR) if may_be_misfiled(position, tears=True)]
 
     assert lie_so == [*range(477, 500), *range(989, 1012)]

@@ -52,7 +52,7 @@ def test_consumers_continue_at_the_offsets_of_the_last_life(plan: Plan) -> None:
     assert ledger.progress_is_final
 
 
-def test_a_plan_without_progress_has_no_side_files(quiet_plan: Plan) -> None:
+def test_a_plan_without_consumer_offsets_writes_no_side_files(quiet_plan: Plan) -> None:
     run = Run(quiet_plan, simulation_of(quiet_plan, Choices("1")))
     paths: list[str] = []
     run.lasting.on_image = lambda image: paths.extend(image.files)
@@ -65,7 +65,7 @@ def test_a_plan_without_progress_has_no_side_files(quiet_plan: Plan) -> None:
 @pytest.mark.ci
 @pytest.mark.parametrize("profile", ["strict-posix", "ext4-ordered", "process-kill"])
 @pytest.mark.parametrize("delay_chance", [0.0, 0.7])
-def test_a_crash_at_any_operation_of_persisting_holds(
+def test_a_crash_at_any_operation_of_persisting_offsets_breaks_no_invariant(
     plan: Plan, execute: Execute, profile: str, delay_chance: float
 ) -> None:
     died: set[str] = set()
@@ -78,7 +78,7 @@ def test_a_crash_at_any_operation_of_persisting_holds(
 
 
 @pytest.mark.ci
-def test_failed_syncs_lose_progress_but_prevent_no_start(plan: Plan, execute: Execute) -> None:
+def test_failed_syncs_may_lose_consumer_offsets_but_prevent_no_start(plan: Plan, execute: Execute) -> None:
     injected = 0
     for seed in range(20):
         lives = (
@@ -95,7 +95,7 @@ def test_failed_syncs_lose_progress_but_prevent_no_start(plan: Plan, execute: Ex
     assert injected > 20
 
 
-def test_a_correction_that_the_disk_refuses_ends_the_start_and_is_no_violation(
+def test_a_start_whose_offset_correction_fails_on_disk_errors_is_no_violation(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Execute
 ) -> None:
     start, refused = MessageStore.start, 0
@@ -116,7 +116,7 @@ def test_a_correction_that_the_disk_refuses_ends_the_start_and_is_no_violation(
     assert refused > 0
 
 
-def test_a_start_that_fails_on_a_sound_disk_is_found(
+def test_a_failed_start_on_a_disk_without_faults_is_a_violation(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Execute
 ) -> None:
     def refuse(self: MessageStore) -> None:
@@ -126,23 +126,23 @@ def test_a_start_that_fails_on_a_sound_disk_is_found(
     assert first_violation(execute(quiet_plan)) == ("LIVE", "life-0/main died: OSError: without a reason")
 
 
-def test_a_file_of_progress_that_no_version_of_can_be_read_breaks_meta(
+def test_an_offset_file_without_a_readable_version_breaks_meta(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
     def write_torn(self: SideFile, content: bytes) -> None:
         self._files.write(self.temporary_path, content[:-1])
 
-    monkeypatch.setattr(SideFile, "_write_aside", write_torn)
+    monkeypatch.setattr(SideFile, "_write_temporary", write_torn)
     invariant, summary = first_violation(execute(plan))
 
     assert invariant == "META"
     assert "/store/config/consumerOffset.json" in summary
 
 
-def test_a_manager_that_does_not_clamp_breaks_meta(
+def test_an_offset_manager_that_does_not_clamp_breaks_meta(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
-    monkeypatch.setattr(ConsumerOffsetManager, "clamp", lambda self, store: 0)
+    monkeypatch.setattr(ConsumerOffsetManager, "clamp_to_queues", lambda self, store: 0)
     plan = plan.replace(
         messages={"body_bytes_max": 0},
         lives=(replace(STOP, ending=LifeEnding.STOP_AND_DAMAGE),),
@@ -153,7 +153,7 @@ def test_a_manager_that_does_not_clamp_breaks_meta(
     assert summary.endswith("in T0/0 is not brought into its queue")
 
 
-def test_a_manager_that_runs_ahead_of_its_groups_breaks_meta(
+def test_an_offset_manager_that_stores_uncommitted_offsets_breaks_meta(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
     commit = ConsumerOffsetManager.commit_offset
@@ -168,14 +168,14 @@ def test_a_manager_that_runs_ahead_of_its_groups_breaks_meta(
     assert summary.endswith("in T0/0 is ahead of what was committed")
 
 
-def test_a_manager_that_does_not_persist_in_a_stop_breaks_redel(
+def test_an_offset_manager_that_does_not_persist_at_a_stop_breaks_redel(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "persist", lambda self: False)
     assert first_violation(execute(plan))[0] == "REDEL"
 
 
-def test_a_manager_that_persists_in_stops_only_breaks_quiet(
+def test_an_offset_manager_that_persists_only_at_a_stop_breaks_quiet(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "step", lambda self: self.signal.wait(1000) or None)
@@ -185,10 +185,10 @@ def test_a_manager_that_persists_in_stops_only_breaks_quiet(
     assert violation.file.endswith("consumerOffset.json")
 
 
-def test_delivery_that_persists_in_stops_only_breaks_quiet(
+def test_delivery_progress_that_is_persisted_only_at_a_stop_breaks_quiet(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Execute
 ) -> None:
-    monkeypatch.setattr(ScheduleMessageService, "_persist_now_and_then", lambda self: 1000)
+    monkeypatch.setattr(ScheduleMessageService, "_persist_if_due", lambda self: 1000)
     (violation,) = execute(delayed_plan).violations
 
     assert (violation.invariant, violation.summary) == ("QUIET", "progress of delivery does not come to its end")
@@ -203,7 +203,7 @@ def test_commits_of_consumers_do_not_depend_on_the_schedule(plan: Plan) -> None:
     assert sorted(first._ledger.commits.at) == sorted(second._ledger.commits.at)
 
 
-def test_consumers_without_a_manager_start_at_offset_0_and_do_not_commit(plan: Plan) -> None:
+def test_consumers_without_an_offset_manager_start_at_offset_0_and_do_not_commit(plan: Plan) -> None:
     plan = plan.replace(consuming={"commits_offsets": False})
     run = Run(plan, simulation_of(plan, Choices("1")))
     assert run.execute().violations == []
@@ -211,7 +211,7 @@ def test_consumers_without_a_manager_start_at_offset_0_and_do_not_commit(plan: P
     assert run._ledger.commits.at == {}
 
 
-def test_the_traffic_of_each_life_commits_to_the_manager_of_that_life(
+def test_each_life_commits_to_its_own_offset_manager(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
     managers: list[ConsumerOffsetManager | None] = []
@@ -227,7 +227,7 @@ def test_the_traffic_of_each_life_commits_to_the_manager_of_that_life(
     assert len({str(managers.index(manager)) for manager in managers}) == 3
 
 
-def test_a_manager_that_never_persists_breaks_quiet_without_a_stop(
+def test_an_offset_manager_that_never_persists_breaks_quiet_without_a_stop(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "persist", lambda self: False)

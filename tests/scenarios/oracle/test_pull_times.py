@@ -14,7 +14,7 @@ def plan(quiet_plan: Plan) -> Plan:
     return quiet_plan.replace(faults={"slow_sync_chance": 0.1}, broker={"serves": True})
 
 
-def late(times: PullTimes, position: int, sent_ms: int, now_ms: int) -> int:
+def late_pulls(times: PullTimes, position: int, sent_ms: int, now_ms: int) -> int:
     return len(list(times.check(QUEUE, position, HOST, sent_ns=sent_ms * MS, now_ns=now_ms * MS)))
 
 
@@ -22,29 +22,29 @@ def test_a_pull_is_late_only_if_a_message_was_available_after_the_request(plan: 
     limit_ms, times = late_ms_max(plan, 0), PullTimes(plan)
     times.note(QUEUE, 3, 1_000 * MS)
 
-    assert late(times, 3, 0, 1_000 + limit_ms) == 0
-    assert late(times, 3, 0, 1_001 + limit_ms) == 1
-    assert late(times, 3, 2_000, 2_000 + limit_ms) == 0, "the limit counts from the request"
-    assert late(times, 4, 0, 1_001 + limit_ms) == 0, "the pull is for a later message"
+    assert late_pulls(times, 3, 0, 1_000 + limit_ms) == 0
+    assert late_pulls(times, 3, 0, 1_001 + limit_ms) == 1
+    assert late_pulls(times, 3, 2_000, 2_000 + limit_ms) == 0, "the limit counts from the request"
+    assert late_pulls(times, 4, 0, 1_001 + limit_ms) == 0, "the pull is for a later message"
     times.begin_life()
-    assert late(times, 3, 0, 1_001 + limit_ms) == 0, "the next life may lack the message"
+    assert late_pulls(times, 3, 0, 1_001 + limit_ms) == 0, "the next life may lack the message"
 
 
 def test_delays_by_pauses_and_faults_do_not_make_a_pull_late(plan: Plan) -> None:
     limit_ms, times = late_ms_max(plan, 0), PullTimes(plan, {HOST: 5_000 * MS}.__getitem__)
     times.note(QUEUE, 0, 0)
 
-    assert late(times, 0, 0, 5_000 + limit_ms) == 0
-    assert late(times, 0, 0, 5_001 + limit_ms) == 1
+    assert late_pulls(times, 0, 0, 5_000 + limit_ms) == 0
+    assert late_pulls(times, 0, 0, 5_001 + limit_ms) == 1
 
 
-def test_no_pull_is_late_on_a_disk_that_may_fail_or_be_full(plan: Plan) -> None:
+def test_on_a_disk_that_may_fail_or_be_full_no_pull_is_late(plan: Plan) -> None:
     for other in (plan.replace(faults={"failed_read_chance": 0.1}), plan.replace(capacity_bytes=10_000)):
         times = PullTimes(other)
         times.note(QUEUE, 0, 0)
-        assert late(times, 0, 0, 1_000_000) == 0
+        assert late_pulls(times, 0, 0, 1_000_000) == 0
 
 
-def test_a_long_answer_over_short_buffers_may_take_longer(plan: Plan) -> None:
+def test_a_long_pull_answer_over_small_socket_buffers_may_take_longer(plan: Plan) -> None:
     short = plan.replace(broker={"buffer_bytes": 300})
     assert late_ms_max(short, 3_000) > late_ms_max(short, 0) >= late_ms_max(plan, 0)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tornlog.scenarios.fuzz.material import record
+from tornlog.scenarios.fuzz.material import random_record
 from tornlog.scenarios.fuzz.mutation import Draw
-from tornlog.scenarios.oracle.reader import in_map_order, is_blank, whole_at
+from tornlog.scenarios.oracle.reader import in_java_map_order, is_blank, valid_record_at
 from tornlog.store.formats.properties import rebuild_properties
 
 VECTOR = bytes.fromhex(
@@ -19,8 +19,8 @@ VECTOR = bytes.fromhex(
 AT = 4096
 
 
-def test_the_test_vector_is_read_correctly() -> None:
-    whole = whole_at(VECTOR, 0, len(VECTOR), AT)
+def test_the_test_vector_record_is_read_correctly() -> None:
+    whole = valid_record_at(VECTOR, 0, len(VECTOR), AT)
 
     assert whole is not None
     properties = b"TAGS\x01A\x02KEYS\x01k1"
@@ -57,36 +57,36 @@ def test_a_damaged_record_is_refused(at: int, patch: str) -> None:
     new = bytes.fromhex(patch)
     raw = VECTOR[:at] + new + VECTOR[at + len(new) :]
 
-    assert whole_at(raw, 0, len(raw), AT) is None
+    assert valid_record_at(raw, 0, len(raw), AT) is None
 
 
-def test_a_record_must_lie_within_its_end_and_at_its_place() -> None:
-    assert whole_at(VECTOR, 0, len(VECTOR) - 1, AT) is None
-    assert whole_at(VECTOR, 0, len(VECTOR), AT + 1) is None
-    assert whole_at(b"", 0, 0, AT) is None
-    assert whole_at(b"?" + VECTOR, 1, len(VECTOR) + 1, AT) is not None
+def test_a_record_must_end_before_the_limit_and_name_its_own_offset() -> None:
+    assert valid_record_at(VECTOR, 0, len(VECTOR) - 1, AT) is None
+    assert valid_record_at(VECTOR, 0, len(VECTOR), AT + 1) is None
+    assert valid_record_at(b"", 0, 0, AT) is None
+    assert valid_record_at(b"?" + VECTOR, 1, len(VECTOR) + 1, AT) is not None
 
 
-def test_a_zero_at_the_end_of_a_sector_is_a_tear_wherever_the_sector_ends() -> None:
+def test_a_zeroed_byte_at_the_end_of_any_sector_counts_as_torn() -> None:
     before = bytes(512 - len(VECTOR) + 5)
     raw = before + VECTOR
     end_of_sector = 511
     torn = raw[:end_of_sector] + b"\0" + raw[end_of_sector + 1 :]
 
-    assert whole_at(raw, len(before), len(raw), AT) is not None
-    assert whole_at(torn, len(before), len(raw), AT) is None
+    assert valid_record_at(raw, len(before), len(raw), AT) is not None
+    assert valid_record_at(torn, len(before), len(raw), AT) is None
 
 
 def test_every_drawn_record_is_valid() -> None:
     draw = Draw("records")
     for _ in range(300):
-        raw = record(draw, AT, 3)
-        whole = whole_at(raw, 0, len(raw), AT)
+        raw = random_record(draw, AT, 3)
+        whole = valid_record_at(raw, 0, len(raw), AT)
         assert whole is not None
         assert whole.record.size_bytes == len(raw)
 
 
-def test_a_blank_record_is_known_by_its_magic() -> None:
+def test_a_blank_record_is_recognised_by_its_magic() -> None:
     blank = bytes.fromhex("00000064cbd43194")
 
     assert is_blank(blank, 0, 8)
@@ -101,5 +101,5 @@ def test_a_blank_record_is_known_by_its_magic() -> None:
         {"KEYS": "m0", "DELAY": "1", "TRAN_MSG": "true", "PGROUP": "g", "UNIQ_KEY": "m0", "CLUSTER": "c"},
     ],
 )
-def test_properties_in_map_order_are_as_a_broker_stores_them(properties: dict[str, str]) -> None:
-    assert in_map_order(properties).decode() == rebuild_properties(properties)
+def test_properties_in_map_order_equal_those_that_a_broker_stores(properties: dict[str, str]) -> None:
+    assert in_java_map_order(properties).decode() == rebuild_properties(properties)

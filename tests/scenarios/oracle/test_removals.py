@@ -9,7 +9,7 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.oracle.disk_space import Room, WatchedRemovals
+from tornlog.scenarios.oracle.disk_space import DiskRoom, WatchedRemovals
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.outcome import RunOutcome
@@ -31,7 +31,7 @@ class Watched:
     def __init__(self, kernel: Kernel, choices: Choices) -> None:
         self.machine = kernel.machine("one")
         self.disk = Disk(kernel, choices.stream("disk"))
-        self.room = Room(kernel, self.disk, self._paused_ns)
+        self.room = DiskRoom(kernel, self.disk, self._paused_ns)
         self.ledger = Ledger()
         self.reported: list[str] = []
         self.pauses: list[tuple[int, int]] = []
@@ -55,13 +55,13 @@ class Watched:
         self.watched.store = self.store
         self.store.start()
         for number in range(12):
-            self.store.put_message(Message.of("T0", b"b" * 600, keys=f"k{number}"))
+            self.store.put_message(Message.create("T0", b"b" * 600, keys=f"k{number}"))
         self.settle()
 
     def settle(self) -> None:
         self.store.flush.flush_to(self.store.max_phy_offset)
         self.store.world.tasks.sleep(1_000)
-        self.store.flush_queues.hurry()
+        self.store.flush_queues.request_full_flush()
         self.store.world.tasks.sleep(1_000)
 
     def age(self, count: int) -> None:
@@ -92,7 +92,7 @@ def watched() -> Callable[[Callable[[Watched], None]], Watched]:
     return run
 
 
-def test_expired_segments_are_removed_and_noted(watched: Any) -> None:
+def test_removals_of_expired_segments_are_recorded(watched: Any) -> None:
     def body(shop: Watched) -> None:
         shop.age(4)
         shop.clean()
@@ -105,7 +105,7 @@ def test_expired_segments_are_removed_and_noted(watched: Any) -> None:
     assert shop.ledger.ended_queues == set()
 
 
-def test_the_removal_of_an_unexpired_segment_is_reported(watched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_removal_of_an_unexpired_segment_is_a_violation(watched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: segment.base_offset < 2048)
 
     def body(shop: Watched) -> None:
@@ -129,7 +129,7 @@ def test_a_full_disk_at_the_start_of_a_pass_permits_removals(watched: Any) -> No
 
 
 @pytest.mark.parametrize("is_paused", [True, False])
-def test_a_pass_that_began_on_a_full_disk_may_have_been_paused_since(watched: Any, is_paused: bool) -> None:
+def test_a_removal_pass_that_started_on_a_full_disk_may_continue_after_a_pause(watched: Any, is_paused: bool) -> None:
     def body(shop: Watched) -> None:
         tasks, clock = shop.store.world.tasks, shop.store.world.clock
         shop.room.limit(shop.store.world.files.space(ROOT).used_bytes)
@@ -145,9 +145,9 @@ def test_a_pass_that_began_on_a_full_disk_may_have_been_paused_since(watched: An
     assert shop.reported == ([] if is_paused else ["a segment goes that nobody asked for"])
 
 
-def test_a_queue_that_is_removed_to_its_last_file_is_noted(watched: Any) -> None:
+def test_the_removal_of_all_but_the_last_queue_file_is_recorded(watched: Any) -> None:
     def body(shop: Watched) -> None:
-        shop.store.put_message(Message.of("Other", b"b" * 600))
+        shop.store.put_message(Message.create("Other", b"b" * 600))
         shop.settle()
         shop.age(12)
         shop.clean()
@@ -159,7 +159,7 @@ def test_a_queue_that_is_removed_to_its_last_file_is_noted(watched: Any) -> None
     assert shop.ledger.ended_queues == {("T0", 0)}
 
 
-def test_a_run_ends_with_the_first_removal_that_is_wrong(
+def test_a_run_stops_at_the_first_wrong_removal(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: True)
@@ -171,7 +171,7 @@ def test_a_run_ends_with_the_first_removal_that_is_wrong(
     assert found == {"a segment goes that nobody asked for"}
 
 
-def test_a_queue_that_is_never_cleaned_is_found_after_the_last_put(
+def test_a_queue_that_is_never_cleaned_is_a_violation_after_the_last_put(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr("tornlog.store.retention.cleaning.CleanConsumeQueue.run", lambda self: None)

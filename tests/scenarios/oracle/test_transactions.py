@@ -24,7 +24,7 @@ def committed(history: History) -> History:
     return history
 
 
-def kept(history: History) -> dict[str, list[int]]:
+def kept_copies(history: History) -> dict[str, list[int]]:
     by_name = history.evidence.ledger.transactions.by_name
     return {name: list(one.copies) for name, one in by_name.items() if one.copies}
 
@@ -41,7 +41,7 @@ def kept(history: History) -> dict[str, list[int]]:
         (POWER_CUT, 2000, None, True, {"waited": [1000], "hasty": [2000]}),
     ],
 )
-def test_a_crash_must_keep_every_promised_copy(
+def test_a_crash_must_keep_every_promised_transaction_copy(
     committed: History,
     profile: Any,
     flushed_where: int,
@@ -53,49 +53,51 @@ def test_a_crash_must_keep_every_promised_copy(
     transactions.note_crash(
         flushed_where, committed_where, sync_flush=sync_flush, cache_survives=profile.page_cache_survives
     )
-    assert kept(committed) == expected
+    assert kept_copies(committed) == expected
 
 
-def test_a_clean_stop_makes_every_copy_durable(committed: History, quiet_plan: Plan) -> None:
+def test_a_clean_stop_makes_every_transaction_copy_durable(committed: History, quiet_plan: Plan) -> None:
     ledger = committed.evidence.ledger
     guarantees.note_stop(ledger)
     ledger.begin_life()
     guarantees.note_crash(ledger, quiet_plan, POWER_CUT, 0)
-    assert kept(committed) == {"waited": [1000], "hasty": [2000]}
+    assert kept_copies(committed) == {"waited": [1000], "hasty": [2000]}
 
 
-def test_records_in_the_page_cache_only_may_be_lost_in_the_next_power_cut(committed: History, quiet_plan: Plan) -> None:
+def test_transaction_records_in_the_page_cache_only_may_be_lost_in_the_next_power_cut(
+    committed: History, quiet_plan: Plan
+) -> None:
     ledger = committed.evidence.ledger
     guarantees.note_crash(ledger, quiet_plan, KILL, 0)
     ledger.begin_life()
     guarantees.note_crash(ledger, quiet_plan, POWER_CUT, 0)
-    assert kept(committed) == {}
+    assert kept_copies(committed) == {}
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_recovered_records_stay_and_recovered_decisions_are_settled(
+def test_recovered_transaction_records_stay_and_recovered_decisions_are_settled(
     committed: History, quiet_plan: Plan, durable: bool
 ) -> None:
     ledger, store = committed.evidence.ledger, committed.evidence.store
     committed.op(1)
     guarantees.note_recovery(ledger, store, durable=durable)
-    assert kept(committed) == {"waited": [1000], "hasty": [2000]}
+    assert kept_copies(committed) == {"waited": [1000], "hasty": [2000]}
     settled = [ledger.transactions.by_name[name].settled_at for name in ("waited", "hasty")]
     assert settled == [None, 0]
     ledger.begin_life()
     guarantees.note_crash(ledger, quiet_plan, POWER_CUT, 0)
-    assert kept(committed) == ({"waited": [1000], "hasty": [2000]} if durable else {})
+    assert kept_copies(committed) == ({"waited": [1000], "hasty": [2000]} if durable else {})
 
 
-def test_damage_excuses_lost_later_copies_and_missing_checks(committed: History) -> None:
+def test_log_damage_excuses_lost_later_copies_and_missing_checks(committed: History) -> None:
     ledger = committed.evidence.ledger
     guarantees.note_stop(ledger)
     guarantees.note_damage(ledger, 1999)
-    assert kept(committed) == {"waited": [1000]}
+    assert kept_copies(committed) == {"waited": [1000]}
     assert all(one.may_be_forgotten for one in ledger.transactions.by_name.values())
 
 
-def test_a_log_is_sorted_by_transaction(committed: History) -> None:
+def test_records_of_a_log_are_grouped_by_transaction(committed: History) -> None:
     committed.put_back("waited", 1)
     committed.op(0)
     committed.op(2)
@@ -107,7 +109,7 @@ def test_a_log_is_sorted_by_transaction(committed: History) -> None:
     assert log.strays == []
 
 
-def test_an_op_of_a_put_back_half_message_settles_it_only_if_it_is_the_newest(history: History) -> None:
+def test_an_op_message_settles_a_put_back_half_message_only_if_it_names_the_newest_copy(history: History) -> None:
     history.prepare("m")
     history.put_back("m", 1)
     history.put_back("m", 2)

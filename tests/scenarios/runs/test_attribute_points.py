@@ -9,7 +9,7 @@ from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import is_same_run, run_plan
 from tornlog.scenarios.campaigns.failures.shrink import shrink_failure
 from tornlog.scenarios.campaigns.search import search_schedules
-from tornlog.scenarios.campaigns.seeds import digest_of, draw, run_seed
+from tornlog.scenarios.campaigns.seeds import digest_of, draw_plan_of_seed, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
@@ -33,7 +33,7 @@ def found_race(seeds: int = 120) -> Failure:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_correct_store_passes_and_every_run_repeats_exactly(name: str) -> None:
+def test_with_attribute_points_the_correct_store_passes_and_every_run_repeats_exactly(name: str) -> None:
     for seed in range(6):
         result = run_seed(with_points(name), seed, check_determinism=True)
         assert (result.outcome, result.error) == ("held", "")
@@ -41,28 +41,28 @@ def test_the_correct_store_passes_and_every_run_repeats_exactly(name: str) -> No
 
 @pytest.mark.ci
 @pytest.mark.parametrize("name", KINDS)
-def test_runs_have_several_times_the_points(name: str) -> None:
+def test_attribute_points_multiply_the_scheduling_points_of_a_run(name: str) -> None:
     def steps(scenario: Scenario) -> int:
         return sum(run_seed(scenario, seed).steps for seed in range(8))
 
     assert 1.5 < steps(with_points(name)) / steps(with_points(name, False)) < 5.0
 
 
-def test_a_knob_that_is_off_draws_no_choice() -> None:
+def test_disabled_attribute_points_draw_no_choice() -> None:
     scenario = SCENARIOS["index-lookup"]
     unnamed = replace(scenario, ranges=scenario.ranges.replace(attribute_points=None))
     assert digest_of(with_points(scenario.name, False), 3) == digest_of(unnamed, 3)
 
 
-def test_a_share_of_the_runs_of_scenarios_with_much_traffic_has_them() -> None:
+def test_attribute_points_are_drawn_in_a_share_of_the_busiest_scenarios() -> None:
     sharing = [name for name, scenario in SCENARIOS.items() if any(scenario.ranges["attribute_points"])]
     assert {*KINDS, "retention-oldest-first"} <= set(sharing)
-    drawn = [draw(SCENARIOS["combined-faults"], seed)[1].attribute_points for seed in range(200)]
+    drawn = [draw_plan_of_seed(SCENARIOS["combined-faults"], seed)[1].attribute_points for seed in range(200)]
     assert 0.1 < sum(drawn) / len(drawn) < 0.4
 
 
 @pytest.mark.ci
-def test_a_failure_with_attribute_points_replays_and_shrinks() -> None:
+def test_a_failure_with_attribute_points_can_be_replayed_and_shrunk() -> None:
     failure = Failure.from_json(found_race().to_json())
     record = failure.original.record
     assert record.setup.attribute_points
@@ -74,13 +74,13 @@ def test_a_failure_with_attribute_points_replays_and_shrinks() -> None:
     assert any(switch.label.startswith("attribute ") for switch in small.record.schedule)
 
 
-def test_schedules_are_searched_at_attributes() -> None:
+def test_schedule_search_includes_attribute_points() -> None:
     small = MUTANTS[RACE].needs.replace(lives=(1,), endings=("stop",), messages_each=(3,), heals=(False,))
     found = search_schedules(Scenario("small", "no put is forgotten", small), 0, 1, "preemptions", limit=30)
     assert (found.schedules, found.violated) == (30, 0)
 
 
-def test_the_modules_of_a_broker_count_only_where_there_is_one() -> None:
+def test_modules_of_the_broker_are_shared_only_in_broker_runs() -> None:
     lone, all_of_them = shared_modules(broker=False), shared_modules(broker=True)
     assert set(lone) < set(all_of_them)
     assert not any(".broker" in module.__name__ for module in lone)

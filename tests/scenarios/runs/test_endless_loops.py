@@ -14,7 +14,7 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
 
 
-def loop_for_ever(*_: object) -> None:
+def loop_forever(*_: object) -> None:
     while True:
         pass
 
@@ -24,7 +24,7 @@ def test_an_endless_loop_is_found_and_does_not_affect_the_next_seed(
 ) -> None:
     clean = run_seed(quiet_scenario, 1)
     with monkeypatch.context() as patched:
-        patched.setattr(ConsumeQueue, "append_entries", loop_for_ever)
+        patched.setattr(ConsumeQueue, "append_entries", loop_forever)
         looped = [run_seed(quiet_scenario, 1, cpu_seconds_max=0.3) for _ in range(2)]
     again = run_seed(quiet_scenario, 1, cpu_seconds_max=20.0)
 
@@ -39,16 +39,16 @@ def test_an_endless_loop_is_found_and_does_not_affect_the_next_seed(
 def test_a_loop_outside_of_any_task_is_an_error_of_the_harness(
     quiet_scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tornlog.scenarios.campaigns.seeds.draw", loop_for_ever)
+    monkeypatch.setattr("tornlog.scenarios.campaigns.seeds.draw_plan_of_seed", loop_forever)
     result = run_seed(quiet_scenario, 1, cpu_seconds_max=0.05)
     assert result.outcome == "harness-error"
-    assert "NoEndInSight" in result.error
+    assert "CpuLimitReached" in result.error
 
 
 def test_the_violation_names_the_endless_loop(
     crash_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(MessageStore, "load", loop_for_ever)
+    monkeypatch.setattr(MessageStore, "load", loop_forever)
     with cpu_limit(0.2):
         (violation,) = execute(replace(crash_plan)).violations
     assert (violation.invariant, violation.field) == ("LIVE", "progress")

@@ -61,7 +61,7 @@ def test_puts_are_refused_on_a_full_disk_and_accepted_after_space_is_freed(
 def test_a_store_that_refuses_puts_after_space_is_freed_is_found(
     full: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(AllocateMappedFileService, "take", _refuse_once_refused())
+    monkeypatch.setattr(AllocateMappedFileService, "take_segment", _refuse_once_refused())
     monkeypatch.setattr(operators, "_ROOM_RETURNS_MS", (5_000,))
     (violation,) = execute(full).violations
     assert (violation.invariant, violation.found) == (

@@ -58,17 +58,17 @@ def end() -> Callable[..., Counter[str]]:
         (CrashSite("unlink", "/store/commitlog/0", 0), False, "crash in truncation"),
     ],
 )
-def test_where_the_plug_hit_is_a_mark(end: Any, met: CrashSite, recovered: bool, mark: str) -> None:
+def test_a_crash_at_a_special_file_is_a_mark(end: Any, met: CrashSite, recovered: bool, mark: str) -> None:
     assert mark in end((POWER, met, recovered))
 
 
-def test_an_entry_of_the_index_a_stop_and_a_crash_at_rest_are_none(end: Any) -> None:
+def test_an_index_write_a_stop_and_a_crash_at_rest_are_no_marks(end: Any) -> None:
     assert not end((POWER, CrashSite("store", "/store/index/2026", 60), True))
     assert not end((POWER, None, True))
     assert not end((STOP, CrashSite("store", "/store/checkpoint", 0), True))
 
 
-def test_recoveries_cut_short_in_a_row_are_counted_by_depth(end: Any) -> None:
+def test_consecutive_interrupted_recoveries_are_counted_by_depth(end: Any) -> None:
     cut = (POWER, None, False)
     hits = end(cut, cut, cut, cut, (POWER, None, True), cut)
     assert hits == {
@@ -78,7 +78,7 @@ def test_recoveries_cut_short_in_a_row_are_counted_by_depth(end: Any) -> None:
     }
 
 
-def test_a_power_cut_after_a_kill_is_a_mark_and_one_after_a_stop_is_not(end: Any) -> None:
+def test_a_power_cut_after_a_kill_is_a_mark_but_not_after_a_stop(end: Any) -> None:
     killed, cut, stopped = (KILL, None, True), (POWER, None, True), (STOP, None, True)
     assert end(killed, cut) == {"kill, then power": 1}
     assert not end(killed, stopped, cut)
@@ -88,5 +88,5 @@ def test_a_power_cut_after_a_failed_sync_is_a_mark(end: Any) -> None:
     assert end((POWER, None, True), failed_syncs=1) == {"power cut after failed sync": 1}
 
 
-def test_the_marks_are_those_of_the_store_and_those_of_a_run() -> None:
+def test_the_run_marks_include_the_store_marks() -> None:
     assert set(STORE_MARKS) < set(MARKS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.export import export, load
+from tornlog.faults.disk.export import export_image, load_image
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.scenarios.claims.machine import ROOT, config_of
 from tornlog.scenarios.claims.plan import Plan
@@ -30,7 +30,7 @@ from tornlog.store.world import World
 Body = Callable[[World], Any]
 
 
-def in_simulation(body: Body, image: Image | None = None) -> tuple[Any, Image]:
+def run_in_simulation(body: Body, image: Image | None = None) -> tuple[Any, Image]:
     """Return the result of body on a simulated machine, and the disk's content after a clean power-off."""
     choices = Choices("parity")
     with Kernel(RandomWalk(choices.stream("schedule"), 16)) as kernel:
@@ -41,7 +41,7 @@ def in_simulation(body: Body, image: Image | None = None) -> tuple[Any, Image]:
     return value, disk.settle()
 
 
-def tree(image: Image) -> dict[str, bytes | None]:
+def tree_of_image(image: Image) -> dict[str, bytes | None]:
     """Return the tree below the store's root: directories as None, files as their bytes.
 
     Index files are named after the wall clock, which differs in the two worlds, so they are numbered instead.
@@ -57,7 +57,7 @@ def tree(image: Image) -> dict[str, bytes | None]:
 
 
 def tree_of_directory(directory: Path) -> dict[str, bytes | None]:
-    return tree(load(directory, ROOT))
+    return tree_of_image(load_image(directory, ROOT))
 
 
 # The same workload
@@ -95,7 +95,7 @@ class Step:
 def workload(random: Random, count: int) -> Iterator[Step]:
     for number in range(count):
         topic = f"Topic{random.randrange(2)}"
-        head = Message.of(
+        head = Message.create(
             topic,
             random.randbytes(random.choice((0, 30, 200, 700))),
             queue_id=random.randrange(2),
@@ -110,7 +110,7 @@ def workload(random: Random, count: int) -> Iterator[Step]:
             yield Step(wall_ms, head)
 
 
-def live(world: World, config: StoreConfig, steps: Iterable[Step]) -> list[tuple[str, str]]:
+def run_workload(world: World, config: StoreConfig, steps: Iterable[Step]) -> list[tuple[str, str]]:
     """Run one life to a clean stop; return every answer."""
     clock = ScriptedClock()
     store = MessageStore(World(clock, world.tasks, world.files), config)
@@ -130,7 +130,9 @@ def live(world: World, config: StoreConfig, steps: Iterable[Step]) -> list[tuple
 
 @pytest.mark.parametrize("flush", FlushDiskType)
 @pytest.mark.parametrize("seed", range(5))
-def test_a_workload_ends_in_the_same_bytes_on_both_disks(seed: int, flush: FlushDiskType, tmp_path: Path) -> None:
+def test_a_workload_writes_the_same_bytes_on_simulated_and_real_disks(
+    seed: int, flush: FlushDiskType, tmp_path: Path
+) -> None:
     random = Random(f"{seed}/{flush.value}")
     config = StoreConfig(
         ROOT,
@@ -142,14 +144,14 @@ def test_a_workload_ends_in_the_same_bytes_on_both_disks(seed: int, flush: Flush
     )
     lives = [list(workload(random, 25)) for _ in range(2)]
     on_disk = replace(config, store_path_root_dir=str(tmp_path))
-    really = [live(real_world(), on_disk, steps) for steps in lives]
-    simulated, image = in_simulation(lambda world: [live(world, config, steps) for steps in lives])
+    really = [run_workload(real_world(), on_disk, steps) for steps in lives]
+    simulated, image = run_in_simulation(lambda world: [run_workload(world, config, steps) for steps in lives])
 
     assert simulated == really
     assert sum(status == PutMessageStatus.PUT_OK.value for answers in really for status, _ in answers) == 50
     found = tree_of_directory(tmp_path)
     assert len([path for path in found if path.startswith("commitlog/")]) > 1
-    assert tree(image) == found
+    assert tree_of_image(image) == found
 
 
 # The same recovery
@@ -243,18 +245,18 @@ def recover_on_both(plan: Plan, image: Image, directory: Path) -> Recovered | st
     """Recover an image on both disks, compare the results, and return the result."""
     config = config_of(plan)
     directory.mkdir()
-    export(image, ROOT, directory)
+    export_image(image, ROOT, directory)
     really = recover(real_world(), replace(config, store_path_root_dir=str(directory)))
-    simulated, settled = in_simulation(lambda world: recover(world, config), image)
+    simulated, settled = run_in_simulation(lambda world: recover(world, config), image)
 
     assert simulated == really, plan
-    assert tree(settled) == tree_of_directory(directory), plan
+    assert tree_of_image(settled) == tree_of_directory(directory), plan
     return really
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("crash", CRASHES)
-def test_a_crash_image_recovers_alike_on_both_disks(crash: str, tmp_path: Path) -> None:
+def test_a_crash_image_recovers_equally_on_simulated_and_real_disks(crash: str, tmp_path: Path) -> None:
     records = findings = 0
     for number, (plan, image) in enumerate(crash_images(CRASHES[crash], crash, wanted=60)):
         recovered = recover_on_both(plan, image, tmp_path / str(number))
@@ -266,7 +268,7 @@ def test_a_crash_image_recovers_alike_on_both_disks(crash: str, tmp_path: Path) 
 
 
 @pytest.mark.ci
-def test_a_rotten_image_is_judged_alike_on_both_disks(tmp_path: Path) -> None:
+def test_an_image_with_bit_rot_is_judged_equally_on_simulated_and_real_disks(tmp_path: Path) -> None:
     random = Random("rot")
     refused = findings = 0
     for number, (plan, image) in enumerate(crash_images(Ranges(), "rot", wanted=60)):

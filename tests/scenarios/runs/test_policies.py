@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import POLICY_PARAMETERS
@@ -20,7 +20,7 @@ def test_every_policy_in_a_plan_can_be_created(quiet_plan: Plan) -> None:
             assert policy_of(plan, Choices("1")).name == name
 
 
-def test_a_policy_that_there_is_not_is_refused(quiet_plan: Plan) -> None:
+def test_an_unknown_policy_is_refused(quiet_plan: Plan) -> None:
     with pytest.raises(ValueError, match="policy: expected one that plans draw, found fair"):
         policy_of(replace(quiet_plan, policy="fair"), Choices("1"))
 
@@ -43,11 +43,11 @@ def test_a_run_repeats_exactly_under_every_policy(quiet_plan: Plan) -> None:
         "delayed-delivery",
     ],
 )
-def test_the_horizon_is_near_the_steps_that_runs_take(name: str) -> None:
+def test_the_estimated_horizon_is_near_the_number_of_steps_of_a_run(name: str) -> None:
     """The estimate must be within a factor of 3 for most runs. Steps vary by factors of 100."""
     seeds = near = 0
     for seed in range(25):
-        choices, plan = draw(SCENARIOS[name].narrowed(policy="random-walk"), seed)
+        choices, plan = draw_plan_of_seed(SCENARIOS[name].narrowed(policy="random-walk"), seed)
         steps = Run(plan, simulation_of(plan, choices)).execute().steps
         seeds += 1
         near += steps / 3 < horizon_steps(plan) < steps * 3

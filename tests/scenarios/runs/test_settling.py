@@ -50,8 +50,8 @@ class Waiting:
         """Wait until no expired segment is left. ask: requests a deletion."""
         self._store.execute_delete_files_manually = ask
         self._store.config = SimpleNamespace(clean_resource_interval_ms=10_000)
-        self._judge.uncleaned = lambda store, disk: uncleaned()
-        self._judge.answers_of_the_removed = lambda store: None
+        self._judge.uncleaned_violations = lambda store, disk: uncleaned()
+        self._judge.judge_answers_about_removed = lambda store: None
         disk = SimpleNamespace(injected=Counter(), is_stopped=False)
         self._settling.clean(self._store, disk)
 
@@ -59,11 +59,11 @@ class Waiting:
         """Wait until dispatch, the example of a service, has finished."""
         self._store.log = SimpleNamespace(put_offset=1)
         self._store.dispatch = SimpleNamespace(readable_limit=lambda: 1)
-        self._judge.visible = lambda store: None
-        self._settling.catch_up(self._store, disk)
+        self._judge.judge_pulls = lambda store: None
+        self._settling.await_visible(self._store, disk)
 
     def run(self) -> bool:
-        return self._settling._await(self._store, self._cursors)
+        return self._settling._await_cursors(self._store, self._cursors)
 
 
 def test_settling_waits_for_a_service_that_finishes_in_time(quiet_plan: Plan) -> None:
@@ -73,12 +73,12 @@ def test_settling_waits_for_a_service_that_finishes_in_time(quiet_plan: Plan) ->
     assert waiting.now_ns >= WITHIN_MS * 1_000_000
 
 
-def test_a_service_that_does_not_is_late(quiet_plan: Plan) -> None:
+def test_a_service_that_does_not_finish_in_time_is_reported_as_late(quiet_plan: Plan) -> None:
     with pytest.raises(Late):
         Waiting(quiet_plan, 10 * WITHIN_MS, lambda _: 0).run()
 
 
-def test_the_time_that_tasks_were_paused_for_is_not_held_against_a_service(quiet_plan: Plan) -> None:
+def test_paused_time_does_not_make_a_service_late(quiet_plan: Plan) -> None:
     waiting = Waiting(quiet_plan, 10 * WITHIN_MS, lambda _: waiting.now_ns // 20 * 19)
     assert waiting.run()
 
@@ -96,7 +96,7 @@ def test_a_deletion_is_requested_again_only_after_all_passes_of_the_first_reques
     asked: list[int] = []
     monkeypatch.setattr(clean, "passes_ms_max", lambda store, work_ms: 1_000)
     monkeypatch.setattr(live, "work_ms_max", lambda plan, store: 0)
-    monkeypatch.setattr(allowances, "cannot_pass", lambda disk: False)
+    monkeypatch.setattr(allowances, "needs_restart", lambda disk: False)
 
     def run() -> None:
         waiting.clean(lambda: [] if asked else ["it stays"], lambda: asked.append(waiting.now_ns))
@@ -128,18 +128,18 @@ class StoppingDisk:
 
 
 @pytest.mark.parametrize(("stops_ms", "is_excused"), [(WITHIN_MS // 2, True), (1_000 * WITHIN_MS, False)])
-def test_a_file_system_that_stops_while_a_service_is_waited_for_excuses_it(
+def test_a_file_system_stop_while_waiting_for_a_service_excuses_it(
     stops_ms: int, is_excused: bool, quiet_plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = replace(quiet_plan, heals=True, errors_stop=True)
     waiting = Waiting(plan, 2_000 * WITHIN_MS, lambda _: 0)
-    monkeypatch.setattr(quiescence, "reading", lambda *_, **__: waiting._cursors())
+    monkeypatch.setattr(quiescence, "reading_cursors", lambda *_, **__: waiting._cursors())
 
     if is_excused:
-        waiting.catch_up(StoppingDisk(waiting, stops_ms))
+        waiting.await_visible(StoppingDisk(waiting, stops_ms))
     else:
         with pytest.raises(Late):
-            waiting.catch_up(StoppingDisk(waiting, stops_ms))
+            waiting.await_visible(StoppingDisk(waiting, stops_ms))
 
 
 def test_several_stores_have_separate_ledgers_and_one_list_of_violations(quiet_plan: Plan) -> None:
@@ -151,5 +151,5 @@ def test_several_stores_have_separate_ledgers_and_one_list_of_violations(quiet_p
     first.ledger.expire(1024)
     assert (second.ledger.expired_to, second.ledger.tears) == (0, True)
     with pytest.raises(StopOnViolation):
-        second.judge.broken("LIVE", "a service of the second", "field", "expected", "found")
+        second.judge.report_broken("LIVE", "a service of the second", "field", "expected", "found")
     assert [violation.invariant for violation in first.judge.violations] == ["LIVE"]

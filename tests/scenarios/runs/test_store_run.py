@@ -17,7 +17,7 @@ from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.store_door import StoreDoor
 from tornlog.sim.choices import Choices
-from tornlog.sim.policies.replay import Labelling
+from tornlog.sim.policies.replay import LabellingPolicy
 from tornlog.store.errors import CorruptFileError, StoreNotReadableError
 from tornlog.store.log.flush import GroupCommitRequest, GroupCommitService
 from tornlog.store.log.segment import Segment
@@ -40,7 +40,7 @@ def only_violation(outcome: RunOutcome) -> tuple[str, str]:
 # A correct store
 
 
-def test_a_run_without_faults_holds(quiet_plan: Plan, execute: Execute) -> None:
+def test_a_run_without_faults_has_no_violation(quiet_plan: Plan, execute: Execute) -> None:
     outcome = execute(quiet_plan)
     assert outcome.violations == []
     assert outcome.crash_points == 0
@@ -50,7 +50,7 @@ def test_a_run_without_faults_holds(quiet_plan: Plan, execute: Execute) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("sync_flush", [True, False])
-def test_a_crash_of_any_kind_holds_and_is_counted(
+def test_a_crash_of_any_kind_causes_no_violation_and_is_counted(
     quiet_plan: Plan, execute: Execute, profile: str, sync_flush: bool
 ) -> None:
     lives = (
@@ -64,7 +64,7 @@ def test_a_crash_of_any_kind_holds_and_is_counted(
     assert sum(times for kind, times in outcome.injected.items() if kind.startswith("crash during")) == 1
 
 
-def test_the_same_choices_give_the_same_outcome(crash_plan: Plan, execute: Execute) -> None:
+def test_equal_choices_give_equal_run_outcomes(crash_plan: Plan, execute: Execute) -> None:
     first, second, other = execute(crash_plan), execute(crash_plan), execute(crash_plan, "2")
     assert first == second
     assert first.digest != other.digest
@@ -73,7 +73,7 @@ def test_the_same_choices_give_the_same_outcome(crash_plan: Plan, execute: Execu
 def test_a_run_can_be_repeated_from_its_record(crash_plan: Plan) -> None:
     choices = Choices("1")
     first = Run(crash_plan, simulation_of(crash_plan, choices)).execute()
-    replayed, schedule = Choices.replaying(choices.decisions()), Labelling(first.schedule)
+    replayed, schedule = Choices.replaying(choices.decisions()), LabellingPolicy(first.schedule)
     second = Run(crash_plan, simulation_of(crash_plan, replayed, schedule)).execute()
     assert second == first
     assert (replayed.unmet(), schedule.left) == ([], 0)
@@ -100,7 +100,7 @@ def test_a_crash_after_the_last_operation_happens_at_rest(quiet_plan: Plan, exec
 
 
 @pytest.fixture
-def put(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str, Any], None]:
+def replace_method(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str, Any], None]:
     """Replace a method of the store."""
     return monkeypatch.setattr
 
@@ -108,80 +108,88 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str, Any], None]:
 Put = Callable[[type, str, Any], None]
 
 
-def test_an_answer_before_the_sync_is_seen_at_once(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+def test_an_acknowledgement_before_the_sync_is_a_violation(
+    replace_method: Put, quiet_plan: Plan, execute: Execute
+) -> None:
     def commit(self: GroupCommitService, requests: list[GroupCommitRequest]) -> None:
         for request in requests:
             request.complete(True)
         self.flush_to(self.queue.max_offset)
 
-    put(GroupCommitService, "commit", commit)
+    replace_method(GroupCommitService, "commit", commit)
     outcome = execute(quiet_plan)
     assert outcome.violations[0].invariant == "STATUS"
     assert "before it was durable" in outcome.violations[0].summary
 
 
-def test_a_recovery_that_rebuilds_no_queue_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
-    put(QueueReplay, "add", lambda *_: None)
-    put(QueueReplay, "end", lambda self, **_: None)
+def test_a_recovery_that_rebuilds_no_queue_is_a_violation(
+    replace_method: Put, crash_plan: Plan, execute: Execute
+) -> None:
+    replace_method(QueueReplay, "add", lambda *_: None)
+    replace_method(QueueReplay, "end", lambda self, **_: None)
     invariant, summary = only_violation(execute(crash_plan))
     assert invariant == "CQ-COMPLETE"
     assert "its queue does not lead to" in summary
 
 
-def test_a_recovery_that_cuts_too_much_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
-    cut_log = Recovery.cut_log
+def test_a_recovery_that_truncates_too_much_is_a_violation(
+    replace_method: Put, crash_plan: Plan, execute: Execute
+) -> None:
+    cut_log = Recovery.truncate_log
 
     def cut_all(self: Recovery, end_offset: int) -> bool:
         self._report.end_offset = 0
         return cut_log(self, 0)
 
-    put(Recovery, "cut_log", cut_all)
+    replace_method(Recovery, "truncate_log", cut_all)
     assert only_violation(execute(crash_plan))[0] == "DUR"
 
 
-def test_a_service_that_dies_is_named(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+def test_a_service_that_dies_is_named_in_the_violation(replace_method: Put, quiet_plan: Plan, execute: Execute) -> None:
     def step(self: DispatchService) -> None:
         raise ZeroDivisionError("of its own accord")
 
-    put(DispatchService, "step", step)
+    replace_method(DispatchService, "step", step)
     invariant, summary = only_violation(execute(quiet_plan, "2"))
     assert invariant == "LIVE"
     assert summary == "life-0/dispatch died: ZeroDivisionError: of its own accord"
 
 
-def test_a_dispatch_without_effect_is_found(put: Put, quiet_plan: Plan, execute: Execute) -> None:
-    put(DispatchService, "dispatch_available", lambda self: False)
+def test_a_dispatch_without_effect_is_a_violation(replace_method: Put, quiet_plan: Plan, execute: Execute) -> None:
+    replace_method(DispatchService, "dispatch_available", lambda self: False)
     assert only_violation(execute(quiet_plan)) == ("QUIET", "dispatch does not come to its end")
 
 
-def test_a_service_that_hangs_is_named_with_what_it_waits_for(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+def test_a_service_that_hangs_is_named_with_the_object_it_waits_for(
+    replace_method: Put, quiet_plan: Plan, execute: Execute
+) -> None:
     def finish(self: FlushConsumeQueueService) -> None:
         while True:
             self.signal.wait(None)
 
-    put(FlushConsumeQueueService, "finish", finish)
+    replace_method(FlushConsumeQueueService, "finish", finish)
     invariant, summary = only_violation(execute(quiet_plan))
     assert invariant == "LIVE"
     assert summary.startswith("deadlock")
     assert "life-0/flush-consume-queue" in summary
 
 
-def test_a_service_that_spins_is_named(
-    put: Put, monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Execute
+def test_a_service_that_loops_is_named_in_the_violation(
+    replace_method: Put, monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Execute
 ) -> None:
     def finish(self: FlushConsumeQueueService) -> None:
         while True:
             self.signal.notify()
 
-    put(FlushConsumeQueueService, "finish", finish)
+    replace_method(FlushConsumeQueueService, "finish", finish)
     monkeypatch.setattr("tornlog.faults.simulation.simulation.STEP_LIMIT", 5_000)
     invariant, summary = only_violation(execute(quiet_plan))
     assert invariant == "LIVE"
     assert summary.startswith("no end in sight")
 
 
-def test_a_put_that_is_never_answered_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
-    put(GroupCommitService, "commit", lambda self, requests: None)
+def test_a_put_that_is_never_answered_is_a_violation(replace_method: Put, quiet_plan: Plan, execute: Execute) -> None:
+    replace_method(GroupCommitService, "commit", lambda self, requests: None)
     invariant, summary = only_violation(execute(quiet_plan))
     assert invariant == "LIVE"
     assert "waited although nothing was wrong" in summary
@@ -190,17 +198,21 @@ def test_a_put_that_is_never_answered_is_seen(put: Put, quiet_plan: Plan, execut
 @pytest.mark.parametrize(
     "error", [CorruptFileError("commitlog/0", 4, "magicCode", "one", "none"), IndexError("out of range")]
 )
-def test_a_store_that_cannot_be_opened_is_seen(put: Put, quiet_plan: Plan, execute: Execute, error: Exception) -> None:
+def test_a_store_that_cannot_be_opened_is_a_violation(
+    replace_method: Put, quiet_plan: Plan, execute: Execute, error: Exception
+) -> None:
     def load(self: MessageStore) -> None:
         raise error
 
-    put(MessageStore, "load", load)
+    replace_method(MessageStore, "load", load)
     invariant, summary = only_violation(execute(quiet_plan))
     assert invariant == "START"
     assert summary == f"the store cannot be opened: {type(error).__name__}: {error}"
 
 
-def test_a_recovery_that_never_ends_is_found(put: Put, crash_plan: Plan, execute: Execute) -> None:
+def test_a_recovery_that_changes_the_log_every_time_is_a_violation(
+    replace_method: Put, crash_plan: Plan, execute: Execute
+) -> None:
     load, loads = MessageStore.load, count(1)
 
     def load_and_scribble(self: MessageStore) -> object:
@@ -209,36 +221,44 @@ def test_a_recovery_that_never_ends_is_found(put: Put, crash_plan: Plan, execute
             segment.file.store(segment.size_bytes - 1, bytes([next(loads)]))
         return report
 
-    put(MessageStore, "load", load_and_scribble)
+    replace_method(MessageStore, "load", load_and_scribble)
     assert only_violation(execute(crash_plan)) == ("IDEMPOTENT", "recovering again changed the store")
 
 
-def test_a_flushed_position_that_moves_without_a_sync_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
+def test_a_flushed_position_that_moves_without_a_sync_is_a_violation(
+    replace_method: Put, quiet_plan: Plan, execute: Execute
+) -> None:
     def flush(self: Segment, least_pages: int) -> int:
         wrote = self.wrote.get()
         self.flushed.set(wrote)
         return wrote
 
-    put(Segment, "flush", flush)
+    replace_method(Segment, "flush", flush)
     outcome = execute(replace(quiet_plan, sync_flush=False))
     assert outcome.violations[0].invariant == "POS"
     assert outcome.violations[0].summary == "flushed bytes that are not durable"
 
 
-def test_a_stop_that_leaves_a_task_running_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
-    put(FlushConsumeQueueService, "shutdown", lambda self: None)
+def test_a_stop_that_leaves_a_task_running_is_a_violation(
+    replace_method: Put, quiet_plan: Plan, execute: Execute
+) -> None:
+    replace_method(FlushConsumeQueueService, "shutdown", lambda self: None)
     outcome = execute(quiet_plan.replace(index={"slots": 0}))
     assert only_violation(outcome) == ("LIVE", "a stop left tasks running")
     assert outcome.violations[0].found == "life-0/flush-consume-queue"
 
 
-def test_a_stop_that_is_not_clean_needs_a_fault(put: Put, quiet_plan: Plan, execute: Execute) -> None:
-    put(MessageStore, "is_clean", lambda self: False)
+def test_an_unclean_stop_without_a_fault_is_a_violation(
+    replace_method: Put, quiet_plan: Plan, execute: Execute
+) -> None:
+    replace_method(MessageStore, "is_clean", lambda self: False)
     assert only_violation(execute(quiet_plan)) == ("LIVE", "a stop without a fault was not clean")
 
 
-def test_a_run_that_breaks_ends_there_and_still_has_a_digest(put: Put, quiet_plan: Plan, execute: Execute) -> None:
-    put(DispatchService, "dispatch_available", lambda self: False)
+def test_a_run_ends_at_its_first_violation_and_still_has_a_digest(
+    replace_method: Put, quiet_plan: Plan, execute: Execute
+) -> None:
+    replace_method(DispatchService, "dispatch_available", lambda self: False)
     first, second = execute(quiet_plan), execute(quiet_plan)
     assert len(first.violations) == 1
     assert first == second
@@ -258,13 +278,13 @@ METHODS: list[tuple[type, str]] = [
 
 
 @pytest.mark.parametrize(("owner", "name"), METHODS)
-def test_a_store_that_raises_anything_anywhere_breaks_a_promise_and_not_the_run(
-    put: Put, execute: Execute, owner: type, name: str
+def test_an_exception_anywhere_in_the_store_is_a_violation_and_not_a_harness_error(
+    replace_method: Put, execute: Execute, owner: type, name: str
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise LookupError("broken")
 
-    put(owner, name, broken)
+    replace_method(owner, name, broken)
     for seed in range(4):
         plan = draw_plan(Choices(str(seed)).stream("plan"), Ranges(sync_flush=(True,), lives=(2,)))
         assert execute(plan, str(seed)).violations, plan
@@ -287,15 +307,17 @@ def busy(quiet_plan: Plan) -> Plan:
     )
 
 
-def test_a_stop_during_traffic_refuses_some_puts_and_loses_none(put: Put, busy: Plan, execute: Execute) -> None:
+def test_a_stop_during_traffic_refuses_some_puts_and_loses_none(
+    replace_method: Put, busy: Plan, execute: Execute
+) -> None:
     refused = []
-    answered = StoreDoor._answered
+    answered = StoreDoor._record_answer
 
     def watched(self: StoreDoor, entries: Any, result: Any, *rest: Any) -> None:
         refused.append(result.append is None)
         answered(self, entries, result, *rest)
 
-    put(StoreDoor, "_answered", watched)
+    replace_method(StoreDoor, "_record_answer", watched)
     for seed in range(20):
         outcome = execute(busy, str(seed))
         assert outcome.violations == []
@@ -303,20 +325,20 @@ def test_a_stop_during_traffic_refuses_some_puts_and_loses_none(put: Put, busy: 
     assert {True, False} == set(refused)
 
 
-def test_a_store_that_stops_serving_on_its_own_is_seen(put: Put, busy: Plan, execute: Execute) -> None:
+def test_a_store_that_stops_serving_on_its_own_is_a_violation(
+    replace_method: Put, busy: Plan, execute: Execute
+) -> None:
     def not_now(*_: object, **__: object) -> None:
         raise StoreNotReadableError("just so")
 
-    put(MessageStore, "get_message", not_now)
+    replace_method(MessageStore, "get_message", not_now)
     plan = replace(busy, lives=(Life(LifeEnding.STOP, "nothing-lost", -1, "after", 3),))
     invariant, summary = only_violation(execute(plan))
     assert invariant == "LIVE"
     assert summary.endswith("died: StoreNotReadableError: just so")
 
 
-def test_a_commit_that_failed_excuses_an_unclean_stop_and_nothing_committed_is_lost(
-    busy: Plan, execute: Execute
-) -> None:
+def test_a_failed_commit_excuses_an_unclean_stop_but_no_loss_of_committed_data(busy: Plan, execute: Execute) -> None:
     stop = Life(LifeEnding.STOP, "process-kill", -1, "after", 8)
     plan = replace(busy, faults=FaultPlan(failed_write_chance=0.9), lives=(stop, stop))
     failed = 0
@@ -328,13 +350,15 @@ def test_a_commit_that_failed_excuses_an_unclean_stop_and_nothing_committed_is_l
     assert failed > 0
 
 
-def test_a_buffer_that_is_never_committed_is_seen(put: Put, busy: Plan, execute: Execute) -> None:
-    put(CommitRealTimeService, "commit", lambda self, least_pages: False)
+def test_a_buffer_that_is_never_committed_is_a_violation(replace_method: Put, busy: Plan, execute: Execute) -> None:
+    replace_method(CommitRealTimeService, "commit", lambda self, least_pages: False)
     plan = replace(busy, lives=(Life(LifeEnding.STOP, "nothing-lost", -1, "after", 3),))
     assert only_violation(execute(plan)) == ("QUIET", "commit does not come to its end")
 
 
-def test_an_index_that_recovering_again_changes_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
+def test_an_index_that_a_second_recovery_changes_is_a_violation(
+    replace_method: Put, crash_plan: Plan, execute: Execute
+) -> None:
     load, loads = MessageStore.load, count(1)
 
     def load_and_scribble(self: MessageStore) -> object:
@@ -343,13 +367,13 @@ def test_an_index_that_recovering_again_changes_is_seen(put: Put, crash_plan: Pl
             self.index.table.files[-1].file.store(45, b"?")
         return report
 
-    put(MessageStore, "load", load_and_scribble)
+    replace_method(MessageStore, "load", load_and_scribble)
     plan = crash_plan.replace(index={"slots": 5, "entries": 200})
     assert only_violation(execute(plan)) == ("IDEMPOTENT", "recovering again changed the store")
 
 
 @pytest.mark.parametrize("root", ["mq", "data/new/mq", "/data/new/store"])
-def test_a_store_keeps_its_messages_wherever_its_directories_are(root: str, crash_plan: Plan, execute: Execute) -> None:
+def test_a_store_keeps_its_messages_with_any_directory_settings(root: str, crash_plan: Plan, execute: Execute) -> None:
     outcome = execute(crash_plan.replace(directories={"root": root, "log_directories": 2}))
 
     assert (outcome.violations, outcome.crash_points) == ([], 1)

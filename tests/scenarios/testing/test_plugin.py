@@ -178,7 +178,7 @@ def test_without_what_it_must_have(simulation): run(simulation)
 NEVER = "could have happened, and never did in 3 seeds: failed read"
 
 
-def test_a_fault_that_was_never_injected_fails_the_test(tests_of: Callable[..., Done]) -> None:
+def test_a_required_fault_that_was_never_injected_fails_the_test(tests_of: Callable[..., Done]) -> None:
     done = tests_of(FAULTY)
 
     assert "2 failed, 2 passed, 1 warning" in done.stdout
@@ -188,7 +188,7 @@ def test_a_fault_that_was_never_injected_fails_the_test(tests_of: Callable[..., 
 
 
 @pytest.mark.slow
-def test_a_warning_about_a_missing_fault_as_an_error_has_no_traceback(
+def test_a_missing_fault_warning_raised_as_an_error_has_no_traceback(
     tests_of: Callable[..., Done],
 ) -> None:
     done = tests_of(FAULTY, "-W error")
@@ -283,13 +283,13 @@ def test_nothing_of_tornlog_is_there():
 """
 
 
-def test_a_session_without_marks_does_not_import_the_engine(tests_of: Callable[..., Done]) -> None:
+def test_a_pytest_session_without_marks_does_not_import_the_engine(tests_of: Callable[..., Done]) -> None:
     done = tests_of(UNTOUCHED, "-p no:hypothesispytest")
 
     assert done.returncode == 0, done.stdout
 
 
-def test_pytest_lists_the_mark(shell: Callable[..., Done], tmp_path: Path) -> None:
+def test_pytest_lists_the_tornlog_mark(shell: Callable[..., Done], tmp_path: Path) -> None:
     done = shell("pytest --markers", tmp_path)
 
     assert "@pytest.mark.tornlog(seeds=100, *, shrink=True" in done.stdout

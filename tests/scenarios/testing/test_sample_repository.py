@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 Done = CompletedProcess[str]
 AGAIN = re.compile(r"^  again     (.*)$", re.MULTILINE)
-TEST = "tests/test_wal.py::test_what_was_appended_is_there"
+TEST = "tests/test_wal.py::test_appended_records_survive_crashes"
 
 
 def story_in(output: str) -> str:
@@ -100,5 +100,5 @@ def test_a_command_from_another_directory_uses_python_dash_m_pytest(
     done = shell("python -m pytest test_wal.py", below)
 
     (command,) = AGAIN.findall(done.stdout)
-    assert command.startswith("python -m pytest test_wal.py::test_what_was_appended_is_there --tornlog-seed ")
+    assert command.startswith("python -m pytest test_wal.py::test_appended_records_survive_crashes --tornlog-seed ")
     assert story_in(shell(command, below).stdout) == story_in(done.stdout)

@@ -15,8 +15,8 @@ from tornlog.scenarios.workload.damage import (
     DamagedImage,
     expose_old_blocks,
     log_files,
-    lose_late_sector,
     shorten_segment,
+    zero_late_sector,
 )
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -30,7 +30,9 @@ from tornlog.store.message_store import MessageStore
 LOG = f"{ROOT}/commitlog/{0:020d}"
 
 
-def damaged(traffic: Callable[[MessageStore], Any], sectors_after: int = 0) -> tuple[Image, DamagedImage | None]:
+def damage_stopped_store(
+    traffic: Callable[[MessageStore], Any], sectors_after: int = 0
+) -> tuple[Image, DamagedImage | None]:
     """Return a store's image after some traffic and a clean stop, and the damaged image."""
     choices = Choices("damage")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
@@ -48,11 +50,11 @@ def damaged(traffic: Callable[[MessageStore], Any], sectors_after: int = 0) -> t
 
     store = kernel.run(machine, main, time_limit_ns=60 * 10**9)
     image = disk.settle()
-    return image, lose_late_sector(image, store, sectors_after)
+    return image, zero_late_sector(image, store, sectors_after)
 
 
-def test_only_the_sector_with_the_last_byte_of_the_log_is_lost() -> None:
-    image, damage = damaged(lambda store: store.put_message(Message.of("T", b"b" * 1000)))
+def test_only_the_sector_with_the_last_byte_of_the_log_is_damaged() -> None:
+    image, damage = damage_stopped_store(lambda store: store.put_message(Message.create("T", b"b" * 1000)))
 
     assert damage is not None
     assert damage.log_offset == 1024
@@ -64,8 +66,10 @@ def test_only_the_sector_with_the_last_byte_of_the_log_is_lost() -> None:
 
 
 @pytest.mark.parametrize(("sectors_after", "lost"), [(0, 1024), (1, 512), (2, 0), (3, 0)])
-def test_later_sectors_stay_if_there_are_as_many_as_requested(sectors_after: int, lost: int) -> None:
-    image, damage = damaged(lambda store: store.put_message(Message.of("T", b"b" * 1000)), sectors_after)
+def test_damage_spares_the_requested_number_of_later_sectors(sectors_after: int, lost: int) -> None:
+    image, damage = damage_stopped_store(
+        lambda store: store.put_message(Message.create("T", b"b" * 1000)), sectors_after
+    )
 
     assert damage is not None
     assert damage.log_offset == lost
@@ -74,10 +78,10 @@ def test_later_sectors_stay_if_there_are_as_many_as_requested(sectors_after: int
     assert before != after
 
 
-def test_what_is_lost_lies_in_the_last_segment_however_many_sectors_are_spared() -> None:
-    image, store = stopped(4, 500)
+def test_damage_stays_in_the_last_segment_for_any_number_of_spared_sectors() -> None:
+    image, store = stopped_store(4, 500)
     last = store.log.segments[-1]
-    damage = lose_late_sector(image, store, sectors_after=9)
+    damage = zero_late_sector(image, store, sectors_after=9)
 
     assert damage is not None
     assert damage.log_offset == last.base_offset == 2048
@@ -87,13 +91,13 @@ def test_what_is_lost_lies_in_the_last_segment_however_many_sectors_are_spared()
 
 @pytest.mark.parametrize("sectors_after", [0, 5])
 def test_no_sector_of_an_empty_log_is_damaged(sectors_after: int) -> None:
-    _, damage = damaged(lambda store: None, sectors_after)
+    _, damage = damage_stopped_store(lambda store: None, sectors_after)
 
     assert damage is None
 
 
 def test_a_sector_of_zeros_is_not_damaged() -> None:
-    image, damage = damaged(lambda store: store.put_message(Message.of("T", bytes(1200))), 1)
+    image, damage = damage_stopped_store(lambda store: store.put_message(Message.create("T", bytes(1200))), 1)
 
     assert not any(image.files[LOG].content[512:1024])
     assert damage is None
@@ -101,7 +105,7 @@ def test_a_sector_of_zeros_is_not_damaged() -> None:
 
 def put_at(ledger: Ledger, name: str, physical_offset: int) -> PutEntry:
     put = PutEntry(name, "T", 0, "", b"", name.encode(), True, 0, physical_offset=physical_offset)
-    ledger.ask(put)
+    ledger.record_request(put)
     ledger.promise(put)
     ledger.stable.append(ConsumedMessage("T", 0, 0, put))
     return put
@@ -129,7 +133,7 @@ def test_damage_directly_after_a_record_does_not_affect_it() -> None:
 # -- segments --------------------------------------------------------------------------------------
 
 
-def stopped(messages: int, body_bytes: int) -> tuple[Image, MessageStore]:
+def stopped_store(messages: int, body_bytes: int) -> tuple[Image, MessageStore]:
     """Return the image of a store with small segments after a clean stop, and the store."""
     choices = Choices("segments")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
@@ -141,7 +145,7 @@ def stopped(messages: int, body_bytes: int) -> tuple[Image, MessageStore]:
         store.load()
         store.start()
         for _ in range(messages):
-            store.put_message(Message.of("T", b"b" * body_bytes))
+            store.put_message(Message.create("T", b"b" * body_bytes))
         assert store.shutdown()
         return store
 
@@ -153,8 +157,8 @@ def paths_of(store: MessageStore) -> list[str]:
     return [segment.file.path for segment in store.log.segments]
 
 
-def test_old_blocks_are_an_older_segments_bytes_from_the_first_sector_that_was_never_written() -> None:
-    image, store = stopped(4, 500)
+def test_exposed_old_blocks_have_the_bytes_of_an_older_segment_from_the_first_unwritten_sector() -> None:
+    image, store = stopped_store(4, 500)
     exposed = expose_old_blocks(image, store)
 
     assert exposed is not None
@@ -169,23 +173,23 @@ def test_old_blocks_are_an_older_segments_bytes_from_the_first_sector_that_was_n
 
 
 @pytest.mark.parametrize(("messages", "body_bytes"), [(0, 0), (2, 500), (2, 1900)])
-def test_old_blocks_need_an_older_segment_and_space_after_the_end(messages: int, body_bytes: int) -> None:
-    image, store = stopped(messages, body_bytes)
+def test_exposing_old_blocks_requires_an_older_segment_and_space_after_the_end(messages: int, body_bytes: int) -> None:
+    image, store = stopped_store(messages, body_bytes)
     assert expose_old_blocks(image, store) is None
 
 
-def test_the_first_of_several_segments_loses_its_last_sector() -> None:
-    image, store = stopped(4, 500)
+def test_the_first_of_several_segments_is_shortened_by_a_sector() -> None:
+    image, store = stopped_store(4, 500)
     odd = shorten_segment(image, store)
 
     assert odd is not None
     first, last = paths_of(store)
     assert odd.files[first].content == image.files[first].content[:-512]
     assert log_files(odd, store) == {first: odd.files[first], last: image.files[last]}
-    assert shorten_segment(*stopped(2, 500)) is None
+    assert shorten_segment(*stopped_store(2, 500)) is None
 
 
-def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_found(
+def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_a_violation(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     life = Life(LifeEnding.STOP_AND_ODD_FILE, "nothing-lost", -1, "after", 6)
@@ -197,12 +201,12 @@ def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_found(
     load = SegmentQueue.load
 
     def pad(queue: SegmentQueue, **_: Any) -> None:
-        for base_offset in queue._find_bases():
+        for base_offset in queue._find_base_offsets():
             queue._world.files.map(queue.path(base_offset), queue.segment_bytes)
         load(queue)
 
     def change(queue: SegmentQueue, **_: Any) -> None:
-        for base_offset in queue._find_bases():
+        for base_offset in queue._find_base_offsets():
             status = queue._world.files.status(queue.path(base_offset))
             if status is not None and status.size_bytes == 512:
                 queue._world.files.unlink(queue.path(base_offset))

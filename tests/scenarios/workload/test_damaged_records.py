@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.runs.outcome import RunOutcome
-from tornlog.scenarios.workload.damage import damage_record, flip_number, without_queues
+from tornlog.scenarios.workload.damage import damage_record, flip_queue_offset, without_queues
 from tornlog.scenarios.workload.mishaps import SKIPPED_NUMBERS, skip_numbers
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -27,7 +27,7 @@ SEGMENT_BYTES = 1024
 BODY_BYTES = 400  # two records a segment
 
 
-def stopped(messages: int) -> tuple[Image, MessageStore, list[PutEntry]]:
+def stopped_store(messages: int) -> tuple[Image, MessageStore, list[PutEntry]]:
     """Return a store's image after some messages and a clean stop, the store, and the puts."""
     choices = Choices("records")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
@@ -40,7 +40,7 @@ def stopped(messages: int) -> tuple[Image, MessageStore, list[PutEntry]]:
         store.load()
         store.start()
         for number in range(messages):
-            append = store.put_message(Message.of("T", b"b" * BODY_BYTES)).append
+            append = store.put_message(Message.create("T", b"b" * BODY_BYTES)).append
             assert append is not None
             name = str(number)
             puts.append(
@@ -68,10 +68,10 @@ def changed_bytes(before: Image, after: Image) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize(("skipped", "hidden"), [({2}, True), ({1, 2}, False), ({0, 1, 2}, False), ({4}, False)])
 def test_a_flipped_queue_offset_may_hide_a_gap_before_its_record(skipped: set[int], hidden: bool) -> None:
-    image, store, puts = stopped(4)
+    image, store, puts = stopped_store(4)
     flaws = []
     for seed in range(12):
-        damage = flip_number(image, store, puts, Choices(str(seed)).stream("s"), {("T", 0): skipped})
+        damage = flip_queue_offset(image, store, puts, Choices(str(seed)).stream("s"), {("T", 0): skipped})
         assert damage is not None
         flaws.append((damage.flaw.put.queue_offset, damage.flaw.log_offset % 8, damage.flaw.was, damage.flaw.became))
     hiding = [flaw for flaw in flaws if flaw[0] == 3 and flaw[2:] == (b"\3", b"\2")]
@@ -80,20 +80,20 @@ def test_a_flipped_queue_offset_may_hide_a_gap_before_its_record(skipped: set[in
 
 @pytest.mark.parametrize(("skipped", "contradicting"), [({1}, True), ({0, 1}, False), ({4}, False)])
 def test_a_flipped_queue_offset_may_contradict_the_record_after_a_gap(skipped: set[int], contradicting: bool) -> None:
-    image, store, puts = stopped(4)
+    image, store, puts = stopped_store(4)
     flaws = []
     for seed in range(12):
-        damage = flip_number(image, store, puts, Choices(str(seed)).stream("s"), {("T", 0): skipped})
+        damage = flip_queue_offset(image, store, puts, Choices(str(seed)).stream("s"), {("T", 0): skipped})
         assert damage is not None
         flaws.append((damage.flaw.put.queue_offset, damage.flaw.was, damage.flaw.became))
     assert (flaws.count((3, b"\3", b"\2")) > 3) == contradicting
 
 
 @pytest.mark.slow
-def test_a_flipped_number_is_one_bit_of_one_queue_offset() -> None:
-    image, store, puts = stopped(6)
+def test_flipping_a_queue_offset_changes_one_bit_of_one_record() -> None:
+    image, store, puts = stopped_store(6)
     for seed in range(12):
-        damage = flip_number(image, store, puts, Choices(str(seed)).stream("s"), {})
+        damage = flip_queue_offset(image, store, puts, Choices(str(seed)).stream("s"), {})
         assert damage is not None
         ((path, at),) = changed_bytes(image, damage.image)
         begin = damage.flaw.put.physical_offset
@@ -102,12 +102,12 @@ def test_a_flipped_number_is_one_bit_of_one_queue_offset() -> None:
         assert (int(path.rpartition("/")[2]) + at) == damage.flaw.log_offset
         assert (damage.flaw.was[0] ^ damage.flaw.became[0]).bit_count() == 1
 
-    assert flip_number(image, store, [], Choices("0").stream("s"), {}) is None
+    assert flip_queue_offset(image, store, [], Choices("0").stream("s"), {}) is None
 
 
 @pytest.mark.slow
-def test_a_damaged_record_is_one_that_recovery_skips_after_a_clean_exit() -> None:
-    image, store, puts = stopped(10)
+def test_only_records_that_recovery_skips_after_a_clean_exit_are_damaged() -> None:
+    image, store, puts = stopped_store(10)
     assert len(store.log.segments) == 5
     fields = set()
     for seed in range(40):
@@ -120,11 +120,11 @@ def test_a_damaged_record_is_one_that_recovery_skips_after_a_clean_exit() -> Non
         fields.add(min(at // 4, 2))
 
     assert fields == {0, 1, 2}
-    assert damage_record(*stopped(6), Choices("0").stream("s")) is None
+    assert damage_record(*stopped_store(6), Choices("0").stream("s")) is None
 
 
-def test_lost_queues_leave_no_file_and_no_directory_of_theirs_and_no_checkpoint() -> None:
-    image, _, _ = stopped(4)
+def test_losing_the_queues_removes_all_their_files_and_the_checkpoint() -> None:
+    image, _, _ = stopped_store(4)
     left = without_queues(image, StoreConfig(ROOT))
 
     assert f"{ROOT}/consumequeue/T/0/{0:020d}" in image.files
@@ -140,15 +140,15 @@ def test_a_judge_reads_a_damaged_record_as_before_the_damage() -> None:
     known.note(Flaw(20, b"a", b"b", put), unreadable=True)
 
     there, gone = memoryview(b"0123b567"), memoryview(b"0123c567")
-    assert bytes(known.seen_through(there, 16)) == b"0123a567"
-    assert known.seen_through(gone, 16) is gone
-    assert known.seen_through(there, 24) is there
+    assert bytes(known.view_before_damage(there, 16)) == b"0123a567"
+    assert known.view_before_damage(gone, 16) is gone
+    assert known.view_before_damage(there, 24) is there
     assert known.unreadable == {16}
 
 
-def test_a_flipped_number_is_read_as_it_was() -> None:
-    image, store, puts = stopped(4)
-    damage = flip_number(image, store, puts, Choices("1").stream("s"), {})
+def test_a_judge_reads_a_flipped_queue_offset_as_before() -> None:
+    image, store, puts = stopped_store(4)
+    damage = flip_queue_offset(image, store, puts, Choices("1").stream("s"), {})
     assert damage is not None
     choices = Choices("again")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
@@ -172,7 +172,7 @@ def test_a_flipped_number_is_read_as_it_was() -> None:
     assert as_it_is != seen_through
 
 
-def skipping_at(image: Image, config: StoreConfig, seed: str) -> tuple[Ledger, int, int, int]:
+def run_with_skipped_offsets(image: Image, config: StoreConfig, seed: str) -> tuple[Ledger, int, int, int]:
     """Let queues skip offsets; return the ledger, their number, the end of T/0, and the next put's queue offset."""
     choices, ledger = Choices(seed), Ledger()
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
@@ -187,7 +187,7 @@ def skipping_at(image: Image, config: StoreConfig, seed: str) -> tuple[Ledger, i
         assert queue is not None
         end = queue.max_offset
         store.start()
-        append = store.put_message(Message.of("T", b"b")).append
+        append = store.put_message(Message.create("T", b"b")).append
         assert append is not None
         assert store.shutdown()
         return skipping, end, append.queue_offset
@@ -196,10 +196,10 @@ def skipping_at(image: Image, config: StoreConfig, seed: str) -> tuple[Ledger, i
 
 
 def test_queues_continue_after_skipped_offsets_which_the_ledger_records() -> None:
-    image, store, _ = stopped(4)
+    image, store, _ = stopped_store(4)
     written = set()
     for seed in range(20):
-        ledger, skipping, end, number = skipping_at(image, store.config, str(seed))
+        ledger, skipping, end, number = run_with_skipped_offsets(image, store.config, str(seed))
         assert ledger.holes == ({("T", 0): set(range(4, number))} if skipping else {})
         assert skipping == (number > 4)
         assert end in (4, number)
@@ -208,7 +208,7 @@ def test_queues_continue_after_skipped_offsets_which_the_ledger_records() -> Non
     assert written == {(0, False), (1, False), (1, True)}
 
 
-def test_what_happens_to_records_and_numbers_is_counted(quiet_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
+def test_damaged_records_and_skipped_offsets_are_counted(quiet_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
     plan = quiet_plan.replace(
         commit_log_bytes=SEGMENT_BYTES,
         messages={"body_bytes_max": 300, "equal_sizes": True},

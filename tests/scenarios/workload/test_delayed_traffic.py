@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
-from tornlog.scenarios.workload.options import DELAYS_MS, draw_level, draw_patience_ms, redirect
+from tornlog.scenarios.workload.options import DELAYS_MS, draw_level, draw_wait_ms, set_delay
 from tornlog.scenarios.workload.skew import EVEN
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -28,32 +28,32 @@ def test_every_delay_level_is_drawn_with_the_planned_chance(quiet_plan: Plan) ->
     assert 70 < drawn.count(0) < 130
 
 
-def test_nothing_is_drawn_for_a_plan_without_delayed_messages(quiet_plan: Plan) -> None:
+def test_a_plan_without_delayed_messages_draws_no_delay(quiet_plan: Plan) -> None:
     stream = Choices("levels").stream("levels")
     assert draw_level(stream, quiet_plan, EVEN) == 0
-    assert stream.drawn == 0
+    assert stream.draw_count == 0
 
 
-def test_the_wait_sometimes_covers_every_delay_level() -> None:
+def test_the_drawn_wait_for_deliveries_sometimes_covers_every_delay_level() -> None:
     stream = Choices("patience").stream("patience")
-    drawn = [draw_patience_ms(stream) for _ in range(200)]
+    drawn = [draw_wait_ms(stream) for _ in range(200)]
     assert min(drawn) == 1
     assert max(drawn) > max(DELAYS_MS.values())
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_the_ledger_has_queue_size_and_properties_of_a_delayed_record_and_its_copy(
+def test_the_ledger_predicts_queue_size_and_properties_of_a_delayed_record_and_its_copy(
     delayed_plan: Plan, monkeypatch: pytest.MonkeyPatch, wait: bool
 ) -> None:
     plan = delayed_plan.replace(messages={"no_wait_chance": 0.0 if wait else 1.0})
     predicted: dict[str, int] = {}
-    ask = Ledger.ask
+    ask = Ledger.record_request
 
     def note(self: Ledger, put: PutEntry) -> None:
         predicted[put.name] = put.record_bytes
         ask(self, put)
 
-    monkeypatch.setattr(Ledger, "ask", note)
+    monkeypatch.setattr(Ledger, "record_request", note)
     run = Run(plan, simulation_of(plan, Choices("1")))
     assert run.execute().violations == []
     assert run._store is not None
@@ -70,21 +70,21 @@ def test_the_ledger_has_queue_size_and_properties_of_a_delayed_record_and_its_co
         assert put.queue_offset is not None
 
 
-def test_a_copy_is_known_by_its_place_and_its_properties(make_put: Callable[..., PutEntry]) -> None:
+def test_a_delivered_copy_is_recognised_by_its_queue_and_properties(make_put: Callable[..., PutEntry]) -> None:
     ledger, put = Ledger(), make_put("m")
-    redirect(put, 2)
-    ledger.ask(put)
+    set_delay(put, 2)
+    ledger.record_request(put)
     properties = put.properties + b"\2REAL_TOPIC\1T\2REAL_QID\0010"
     own = LogRecord(0, put.record_bytes, SCHEDULE_TOPIC, 1, 0, 0, 0, properties, put.head)
     copy = own._replace(topic="T", queue_id=0)
 
-    assert (ledger.put_of(own), ledger.copied_by(own)) == (put, None)
-    assert (ledger.put_of(copy), ledger.copied_by(copy)) == (None, put)
-    assert ledger.copied_by(copy._replace(queue_id=1)) is None
-    assert ledger.copied_by(copy._replace(properties=properties + b"\2more\1x")) is None
+    assert (ledger.put_of(own), ledger.put_copied_by(own)) == (put, None)
+    assert (ledger.put_of(copy), ledger.put_copied_by(copy)) == (None, put)
+    assert ledger.put_copied_by(copy._replace(queue_id=1)) is None
+    assert ledger.put_copied_by(copy._replace(properties=properties + b"\2more\1x")) is None
 
 
-def test_illegal_messages_are_refused_before_they_wait(delayed_plan: Plan) -> None:
+def test_illegal_delayed_messages_are_refused_when_they_are_put(delayed_plan: Plan) -> None:
     plan = delayed_plan.replace(messages={"illegal_chance": 1.0, "equal_sizes": True})
     run = Run(plan, simulation_of(plan, Choices("1")))
     assert run.execute().violations == []

@@ -8,7 +8,7 @@ import pytest
 
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.runs.outcome import RunOutcome
-from tornlog.scenarios.workload.options import SHARED_KEYS, UNIQUE_KEYS, Seeker, draw_keys
+from tornlog.scenarios.workload.options import SHARED_KEYS, UNIQUE_KEYS, KeySearcher, draw_keys
 from tornlog.scenarios.workload.skew import EVEN
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.index_key import key_hash
@@ -24,31 +24,31 @@ def keyed(quiet_plan: Plan) -> Plan:
     return plan.replace(topics=1, messages={"equal_sizes": False})
 
 
-def drawn(plan: Plan) -> list[tuple[list[str], str]]:
+def drawn_keys(plan: Plan) -> list[tuple[list[str], str]]:
     stream = Choices("keys").stream("producer")
     return [draw_keys(stream, plan, "m0", EVEN) for _ in range(200)]
 
 
-def test_some_messages_share_keys_and_some_have_one_of_their_own(keyed: Plan) -> None:
-    keys = drawn(keyed)
+def test_some_messages_have_shared_keys_and_some_have_a_unique_key(keyed: Plan) -> None:
+    keys = drawn_keys(keyed)
     assert {key for shared, _ in keys for key in shared} == set(SHARED_KEYS)
     assert {unique for _, unique in keys} == {"", "m0", *UNIQUE_KEYS}
     assert ([], "") in keys
 
 
-def test_without_a_chance_no_keys_are_drawn(quiet_plan: Plan) -> None:
+def test_without_a_key_chance_no_keys_are_drawn(quiet_plan: Plan) -> None:
     stream = Choices("keys").stream("producer")
     assert draw_keys(stream, quiet_plan, "m0", EVEN) == ([], "")
-    assert stream.drawn == 0
+    assert stream.draw_count == 0
 
 
-def test_shared_keys_collide_by_design() -> None:
+def test_some_shared_keys_have_equal_hashes() -> None:
     hashes = [key_hash("T0", key.encode()) for key in SHARED_KEYS]
     assert all(one == other for one, other in pairwise(hashes[:3]))
     assert len(set(hashes)) == len(SHARED_KEYS) - 2
 
 
-def test_users_look_for_what_is_put_what_others_share_and_what_never_was(
+def test_clients_query_put_keys_shared_keys_and_unused_keys(
     keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -71,16 +71,16 @@ def test_users_look_for_what_is_put_what_others_share_and_what_never_was(
     assert max(answers) > 1
 
 
-def test_a_seeker_reports_an_answer_without_messages(
+def test_a_query_without_messages_is_reported_by_the_client(
     keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MessageStore, "query_message", lambda *_: QueryMessageResult())
-    monkeypatch.setattr(Seeker, "_draw_key", lambda self, messages_each: "m0.0.0")
+    monkeypatch.setattr(KeySearcher, "_draw_key", lambda self, messages_each: "m0.0.0")
     plan = keyed.replace(pauses={"chance": 1.0, "ms_max": 5})
     assert execute(plan).violations[0].invariant == "IDX"
 
 
-def test_an_index_missing_after_recovery_is_found_without_seekers(
+def test_an_index_missing_after_recovery_is_found_even_without_querying_clients(
     keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load = MessageStore.load
@@ -88,7 +88,7 @@ def test_an_index_missing_after_recovery_is_found_without_seekers(
     def forgetful(self: MessageStore) -> object:
         report = load(self)
         if self.index is not None and self.index.table.files:
-            self.index.table.keep(0, [])
+            self.index.table.keep_first_files(0, [])
         return report
 
     monkeypatch.setattr(MessageStore, "load", forgetful)

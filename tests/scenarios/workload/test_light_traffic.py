@@ -10,7 +10,7 @@ from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import options
-from tornlog.scenarios.workload.options import redirect
+from tornlog.scenarios.workload.options import set_delay
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.messages import PutMessageStatus
 from tornlog.store.formats.properties import decode_properties, encode_properties
@@ -35,7 +35,7 @@ def record_of(put: PutEntry, topic: str = "T", **added: str) -> LogRecord:
     return LogRecord(0, 200, topic, 0, 0, 0, 0, encode_properties(named).encode(), put.head)
 
 
-def test_messages_name_light_queues_if_the_plan_has_them(light_plan: Plan) -> None:
+def test_messages_name_light_queues_if_the_plan_enables_them(light_plan: Plan) -> None:
     stream = Choices("light").stream("one")
     drawn = [options.draw_light_names(stream, light_plan) for _ in range(50)]
     assert {name for names in drawn for name in names} == set(options.LIGHT_NAMES)
@@ -43,7 +43,7 @@ def test_messages_name_light_queues_if_the_plan_has_them(light_plan: Plan) -> No
     assert options.draw_light_names(stream, light_plan.replace(light_queues={"chance": 0.0})) == ()
 
 
-def test_consumers_read_light_queues_only_where_there_are_some(light_plan: Plan) -> None:
+def test_consumers_read_light_queues_only_if_the_plan_enables_them(light_plan: Plan) -> None:
     stream = Choices("light").stream("one")
     read = {options.draw_queue(stream, light_plan, ("T1", 1)) for _ in range(50)}
     assert read == {("T1", 1), ("%LMQ%L0", 0), ("%LMQ%L1", 0), ("M0", 1), ("T0", 1)}
@@ -53,7 +53,7 @@ def test_consumers_read_light_queues_only_where_there_are_some(light_plan: Plan)
     )
 
 
-def test_a_run_with_light_queues_fills_them_and_holds(
+def test_a_run_with_light_queues_fills_them_without_a_violation(
     light_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: set[str] = set()
@@ -71,9 +71,9 @@ def test_a_run_with_light_queues_fills_them_and_holds(
     assert "%LMQ%L0" in seen
 
 
-def test_the_ledger_knows_a_record_by_what_was_asked_whatever_places_it_got(light_put: PutEntry) -> None:
+def test_the_ledger_recognises_a_record_whatever_light_queue_offsets_it_got(light_put: PutEntry) -> None:
     ledger = Ledger()
-    ledger.ask(light_put)
+    ledger.record_request(light_put)
     assert ledger.put_of(record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4")) is light_put
     assert ledger.put_of(record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4", other="x")) is None
     assert ledger.put_of(record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4", REAL_TOPIC="T", REAL_QID="0")) is None
@@ -83,40 +83,40 @@ def test_the_ledger_knows_a_record_by_what_was_asked_whatever_places_it_got(ligh
 def test_a_delayed_message_enters_light_queues_at_its_delivery(light_put: PutEntry) -> None:
     ledger = Ledger()
     light_put.wait = False
-    redirect(light_put, 1)
-    ledger.ask(light_put)
+    set_delay(light_put, 1)
+    ledger.record_request(light_put)
     real = {"REAL_TOPIC": "T", "REAL_QID": "0"}
     waiting = record_of(light_put, "SCHEDULE_TOPIC_XXXX", WAIT="false", **real)
     assert ledger.put_of(waiting) is light_put
     copy = record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4", **real)
-    assert (ledger.put_of(copy), ledger.copied_by(copy)) == (None, light_put)
+    assert (ledger.put_of(copy), ledger.put_copied_by(copy)) == (None, light_put)
 
 
 @pytest.mark.parametrize("wait", [True, False])  # a record with offsets in light queues has no WAIT
-def test_room_is_needed_for_the_longest_places_there_are(light_put: PutEntry, wait: bool) -> None:
+def test_the_largest_record_size_includes_the_longest_light_queue_offsets(light_put: PutEntry, wait: bool) -> None:
     light_put.wait = wait
     plain = 91 + 4 + 1 + len(light_put.properties)
     places = len("\2INNER_MULTI_QUEUE_OFFSET\1") + 2 * 19 + 1
     assert options.widest_bytes(light_put) == plain + places
-    redirect(light_put, 1)
+    set_delay(light_put, 1)
     goes_to = len("\2REAL_TOPIC\1T\2REAL_QID\0010")
     assert options.widest_bytes(light_put) == plain + places + goes_to
     light_put.light_names = ()
     assert options.widest_bytes(light_put) == light_put.record_bytes
 
 
-def test_a_topic_longer_than_the_waiting_topic_needs_a_larger_record(light_put: PutEntry) -> None:
+def test_a_topic_longer_than_the_schedule_topic_needs_a_larger_record_on_delivery(light_put: PutEntry) -> None:
     light_put.light_names, light_put.topic = (), "t" * 127
-    redirect(light_put, 1)
+    set_delay(light_put, 1)
     assert options.widest_bytes(light_put) == light_put.record_bytes + 127 - len("SCHEDULE_TOPIC_XXXX")
 
 
-def test_a_put_that_is_stored_knows_its_size(
+def test_a_stored_put_has_a_known_record_size(
     light_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[PutEntry] = []
-    ask = Ledger.ask
-    monkeypatch.setattr(Ledger, "ask", lambda self, put: (asked.append(put), ask(self, put))[1])
+    ask = Ledger.record_request
+    monkeypatch.setattr(Ledger, "record_request", lambda self, put: (asked.append(put), ask(self, put))[1])
     execute(light_plan)
     stored = [put for put in asked if put.status is PutMessageStatus.PUT_OK and put.light_names]
     assert stored

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from tornlog.scenarios.oracle.put_entry import PROPERTIES_MAX, code_units, refusal
-from tornlog.scenarios.workload.sizes import Longest
+from tornlog.scenarios.workload.sizes import LongestProperties
 from tornlog.store.formats.messages import PutMessageStatus
 
 ILLEGAL, TOO_LONG = PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
@@ -15,10 +15,10 @@ ILLEGAL, TOO_LONG = PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIE
     ("filler", "by_bytes", "by"),
     list(product(("p", "\N{CJK UNIFIED IDEOGRAPH-4E3B}", "\N{GRINNING FACE}"), (True, False), (-1, 0, 1))),
 )
-def test_properties_are_filled_up_to_the_required_length(filler: str, by_bytes: bool, by: int) -> None:
+def test_properties_are_padded_to_the_required_length(filler: str, by_bytes: bool, by: int) -> None:
     pieces, behind = ("KEYS\1m0", "TAGS\1schlüssel"), ("batch\1all",)
 
-    filling = Longest(filler, by_bytes, PROPERTIES_MAX + by).filling(pieces, behind)
+    filling = LongestProperties(filler, by_bytes, PROPERTIES_MAX + by).filling_property(pieces, behind)
 
     text = "\2".join((*pieces, filling, *behind))
     assert (len(text.encode()) if by_bytes else code_units(text)) == PROPERTIES_MAX + by

@@ -56,12 +56,12 @@ class Bench:
         self.store.load()
         self.store.start()
         for number in range(messages):
-            append = self.store.put_message(Message.of("T", b"b" * MESSAGE_BYTES)).append
+            append = self.store.put_message(Message.create("T", b"b" * MESSAGE_BYTES)).append
             assert append is not None
             put = PutEntry(f"m{number}", "T", 0, "", b"b" * MESSAGE_BYTES, b"%d" % number, True, 0)
             put.physical_offset, put.wrote_bytes = append.wrote_offset, append.wrote_bytes
             put.queue_offset = append.queue_offset
-            self.ledger.ask(put)
+            self.ledger.record_request(put)
             self.ledger.promise(put)
         assert self.store.shutdown()
 
@@ -86,7 +86,7 @@ def persisted(bench: Bench, content: bytes, kept: bytes | None) -> Image:
 
 
 @pytest.mark.parametrize("size_bytes", [20, 512, 700])
-def test_progress_loses_its_first_sector_and_the_version_before_is_to_be_found(
+def test_damaged_progress_loses_its_first_sector_and_the_previous_version_must_be_found(
     bench: Callable[..., Bench], size_bytes: int
 ) -> None:
     rig = bench()
@@ -136,12 +136,12 @@ def test_a_start_on_damaged_progress_uses_the_backup(progress_plan: Plan, execut
     assert outcome.marks["backup read"] == 1
 
 
-def test_a_store_that_keeps_no_version_before_is_found(
+def test_a_store_that_keeps_no_previous_version_is_a_violation(
     monkeypatch: pytest.MonkeyPatch, progress_plan: Plan, execute: Execute
 ) -> None:
     def store(file: SideFile, content: bytes) -> bool:
         file._make_directory()
-        file._write_aside(content)
+        file._write_temporary(content)
         file._files.rename(file.temporary_path, file.path)
         file._files.sync_directory(file._directory)
         return True
@@ -154,7 +154,7 @@ def test_a_store_that_keeps_no_version_before_is_found(
     assert (violation.invariant, violation.file, violation.found) == ("META", PATH, "none")
 
 
-def test_a_store_that_fails_to_load_damaged_progress_is_found(
+def test_a_store_that_fails_to_load_damaged_progress_is_a_violation(
     monkeypatch: pytest.MonkeyPatch, progress_plan: Plan, execute: Execute
 ) -> None:
     def load(file: SideFile, parse: Callable[[bytes, str], object]) -> object:
@@ -214,7 +214,7 @@ def test_the_oldest_segments_may_be_missing_and_their_messages_count_as_expired(
     assert counts == {2, 3}
 
 
-def test_a_log_without_a_middle_loses_no_segment(bench: Callable[..., Bench]) -> None:
+def test_a_log_without_a_middle_segment_loses_no_segment(bench: Callable[..., Bench]) -> None:
     rig = bench(messages=6)
     assert rig.stopped("stop and missing segment") is rig.image
     assert not rig.offline_faults.segments_are_old
@@ -223,7 +223,7 @@ def test_a_log_without_a_middle_loses_no_segment(bench: Callable[..., Bench]) ->
 # -- the log ---------------------------------------------------------------------------------------
 
 
-def test_no_record_is_promised_after_a_lost_sector_at_the_end(
+def test_after_a_damaged_last_sector_later_records_are_not_promised(
     bench: Callable[..., Bench],
 ) -> None:
     lost = set()
@@ -246,7 +246,9 @@ def test_no_record_is_promised_after_a_lost_sector_at_the_end(
 
 
 @pytest.mark.parametrize("ending", ["stop and strays", "stop and damaged record"])
-def test_a_queue_keeps_entries_that_alone_know_the_number_of_a_record(ending: str, bench: Callable[..., Bench]) -> None:
+def test_queue_files_with_the_only_copy_of_a_queue_offset_are_not_damaged(
+    ending: str, bench: Callable[..., Bench]
+) -> None:
     def spoils_queues(rig: Bench, image: Image) -> bool:
         found, path = rig.stopped(ending, image), "/store/consumequeue/T/0/00000000000000000000"
         return path not in found.files or found.files[path].content != image.files[path].content
@@ -257,14 +259,14 @@ def test_a_queue_keeps_entries_that_alone_know_the_number_of_a_record(ending: st
     assert not any(spoils_queues(rig, rig.stopped("stop and flipped number")) for rig in rigs)
 
 
-def test_a_log_without_a_byte_loses_none(bench: Callable[..., Bench]) -> None:
+def test_an_empty_log_is_not_damaged(bench: Callable[..., Bench]) -> None:
     rig = bench()
 
     assert rig.stopped("stop and damage") is rig.image
     assert rig.offline_faults.injected == {}
 
 
-def test_a_start_with_a_segment_of_a_wrong_size_changes_no_file(bench: Callable[..., Bench]) -> None:
+def test_a_start_with_a_wrong_segment_size_changes_no_file(bench: Callable[..., Bench]) -> None:
     rig = bench(messages=6)
 
     for starts in (1, 2):
@@ -273,14 +275,14 @@ def test_a_start_with_a_segment_of_a_wrong_size_changes_no_file(bench: Callable[
     assert rig.judge.violations == []
 
 
-def test_a_log_of_one_segment_gets_no_wrong_size(bench: Callable[..., Bench]) -> None:
+def test_a_log_of_one_segment_gets_no_wrong_segment_size(bench: Callable[..., Bench]) -> None:
     rig = bench(messages=2)
 
     assert rig.stopped("stop and odd file") is rig.image
     assert rig.offline_faults.injected == {}
 
 
-def test_old_blocks_appear_only_after_a_crash_that_is_said_to_show_them(bench: Callable[..., Bench]) -> None:
+def test_old_blocks_are_exposed_only_after_a_crash_that_requests_it(bench: Callable[..., Bench]) -> None:
     rig = bench(messages=4)
     shows, hides = life("crash on old blocks"), life("crash at rest")
 
@@ -291,7 +293,7 @@ def test_old_blocks_appear_only_after_a_crash_that_is_said_to_show_them(bench: C
     assert rig.offline_faults.injected == {"old blocks": 1}
 
 
-def test_rot_is_reported_to_the_judge_and_unreadable_sectors_to_the_disk(
+def test_bit_rot_is_reported_to_the_judge_and_unreadable_sectors_to_the_disk(
     bench: Callable[..., Bench], quiet_plan: Plan
 ) -> None:
     sound = bench(messages=6)
@@ -310,7 +312,7 @@ def test_rot_is_reported_to_the_judge_and_unreadable_sectors_to_the_disk(
     assert len(rig.ledger.promised) < len(rig.ledger.puts)
 
 
-def test_an_ending_with_only_a_stop_changes_no_file(bench: Callable[..., Bench]) -> None:
+def test_a_plain_stop_changes_no_file(bench: Callable[..., Bench]) -> None:
     rig = bench(messages=6)
     image = persisted(rig, b"x" * 20, b"before")
 
@@ -318,7 +320,7 @@ def test_an_ending_with_only_a_stop_changes_no_file(bench: Callable[..., Bench])
     assert rig.offline_faults.injected == {}
 
 
-def strays_left(rig: Bench) -> Image:
+def image_with_foreign_files(rig: Bench) -> Image:
     """Return the image for the next life, with a foreign file."""
     for _ in range(20):
         image = rig.stopped("stop and strays")
@@ -328,11 +330,11 @@ def strays_left(rig: Bench) -> Image:
 
 
 @pytest.mark.parametrize("struck", [False, True])
-def test_a_stray_that_has_changed_is_held_against_the_store_unless_the_disk_has_struck_it(
+def test_a_changed_foreign_file_is_a_violation_unless_the_disk_damaged_it(
     struck: bool, bench: Callable[..., Bench]
 ) -> None:
     rig = bench(messages=6)
-    image = strays_left(rig)
+    image = image_with_foreign_files(rig)
     files = {path: content for path, content in image.files.items() if path in rig.image.files}
     strays = image.files.keys() - files.keys()
     if struck:

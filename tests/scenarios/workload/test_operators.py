@@ -8,7 +8,7 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import CONFIG, ROOT, world_of
-from tornlog.scenarios.oracle.disk_space import Room
+from tornlog.scenarios.oracle.disk_space import DiskRoom
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.workload.operators import (
     persisting_operators,
@@ -42,16 +42,16 @@ def on_a_store(seed: str, body: Callable[[MessageStore, Stream, Kernel, Disk], T
         store.load()
         store.start()
         for _ in range(10):
-            store.put_message(Message.of("T0", b"b" * 600))
+            store.put_message(Message.create("T0", b"b" * 600))
         store.flush.flush_to(store.max_phy_offset)
-        store.flush_queues.hurry()
+        store.flush_queues.request_full_flush()
         store.world.tasks.sleep(1_000)
         return body(store, choices.stream("operator"), kernel, disk)
 
     return kernel.run(machine, main, time_limit_ns=3600 * 10**9)
 
 
-def test_a_retention_operator_has_some_of_the_oldest_segments_deleted_or_all_but_the_last() -> None:
+def test_a_retention_operator_deletes_some_of_the_oldest_segments_or_all_but_the_last() -> None:
     def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
         retention_operator(store, stream)()
         store.world.tasks.sleep(60_000)
@@ -62,7 +62,7 @@ def test_a_retention_operator_has_some_of_the_oldest_segments_deleted_or_all_but
     assert len(left) > 3
 
 
-def test_a_retention_operator_ignores_a_segment_that_is_already_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retention_operator_ignores_an_already_removed_segment(monkeypatch: pytest.MonkeyPatch) -> None:
     def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
         asked = 0
 
@@ -95,7 +95,7 @@ def test_a_stopped_retention_operator_requests_no_more_deletions() -> None:
     assert len(pauses) == 1
 
 
-def test_a_queue_operator_removes_what_nothing_is_left_of_or_does_not_care(
+def test_a_queue_operator_requests_the_removal_of_expired_queues_or_does_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> list[int]:
@@ -108,14 +108,14 @@ def test_a_queue_operator_removes_what_nothing_is_left_of_or_does_not_care(
     assert 0 < len(on_a_store("queues", body)) < 20
 
 
-def test_a_room_operator_finds_room_in_the_end() -> None:
+def test_a_disk_space_operator_frees_space_in_the_end() -> None:
     def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
-        room = Room(kernel, disk, lambda _: 0)
+        room = DiskRoom(kernel, disk, lambda _: 0)
         room.limit(1)
         began_ns = kernel.now_ns
         said: list[Violation] = []
         room_operator(store, stream, room, said.extend)()
-        assert not room.is_short
+        assert not room.is_limited
         return (kernel.now_ns - began_ns) // 1_000_000
 
     waited_ms = [on_a_store(str(seed), body) for seed in range(8)]
@@ -123,10 +123,10 @@ def test_a_room_operator_finds_room_in_the_end() -> None:
     assert max(waited_ms) > 1000
 
 
-def said_on_a_full_disk(
+def violations_on_full_disk(
     store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk, *, is_paused: bool = False
 ) -> list[Violation]:
-    room = Room(kernel, disk, lambda since_ns: kernel.now_ns - since_ns if is_paused else 0)
+    room = DiskRoom(kernel, disk, lambda since_ns: kernel.now_ns - since_ns if is_paused else 0)
     room.limit(disk.used_bytes)
     said: list[Violation] = []
     room_operator(store, stream, room, said.extend)()
@@ -134,39 +134,39 @@ def said_on_a_full_disk(
 
 
 @pytest.mark.parametrize("refuses", [True, False])
-def test_a_room_operator_reports_a_store_that_accepts_puts_on_a_full_disk(
+def test_a_disk_space_operator_reports_a_store_that_accepts_puts_on_a_full_disk(
     monkeypatch: pytest.MonkeyPatch, *, refuses: bool
 ) -> None:
     if not refuses:
         monkeypatch.setattr(RunningFlags, "refuse", lambda self, reason: None)
 
-    said = [violation for seed in range(12) for violation in on_a_store(str(seed), said_on_a_full_disk)]
+    said = [violation for seed in range(12) for violation in on_a_store(str(seed), violations_on_full_disk)]
     told = {(violation.invariant, violation.expected) for violation in said}
     assert told == (set() if refuses else {("STATUS", "DISK_FULL")})
 
 
 @pytest.mark.parametrize("allows", [True, False])
-def test_a_room_operator_reports_a_store_that_refuses_puts_though_there_has_long_been_room(
+def test_a_disk_space_operator_reports_a_store_that_still_refuses_puts_long_after_space_was_freed(
     monkeypatch: pytest.MonkeyPatch, *, allows: bool
 ) -> None:
     if not allows:
         monkeypatch.setattr(RunningFlags, "allow", lambda self, reason: None)
 
-    said = [violation for seed in range(12) for violation in on_a_store(str(seed), said_on_a_full_disk)]
+    said = [violation for seed in range(12) for violation in on_a_store(str(seed), violations_on_full_disk)]
     assert {(violation.invariant, violation.found) for violation in said} == (
         set() if allows else {("STATUS", "DISK_FULL")}
     )
 
 
 @pytest.mark.parametrize("forgotten", ["refuse", "allow"])
-def test_a_room_operator_does_not_judge_a_paused_store(monkeypatch: pytest.MonkeyPatch, forgotten: str) -> None:
+def test_a_disk_space_operator_does_not_judge_a_paused_store(monkeypatch: pytest.MonkeyPatch, forgotten: str) -> None:
     monkeypatch.setattr(RunningFlags, forgotten, lambda self, reason: None)
 
-    paused = partial(said_on_a_full_disk, is_paused=True)
+    paused = partial(violations_on_full_disk, is_paused=True)
     assert [violation for seed in range(12) for violation in on_a_store(str(seed), paused)] == []
 
 
-def test_two_people_persist_at_the_same_time_and_one_after_the_other_gets_the_file() -> None:
+def test_concurrent_persist_calls_take_turns_writing_the_file() -> None:
     def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
         manager = ConsumerOffsetManager(store.world, CONFIG, flush_interval_ms=1000)
         manager.load()

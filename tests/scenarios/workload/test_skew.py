@@ -10,21 +10,21 @@ from tornlog.sim.choices import Choices
 NAMES = [f"m0.0.{number}" for number in range(9)]
 
 
-def crowded(plan: Plan) -> Plan:
+def plan_with_several_queues(plan: Plan) -> Plan:
     return replace(plan, topics=2, queues_per_topic=2, producers=3, index=replace(plan.index, keys_chance=0.5))
 
 
-def skews(plan: Plan) -> list[Skew]:
+def drawn_skews(plan: Plan) -> list[Skew]:
     return [draw_skew(Choices(str(seed)).stream("skew"), plan) for seed in range(400)]
 
 
-def places(skew: Skew, plan: Plan) -> Counter[tuple[int, int]]:
+def drawn_places(skew: Skew, plan: Plan) -> Counter[tuple[int, int]]:
     stream = Choices("places").stream("producer")
-    return Counter(skew.place(stream, plan) for _ in range(400))
+    return Counter(skew.draw_place(stream, plan) for _ in range(400))
 
 
-def test_every_skew_and_the_even_spread_are_drawn(quiet_plan: Plan) -> None:
-    drawn = skews(crowded(quiet_plan))
+def test_every_skew_and_the_even_distribution_are_drawn(quiet_plan: Plan) -> None:
+    drawn = drawn_skews(plan_with_several_queues(quiet_plan))
 
     assert 80 < sum(skew == EVEN for skew in drawn) < 250
     assert len({skew.hot for skew in drawn}) == len({skew.silent for skew in drawn}) == 5
@@ -33,26 +33,26 @@ def test_every_skew_and_the_even_spread_are_drawn(quiet_plan: Plan) -> None:
     assert not any(skew.hot and skew.silent for skew in drawn)
 
 
-def test_no_choice_is_drawn_if_there_is_only_one_of_each(quiet_plan: Plan) -> None:
+def test_no_skew_is_drawn_if_there_is_only_one_of_each(quiet_plan: Plan) -> None:
     stream = Choices("alone").stream("skew")
 
     assert draw_skew(stream, replace(quiet_plan, topics=1, queues_per_topic=1, producers=1)) == EVEN
-    assert stream.drawn == 0
+    assert stream.draw_count == 0
 
 
-def test_the_plain_draw_is_even(quiet_plan: Plan) -> None:
-    assert draw_skew(Choices.replaying([]).stream("skew"), crowded(quiet_plan)) == EVEN
+def test_the_simplest_drawn_skew_is_even(quiet_plan: Plan) -> None:
+    assert draw_skew(Choices.replaying([]).stream("skew"), plan_with_several_queues(quiet_plan)) == EVEN
 
 
-def test_even_queues_are_all_as_likely(quiet_plan: Plan) -> None:
-    found = places(EVEN, crowded(quiet_plan))
+def test_with_an_even_skew_all_queues_are_equally_likely(quiet_plan: Plan) -> None:
+    found = drawn_places(EVEN, plan_with_several_queues(quiet_plan))
 
     assert len(found) == 4
     assert min(found.values()) > 70
 
 
 def test_most_messages_go_to_the_hot_queue_and_some_to_the_others(quiet_plan: Plan) -> None:
-    found = places(Skew(hot=(1, 0)), crowded(quiet_plan))
+    found = drawn_places(Skew(hot=(1, 0)), plan_with_several_queues(quiet_plan))
 
     assert found[1, 0] > 300
     assert len(found) == 4
@@ -60,13 +60,13 @@ def test_most_messages_go_to_the_hot_queue_and_some_to_the_others(quiet_plan: Pl
 
 def test_no_message_goes_to_the_silent_queue(quiet_plan: Plan) -> None:
     for silent in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        found = places(Skew(silent=silent), crowded(quiet_plan))
+        found = drawn_places(Skew(silent=silent), plan_with_several_queues(quiet_plan))
         assert set(found) == {(0, 0), (0, 1), (1, 0), (1, 1)} - {silent}
 
 
-def test_a_lazy_producer_puts_a_few_of_its_messages() -> None:
-    assert list(Skew(lazy=1).taken(1, NAMES)) == [NAMES[0], NAMES[4], NAMES[8]]
-    assert Skew(lazy=1).taken(0, NAMES) == EVEN.taken(1, NAMES) == NAMES
+def test_a_lazy_producer_puts_only_a_few_messages() -> None:
+    assert list(Skew(lazy=1).names_to_put(1, NAMES)) == [NAMES[0], NAMES[4], NAMES[8]]
+    assert Skew(lazy=1).names_to_put(0, NAMES) == EVEN.names_to_put(1, NAMES) == NAMES
 
 
 def test_all_messages_with_a_shared_key_have_the_same_key() -> None:
@@ -81,7 +81,7 @@ def test_all_delayed_messages_have_the_same_level(quiet_plan: Plan) -> None:
 
     assert {Skew(same_level=7).level(stream, levels) for _ in range(50)} == {levels[7 % len(levels)]}
     assert {EVEN.level(stream, levels) for _ in range(50)} == set(levels)
-    assert {skew.same_level for skew in skews(quiet_plan)} == {-1}
-    drawn = [skew.same_level for skew in skews(quiet_plan.replace(delay={"chance": 0.5}))]
+    assert {skew.same_level for skew in drawn_skews(quiet_plan)} == {-1}
+    drawn = [skew.same_level for skew in drawn_skews(quiet_plan.replace(delay={"chance": 0.5}))]
     assert {level % len(levels) for level in drawn if level >= 0} == set(range(len(levels)))
     assert 200 < drawn.count(-1) < 280

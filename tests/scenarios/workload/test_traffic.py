@@ -13,7 +13,7 @@ from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import live
 from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.oracle.put_entry import Knowledge, PutEntry
+from tornlog.scenarios.oracle.put_entry import ProducerKnowledge, PutEntry
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import policy_of
 from tornlog.scenarios.workload.drawing import ILLEGAL_TOPICS, LONGEST_TOPIC, TAGS
@@ -46,12 +46,12 @@ def traffic_of(plan: Plan, seed: str = "1", messages_each: int = 20) -> tuple[Le
     return ledger, found
 
 
-def asked(put: PutEntry) -> tuple[Any, ...]:
+def requested_fields(put: PutEntry) -> tuple[Any, ...]:
     return (put.name, put.topic, put.queue_id, put.tags, put.body, put.properties, put.wait)
 
 
 @pytest.fixture(scope="module")
-def lively(quiet_plan: Plan) -> Plan:
+def busy_plan(quiet_plan: Plan) -> Plan:
     """A plan with all actions of producers and consumers."""
     return quiet_plan.replace(
         consumers=2,
@@ -74,17 +74,17 @@ def test_every_put_is_answered_and_recorded_with_its_offsets(quiet_plan: Plan) -
     ledger, found = traffic_of(quiet_plan)
     assert found == []
     assert len(ledger.puts) == 2 * 20
-    assert all(put.knowledge is Knowledge.ACKNOWLEDGED for put in ledger.puts)
+    assert all(put.knowledge is ProducerKnowledge.ACKNOWLEDGED for put in ledger.puts)
     places = sorted((put.physical_offset, put.record_bytes) for put in ledger.puts if put.physical_offset is not None)
     assert len(places) == 40
     assert all(at + size <= following for (at, size), (following, _) in pairwise(places))
     assert all(put.answered_ns is not None and put.answered_ns >= put.asked_ns for put in ledger.puts)
 
 
-def test_users_do_some_of_everything_that_the_plan_allows(lively: Plan) -> None:
+def test_clients_do_some_of_everything_that_the_plan_allows(busy_plan: Plan) -> None:
     ledgers = []
     for seed in range(3):  # a single seed may not use every queue
-        ledger, found = traffic_of(lively, str(seed))
+        ledger, found = traffic_of(busy_plan, str(seed))
         assert found == []
         ledgers.append(ledger)
     puts = [put for ledger in ledgers for put in ledger.puts]
@@ -99,29 +99,29 @@ def test_users_do_some_of_everything_that_the_plan_allows(lively: Plan) -> None:
     assert any(pull.puts for ledger in ledgers for pull in ledger.pulls)
 
 
-def test_invalid_messages_are_refused(lively: Plan) -> None:
-    ledger, _ = traffic_of(lively)
+def test_invalid_messages_are_refused(busy_plan: Plan) -> None:
+    ledger, _ = traffic_of(busy_plan)
     illegal = [put for put in ledger.puts if put.topic in ILLEGAL_TOPICS]
     assert illegal
     assert any(put.physical_offset for put in ledger.puts if put.topic == LONGEST_TOPIC)
-    assert all(put.knowledge is Knowledge.REFUSED for put in illegal)
+    assert all(put.knowledge is ProducerKnowledge.REFUSED for put in illegal)
     assert all(put.physical_offset is None for put in illegal)
 
 
-def test_requests_of_users_do_not_depend_on_the_schedule(lively: Plan) -> None:
-    first, _ = traffic_of(replace(lively, policy="random-walk", policy_parameter=1))
-    second, _ = traffic_of(replace(lively, policy="pct", policy_parameter=3))
+def test_client_requests_do_not_depend_on_the_schedule(busy_plan: Plan) -> None:
+    first, _ = traffic_of(replace(busy_plan, policy="random-walk", policy_parameter=1))
+    second, _ = traffic_of(replace(busy_plan, policy="pct", policy_parameter=3))
     assert [put.name for put in first.puts] != [put.name for put in second.puts], "order is the schedule's"
-    assert sorted(map(asked, first.puts)) == sorted(map(asked, second.puts))
+    assert sorted(map(requested_fields, first.puts)) == sorted(map(requested_fields, second.puts))
 
 
-def test_messages_of_equal_size_are_of_equal_size(quiet_plan: Plan) -> None:
+def test_with_equal_sizes_all_records_have_the_same_length(quiet_plan: Plan) -> None:
     ledger, _ = traffic_of(quiet_plan.replace(messages={"equal_sizes": True}))
     assert len({put.record_bytes for put in ledger.puts}) == 1
 
 
-def test_a_record_is_as_long_as_the_ledger_believes(lively: Plan) -> None:
-    ledger, _ = traffic_of(lively.replace(producers=1, messages={"batch_chance": 1.0, "illegal_chance": 0.0}))
+def test_the_ledger_predicts_the_record_length_of_batch_messages(busy_plan: Plan) -> None:
+    ledger, _ = traffic_of(busy_plan.replace(producers=1, messages={"batch_chance": 1.0, "illegal_chance": 0.0}))
     by_place = {put.physical_offset: put for put in ledger.puts}
     neighbours = [put for put in ledger.puts if put.name.endswith(".1")]
     assert neighbours
@@ -141,10 +141,10 @@ def test_consumers_receive_only_put_messages_up_to_the_end(quiet_plan: Plan) -> 
         assert pull.end_offset == len(pull.puts) > 0
 
 
-def test_a_filtering_consumer_receives_only_matching_messages(lively: Plan) -> None:
+def test_a_filtering_consumer_receives_only_matching_messages(busy_plan: Plan) -> None:
     given = 0
     for seed in range(5):
-        ledger, _ = traffic_of(lively, str(seed))
+        ledger, _ = traffic_of(busy_plan, str(seed))
         for pull in ledger.pulls:
             assert pull.tags is not None
             assert all(put.tags in pull.tags.split(" || ") for put in pull.puts)
@@ -152,7 +152,7 @@ def test_a_filtering_consumer_receives_only_matching_messages(lively: Plan) -> N
     assert given > 0
 
 
-def test_an_answer_without_a_reason_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan) -> None:
+def test_a_refusal_without_a_cause_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan) -> None:
     refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
     monkeypatch.setattr(MessageStore, "put_message", lambda self, message: refusal)
     _, found = traffic_of(quiet_plan, messages_each=1)
@@ -163,7 +163,7 @@ def test_an_answer_without_a_reason_is_reported_at_once(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("segments", "sleeps_ms", "late"), [(100, 0, []), (0, 1_000, ["LIVE"]), (100, 3_000, ["LIVE"])]
 )
-def test_what_the_store_itself_puts_may_hold_a_put_up_for_the_segments_it_needs_and_no_longer(
+def test_puts_made_by_the_store_itself_may_delay_a_put_only_for_the_segments_they_need(
     segments: int, sleeps_ms: int, late: list[str], monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan
 ) -> None:
     plan = replace(quiet_plan, producers=1, sync_ms_max=10, commit_log_bytes=4096)
@@ -185,7 +185,7 @@ def test_what_the_store_itself_puts_may_hold_a_put_up_for_the_segments_it_needs_
     assert took_ms[0] > (live.answer_ms_max(plan) or 0)
 
 
-def test_a_record_that_nobody_put_is_reported(
+def test_a_record_that_no_client_put_is_a_violation(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     get_message = MessageStore.get_message

@@ -7,8 +7,8 @@ import pytest
 
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.ledger import HALF_TOPIC, Ledger
-from tornlog.scenarios.oracle.put_entry import Detour, PutEntry
-from tornlog.scenarios.oracle.transactions import Behaviour, Transaction, Transactions
+from tornlog.scenarios.oracle.put_entry import PutEntry, WaitingPlace
+from tornlog.scenarios.oracle.transactions import Transaction, TransactionBehaviour, Transactions
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import transaction_traffic
 from tornlog.sim.choices import Choices
@@ -26,7 +26,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Transaction]:
     transactions: list[Transaction] = []
     prepare = Transactions.prepare
 
-    def watched(self: Transactions, name: str, behaviour: Behaviour) -> Transaction:
+    def watched(self: Transactions, name: str, behaviour: TransactionBehaviour) -> Transaction:
         transactions.append(prepare(self, name, behaviour))
         return transactions[-1]
 
@@ -35,7 +35,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Transaction]:
 
 
 @pytest.mark.slow
-def test_producers_show_every_drawn_behaviour(
+def test_transaction_producers_show_every_drawn_behaviour(
     prepared: list[Transaction], transaction_plan: Plan, execute: Execute
 ) -> None:
     for seed in range(8):
@@ -48,7 +48,7 @@ def test_producers_show_every_drawn_behaviour(
     assert any(not transaction.decisions for transaction in prepared), "some are given up"
 
 
-def test_the_next_service_may_ask_about_a_decision_without_a_stored_op(
+def test_a_decision_without_a_stored_op_message_may_be_checked_by_the_next_service(
     prepared: list[Transaction], transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TransactionalMessageService, "_put_op", lambda self, half_offset: None)
@@ -67,12 +67,12 @@ def test_the_next_service_may_ask_about_a_decision_without_a_stored_op(
     assert all(not after for _, after in settled)
 
 
-def test_a_half_message_is_as_long_as_the_ledger_believes(
+def test_the_ledger_predicts_the_record_length_of_half_messages(
     transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[PutEntry] = []
-    ask = Ledger.ask
-    monkeypatch.setattr(Ledger, "ask", lambda self, put: (asked.append(put), ask(self, put))[1])
+    ask = Ledger.record_request
+    monkeypatch.setattr(Ledger, "record_request", lambda self, put: (asked.append(put), ask(self, put))[1])
     sizes: dict[str, int] = {}
     prepare = TransactionalMessageService.prepare
 
@@ -84,26 +84,26 @@ def test_a_half_message_is_as_long_as_the_ledger_believes(
 
     monkeypatch.setattr(TransactionalMessageService, "prepare", measured)
     execute(transaction_plan.replace(messages={"no_wait_chance": 0.5}))
-    halves = [put for put in asked if put.detour == Detour((HALF_TOPIC, 0))]
+    halves = [put for put in asked if put.detour == WaitingPlace((HALF_TOPIC, 0))]
     assert {put.wait for put in halves} == {True, False}
     assert {put.properties.decode(): put.record_bytes for put in halves} == sizes
 
 
 @pytest.mark.slow
-def test_what_a_segment_cannot_hold_when_it_is_given_up_is_refused(
+def test_a_half_message_that_cannot_be_stored_when_given_up_is_refused(
     transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[PutEntry] = []
-    ask = Ledger.ask
-    monkeypatch.setattr(Ledger, "ask", lambda self, put: (asked.append(put), ask(self, put))[1])
+    ask = Ledger.record_request
+    monkeypatch.setattr(Ledger, "record_request", lambda self, put: (asked.append(put), ask(self, put))[1])
     plan = transaction_plan.replace(commit_log_bytes=2048, messages={"body_bytes_max": 2000, "equal_sizes": False})
     for seed in range(6):
         assert execute(plan, str(seed)).violations == []
-    judged = {(put.status is PutMessageStatus.PUT_OK, transaction_traffic.fits(put, plan)) for put in asked}
+    judged = {(put.status is PutMessageStatus.PUT_OK, transaction_traffic.fits_segment(put, plan)) for put in asked}
     assert judged == {(True, True), (False, False)}
 
 
-def test_an_answer_that_never_came_is_noted_as_unknown(
+def test_a_decision_without_an_answer_is_recorded_as_unknown(
     prepared: list[Transaction],
     transaction_plan: Plan,
     execute: Execute,
@@ -122,17 +122,17 @@ def test_an_answer_that_never_came_is_noted_as_unknown(
     assert sum(one.status is None for each in prepared for one in each.decisions) == 3
 
 
-def test_a_decision_that_is_turned_away_is_reported(
+def test_a_wrongly_refused_decision_is_a_violation(
     transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = EndTransactionStatus.PRODUCER_GROUP_WRONG
-    monkeypatch.setattr(TransactionalMessageService, "_claimed", lambda self, request: wrong)
+    monkeypatch.setattr(TransactionalMessageService, "_claim", lambda self, request: wrong)
     (violation,) = execute(transaction_plan).violations
     assert violation.invariant == "TX"
     assert "was turned away" in violation.summary
 
 
-def test_transactions_without_check_requests_are_reported_at_the_end(
+def test_transactions_that_are_never_checked_are_reported_at_the_end(
     transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TransactionalMessageCheckService, "check", lambda self: None)
@@ -150,7 +150,7 @@ def test_a_decided_transaction_is_not_decided_again_in_a_later_life(
     assert set(decided) == {0, 1}, "without a crash no decision is repeated"
 
 
-def test_a_behaviour_is_in_the_half_message_as_far_as_it_is_the_stores_business() -> None:
+def test_a_drawn_behaviour_sets_the_immunity_property_of_the_half_message() -> None:
     stream = Choices("behave").stream("one")
     drawn = [transaction_traffic.draw_behaviour(stream) for _ in range(100)]
     assert {behaviour.immunity_s for behaviour in drawn} == {0, 1}

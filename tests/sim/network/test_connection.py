@@ -1,7 +1,7 @@
 from tornlog.sim.network.connection import Wire
 
 
-def test_pieces_arrive_in_the_order_of_sending() -> None:
+def test_bytes_arrive_in_the_order_of_sending() -> None:
     wire = Wire()
     wire.send(b"late", 100)
     wire.send(b"early", 50)
@@ -9,7 +9,7 @@ def test_pieces_arrive_in_the_order_of_sending() -> None:
     assert wire.receive(100, 100) == b"lateearly"
 
 
-def test_a_receive_returns_the_requested_bytes_and_frees_their_room() -> None:
+def test_a_receive_returns_the_requested_bytes_and_frees_buffer_space() -> None:
     wire = Wire()
     wire.send(b"abc", 1)
     wire.send(b"def", 2)
@@ -20,7 +20,7 @@ def test_a_receive_returns_the_requested_bytes_and_frees_their_room() -> None:
     assert wire.size_bytes == 0
 
 
-def test_the_end_comes_after_everything_else_and_once() -> None:
+def test_the_end_of_a_stream_arrives_once_after_all_bytes() -> None:
     wire = Wire()
     wire.send(b"x", 100)
     wire.end(10)
@@ -33,19 +33,19 @@ def test_the_end_comes_after_everything_else_and_once() -> None:
     assert not wire.has_arrived(99)
 
 
-def test_the_last_pieces_in_flight_and_the_end_are_lost() -> None:
+def test_losing_bytes_in_flight_drops_the_last_pieces_and_the_end() -> None:
     wire = Wire()
     for moment, data in ((1, b"a"), (2, b"b"), (3, b"c")):
         wire.send(data, moment)
     wire.end(4)
-    assert wire.count_under_way(1) == 2
-    wire.drop_last(1)
+    assert wire.count_in_flight(1) == 2
+    wire.drop_last_pieces(1)
     assert wire.receive(10, 100) == b"ab"
     assert not wire.has_arrived(100)
     assert wire.next_ns() is None
 
 
-def test_hastening_never_delays_and_keeps_the_order() -> None:
+def test_hastening_deliveries_never_delays_them_and_keeps_their_order() -> None:
     wire = Wire()
     wire.send(b"soon", 10)
     wire.send(b"some day", 1_000_000)

@@ -25,7 +25,7 @@ class Resetting(LinkConditions):
     def is_reset_at_death(self, host: str) -> bool:
         return True
 
-    def pieces_lost(self, host: str, under_way: int) -> int:
+    def draw_lost_pieces(self, host: str, under_way: int) -> int:
         return under_way
 
 
@@ -107,7 +107,7 @@ def test_a_machine_without_power_sends_nothing_and_accepts_no_connection(rig: Ri
 
 
 @pytest.mark.parametrize("receives", [True, False])
-def test_a_poll_for_sending_is_woken_when_the_connection_breaks(receives: bool) -> None:
+def test_a_poll_for_sending_wakes_when_the_connection_breaks(receives: bool) -> None:
     rig = Rig(Resetting(latency_ns=S // 4), buffer_bytes=4)
 
     def body() -> None:
@@ -218,7 +218,7 @@ def test_connections_that_were_not_accepted_end_with_their_listener(rig: Rig) ->
 
 
 @in_rig()
-def test_a_listener_with_a_full_queue_lets_others_wait(rig: Rig) -> None:
+def test_a_listener_with_a_full_accept_queue_lets_other_clients_wait(rig: Rig) -> None:
     for _ in range(128):
         rig.at_client.connect(AT, 1000)
     with pytest.raises(TimeoutError):
@@ -278,7 +278,7 @@ def test_only_one_running_machine_has_a_host_name() -> None:
 
 
 @in_rig()
-def test_a_host_listens_only_at_addresses_of_its_own_and_a_loopback_only_for_itself(rig: Rig) -> None:
+def test_a_host_listens_only_at_its_own_addresses_and_loopback_only_for_itself(rig: Rig) -> None:
     with pytest.raises(OSError, match="Cannot assign"):
         rig.at_server.listen(f"{CLIENT}:1")
     inside = rig.at_server.listen("127.0.0.1:5")

@@ -24,7 +24,7 @@ class Wakings(Trace):
         super().__init__()
         self.seen: list[tuple[int, str]] = []
 
-    def made_ready(self, task: SimTask) -> None:
+    def on_ready(self, task: SimTask) -> None:
         self.seen.append((task.machine.kernel.now_ns, task.name.rpartition("/")[2]))
 
     def of(self, name: str) -> list[int]:
@@ -80,7 +80,7 @@ def test_a_receiver_is_woken_by_an_arrival_or_its_timeout(polls: bool, timeout_m
     rig.run(body)
 
 
-def test_a_sender_without_room_is_woken_by_a_read() -> None:
+def test_a_sender_without_buffer_space_is_woken_by_a_read() -> None:
     rig = Rig(buffer_bytes=4)
 
     def body(near: SimConnection, far: SimConnection) -> None:

@@ -11,7 +11,7 @@ from tornlog.sim.policies.random_walk import RandomWalk
 HORIZON_STEPS = 100
 
 
-def window_is_hit(policy: Policy) -> bool:
+def hits_window(policy: Policy) -> bool:
     """Run a bug of depth 2: the reader must fit completely into a window of one point of the writer."""
     kernel, machine = make(policy)
     cell = machine.tasks.cell("c")
@@ -37,21 +37,21 @@ def window_is_hit(policy: Policy) -> bool:
     return kernel.run(machine, main, time_limit_ns=0)
 
 
-def hits(policy_of: Callable[[str], Policy], seeds: int) -> int:
-    return sum(window_is_hit(policy_of(str(seed))) for seed in range(seeds))
+def count_hits(policy_of: Callable[[str], Policy], seeds: int) -> int:
+    return sum(hits_window(policy_of(str(seed))) for seed in range(seeds))
 
 
 @pytest.mark.ci
-def test_pct_finds_a_bug_of_depth_2_as_often_as_promised_and_more_often_than_a_walk() -> None:
+def test_pct_finds_a_bug_of_depth_2_with_the_guaranteed_probability_and_more_often_than_a_random_walk() -> None:
     seeds = 2000
-    found = hits(lambda seed: PCT(Choices(seed).stream("policy"), 2, HORIZON_STEPS), seeds)
-    by_chance = hits(lambda seed: RandomWalk(Choices(seed).stream("policy"), 8), seeds)
+    found = count_hits(lambda seed: PCT(Choices(seed).stream("policy"), 2, HORIZON_STEPS), seeds)
+    by_chance = count_hits(lambda seed: RandomWalk(Choices(seed).stream("policy"), 8), seeds)
     assert found >= 0.7 * seeds / (2 * HORIZON_STEPS)
     assert found > 3 * by_chance
 
 
 def test_pct_of_depth_1_never_preempts_so_it_cannot_find_a_bug_of_depth_2() -> None:
-    assert hits(lambda seed: PCT(Choices(seed).stream("policy"), 1, HORIZON_STEPS), 300) == 0
+    assert count_hits(lambda seed: PCT(Choices(seed).stream("policy"), 1, HORIZON_STEPS), 300) == 0
 
 
 def test_a_task_of_higher_priority_runs_as_soon_as_it_is_woken() -> None:

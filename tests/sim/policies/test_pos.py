@@ -16,11 +16,11 @@ from tornlog.sim.policies.pos import POS, operation_of
 from tornlog.sim.policies.random_walk import RandomWalk
 
 
-def pos(seed: int) -> Policy:
+def pos_policy(seed: int) -> Policy:
     return POS(Choices(str(seed)).stream("policy"))
 
 
-def walk(seed: int) -> Policy:
+def walk_policy(seed: int) -> Policy:
     return RandomWalk(Choices(str(seed)).stream("policy"), 1)
 
 
@@ -51,17 +51,17 @@ def order_of_shared(policy: Policy, private_points: int, shared_points: int) -> 
     return "".join(order)
 
 
-def orders(policy_of: Callable[[int], Policy], private_points: int, shared_points: int) -> Counter[str]:
+def count_orders(policy_of: Callable[[int], Policy], private_points: int, shared_points: int) -> Counter[str]:
     return Counter(order_of_shared(policy_of(seed), private_points, shared_points) for seed in range(2000))
 
 
-def test_every_order_of_racing_operations_comes_up() -> None:
-    assert len(orders(pos, 0, 3)) == comb(6, 3)
+def test_pos_produces_every_order_of_racing_operations() -> None:
+    assert len(count_orders(pos_policy, 0, 3)) == comb(6, 3)
 
 
 @pytest.mark.ci
-def test_private_points_delay_a_task_less_often_under_pos_than_in_a_random_walk() -> None:
-    sampled, walked = orders(pos, 12, 1), orders(walk, 12, 1)
+def test_local_operations_delay_a_task_less_often_under_pos_than_in_a_random_walk() -> None:
+    sampled, walked = count_orders(pos_policy, 12, 1), count_orders(walk_policy, 12, 1)
     assert sampled["ab"] > 2 * walked["ab"]
     assert sampled["ab"] + sampled["ba"] == 2000
 
@@ -71,7 +71,7 @@ def share_of_four_in_a_row(label: str) -> float:
     one, four = (cast(SimTask, SimpleNamespace(number=number)) for number in (1, 2))
     in_a_row = cases = 0
     for seed in range(8000):
-        policy = pos(seed)
+        policy = pos_policy(seed)
         if policy.choose([one, four], None, "~start", 0) != 0:
             continue  # one task has not reached its operation
         if policy.choose([one, four], one, label, 1) != 1:
@@ -81,14 +81,14 @@ def share_of_four_in_a_row(label: str) -> float:
     return in_a_row / cases
 
 
-def test_racing_operations_are_redrawn_so_a_low_priority_does_not_last() -> None:
+def test_pos_redraws_the_priority_of_racing_operations() -> None:
     racing, apart = share_of_four_in_a_row("cell c.get"), share_of_four_in_a_row("cell d.get")
     # the single operation keeps its old priority against the first of the four, and gets a new one for each of the rest
     assert racing < 0.12
     assert apart > 0.35
 
 
-def test_the_policy_is_not_called_for_a_single_task_until_another_is_woken() -> None:
+def test_pos_is_not_called_while_a_single_task_is_runnable() -> None:
     asked = 0
 
     class Counting(POS):
@@ -115,7 +115,7 @@ def test_the_policy_is_not_called_for_a_single_task_until_another_is_woken() -> 
     assert kernel.run(machine, main, time_limit_ns=10**9) == 0
 
 
-def test_operations_made_alone_do_not_race_with_later_ones() -> None:
+def test_under_pos_operations_made_alone_do_not_race_with_later_ones() -> None:
     def live(machine: Machine) -> None:
         tasks = machine.tasks
         lock, signal = tasks.lock("l"), tasks.signal("s")
@@ -131,7 +131,7 @@ def test_operations_made_alone_do_not_race_with_later_ones() -> None:
             task.join(None)
 
     def digest(seed: int) -> str:
-        kernel = Kernel(pos(seed))
+        kernel = Kernel(pos_policy(seed))
         for life in "12":
             machine = kernel.machine(life)
             kernel.run(machine, partial(live, machine), time_limit_ns=10**9)

@@ -10,7 +10,7 @@ from tornlog.sim.policies.random_walk import RandomWalk, RoundRobin, draw_policy
 
 
 @pytest.mark.parametrize("mean", [1, 2, 8, 100])
-def test_quanta_have_the_given_mean(mean: int) -> None:
+def test_random_walk_quanta_have_the_configured_mean(mean: int) -> None:
     kernel, machine = make(walk(mean=mean))
     cell = machine.tasks.cell("c")
     points = 20_000 if mean < 100 else 200_000
@@ -30,7 +30,7 @@ def test_quanta_have_the_given_mean(mean: int) -> None:
     assert 2 * mean * 0.93 < sum(quanta) / len(quanta) < 2 * mean * 1.07
 
 
-def test_each_runnable_task_is_about_as_likely_as_any_other() -> None:
+def test_a_random_walk_picks_each_runnable_task_equally_often() -> None:
     walk = RandomWalk(Choices("1").stream("policy"), 8)
     runnable = cast(list[SimTask], [None, None, None])  # only counted
     counts = [0, 0, 0]
@@ -39,28 +39,28 @@ def test_each_runnable_task_is_about_as_likely_as_any_other() -> None:
     assert min(counts) > 900
 
 
-def test_a_mean_below_one_is_refused() -> None:
+def test_a_mean_quantum_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="mean_quantum"):
         RandomWalk(Choices("1").stream("policy"), 0)
 
 
-def test_tasks_take_turns_of_a_quantum_of_points() -> None:
+def test_round_robin_tasks_take_turns_of_one_quantum() -> None:
     assert order_of(RoundRobin(1), points=3) == "abcabcabc"
     assert order_of(RoundRobin(2), points=5) == "abcaabbccaabbcc"  # a new task begins in the middle of a turn
     assert order_of(RoundRobin(3), points=8) == "aabbccaaabbbcccaaabbbccc"
 
 
-def test_a_task_that_blocks_gives_up_its_turn_and_comes_back_into_it() -> None:
+def test_a_round_robin_task_that_blocks_loses_its_turn_and_rejoins_in_order() -> None:
     assert order_of(RoundRobin(1), points=4, sleeping="b") == "abcacacacbbb"
 
 
-def test_no_runnable_task_waits_for_more_than_one_turn_of_each_other() -> None:
+def test_under_round_robin_no_runnable_task_waits_for_more_than_one_turn_of_each_other() -> None:
     passed = order_of(RoundRobin(1), points=40)
     for at in range(len(passed) - 2):
         assert set(passed[at : at + 3]) == {"a", "b", "c"}
 
 
-def test_a_quantum_below_one_is_refused() -> None:
+def test_a_round_robin_quantum_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="quantum: expected at least 1, found 0"):
         RoundRobin(0)
 

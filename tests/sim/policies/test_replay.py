@@ -8,7 +8,7 @@ from tests.sim.rigs import make, order_of
 from tornlog.sim.errors import MachineDied, ReplayDivergedError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
-from tornlog.sim.policies.replay import Deviating, Deviation, Labelling, Replay
+from tornlog.sim.policies.replay import DeviatingPolicy, Deviation, LabellingPolicy, Replay
 from tornlog.sim.schedule import Switch, parse_schedule
 
 
@@ -58,18 +58,18 @@ def live_and_crash(policy: Policy, rounds: int = 10, cell_name: str = "sum", ext
 def labelled(policy: Policy) -> tuple[Kernel, list[Switch]]:
     """Run under a policy; return that run, and its schedule in labels."""
     recorded = live_and_crash(policy)
-    labelling = Labelling(json.loads(json.dumps(recorded.schedule)))
+    labelling = LabellingPolicy(json.loads(json.dumps(recorded.schedule)))
     again = live_and_crash(labelling)
     assert again.digest() == recorded.digest()
     assert again.schedule == recorded.schedule
-    assert labelling.left == 0
+    assert labelling.switches_left == 0
     return recorded, labelling.labelled
 
 
 # The kernel's own record, converted to labels
 
 
-def test_a_labelled_schedule_leads_to_the_same_run(policy_of: Callable[[int], Policy]) -> None:
+def test_replaying_a_labelled_schedule_gives_the_same_run(policy_of: Callable[[int], Policy]) -> None:
     for seed in range(15):
         recorded, schedule = labelled(policy_of(seed))
         assert schedule
@@ -83,31 +83,31 @@ def test_a_labelled_schedule_leads_to_the_same_run(policy_of: Callable[[int], Po
         assert replay.followed == schedule
 
 
-def test_a_schedule_without_deviations_is_empty() -> None:
+def test_a_labelled_schedule_without_deviations_is_empty() -> None:
     default = live_and_crash(Replay())
-    labelling = Labelling(default.schedule)
+    labelling = LabellingPolicy(default.schedule)
     assert live_and_crash(labelling).digest() == default.digest()
     assert labelling.labelled == []
 
 
-def test_labelling_another_program_names_the_switch_that_does_not_fit(
+def test_labelling_another_program_raises_an_error_that_names_the_wrong_switch(
     policy_of: Callable[[int], Policy],
 ) -> None:
     schedule = live_and_crash(policy_of(1)).schedule
     schedule[3][2] = "life-1/nobody"
     with pytest.raises(ReplayDivergedError, match=r"schedule, entry 3: .*'life-1/nobody'"):
-        live_and_crash(Labelling(schedule))
+        live_and_crash(LabellingPolicy(schedule))
 
     schedule = live_and_crash(policy_of(1)).schedule
     with pytest.raises(ReplayDivergedError, match="found"):
-        live_and_crash(Labelling(schedule), rounds=11)
+        live_and_crash(LabellingPolicy(schedule), rounds=11)
     last_forced = max(number for number, entry in enumerate(schedule) if entry[1].startswith("~"))
     with pytest.raises(ReplayDivergedError, match=f"entry {last_forced}: recorded the end"):
-        live_and_crash(Labelling(schedule[:last_forced]))
+        live_and_crash(LabellingPolicy(schedule[:last_forced]))
 
 
-def test_labelling_another_program_is_not_swallowed_by_the_code_that_runs_into_it() -> None:
-    kernel, machine = make(Labelling([[1, "cell c.get", "m/b"]]))
+def test_code_under_test_cannot_swallow_the_divergence_error_of_labelling() -> None:
+    kernel, machine = make(LabellingPolicy([[1, "cell c.get", "m/b"]]))
     cell = machine.tasks.cell("c")
 
     def robust() -> None:
@@ -128,7 +128,7 @@ def test_labelling_another_program_is_not_swallowed_by_the_code_that_runs_into_i
 # A schedule under changed code
 
 
-def test_a_schedule_outlives_a_world_call_of_another_label() -> None:
+def test_a_labelled_schedule_still_replays_after_an_unrelated_world_call() -> None:
     schedule = [
         Switch("life-1/a", "lock l", 2, "life-1/b"),
         Switch("life-1/b", "cell sum.set", 1, "life-1/watch"),
@@ -139,7 +139,7 @@ def test_a_schedule_outlives_a_world_call_of_another_label() -> None:
     assert before.followed == after.followed == schedule
 
 
-def test_entries_that_do_not_fit_are_kept_and_the_default_runs() -> None:
+def test_unmatched_schedule_entries_are_kept_and_the_default_schedule_runs() -> None:
     gone = [
         Switch("life-1/nobody", "lock l", 1, "life-1/b"),
         Switch("life-1/a", "lock of yore", 1, "life-1/b"),
@@ -156,7 +156,7 @@ def test_entries_that_do_not_fit_are_kept_and_the_default_runs() -> None:
     assert kernel.digest() != live_and_crash(Replay()).digest()
 
 
-def test_the_number_of_a_place_counts_uncontested_points_too() -> None:
+def test_occurrence_numbers_of_a_schedule_entry_also_count_points_without_a_choice() -> None:
     def second_get(friends: int) -> list[Switch]:
         replay = Replay([Switch("m/main", "cell c.get", 3, "m/friend")])
         kernel, machine = make(replay)
@@ -180,7 +180,7 @@ def test_the_number_of_a_place_counts_uncontested_points_too() -> None:
 # Record and digest
 
 
-def test_neither_record_nor_digest_depends_on_how_often_a_policy_is_called() -> None:
+def test_record_and_digest_do_not_depend_on_how_often_a_policy_is_called() -> None:
     class AskedOften:
         name = "asked often"
         interrupts_on_wake = True
@@ -200,40 +200,40 @@ def test_neither_record_nor_digest_depends_on_how_often_a_policy_is_called() -> 
     assert all(label.startswith("~") for _, label, _ in kernels[0].schedule)
 
 
-def test_a_switch_that_was_chosen_is_in_the_record() -> None:
+def test_a_replayed_switch_is_in_the_record() -> None:
     switches = live_and_crash(Replay([Switch("life-1/a", "lock l", 2, "life-1/b")])).schedule
     assert ["lock l", "life-1/b"] in [entry[1:] for entry in switches]
 
 
-def turns(*deviations: Deviation) -> str:
-    return order_of(Deviating(deviations))
+def order_under(*deviations: Deviation) -> str:
+    return order_of(DeviatingPolicy(deviations))
 
 
 def test_without_deviations_each_task_runs_until_it_ends() -> None:
-    assert turns() == "aaabbbccc"
+    assert order_under() == "aaabbbccc"
 
 
 def test_a_deviation_lets_another_task_run_after_its_number_of_points() -> None:
-    assert turns((0, 0)) == "bbbaaaccc"  # at the start, instead of the first
-    assert turns((0, 1)) == "cccaaabbb"
-    assert turns((2, 0)) == "abbbaaccc"
+    assert order_under((0, 0)) == "bbbaaaccc"  # at the start, instead of the first
+    assert order_under((0, 1)) == "cccaaabbb"
+    assert order_under((2, 0)) == "abbbaaccc"
 
 
-def test_points_of_a_deviation_count_from_the_previous_one() -> None:
-    assert turns((2, 0), (0, 0)) == "acccaabbb"
-    assert turns((2, 0), (1, 0)) == "abcccaabb"
-    assert turns((2, 0), (10_000, 0)) == turns((2, 0))
+def test_points_of_a_deviation_count_from_the_previous_deviation() -> None:
+    assert order_under((2, 0), (0, 0)) == "acccaabbb"
+    assert order_under((2, 0), (1, 0)) == "abcccaabb"
+    assert order_under((2, 0), (10_000, 0)) == order_under((2, 0))
 
 
-def test_any_numbers_are_a_schedule_and_many_orders_occur() -> None:
+def test_any_pairs_of_numbers_are_a_schedule_and_many_orders_occur() -> None:
     found = set()
     for points, other, more in product(range(6), range(4), range(4)):
-        passed = turns((points, other), (more, other))
+        passed = order_under((points, other), (more, other))
         assert sorted(passed) == sorted("aaabbbccc")
         found.add(passed)
     assert len(found) > 20
 
 
-def test_negative_numbers_are_refused() -> None:
+def test_negative_schedule_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match=r"deviations: expected numbers from 0 on, found \[\(-1, 0\)\]"):
-        Deviating([(-1, 0)])
+        DeviatingPolicy([(-1, 0)])

@@ -6,10 +6,10 @@ from tornlog.sim.policies import Policy
 from tornlog.sim.policies.pct import PCT
 from tornlog.sim.policies.pos import POS
 from tornlog.sim.policies.random_walk import RandomWalk, RoundRobin
-from tornlog.sim.policies.starving import Starving
+from tornlog.sim.policies.starving import StarvingPolicy
 
 
-def inner(name: str, choices: Choices) -> Policy:
+def inner_policy(name: str, choices: Choices) -> Policy:
     stream = choices.stream("schedule")
     return {
         "walk": lambda: RandomWalk(stream, 4),
@@ -45,27 +45,27 @@ def longest_wait(policy: Policy, rounds: int = 200) -> int:
 @pytest.mark.parametrize("name", ["walk", "pct", "pos", "round-robin"])
 def test_a_task_starves_for_the_drawn_time_and_all_tasks_end(name: str) -> None:
     choices = Choices("starve")
-    policy = Starving(choices.stream("starving"), inner(name, choices), 50, 200)
+    policy = StarvingPolicy(choices.stream("starving"), inner_policy(name, choices), 50, 200)
     longest_wait(policy)
     assert policy.injected["starved task"] > 0
-    assert policy.name == f"starving {inner(name, choices).name}"
+    assert policy.name == f"starving {inner_policy(name, choices).name}"
 
 
 def test_a_starved_task_waits_far_longer_than_under_a_fair_policy() -> None:
     fair = longest_wait(RoundRobin(1))
-    starving = longest_wait(Starving(Choices("starve").stream("starving"), RoundRobin(1), 50, 200))
+    starving = longest_wait(StarvingPolicy(Choices("starve").stream("starving"), RoundRobin(1), 50, 200))
     assert fair < 20
     assert starving > 50
 
 
 def test_no_task_starves_before_the_first_period() -> None:
-    policy = Starving(Choices("starve").stream("starving"), RoundRobin(1), 10**9, 10)
+    policy = StarvingPolicy(Choices("starve").stream("starving"), RoundRobin(1), 10**9, 10)
     assert longest_wait(policy) < 20
     assert not policy.injected
 
 
-def test_a_task_that_is_alone_runs_although_it_starves() -> None:
-    policy = Starving(Choices("alone").stream("starving"), RoundRobin(1), 1, 10**9)
+def test_the_only_runnable_task_runs_although_it_starves() -> None:
+    policy = StarvingPolicy(Choices("alone").stream("starving"), RoundRobin(1), 1, 10**9)
     kernel, machine = make(policy)
 
     def main() -> None:
@@ -82,7 +82,9 @@ def test_a_task_that_is_alone_runs_although_it_starves() -> None:
 def test_the_same_seed_starves_the_same_tasks() -> None:
     def schedule() -> list[list[object]]:
         choices = Choices("same")
-        kernel, machine = make(Starving(choices.stream("starving"), RandomWalk(choices.stream("schedule"), 4), 20, 50))
+        kernel, machine = make(
+            StarvingPolicy(choices.stream("starving"), RandomWalk(choices.stream("schedule"), 4), 20, 50)
+        )
 
         def main() -> None:
             tasks = [machine.tasks.spawn("w", lambda: [machine.tasks.sleep(0) for _ in range(50)]) for _ in range(3)]
@@ -97,6 +99,6 @@ def test_the_same_seed_starves_the_same_tasks() -> None:
 
 
 @pytest.mark.parametrize(("gap", "length"), [(0, 5), (5, 0)])
-def test_bounds_below_one_are_refused(gap: int, length: int) -> None:
+def test_starvation_bounds_below_one_are_refused(gap: int, length: int) -> None:
     with pytest.raises(ValueError, match="expected at least 1"):
-        Starving(Choices("x").stream("starving"), RoundRobin(1), gap, length)
+        StarvingPolicy(Choices("x").stream("starving"), RoundRobin(1), gap, length)

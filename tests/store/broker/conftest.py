@@ -25,7 +25,7 @@ from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import response_to
 from tornlog.store.broker.router import Channel, Pool, Route, Routes
 from tornlog.store.broker.server import AccessCheck, RemotingServer
-from tornlog.store.broker.server_counts import Ending, RequestRefusal
+from tornlog.store.broker.server_counts import ConnectionEnding, RequestRefusal
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.formats.remoting.frame import FRAME_BYTES_MAX, CommandReader, encode_frame
 from tornlog.store.real.world import real_world
@@ -106,7 +106,7 @@ class Served:
             assert time.monotonic() < end, self.server.counts.fields()
             time.sleep(0.005)
 
-    def until_ended(self, ending: Ending, count: int = 1) -> None:
+    def until_ended(self, ending: ConnectionEnding, count: int = 1) -> None:
         self.until(lambda: self.server.counts.endings[ending] >= count)
 
     def until_refused(self, refusal: RequestRefusal, count: int = 1) -> None:

@@ -27,7 +27,7 @@ class Refusing(AbstractPluginMessageStore):
         return PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
 
 
-def begun(world: World, config: StoreConfig, **settings: Any) -> Broker:
+def started_broker(world: World, config: StoreConfig, **settings: Any) -> Broker:
     broker = Broker(world, config, BrokerConfig(**settings))
     broker.load()
     broker.start()
@@ -37,11 +37,11 @@ def begun(world: World, config: StoreConfig, **settings: Any) -> Broker:
 @pytest.mark.parametrize(
     "name", ["topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json", "../checkpoint"]
 )
-def test_a_damaged_side_file_is_a_finding_and_is_kept(lab: Make, small: Make, name: str) -> None:
+def test_a_damaged_side_file_is_reported_and_kept(lab: Make, small: Make, name: str) -> None:
     path = f"/store/config/{name}" if name.endswith(".json") else "/store/checkpoint"
 
     def life(world: World) -> None:
-        broker = begun(world, small())
+        broker = started_broker(world, small())
         assert [finding.file for finding in broker.findings] == [path]
         broker.topics.create("Orders", 2)
         broker.groups.find("billing")
@@ -58,16 +58,16 @@ def test_groups_and_offsets_survive_a_stop_and_offsets_are_clamped(lab: Make, sm
     first = lab()
 
     def one_life(world: World) -> None:
-        broker = begun(world, small())
+        broker = started_broker(world, small())
         broker.groups.find("billing")
         broker.topics.create("Orders", 2)
-        assert broker.store.put_message(Message.of("Orders", b"m")).is_stored
+        assert broker.store.put_message(Message.create("Orders", b"m")).is_stored
         broker.offsets.commit_offset("billing", "Orders", 0, 1)
         broker.offsets.commit_offset("billing", "Orders", 1, 9)
         assert broker.shutdown()
 
     def next_life(world: World) -> None:
-        broker = begun(world, small())
+        broker = started_broker(world, small())
         assert broker.groups.get("billing") is not None
         assert broker.offsets.query_offset("billing", "Orders", 0) == 1
         assert broker.offsets.query_offset("billing", "Orders", 1) == 0
@@ -81,12 +81,12 @@ def test_kv_settings_survive_a_stop_and_further_changes(lab: Make, small: Make) 
     first = lab()
 
     def one_life(world: World) -> None:
-        broker = begun(world, small())
+        broker = started_broker(world, small())
         broker.name_server.kv.put("ORDER_TOPIC_CONFIG", "Orders", "broker-a:4")
         assert broker.shutdown()
 
     def next_life(world: World) -> None:
-        broker = begun(world, small())
+        broker = started_broker(world, small())
         broker.name_server.kv.put("ORDER_TOPIC_CONFIG", "Bills", "broker-a:2")
         assert broker.name_server.kv.namespace("ORDER_TOPIC_CONFIG") == {"Orders": "broker-a:4", "Bills": "broker-a:2"}
         assert broker.shutdown()
@@ -96,17 +96,17 @@ def test_kv_settings_survive_a_stop_and_further_changes(lab: Make, small: Make) 
 
 
 @pytest.mark.parametrize("file", ["topics.json", "subscriptionGroup.json", "consumerOffset.json", "kvConfig.json"])
-def test_unreadable_tables_release_the_directory(lab: Make, small: Make, file: str) -> None:
+def test_a_start_with_unreadable_tables_releases_the_directory_lock(lab: Make, small: Make, file: str) -> None:
     damaged = FileImage(b"{", 0)
     path = f"/store/config/{file}"
     image = Image({path: damaged, f"{path}.bak": damaged}, ("/store", "/store/config"))
 
     def life(world: World) -> None:
         with pytest.raises(CorruptFileError, match=file):
-            begun(world, small())
+            started_broker(world, small())
         for each in (path, f"{path}.bak"):
             world.files.unlink(each)
-        assert begun(world, small()).shutdown()
+        assert started_broker(world, small()).shutdown()
 
     lab(image).run(life)
 
@@ -114,7 +114,7 @@ def test_unreadable_tables_release_the_directory(lab: Make, small: Make, file: s
 @pytest.mark.parametrize(
     ("call", "file"), [("sync", "topics.json"), ("sync", "subscriptionGroup.json"), ("write", "abort")]
 )
-def test_a_failed_start_releases_the_directory(lab: Make, small: Make, call: str, file: str) -> None:
+def test_a_failed_start_releases_the_directory_lock(lab: Make, small: Make, call: str, file: str) -> None:
     bench = lab()
 
     def life(world: World) -> None:
@@ -124,12 +124,12 @@ def test_a_failed_start_releases_the_directory(lab: Make, small: Make, call: str
         with pytest.raises(OSError, match="Input/output"):
             broker.start()
         assert world.files.status("/store/abort") is None
-        assert begun(world, small()).shutdown()
+        assert started_broker(world, small()).shutdown()
 
     bench.run(life)
 
 
-def test_an_ha_port_in_use_is_named(tmp_path: Path) -> None:
+def test_the_error_for_an_ha_port_in_use_names_it(tmp_path: Path) -> None:
     taken = RealNetwork().listen("127.0.0.1:0")
     port = int(taken.address.rpartition(":")[2])
     config = StoreConfig(str(tmp_path / "s"), ha_listen_port=port, mapped_file_size_commit_log=1 << 16)
@@ -138,32 +138,32 @@ def test_an_ha_port_in_use_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=f"slaves: .*127.0.0.1:{port}"):
         broker.start()
     taken.close()
-    again = begun(real_world(), config)
+    again = started_broker(real_world(), config)
     assert again.name_server.ha_address == taken.address
     assert again.shutdown()
 
 
 def test_the_ha_host_can_be_ipv6(tmp_path: Path) -> None:
     config = StoreConfig(str(tmp_path / "s"), ha_listen_port=0, mapped_file_size_commit_log=1 << 16)
-    broker = begun(real_world(), config, ha_host="::1", broker_ip1="::1")
+    broker = started_broker(real_world(), config, ha_host="::1", broker_ip1="::1")
     assert broker.ha is not None
     assert broker.ha.address.startswith("[::1]:")
     assert broker.name_server.ha_address == broker.ha.address
     assert broker.shutdown()
 
 
-def test_an_invalid_ha_host_releases_the_directory(tmp_path: Path) -> None:
+def test_an_invalid_ha_host_releases_the_directory_lock(tmp_path: Path) -> None:
     config = StoreConfig(str(tmp_path / "s"), ha_listen_port=0, mapped_file_size_commit_log=1 << 16)
     broker = Broker(real_world(), config, BrokerConfig(ha_host=""))
     broker.load()
     with pytest.raises(ValueError, match="address"):
         broker.start()
-    assert begun(real_world(), config).shutdown()
+    assert started_broker(real_world(), config).shutdown()
 
 
 def test_plug_ins_wrap_the_store_of_a_broker(world: World, small: Make) -> None:
-    broker = begun(world, small(), message_store_plug_in=f"{__name__}:Refusing")
-    status = broker.store.put_message(Message.of("Orders", b"m")).status
+    broker = started_broker(world, small(), message_store_plug_in=f"{__name__}:Refusing")
+    status = broker.store.put_message(Message.create("Orders", b"m")).status
     assert status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-    assert broker.own_store.put_message(Message.of("Orders", b"m")).is_stored
+    assert broker.own_store.put_message(Message.create("Orders", b"m")).is_stored
     assert broker.shutdown()

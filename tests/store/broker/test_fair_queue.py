@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tornlog.store.broker.fair_queue import FairQueue, HostFairQueue
 
 
-def taken(queue: FairQueue[str, int]) -> list[int]:
+def take_all(queue: FairQueue[str, int]) -> list[int]:
     return [queue.take() for _ in range(len(queue))]
 
 
-def test_owners_take_turns() -> None:
+def test_owners_of_a_fair_queue_take_turns() -> None:
     queue: FairQueue[str, int] = FairQueue()
     for item in range(5):
         queue.put("greedy", item)
@@ -21,27 +21,27 @@ def test_owners_take_turns() -> None:
     queue.put("other", 200)
     queue.put("modest", 101)
 
-    assert taken(queue) == [0, 100, 200, 1, 101, 2, 3, 4]
+    assert take_all(queue) == [0, 100, 200, 1, 101, 2, 3, 4]
 
 
-def test_a_returning_owner_gets_the_last_turn() -> None:
+def test_an_owner_that_returns_to_a_fair_queue_gets_the_last_turn() -> None:
     queue: FairQueue[str, int] = FairQueue()
     queue.put("one", 1)
     assert queue.take() == 1
     queue.put("two", 2)
     queue.put("one", 3)
 
-    assert taken(queue) == [2, 3]
+    assert take_all(queue) == [2, 3]
 
 
-def test_an_owner_s_first_item_can_be_dropped_out_of_turn() -> None:
+def test_the_first_item_of_an_owner_can_be_dropped_out_of_turn() -> None:
     queue: FairQueue[str, int] = FairQueue()
     for owner, item in (("one", 1), ("two", 2), ("two", 3), ("three", 4)):
         queue.put(owner, item)
     queue.drop_first("two")
     queue.drop_first("three")
 
-    assert taken(queue) == [1, 3]
+    assert take_all(queue) == [1, 3]
     with pytest.raises(KeyError):
         queue.drop_first("three")
     with pytest.raises(KeyError):
@@ -49,7 +49,7 @@ def test_an_owner_s_first_item_can_be_dropped_out_of_turn() -> None:
 
 
 @given(st.lists(st.one_of(st.sampled_from("abc"), st.none(), st.sampled_from("ABC")), max_size=60))
-def test_no_item_is_lost_and_owners_keep_their_order(steps: list[str | None]) -> None:
+def test_a_fair_queue_loses_no_item_and_keeps_the_order_of_each_owner(steps: list[str | None]) -> None:
     """A small letter puts an item of this owner, a capital letter drops the owner's first item, None takes an item."""
     queue: FairQueue[str, tuple[str, int]] = FairQueue()
     expected: dict[str, deque[tuple[str, int]]] = {owner: deque() for owner in "abc"}
@@ -68,7 +68,7 @@ def test_no_item_is_lost_and_owners_keep_their_order(steps: list[str | None]) ->
 
 
 @given(st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 5)), min_size=1, max_size=60))
-def test_hosts_take_turns_and_within_each_its_owners(puts: list[tuple[str, int]]) -> None:
+def test_hosts_take_turns_and_owners_take_turns_within_a_host(puts: list[tuple[str, int]]) -> None:
     """Between two items of one host, each other host with items gets one turn."""
     queue: HostFairQueue[tuple[str, int], tuple[str, int, int]] = HostFairQueue()
     for number, (host, owner) in enumerate(puts):
@@ -105,7 +105,7 @@ def test_a_paused_host_has_no_turn_and_keeps_its_items() -> None:
     queue.put("one", "a", 2)
     queue.put("one", "b", 3)
 
-    assert (len(queue), queue.has_turn, sorted(queue.firsts())) == (3, False, [1, 3])
+    assert (len(queue), queue.has_turn, sorted(queue.first_items())) == (3, False, [1, 3])
     with pytest.raises(KeyError):
         queue.take()
     queue.drop_first("one", "a")

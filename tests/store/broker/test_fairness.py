@@ -31,7 +31,7 @@ ASKED = 30
 SEND_LIMITS = ServerLimits().pools[Pool.SEND_MESSAGE]
 
 
-def waited_ms(
+def honest_latencies_ms(
     hostile_host: str, honest_host: str, *, pipelines: bool = True, send_limits: PoolLimits = SEND_LIMITS
 ) -> list[float]:
     """Return the latencies of an honest client's sends. The hostile clients pipeline or wait for each answer."""
@@ -89,13 +89,13 @@ def waited_ms(
     try:
         main = kernel.machine("main")
         machine = worlds[honest_host]
-        kernel.run(main, lambda: found.extend(machine_run(machine, honest)), time_limit_ns=3600 * 10**9)
+        kernel.run(main, lambda: found.extend(run_on_machine(machine, honest)), time_limit_ns=3600 * 10**9)
     finally:
         kernel.close()
     return found
 
 
-def machine_run(world: World, body: Callable[[], list[float]]) -> list[float]:
+def run_on_machine(world: World, body: Callable[[], list[float]]) -> list[float]:
     """Run a body as a task of a machine, and return its result."""
     found: list[float] = []
     world.tasks.spawn("body", lambda: found.extend(body())).join(None)
@@ -106,35 +106,35 @@ HOSTS = [("10.0.0.2", "10.0.0.2"), ("10.0.0.3", "10.0.0.2")]
 
 
 @pytest.mark.parametrize(("hostile", "honest"), HOSTS, ids=["same host", "another host"])
-def test_an_honest_client_waits_for_few_pipelined_requests(hostile: str, honest: str) -> None:
-    took = waited_ms(hostile, honest)
+def test_an_honest_client_waits_for_few_pipelined_requests_of_others(hostile: str, honest: str) -> None:
+    took = honest_latencies_ms(hostile, honest)
 
     assert len(took) == ASKED
     assert max(took) <= 5 * SEND_MS, took
 
 
 @pytest.mark.ci
-def test_an_honest_client_waits_at_most_a_round_of_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_honest_client_waits_at_most_one_round_of_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """All clients of one host together have one share of the tasks, even if each of them waits for its answers."""
-    fair = max(waited_ms("10.0.0.3", "10.0.0.2", pipelines=False))
+    fair = max(honest_latencies_ms("10.0.0.3", "10.0.0.2", pipelines=False))
     put = HostFairQueue.put
     monkeypatch.setattr(HostFairQueue, "put", lambda queue, _, owner, item: put(queue, "all", owner, item))
-    by_connection = max(waited_ms("10.0.0.3", "10.0.0.2", pipelines=False))
+    by_connection = max(honest_latencies_ms("10.0.0.3", "10.0.0.2", pipelines=False))
 
     assert fair <= 40 * SEND_MS
     assert by_connection >= 1.5 * fair
 
 
 @pytest.mark.parametrize(("hostile", "honest"), HOSTS, ids=["same host", "another host"])
-def test_without_fairness_the_same_load_overwhelms_the_server(
+def test_without_fair_queues_the_same_load_overwhelms_the_server(
     monkeypatch: pytest.MonkeyPatch, hostile: str, honest: str
 ) -> None:
     monkeypatch.setattr(Session, "is_pipelining", False)
 
-    assert max(waited_ms(hostile, honest, send_limits=PoolLimits(16, 10_000))) > 15 * SEND_MS
+    assert max(honest_latencies_ms(hostile, honest, send_limits=PoolLimits(16, 10_000))) > 15 * SEND_MS
 
 
-def test_requests_of_one_host_leave_tasks_for_another_host(here: World, there: World) -> None:
+def test_requests_of_one_host_leave_tasks_free_for_another_host(here: World, there: World) -> None:
     """Administrators' requests wait for other clients, which may never answer."""
 
     def wait(command: RemotingCommand, channel: Channel) -> RemotingCommand:

@@ -14,7 +14,7 @@ STREAM = b"".join(map(encode_frame, COMMANDS))
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_stream_in_any_pieces_yields_each_command_once_in_order(seed: int) -> None:
+def test_a_stream_split_anywhere_yields_each_command_once_in_order(seed: int) -> None:
     draw = random.Random(seed)
     cuts = sorted(draw.sample(range(1, len(STREAM)), draw.randint(1, 200)))
     reader = CommandReader("stream")
@@ -28,7 +28,7 @@ def test_a_stream_in_any_pieces_yields_each_command_once_in_order(seed: int) -> 
     assert reader.held_bytes == 0
 
 
-def test_a_frame_is_complete_with_its_last_byte() -> None:
+def test_a_frame_is_returned_only_after_its_last_byte() -> None:
     reader = CommandReader("stream")
     frame = encode_frame(COMMANDS[3])
 
@@ -40,7 +40,7 @@ def test_a_frame_is_complete_with_its_last_byte() -> None:
     assert reader.take() == (COMMANDS[3], len(frame))
 
 
-def test_commands_wait_while_more_data_arrives() -> None:
+def test_unread_commands_are_kept_while_more_data_arrives() -> None:
     reader = CommandReader("stream")
     half = len(STREAM) // 2
 
@@ -55,7 +55,7 @@ def test_commands_wait_while_more_data_arrives() -> None:
     assert [first[0], *rest] == COMMANDS
 
 
-def test_an_impossible_length_is_an_error_at_once() -> None:
+def test_an_impossible_frame_length_is_an_error_at_once() -> None:
     reader = CommandReader("stream")
     reader.add(b"\x01\0\0")
     assert reader.take() is None
@@ -67,7 +67,7 @@ def test_an_impossible_length_is_an_error_at_once() -> None:
     assert (refused.value.field, refused.value.offset) == (LENGTH_FIELD, 0)
 
 
-def test_an_error_is_placed_in_the_stream() -> None:
+def test_a_frame_error_names_its_offset_in_the_stream() -> None:
     reader = CommandReader("stream")
     whole = encode_frame(COMMANDS[1])
 

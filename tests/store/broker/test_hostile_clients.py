@@ -9,7 +9,7 @@ import pytest
 
 from tornlog.store.broker.limits import ServerLimits
 from tornlog.store.broker.router import BODY_BYTES_MAX
-from tornlog.store.broker.server_counts import Ending, RequestRefusal
+from tornlog.store.broker.server_counts import ConnectionEnding, RequestRefusal
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, HeaderForm, RemotingCommand
 from tornlog.store.formats.remoting.frame import CommandReader, encode_frame
 
@@ -32,19 +32,19 @@ def still_answers(served: Any) -> bool:
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "gRPC clients of 5.x"),
     ],
 )
-def test_an_impossible_length_closes_the_connection_before_data_is_kept(
+def test_an_impossible_frame_length_closes_the_connection_before_data_is_kept(
     served: Any, peer: Any, head: bytes, hint: str
 ) -> None:
     peer.socket.sendall(head)
 
     assert peer.is_ended()
-    served.until_ended(Ending.BAD_LENGTH)
+    served.until_ended(ConnectionEnding.BAD_LENGTH)
     served.until(lambda: served.server.connections.held_bytes == 0)
     assert hint in served.told[0]
     assert still_answers(served)
 
 
-def test_a_large_body_is_refused_and_the_connection_stays(served: Any, peer: Any) -> None:
+def test_a_large_body_is_refused_without_closing_the_connection(served: Any, peer: Any) -> None:
     refused = peer.ask(RemotingCommand(served.SIZED, 1, ext_fields={"bytes": "7"}, body=bytes(BODY_BYTES_MAX + 1)))
 
     assert refused.remark == "body: expected 262144 bytes or fewer, found 262145"
@@ -67,7 +67,7 @@ def test_a_malformed_frame_closes_the_connection(served: Any, peer: Any, frame: 
     peer.socket.sendall(frame)
 
     assert peer.is_ended()
-    served.until_ended(Ending.BAD_FRAME)
+    served.until_ended(ConnectionEnding.BAD_FRAME)
     assert still_answers(served)
 
 
@@ -82,7 +82,7 @@ def test_garbage_after_a_paused_request_closes_the_connection_later(serve: Serve
     assert served.held == []  # paused
     served.gate.set()
 
-    served.until_ended(Ending.BAD_LENGTH)
+    served.until_ended(ConnectionEnding.BAD_LENGTH)
     assert len(served.held) == 1
     assert peer.is_ended()
 
@@ -95,7 +95,7 @@ def test_an_internal_error_closes_only_its_connection(served: Any, monkeypatch: 
         patch.setattr(CommandReader, "take", lambda _: 1 // 0)
         peer = served.connect()
         peer.send(RemotingCommand(served.ECHO, 1))
-        served.until_ended(Ending.FAILED)
+        served.until_ended(ConnectionEnding.FAILED)
 
     assert "ZeroDivisionError" in served.told[0]
     assert other.ask(RemotingCommand(served.ECHO, 1)).code == 0
@@ -118,13 +118,13 @@ def test_random_bytes_never_hang_or_kill_the_server(serve: Serve) -> None:
     assert still_answers(served)
 
 
-def test_a_slow_frame_is_closed_at_the_timeout(serve: Serve) -> None:
+def test_a_connection_with_an_unfinished_frame_is_closed_at_the_timeout(serve: Serve) -> None:
     served = serve(ServerLimits(frame_ms_max=150))
     slow = served.connect()
     frame = encode_frame(RemotingCommand(served.ECHO, 1, body=bytes(1000)))
 
     sent, end = 0, time.monotonic() + 60
-    while time.monotonic() < end and not served.server.counts.endings[Ending.HALF_FRAME]:
+    while time.monotonic() < end and not served.server.counts.endings[ConnectionEnding.HALF_FRAME]:
         try:
             slow.socket.sendall(frame[sent : sent + 1])
         except ConnectionError:
@@ -134,12 +134,12 @@ def test_a_slow_frame_is_closed_at_the_timeout(serve: Serve) -> None:
 
     assert slow.is_ended()
     assert sent < 100
-    served.until_ended(Ending.HALF_FRAME)
+    served.until_ended(ConnectionEnding.HALF_FRAME)
     assert served.server.connections.held_bytes == 0
 
 
 @pytest.mark.ci
-def test_a_complete_frame_restarts_the_timeout(serve: Serve) -> None:
+def test_a_complete_frame_restarts_the_frame_timeout(serve: Serve) -> None:
     served = serve(ServerLimits(frame_ms_max=3_000))
     peer = served.connect()
     frame = encode_frame(RemotingCommand(served.ECHO, 1))
@@ -150,7 +150,7 @@ def test_a_complete_frame_restarts_the_timeout(serve: Serve) -> None:
         peer.socket.sendall(frame[10:])
 
     assert [peer.receive().code for _ in range(8)] == [0] * 8
-    assert served.server.counts.endings[Ending.HALF_FRAME] == 0
+    assert served.server.counts.endings[ConnectionEnding.HALF_FRAME] == 0
 
 
 @pytest.mark.ci
@@ -158,12 +158,12 @@ def test_an_idle_connection_is_closed_and_a_busy_one_is_not(serve: Serve) -> Non
     served = serve(ServerLimits(idle_ms_max=2_000))
     idle, busy = served.connect(), served.connect()
 
-    while not served.server.counts.endings[Ending.IDLE]:
+    while not served.server.counts.endings[ConnectionEnding.IDLE]:
         assert busy.ask(RemotingCommand(served.ECHO, 1)).code == 0
         time.sleep(0.05)
 
     assert idle.is_ended()
-    assert served.server.counts.endings[Ending.IDLE] == 1
+    assert served.server.counts.endings[ConnectionEnding.IDLE] == 1
     assert busy.ask(RemotingCommand(served.ECHO, 1)).code == 0
 
 
@@ -178,11 +178,11 @@ def test_a_client_that_never_reads_is_paused_and_then_closed(serve: Serve) -> No
         deaf.socket.sendall(request * 100_000)  # more than the server reads before it pauses the client
 
     assert still_answers(served)
-    served.until_ended(Ending.NOT_READING)
+    served.until_ended(ConnectionEnding.NOT_READING)
     served.until(lambda: served.server.connections.held_bytes == 0)
 
 
-def test_pushes_to_a_client_that_never_reads_end_it_at_the_limit_and_never_wait(serve: Serve) -> None:
+def test_a_client_that_never_reads_its_pushes_is_closed_at_the_buffer_limit(serve: Serve) -> None:
     served = serve(ServerLimits(output_bytes_max=1 << 20))
     deaf = served.connect()
     deaf.send(RemotingCommand(served.LATER, 1))
@@ -198,7 +198,7 @@ def test_pushes_to_a_client_that_never_reads_end_it_at_the_limit_and_never_wait(
     assert pushes > 10
     assert time.monotonic() - began < 60
     assert not channel.is_open
-    served.until_ended(Ending.NOT_READING)
+    served.until_ended(ConnectionEnding.NOT_READING)
     served.until(lambda: served.server.connections.held_bytes == 0)
 
 
@@ -217,11 +217,11 @@ def test_a_slow_reader_receives_all_answers(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("limits", "ending"),
     [
-        (ServerLimits(connections_max=3), Ending.TOO_MANY),
-        (ServerLimits(connections_per_host_max=3), Ending.TOO_MANY_OF_HOST),
+        (ServerLimits(connections_max=3), ConnectionEnding.TOO_MANY),
+        (ServerLimits(connections_per_host_max=3), ConnectionEnding.TOO_MANY_OF_HOST),
     ],
 )
-def test_connections_beyond_the_limit_are_closed(serve: Serve, limits: ServerLimits, ending: Ending) -> None:
+def test_connections_beyond_the_limit_are_closed(serve: Serve, limits: ServerLimits, ending: ConnectionEnding) -> None:
     served = serve(limits)
     inside = [served.connect() for _ in range(3)]
     assert [peer.ask(RemotingCommand(served.ECHO, 1)).code for peer in inside] == [0, 0, 0]
@@ -229,7 +229,7 @@ def test_connections_beyond_the_limit_are_closed(serve: Serve, limits: ServerLim
     assert served.connect().is_ended()
     served.until_ended(ending)
     inside[0].socket.close()
-    served.until_ended(Ending.BY_CLIENT)
+    served.until_ended(ConnectionEnding.BY_CLIENT)
 
     assert still_answers(served)
 
@@ -245,11 +245,11 @@ def test_when_memory_runs_out_the_slowest_client_is_closed(serve: Serve) -> None
         assert held <= (1 << 20) + 2 * (1 << 16)  # in one turn the server reads 64 KiB from each of two clients
         assert still_answers(served)
 
-    served.until_ended(Ending.TOO_MUCH_HELD, 4)
+    served.until_ended(ConnectionEnding.TOO_MUCH_HELD, 4)
     assert hoarders[0].is_ended()
 
 
-def test_requests_are_refused_while_too_much_is_held(serve: Serve) -> None:
+def test_requests_are_refused_while_too_many_bytes_are_held(serve: Serve) -> None:
     served = serve(ServerLimits(held_bytes_max=100_000))
     peer = served.connect()
 
@@ -278,17 +278,17 @@ def test_a_client_with_many_pending_requests_is_paused(serve: Serve) -> None:
     assert [peer.receive().code for _ in range(50)] == [0] * 50
 
 
-def test_short_connections_leave_no_trace(served: Any) -> None:
+def test_short_connections_leave_no_state_behind(served: Any) -> None:
     for _ in range(300):
         served.connect().socket.close()
         served.peers.pop()
 
-    served.until_ended(Ending.BY_CLIENT, 300)
+    served.until_ended(ConnectionEnding.BY_CLIENT, 300)
     served.until(lambda: served.server.connections.count == 0)
     served.until(lambda: len(served.closed) == 300)
 
 
-def left_lying(served: Any, size_bytes: int) -> Any:
+def client_with_unread_output(served: Any, size_bytes: int) -> Any:
     """Return a client with at least this much unread output."""
     peer = served.connect(receive_bytes=4096)
     for number in range(100):
@@ -301,23 +301,23 @@ def left_lying(served: Any, size_bytes: int) -> Any:
 
 def test_a_client_closed_for_memory_while_it_sends_is_not_read_again(serve: Serve) -> None:
     served = serve(ServerLimits(held_bytes_max=600_000))
-    lazy, other = left_lying(served, 150_000), served.connect()
+    lazy, other = client_with_unread_output(served, 150_000), served.connect()
     held = served.server.connections.held_bytes
     other.send(RemotingCommand(served.WAIT, 1, body=bytes(590_000 - held)))
     served.until(lambda: served.server.connections.held_bytes > 580_000)
     frames = [encode_frame(RemotingCommand(served.ECHO, n, body=bytes(20_000))) for n in range(3)]
 
     lazy.socket.sendall(b"".join(frames)[:-10_000])
-    served.until_ended(Ending.TOO_MUCH_HELD)
+    served.until_ended(ConnectionEnding.TOO_MUCH_HELD)
     served.connect().send(RemotingCommand(served.WAIT, 2, body=bytes(300_000)))
     time.sleep(0.1)
 
     assert still_answers(served), "the task of the connections goes on"
 
 
-def test_a_new_frame_is_not_the_slowest_when_memory_runs_out(serve: Serve) -> None:
+def test_a_client_with_a_new_frame_is_not_the_slowest_when_memory_runs_out(serve: Serve) -> None:
     served = serve(ServerLimits(held_bytes_max=600_000))
-    lazy, quick, other = left_lying(served, 150_000), served.connect(), served.connect()
+    lazy, quick, other = client_with_unread_output(served, 150_000), served.connect(), served.connect()
     time.sleep(0.2)
     frame = encode_frame(RemotingCommand(served.ECHO, 1, body=bytes(50_000)))
     quick.socket.sendall(frame[:30_000])
@@ -325,7 +325,7 @@ def test_a_new_frame_is_not_the_slowest_when_memory_runs_out(serve: Serve) -> No
     held = served.server.connections.held_bytes
     other.send(RemotingCommand(served.WAIT, 1, body=bytes(605_000 - held)))
 
-    served.until_ended(Ending.TOO_MUCH_HELD)
+    served.until_ended(ConnectionEnding.TOO_MUCH_HELD)
     assert lazy.is_ended()
     quick.socket.sendall(frame[30_000:])
     assert quick.receive().code == 0

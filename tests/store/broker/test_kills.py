@@ -218,14 +218,14 @@ class _Consumer:
         answer = ask(RequestCode.PULL_MESSAGE, **PULL_FIELDS, **at)
         if answer.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
             self._ledger.faults.append(f"pull: queue {self._queue_id} at {self.offset}: {answer.code} {answer.remark}")
-        for record in _records(answer.body):
+        for record in _decoded_records(answer.body):
             place, body = (self._queue_id, record.queue_offset), record.body.decode().rstrip()
             if record.queue_offset != self.offset or self._ledger.seen.setdefault(place, body) != body:
                 self._ledger.faults.append(f"delivered: {body} at {place}, expected offset {self.offset}")
             self.offset = record.queue_offset + 1
 
 
-def _records(body: bytes) -> Iterator[MessageRecord]:
+def _decoded_records(body: bytes) -> Iterator[MessageRecord]:
     at = 0
     while at < len(body):
         record = decode_record(body, at, file="body")
@@ -233,7 +233,7 @@ def _records(body: bytes) -> Iterator[MessageRecord]:
         at += record.size_bytes
 
 
-def killed_again_and_again(broker: Killed, kills: int) -> dict[Place, str]:
+def kill_repeatedly(broker: Killed, kills: int) -> dict[Place, str]:
     """Kill a broker repeatedly under traffic. Return all messages at the end."""
     moments = random.Random(kills)
     broker.start()
@@ -253,7 +253,7 @@ def killed_again_and_again(broker: Killed, kills: int) -> dict[Place, str]:
 
 
 @pytest.fixture
-def killed(tmp_path: Path) -> Iterator[Callable[..., Killed]]:
+def killable_broker(tmp_path: Path) -> Iterator[Callable[..., Killed]]:
     brokers: list[Killed] = []
 
     def make(**settings: object) -> Killed:
@@ -265,9 +265,9 @@ def killed(tmp_path: Path) -> Iterator[Callable[..., Killed]]:
         broker.close()
 
 
-def test_thirty_kills_lose_reorder_or_invent_no_message(killed: Callable[..., Killed]) -> None:
-    broker = killed(**SYNC)
-    stored = killed_again_and_again(broker, KILLS)
+def test_thirty_kills_lose_reorder_or_invent_no_message(killable_broker: Callable[..., Killed]) -> None:
+    broker = killable_broker(**SYNC)
+    stored = kill_repeatedly(broker, KILLS)
     assert broker.ledger.breaches(stored) == []
     assert len(stored) >= len(broker.ledger.answered) > KILLS * 20
     assert len(broker.ledger.seen) > len(stored) / 2
@@ -276,8 +276,10 @@ def test_thirty_kills_lose_reorder_or_invent_no_message(killed: Callable[..., Ki
     assert verified.exit_code == 0, verified.output
 
 
-def test_the_ledger_detects_messages_answered_before_they_are_in_the_log(killed: Callable[..., Killed]) -> None:
-    broker = killed(**BUFFERED)
-    stored = killed_again_and_again(broker, 3)
+def test_the_kill_test_detects_messages_answered_before_they_are_in_the_log(
+    killable_broker: Callable[..., Killed],
+) -> None:
+    broker = killable_broker(**BUFFERED)
+    stored = kill_repeatedly(broker, 3)
     breaches = broker.ledger.breaches(stored)
     assert any(breach.startswith("answered: ") for breach in breaches), breaches

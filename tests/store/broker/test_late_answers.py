@@ -55,7 +55,7 @@ class Broker:
         if self.known_before is not None:
             sync.complete(self.known_before)
         append = AppendMessageResult(offset, 100, 0, 0, LOOPBACK_BROKER)
-        return late.to(PutWait(append, sync, None, None))
+        return late.response_or_self(PutWait(append, sync, None, None))
 
     def ask(self, count: int, ms: int = 60_000) -> list[tuple[int, int]]:
         """Send one request from each of `count` clients. Return the code and the latency in ms of each answer.
@@ -96,7 +96,7 @@ def codes(answers: list[tuple[int, int]]) -> list[int]:
     return [code for code, _ in answers]
 
 
-def test_sends_that_wait_occupy_no_task_and_are_answered_by_one_fsync(here: World, there: World) -> None:
+def test_pending_sends_occupy_no_task_and_are_answered_by_one_fsync(here: World, there: World) -> None:
     broker = Broker(here, there)
     answers = broker.ask(20)
     broker.until_taken(20)
@@ -110,7 +110,7 @@ def test_sends_that_wait_occupy_no_task_and_are_answered_by_one_fsync(here: Worl
     assert broker.server.connections.held_bytes == 0
 
 
-def test_an_fsync_completes_only_its_own_sends(here: World, there: World) -> None:
+def test_an_fsync_answers_only_the_sends_that_it_covers(here: World, there: World) -> None:
     broker = Broker(here, there)
     broker.ask(3)
     broker.until_taken(3)
@@ -166,7 +166,7 @@ def test_a_shorter_timeout_than_earlier_ones_is_respected(here: World, there: Wo
     assert broker.server.shutdown()
 
 
-def test_a_stop_waits_for_the_results_of_puts(here: World, there: World) -> None:
+def test_a_stop_waits_for_the_results_of_pending_puts(here: World, there: World) -> None:
     broker = Broker(here, there)
     answers = broker.ask(3)
     broker.until_taken(3)
@@ -192,7 +192,7 @@ def test_a_second_stop_returns_at_once(here: World, there: World) -> None:
     assert here.clock.monotonic_ns() - begun_ns < 1_000_000_000
 
 
-def test_a_stop_has_a_timeout_and_then_answers_no_pending_send(here: World, there: World) -> None:
+def test_a_stop_that_times_out_answers_no_pending_send(here: World, there: World) -> None:
     broker = Broker(here, there, timeout_ms=10 * DRAIN_MS)
     answers = broker.ask(3)
     broker.until_taken(3)
@@ -229,7 +229,7 @@ def test_a_one_way_send_is_pending_until_its_put_completes(here: World, there: W
     assert broker.server.shutdown()
 
 
-def test_a_response_that_fails_affects_only_its_client(here: World, there: World) -> None:
+def test_a_response_that_cannot_be_sent_affects_only_its_client(here: World, there: World) -> None:
     broker = Broker(here, there)
     broker.breaks = True
     first = broker.client.begin(RemotingCommand(SEND, 0))

@@ -9,13 +9,13 @@ from tornlog.store.formats.remoting.command import RemotingCommand
 EVERYTHING = TagFilter.parse(None)
 
 
-def pull(channel: Any, due_ns: int, queue_id: int = 0) -> HeldPull:
+def held_pull(channel: Any, due_ns: int, queue_id: int = 0) -> HeldPull:
     return HeldPull(RemotingCommand(11, 1), channel, ("T", queue_id), 0, EVERYTHING, due_ns)
 
 
-def test_due_pulls_are_taken_in_order_of_time() -> None:
+def test_held_pulls_are_taken_in_order_of_their_deadlines() -> None:
     held = HeldPulls()
-    pulls = [pull("a", due_ns) for due_ns in (30, 10, 20, 10)]
+    pulls = [held_pull("a", due_ns) for due_ns in (30, 10, 20, 10)]
     for each in pulls:
         held.add(each)
     assert held.first_due_ns(99) == 10
@@ -25,12 +25,12 @@ def test_due_pulls_are_taken_in_order_of_time() -> None:
     assert (held.count, held.first_due_ns(99)) == (1, 30)
 
 
-def test_a_pull_is_taken_once() -> None:
+def test_a_held_pull_is_taken_once() -> None:
     held = HeldPulls()
-    first, second = pull("a", 10), pull("b", 10, 1)
+    first, second = held_pull("a", 10), held_pull("b", 10, 1)
     held.add(first)
     held.add(second)
-    assert (held.of_queue(("T", 0)), held.of_channel("b")) == ([first], [second])  # type: ignore[arg-type]
+    assert (held.pulls_of_queue(("T", 0)), held.pulls_of_channel("b")) == ([first], [second])  # type: ignore[arg-type]
     assert held.take([first, first]) == [first]
     assert held.take_due(99) == [second]
     assert held.take([first, second]) == []
@@ -38,12 +38,12 @@ def test_a_pull_is_taken_once() -> None:
     assert held.count_of("a") == 0  # type: ignore[arg-type]
 
 
-def test_pulls_taken_early_do_not_accumulate() -> None:
+def test_held_pulls_taken_early_do_not_accumulate() -> None:
     held = HeldPulls()
-    stays = pull("a", 1 << 62)
+    stays = held_pull("a", 1 << 62)
     held.add(stays)
     for _ in range(10_000):
-        passing = pull("a", 1 << 61)
+        passing = held_pull("a", 1 << 61)
         held.add(passing)
         held.take([passing])
     assert len(held._due) < 2_000

@@ -22,7 +22,7 @@ from tornlog.store.broker.operator_log import (
 from tornlog.store.real.world import real_world
 
 
-def test_further_lines_are_counted_and_not_shown() -> None:
+def test_log_lines_beyond_the_rate_limit_are_counted_and_not_shown() -> None:
     lines: list[str] = []
     log = OperatorLog(real_world(), lines.append)
     log.start()
@@ -34,7 +34,7 @@ def test_further_lines_are_counted_and_not_shown() -> None:
     assert lines == [*(f"line {number}" for number in range(LINES_MAX)), "... and 5 lines more"]
 
 
-def test_control_characters_and_long_lines_are_not_shown() -> None:
+def test_control_characters_and_long_lines_are_not_logged_unchanged() -> None:
     lines: list[str] = []
     log = OperatorLog(real_world(), lines.append)
     log.start()
@@ -46,7 +46,7 @@ def test_control_characters_and_long_lines_are_not_shown() -> None:
     assert len(lines[0]) == LINE_CHARACTERS_MAX
 
 
-def test_a_stopped_terminal_delays_no_caller() -> None:
+def test_a_stopped_terminal_delays_no_caller_of_the_operator_log() -> None:
     written = threading.Event()
     log = OperatorLog(real_world(), lambda line: assert_true(written.wait(120)))
     log.start()
@@ -61,7 +61,7 @@ def test_a_stopped_terminal_delays_no_caller() -> None:
     written.set()
 
 
-def test_a_failed_line_is_dropped_and_the_next_is_written() -> None:
+def test_a_log_line_that_cannot_be_written_is_dropped_and_the_next_is_written() -> None:
     lines: list[str] = []
 
     def write(line: str) -> None:
@@ -86,7 +86,7 @@ def assert_true(condition: bool) -> None:
     assert condition
 
 
-def test_lines_below_the_level_are_ignored_and_not_counted() -> None:
+def test_log_lines_below_the_level_are_ignored_and_not_counted() -> None:
     lines: list[str] = []
     log = OperatorLog(real_world(), lines.append, Level.WARNING)
     log.start()
@@ -102,7 +102,7 @@ def test_lines_below_the_level_are_ignored_and_not_counted() -> None:
     assert [level_of(line) for line in lines] == [Level.WARNING, Level.ERROR]
 
 
-def test_a_line_is_written_to_read_or_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_line_is_written_as_text_or_json(capsys: pytest.CaptureFixture[str]) -> None:
     at = datetime(2026, 11, 24, 10, 0, 0, 123_000, UTC)
     line_writer(lambda: at, as_json=False)(warning("a disk is full"))
     line_writer(lambda: at, as_json=True)("now it has room")

@@ -10,7 +10,7 @@ import pytest
 from tornlog.store.broker.acl.rules import signer
 from tornlog.store.broker.limits import PoolLimits
 from tornlog.store.broker.remoting_client import RemotingClient
-from tornlog.store.broker.server_counts import Ending
+from tornlog.store.broker.server_counts import ConnectionEnding
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
 from tornlog.store.real.world import real_world
 
@@ -31,7 +31,7 @@ def connect() -> Iterator[Connect]:
         client.close()
 
 
-def test_an_invocation_returns_its_own_response(serve: Serve, connect: Connect) -> None:
+def test_each_invocation_gets_the_response_to_its_own_request(serve: Serve, connect: Connect) -> None:
     served = serve(pools=PoolLimits(2, 1_000))
     client = connect(served.address)
     commands = [RemotingCommand(served.ECHO, 0, body=b"%d" % n) for n in range(200)]
@@ -41,7 +41,7 @@ def test_an_invocation_returns_its_own_response(serve: Serve, connect: Connect) 
     assert [one.wait(5_000).body for one in under_way] == [command.body for command in commands]
 
 
-def test_several_tasks_may_share_a_client(served: Any, connect: Connect) -> None:
+def test_several_tasks_may_share_a_remoting_client(served: Any, connect: Connect) -> None:
     client = connect(served.address)
     wrong: list[bytes] = []
 
@@ -62,7 +62,7 @@ def test_several_tasks_may_share_a_client(served: Any, connect: Connect) -> None
     assert served.server.counts.requests == 200
 
 
-def test_a_late_response_is_ignored_after_the_timeout(served: Any, connect: Connect) -> None:
+def test_a_response_after_the_timeout_is_ignored(served: Any, connect: Connect) -> None:
     client = connect(served.address)
 
     with pytest.raises(TimeoutError, match="50 ms"):
@@ -72,7 +72,7 @@ def test_a_late_response_is_ignored_after_the_timeout(served: Any, connect: Conn
     assert client.invoke(RemotingCommand(served.ECHO, 0, body=b"next"), 5_000).body == b"next"
 
 
-def test_a_broken_connection_ends_every_wait_and_the_next_request_makes_another(served: Any, connect: Connect) -> None:
+def test_a_broken_connection_ends_every_wait_and_the_next_request_reconnects(served: Any, connect: Connect) -> None:
     client = connect(served.address)
     under_way = client.begin(RemotingCommand(served.LATER, 0))
     served.until(lambda: bool(served.held))
@@ -85,7 +85,7 @@ def test_a_broken_connection_ends_every_wait_and_the_next_request_makes_another(
     assert served.server.counts.accepted == 2
 
 
-def test_garbage_from_a_server_ends_the_connection(connect: Connect) -> None:
+def test_garbage_from_a_server_closes_the_connection(connect: Connect) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = connect(listener.getsockname())
         under_way = client.begin(RemotingCommand(1, 0))
@@ -140,10 +140,10 @@ def test_a_closed_client_refuses_requests(served: Any, connect: Connect) -> None
         under_way.wait(5_000)
     with pytest.raises(ConnectionError, match="closed"):
         client.invoke(RemotingCommand(served.ECHO, 0), 5_000)
-    served.until_ended(Ending.BY_CLIENT)
+    served.until_ended(ConnectionEnding.BY_CLIENT)
 
 
-def test_a_closed_client_leaves_no_task_of_a_connection_that_broke_before(served: Any, connect: Connect) -> None:
+def test_closing_a_client_ends_the_tasks_of_a_connection_that_broke_before(served: Any, connect: Connect) -> None:
     entered, gate = threading.Event(), threading.Event()
 
     def hold_up(_: RemotingCommand) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tornlog.store.broker.limits import PoolLimits
 from tornlog.store.broker.router import Channel
-from tornlog.store.broker.server_counts import Ending, RequestRefusal
+from tornlog.store.broker.server_counts import ConnectionEnding, RequestRefusal
 from tornlog.store.errors import AccessDeniedError
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RESPONSE_FLAG, HeaderForm, RemotingCommand
 
@@ -18,7 +18,7 @@ Serve = Callable[..., Any]
 
 
 @pytest.mark.parametrize("form", HeaderForm)
-def test_a_request_is_answered_with_its_opaque_and_in_the_form_it_came_in(served: Any, form: HeaderForm) -> None:
+def test_a_request_is_answered_with_its_opaque_and_header_form(served: Any, form: HeaderForm) -> None:
     request = RemotingCommand(served.ECHO, 77, ext_fields={"topic": "Örtchen"}, body=b"\0body", form=form)
 
     response = served.connect().ask(request)
@@ -43,14 +43,14 @@ def test_large_frames_work_in_both_directions(served: Any) -> None:
     assert served.connect().ask(RemotingCommand(served.ECHO, 1, body=body)).body == body
 
 
-def test_an_unknown_code_is_answered_not_supported(serve: Serve) -> None:
+def test_an_unknown_request_code_is_answered_as_not_supported(serve: Serve) -> None:
     response = serve().connect().ask(RemotingCommand(31999, 5))
 
     assert (response.code, response.opaque) == (3, 5)
     assert "31999" in response.remark
 
 
-def test_an_exception_is_answered_as_a_system_error(served: Any, peer: Any) -> None:
+def test_an_exception_of_a_processor_is_answered_as_a_system_error(served: Any, peer: Any) -> None:
     for _ in range(10):  # more requests than tasks
         response = peer.ask(RemotingCommand(served.FAIL, 5))
         assert (response.code, response.remark) == (1, "LookupError: no such thing")
@@ -75,14 +75,14 @@ def test_a_one_way_request_is_processed_and_not_answered(served: Any, peer: Any)
     served.until_refused(RequestRefusal.FAILED)
 
 
-def test_a_stray_response_is_dropped(served: Any, peer: Any) -> None:
+def test_a_response_without_a_request_is_ignored(served: Any, peer: Any) -> None:
     peer.send(RemotingCommand(served.ECHO, 1, RESPONSE_FLAG))
 
     assert peer.ask(RemotingCommand(served.ECHO, 2)).opaque == 2
     assert served.server.counts.refusals[RequestRefusal.STRAY_RESPONSE] == 1
 
 
-def occupy_the_task(served: Any, peer: Any) -> None:
+def occupy_only_task(served: Any, peer: Any) -> None:
     """Send request 0, and wait until it occupies the only task."""
     peer.send(RemotingCommand(served.WAIT, 0))
     served.until(lambda: served.begun == [0])
@@ -106,7 +106,7 @@ def test_a_held_request_is_answered_later_from_any_task(served: Any) -> None:
     assert channel.local_address == "{}:{}".format(*served.address)
 
 
-def test_an_ended_channel_refuses_commands_and_is_reported_once(served: Any) -> None:
+def test_a_closed_channel_refuses_commands_and_is_reported_once(served: Any) -> None:
     peer, channel = held(served)
 
     peer.socket.close()
@@ -123,14 +123,14 @@ def test_a_processor_may_close_a_channel(served: Any) -> None:
     channel.close()
 
     assert peer.is_ended()
-    served.until_ended(Ending.BY_PROCESSOR)
+    served.until_ended(ConnectionEnding.BY_PROCESSOR)
 
 
-def test_a_full_queue_answers_busy_at_once_while_other_kinds_go_on(serve: Serve) -> None:
+def test_a_full_request_queue_answers_busy_at_once_and_other_pools_continue(serve: Serve) -> None:
     served = serve(pools=PoolLimits(1, 3))
     peer = served.connect()
 
-    occupy_the_task(served, peer)
+    occupy_only_task(served, peer)
     peer.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 8)))
     refused = [peer.receive() for _ in range(4)]
 
@@ -140,11 +140,11 @@ def test_a_full_queue_answers_busy_at_once_while_other_kinds_go_on(serve: Serve)
     assert {peer.receive().code for _ in range(4)} == {0}
 
 
-def test_a_request_that_waits_too_long_is_answered_without_a_free_task(serve: Serve) -> None:
+def test_a_request_that_waits_too_long_is_refused_although_no_task_is_free(serve: Serve) -> None:
     served = serve(pools=PoolLimits(1, 100, wait_ms_max=50))
     peer = served.connect()
 
-    occupy_the_task(served, peer)
+    occupy_only_task(served, peer)
     peer.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 3)))
     refused = [peer.receive() for _ in range(2)]
 
@@ -155,11 +155,11 @@ def test_a_request_that_waits_too_long_is_answered_without_a_free_task(serve: Se
     assert peer.receive().opaque == 0
 
 
-def test_old_requests_are_refused_out_of_turn(serve: Serve) -> None:
+def test_expired_requests_are_refused_before_their_turn(serve: Serve) -> None:
     served = serve(pools=PoolLimits(1, 100, wait_ms_max=50))
     first, second = served.connect(), served.connect()
 
-    occupy_the_task(served, first)
+    occupy_only_task(served, first)
     first.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 3)))
     second.send(*(RemotingCommand(served.WAIT, n) for n in range(10, 13)))
 
@@ -170,11 +170,11 @@ def test_old_requests_are_refused_out_of_turn(serve: Serve) -> None:
     assert second.ask(RemotingCommand(served.WAIT, 13)).code == 0
 
 
-def test_requests_of_clients_take_turns(serve: Serve) -> None:
+def test_requests_of_different_clients_take_turns(serve: Serve) -> None:
     served = serve(pools=PoolLimits(1, 100))
     greedy, modest = served.connect(), served.connect()
 
-    occupy_the_task(served, greedy)
+    occupy_only_task(served, greedy)
     greedy.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 8)))
     served.until(lambda: served.server.counts.requests == 8)
     modest.send(RemotingCommand(served.WAIT, 100))
@@ -198,7 +198,7 @@ def test_a_burst_uses_every_task_of_its_pool(serve: Serve) -> None:
     assert {peer.receive().code for peer in peers} == {0}
 
 
-def test_pipelined_requests_use_half_of_the_tasks(serve: Serve) -> None:
+def test_pipelined_requests_of_one_client_use_half_of_the_tasks(serve: Serve) -> None:
     served = serve(pools=PoolLimits(4, 100))
     greedy, modest = served.connect(), served.connect()
 
@@ -216,7 +216,7 @@ def test_pipelined_requests_use_half_of_the_tasks(serve: Serve) -> None:
 def test_pipelined_requests_do_not_starve(serve: Serve) -> None:
     served = serve(pools=PoolLimits(1, 100))
     holder, greedy, many = served.connect(), served.connect(), [served.connect() for _ in range(8)]
-    occupy_the_task(served, holder)
+    occupy_only_task(served, holder)
     greedy.send(*(RemotingCommand(served.WAIT, n) for n in (1, 2)))
     served.until(lambda: served.server.counts.requests == 3)
     for number, peer in enumerate(many):
@@ -229,7 +229,7 @@ def test_pipelined_requests_do_not_starve(serve: Serve) -> None:
     assert served.begun.index(2) <= 10
 
 
-def test_queue_figures_have_the_names_that_tools_read(serve: Serve) -> None:
+def test_queue_metrics_have_the_names_that_rocketmq_tools_read(serve: Serve) -> None:
     def told(name: str) -> int:
         now_ns = monotonic_ns()
         fields = {key: value for pool in served.server.pools for key, value in pool.fields(now_ns).items()}
@@ -283,10 +283,10 @@ def test_a_stop_answers_pending_requests_and_closes_connections(served: Any) -> 
     assert idle.is_ended()
     stopping.join(60)
     assert not stopping.is_alive()
-    assert served.server.counts.endings[Ending.SHUTDOWN] == 2
+    assert served.server.counts.endings[ConnectionEnding.SHUTDOWN] == 2
 
 
-def test_a_server_listens_at_all_addresses_or_none(serve: Serve) -> None:
+def test_a_server_listens_at_all_of_its_addresses_or_at_none(serve: Serve) -> None:
     served = serve()
     taken = "{}:{}".format(*served.address)
     other = serve()
@@ -298,7 +298,7 @@ def test_a_server_listens_at_all_addresses_or_none(serve: Serve) -> None:
     assert first != second
 
 
-def test_a_connection_that_cannot_be_watched_is_closed_alone(served: Any) -> None:
+def test_a_connection_that_cannot_be_watched_is_closed_without_affecting_others(served: Any) -> None:
     first = served.connect()
     assert first.ask(RemotingCommand(served.ECHO, 1, body=b"before")).body == b"before"
     poller = served.server.connections._poller

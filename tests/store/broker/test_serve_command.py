@@ -43,7 +43,7 @@ def serve_store(start: Callable[..., ServeProcess], tmp_path: Path) -> Callable[
     return lambda *options: start("store", "--config", str(conf), "--port", "0", *options)
 
 
-def sent_to(broker: ServeProcess, world: World | None = None, **options: Any) -> RemotingCommand:
+def send_to(broker: ServeProcess, world: World | None = None, **options: Any) -> RemotingCommand:
     """Send a message, and return the answer."""
     fields = {"a": "group", "b": "Orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
     command = RemotingCommand(310, 0, ext_fields={**fields, "i": "", "j": "0", "k": "false"}, body=b"hello")
@@ -59,11 +59,11 @@ def usage_error(*arguments: str) -> str:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_serve_runs_until_a_signal_and_leaves_a_clean_directory(
+def test_serve_runs_until_a_signal_and_stops_cleanly(
     serve_store: Callable[..., ServeProcess], tmp_path: Path, number: int
 ) -> None:
     broker = serve_store()
-    responses = [sent_to(broker) for _ in range(3)]
+    responses = [send_to(broker) for _ in range(3)]
     marker = tmp_path / "store" / "abort"
     assert marker.exists()
 
@@ -76,7 +76,7 @@ def test_serve_runs_until_a_signal_and_leaves_a_clean_directory(
     assert not marker.exists()
 
 
-def test_all_threads_are_pinned_to_one_processor_by_default(
+def test_by_default_all_threads_of_serve_are_pinned_to_one_processor(
     serve_store: Callable[..., ServeProcess],
 ) -> None:
     def processors(broker: ServeProcess) -> set[frozenset[int]]:
@@ -96,13 +96,13 @@ def test_all_threads_are_pinned_to_one_processor_by_default(
 
 
 @pytest.mark.ci
-def test_messages_survive_a_kill(serve_store: Callable[..., ServeProcess]) -> None:
+def test_acknowledged_messages_survive_a_kill_of_serve(serve_store: Callable[..., ServeProcess]) -> None:
     first = serve_store()
-    assert sent_to(first).code == 0
+    assert send_to(first).code == 0
     first.end(signal.SIGKILL)
 
     second = serve_store()
-    assert sent_to(second).ext_fields["queueOffset"] == "1"
+    assert send_to(second).ext_fields["queueOffset"] == "1"
     second.stop()
 
 
@@ -117,13 +117,13 @@ def test_two_signals_at_once_end_the_process(serve_store: Callable[..., ServePro
     assert broker.process.wait(120) in (0, *(128 + number for number in both), *(-number for number in both))
 
 
-def test_access_control_is_enforced(serve_store: Callable[..., ServeProcess], tmp_path: Path) -> None:
+def test_serve_enforces_access_control(serve_store: Callable[..., ServeProcess], tmp_path: Path) -> None:
     acl = tmp_path / "plain_acl.yml"
     acl.write_text(ACL)
     broker = serve_store("--acl", str(acl))
     signs = (None, signer("RocketMQ", "87654321"), signer("RocketMQ", "12345678"))
 
-    answers = [sent_to(broker, sign=sign) for sign in signs]
+    answers = [send_to(broker, sign=sign) for sign in signs]
 
     assert [answer.code for answer in answers] == [1, 1, 0]
     assert "No accessKey is configured" in (answers[0].remark or "")
@@ -140,13 +140,13 @@ def test_one_port_accepts_tls_and_plain_text_unless_tls_is_required(
 
     broker = serve_store(*files)
     for world in (secret, real_world()):
-        assert sent_to(broker, world).code == 0
+        assert send_to(broker, world).code == 0
     broker.stop()
 
     broker = serve_store(*files, "--tls-only")
-    assert sent_to(broker, secret).code == 0
+    assert send_to(broker, secret).code == 0
     with pytest.raises(ConnectionError):
-        sent_to(broker)
+        send_to(broker)
     broker.stop()
 
 
@@ -161,7 +161,7 @@ def test_a_garbage_client_is_logged(serve_store: Callable[..., ServeProcess]) ->
     assert broker.has_logged("length: expected 4 to 16777212")
 
 
-def test_further_ports_serve_the_same_broker(serve_store: Callable[..., ServeProcess]) -> None:
+def test_additional_listen_ports_serve_the_same_broker(serve_store: Callable[..., ServeProcess]) -> None:
     broker = serve_store("--namesrv-port", "0")
     assert len(broker.ready["addresses"]) == 2
 
@@ -173,9 +173,7 @@ def test_further_ports_serve_the_same_broker(serve_store: Callable[..., ServePro
 
 
 @pytest.mark.ci
-def test_a_taken_port_and_a_directory_in_use_are_usage_errors(
-    serve_store: Callable[..., ServeProcess], tmp_path: Path
-) -> None:
+def test_a_port_or_directory_in_use_is_a_usage_error(serve_store: Callable[..., ServeProcess], tmp_path: Path) -> None:
     broker = serve_store()
     port = broker.address.rpartition(":")[2]
 
@@ -233,7 +231,7 @@ def test_a_vip_port_in_use_is_logged_or_refused_if_requested(
         (["--name", ""], "brokerName"),
     ],
 )
-def test_contradictory_options_are_usage_errors(tmp_path: Path, options: list[str], says: str) -> None:
+def test_contradictory_serve_options_are_usage_errors(tmp_path: Path, options: list[str], says: str) -> None:
     assert says in usage_error(str(tmp_path / "store"), *options)
     assert not (tmp_path / "store").exists()
 
@@ -247,7 +245,7 @@ def test_contradictory_options_are_usage_errors(tmp_path: Path, options: list[st
         ("listenPort=70000\n", "listenPort"),
     ],
 )
-def test_a_bad_broker_conf_is_a_usage_error(tmp_path: Path, conf: str, says: str) -> None:
+def test_an_invalid_broker_conf_is_a_usage_error(tmp_path: Path, conf: str, says: str) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(conf)
 
@@ -263,7 +261,7 @@ def test_an_error_of_an_option_does_not_name_the_file(tmp_path: Path) -> None:
     assert file.name not in usage_error(str(tmp_path / "store"), "--config", str(file), "--name", "")
 
 
-def test_a_bad_acl_file_is_a_usage_error_that_names_its_line(tmp_path: Path) -> None:
+def test_an_invalid_acl_file_is_a_usage_error_that_names_its_line(tmp_path: Path) -> None:
     file = tmp_path / "plain_acl.yml"
     file.write_text(ACL + "  admin: perhaps\n")
 
@@ -309,9 +307,7 @@ OF_BROKERS = ("send message", "pull request hold")
     ("name", "is_name_server"),
     [*((name, False) for name in ENDS), *((name, True) for name in ENDS if name not in OF_BROKERS)],
 )
-def test_a_process_that_loses_a_necessary_task_exits_with_the_reason(
-    tmp_path: Path, name: str, is_name_server: bool
-) -> None:
+def test_serve_exits_with_the_reason_if_a_necessary_task_ends(tmp_path: Path, name: str, is_name_server: bool) -> None:
     module, owner, method, condition = ENDS[name]
     script = FAILING.format(module=module, owner=owner, method=method, condition=condition)
     (tmp_path / "acl.yml").write_text(ACL)

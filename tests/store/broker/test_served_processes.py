@@ -36,7 +36,7 @@ def conf(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
-def until(found: Callable[[], Any], seconds: float = 60.0) -> Any:
+def wait_until(found: Callable[[], Any], seconds: float = 60.0) -> Any:
     end = time.monotonic() + seconds
     while not (last := found()):
         assert time.monotonic() < end, last
@@ -69,21 +69,21 @@ def test_a_broker_registers_with_all_reachable_name_servers(
     servers = f"{one.address};{other.address}"
     broker = start("store", "--port", "0", "--config", conf(namesrvAddr=servers, brokerName="alone"))
     for names in (one, other):
-        until(lambda names=names: has_route(names, "TBW102"))
+        wait_until(lambda names=names: has_route(names, "TBW102"))
         cluster = names.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body.decode()
         assert cluster.count('"brokerName":') == 1
         assert broker.address in cluster
 
     assert one.end(signal.SIGKILL) == -signal.SIGKILL
     make_topic(broker, "Orders")
-    until(lambda: has_route(other, "Orders"), 5)
-    until(partial(broker.has_logged, f"name server {one.address}: cannot register"))
+    wait_until(lambda: has_route(other, "Orders"), 5)
+    wait_until(partial(broker.has_logged, f"name server {one.address}: cannot register"))
     again = start("one", "--name-server", "--port", port)
-    until(lambda: has_route(again, "Orders"), 30)
-    until(partial(broker.has_logged, "registered again"))
+    wait_until(lambda: has_route(again, "Orders"), 30)
+    wait_until(partial(broker.has_logged, "registered again"))
 
     assert broker.end() == 0
-    until(lambda: not has_route(again, "Orders"))
+    wait_until(lambda: not has_route(again, "Orders"))
     assert (again.end(), other.end()) == (0, 0)
 
 
@@ -107,13 +107,13 @@ def test_a_name_server_keeps_its_configuration_and_tells_brokers_which_topics_ar
         topics = json.loads(broker.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body)["topicConfigTable"]
         return topics["Orders"]["order"] is True
 
-    until(is_ordered)
+    wait_until(is_ordered)
     first = json.loads(names.log.read_text().splitlines()[0])
     assert first["level"] == "info"
     assert "serving" in first["message"]
 
 
-def test_two_name_servers_cannot_have_one_directory(start: Callable[..., ServeProcess], tmp_path: Path) -> None:
+def test_two_name_servers_cannot_share_a_directory(start: Callable[..., ServeProcess], tmp_path: Path) -> None:
     start("names", "--name-server", "--port", "0")
     command = [sys.executable, "-m", "tornlog", "serve", str(tmp_path / "names"), "--name-server", "--port", "0"]
     second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -136,7 +136,7 @@ def test_an_invalid_metrics_address_is_a_usage_error(tmp_path: Path, text: str) 
     assert "--metrics" in result.output
 
 
-def figures_of(broker: ServeProcess) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def metrics_of(broker: ServeProcess) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     request = urllib.request.Request(broker.ready["metrics"], headers={"Accept": "application/openmetrics-text"})
     with urllib.request.urlopen(request, timeout=30) as answer:
         text = answer.read().decode()
@@ -148,16 +148,18 @@ def figures_of(broker: ServeProcess) -> dict[tuple[str, frozenset[tuple[str, str
     }
 
 
-def test_metrics_include_store_queues_and_limits(start: Callable[..., ServeProcess], conf: Callable[..., str]) -> None:
+def test_exported_metrics_include_store_queues_and_limits(
+    start: Callable[..., ServeProcess], conf: Callable[..., str]
+) -> None:
     broker = start("store", "--port", "0", "--config", conf(), "--metrics", "0")
     assert broker.ready["metrics"].startswith("http://127.0.0.1:")
     send(broker, "Orders", 5)
     offset = {"consumerGroup": "billing", "topic": "Orders", "queueId": "0", "commitOffset": "2"}
     broker.ask(RequestCode.UPDATE_CONSUMER_OFFSET, **offset)
     broker.ask(RequestCode(12), topic="Orders")  # its fields are missing
-    until(lambda: figures_of(broker)["dispatch_behind_bytes", frozenset()] == 0)
+    wait_until(lambda: metrics_of(broker)["dispatch_behind_bytes", frozenset()] == 0)
 
-    found = figures_of(broker)
+    found = metrics_of(broker)
 
     def value(name: str, **labels: str) -> float:
         return found[name, frozenset(labels.items())]
@@ -204,7 +206,7 @@ FORMS = {
 """Runtime figures that RocketMQ's exporter parses, with a regular expression of their values. Blank: no value yet."""
 
 
-def test_runtime_figures_have_the_format_that_rocketmqs_exporter_parses(start: Callable[..., ServeProcess]) -> None:
+def test_runtime_info_has_the_format_that_rocketmqs_exporter_parses(start: Callable[..., ServeProcess]) -> None:
     broker = start("store", "--port", "0")
     make_topic(broker, "Orders")
     send(broker, "Orders", 3)
@@ -218,7 +220,7 @@ def test_runtime_figures_have_the_format_that_rocketmqs_exporter_parses(start: C
         found: dict[str, str] = json.loads(body)["table"]
         return found
 
-    until(lambda: table().get("scheduleMessageOffset_1") == "1,1")  # offset and end of delayed delivery
+    wait_until(lambda: table().get("scheduleMessageOffset_1") == "1,1")  # offset and end of delayed delivery
     figures = table()
     assert {
         name: figures.get(name) for name, form in FORMS.items() if not re.fullmatch(form, figures.get(name, "-"))
@@ -238,7 +240,7 @@ def test_changed_settings_are_in_the_file_and_apply_after_a_restart(
     broker.ask(RequestCode.CHECK_TRANSACTION_STATE)
     assert Path(file).read_text() == f"{SMALL}brokerName=alone\nmaxMessageSize=10\ntraceOn=false\n"
     for line in ("INFO settings changed by 127.0.0.1:", "DEBUG 127.0.0.1:"):  # the log may be written after the answer
-        until(partial(broker.has_logged, line))
+        wait_until(partial(broker.has_logged, line))
     assert broker.end(signal.SIGKILL) == -signal.SIGKILL
 
     again = start("store", "--port", "0", "--config", file)

@@ -15,7 +15,7 @@ ADDRESS = "10.0.0.1:10911"
 
 
 @pytest.mark.parametrize("takes_ms", [DRAIN_MS - 1_000, DRAIN_MS + 1_000])
-def test_a_stopped_server_has_no_request_in_progress(here: World, there: World, takes_ms: int) -> None:
+def test_stopping_a_server_waits_for_requests_in_progress(here: World, there: World, takes_ms: int) -> None:
     done: list[int] = []
     told: list[str] = []
 

@@ -19,12 +19,12 @@ from tornlog.store.real.world import real_world
 from tornlog.store.settings.broker_conf import read_broker_conf
 
 
-def test_an_empty_file_keeps_the_defaults() -> None:
+def test_an_empty_file_keeps_the_default_server_limits() -> None:
     assert server_limits_of({}) == ServerLimits()
     assert set(POOL_LIMITS) == set(Pool)
 
 
-def test_each_key_changes_its_own_limit() -> None:
+def test_each_key_changes_its_own_server_limit() -> None:
     limits = server_limits_of(
         {
             "sendMessageThreadPoolNums": "3",
@@ -59,18 +59,18 @@ def test_without_fast_failure_requests_do_not_expire() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "", "x", "9" * 30, "\u0663"])
-def test_an_invalid_limit_is_an_error_with_its_key(text: str) -> None:
+def test_an_invalid_server_limit_is_an_error_with_its_key(text: str) -> None:
     with pytest.raises(ConfigError, match="waitTimeMillsInPullQueue"):
         server_limits_of({"waitTimeMillsInPullQueue": text})
 
 
-def test_a_buffer_of_0_is_the_default_and_a_backlog_of_0_is_an_error() -> None:
+def test_a_buffer_size_of_0_is_the_default_and_a_backlog_of_0_is_an_error() -> None:
     assert server_limits_of({"serverSocketSndBufSize": "0", "serverSocketRcvBufSize": "0"}) == ServerLimits()
     with pytest.raises(ConfigError, match="serverSocketBacklog: expected a number from 1"):
         server_limits_of({"serverSocketBacklog": "0"})
 
 
-def test_with_few_descriptors_fewer_clients_can_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_low_descriptor_limit_reduces_the_number_of_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda what: (256, 256))
     monkeypatch.setattr(resource, "setrlimit", lambda what, limits: None)
     limits, lines = limits_of_process({}), list[str]()
@@ -95,12 +95,12 @@ def test_the_descriptor_table_grows_before_the_first_connection() -> None:
     assert size > int(connections_max) > 256, "a process begins with room for 64 or 256"
 
 
-def test_leading_zeros_do_not_bypass_the_limit() -> None:
+def test_leading_zeros_do_not_bypass_the_maximum_of_a_server_limit() -> None:
     with pytest.raises(ConfigError, match="sendMessageThreadPoolNums"):
         server_limits_of({"sendMessageThreadPoolNums": "0" * 17 + "199999"})
 
 
-def test_the_servers_own_keys_are_known_to_a_file() -> None:
+def test_the_servers_own_keys_are_accepted_in_broker_conf() -> None:
     conf = read_broker_conf("serverHeldBytesMax=1048576\nserverFrameTimeoutMillis=1000\n", "/store")
 
     limits = server_limits_of(conf.others)

@@ -25,7 +25,7 @@ from tornlog.store.real.network import RealNetwork
 from tornlog.store.real.world import real_world
 
 
-def until(found: Callable[[], object]) -> None:
+def wait_until(found: Callable[[], object]) -> None:
     end = time.monotonic() + 60
     while not found():
         assert time.monotonic() < end, "not in time"
@@ -45,7 +45,9 @@ class Served:
         self.broker.load()
         self.broker.start()
         self.server.start(
-            self.broker.routes(), on_channel_closed=self.broker.channel_closed, on_response=self.broker.calls.answered
+            self.broker.routes(),
+            on_channel_closed=self.broker.channel_closed,
+            on_response=self.broker.calls.deliver_response,
         )
 
     def stop(self) -> None:
@@ -67,15 +69,15 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
         yield make
 
 
-def test_a_slave_copies_its_masters_tables(serve: Callable[..., Served]) -> None:
+def test_a_slave_copies_the_tables_of_its_master(serve: Callable[..., Served]) -> None:
     master = serve("master", BrokerRole.ASYNC_MASTER)
     slave = serve("slave", BrokerRole.SLAVE, broker_id=1, master_addr=master.address, namesrv_addr=master.address)
     master.broker.topics.put("Orders", TopicConfig("Orders", 2, 2))
     master.broker.groups.find("billing")
     master.broker.offsets.commit_offset("billing", "Orders", 1, 7)
-    delayed = Message.of("Orders", b"later", properties={"DELAY": "1"})
+    delayed = Message.create("Orders", b"later", properties={"DELAY": "1"})
     assert master.broker.store.put_message(delayed).is_stored
-    until(lambda: master.broker.own_store.schedule.offsets.get(1) == 1)
+    wait_until(lambda: master.broker.own_store.schedule.offsets.get(1) == 1)
     synchronize = slave.broker.synchronize
     assert synchronize is not None
 
@@ -86,15 +88,15 @@ def test_a_slave_copies_its_masters_tables(serve: Callable[..., Served]) -> None
     assert slave.broker.own_store.schedule.offsets == {1: 1}
 
     (registration,) = slave.broker.registrations
-    until(lambda: registration.registered)
+    wait_until(lambda: registration.registered)
     route = master.broker.name_server.route("Orders", quoted_keys=True)
     assert route is not None
     addresses = {"0": master.address, "1": slave.address}
-    until(lambda: "Orders" in slave.broker.topics.table)
+    wait_until(lambda: "Orders" in slave.broker.topics.table)
     assert route["brokerDatas"][0]["brokerAddrs"] == addresses
 
     assert slave.broker.ha is not None
-    until(lambda: slave.broker.store.get_max_offset_in_queue("Orders", 0) == 1)
+    wait_until(lambda: slave.broker.store.get_max_offset_in_queue("Orders", 0) == 1)
     assert slave.broker.store.get_message("Orders", 0, 0).records
 
     slave.stop()
@@ -133,13 +135,13 @@ def test_an_invalid_master_address_is_an_error_and_does_not_end_the_service(
     slave = serve("slave", BrokerRole.SLAVE, broker_id=1, master_addr="nowhere", namesrv_addr=f"::1;{master.address}")
     synchronize, (wrong, right) = slave.broker.synchronize, slave.broker.registrations
     assert synchronize is not None
-    until(lambda: isinstance(synchronize.last_error, ValueError))
-    until(lambda: isinstance(wrong.last_error, ValueError) and right.registered)
+    wait_until(lambda: isinstance(synchronize.last_error, ValueError))
+    wait_until(lambda: isinstance(wrong.last_error, ValueError) and right.registered)
     assert right.last_error is None
     synchronize.update_master_address(f"{'a' * 70}.example:1")  # UnicodeError
-    until(lambda: isinstance(synchronize.last_error, UnicodeError))
+    wait_until(lambda: isinstance(synchronize.last_error, UnicodeError))
     synchronize.update_master_address(master.address)
-    until(lambda: synchronize.synchronized)
+    wait_until(lambda: synchronize.synchronized)
     wrong.last_error = None
     slave.stop()
     assert isinstance(wrong.last_error, ValueError)
@@ -151,22 +153,22 @@ def test_a_new_topic_is_registered_at_once_and_many_new_topics_together(
     other = serve("names", BrokerRole.ASYNC_MASTER, broker_name="names")
     broker = serve("broker", BrokerRole.ASYNC_MASTER, namesrv_addr=other.address).broker
     (registration,) = broker.registrations
-    until(lambda: registration.registered)
+    wait_until(lambda: registration.registered)
     time.sleep(2 * APART_MS / 1_000)
 
     begin = time.monotonic()
     broker.topics.put("Orders", TopicConfig("Orders", 2, 2))
-    until(lambda: other.broker.name_server.route("Orders", quoted_keys=True))
+    wait_until(lambda: other.broker.name_server.route("Orders", quoted_keys=True))
     assert time.monotonic() - begin < 25, "registering comes by itself only every 30 s"
 
     before, begin = registration.registered, time.monotonic()
     for number in range(100):
         broker.topics.put(f"Orders-{number}", TopicConfig(f"Orders-{number}", 2, 2))
-    until(lambda: other.broker.name_server.route("Orders-99", quoted_keys=True))
+    wait_until(lambda: other.broker.name_server.route("Orders-99", quoted_keys=True))
     passed_ms = (time.monotonic() - begin) * 1_000
     assert registration.registered - before <= passed_ms / APART_MS + 2
     broker.topics.remove("Orders-99")
-    until(lambda: other.broker.name_server.route("Orders-99", quoted_keys=True) is None)
+    wait_until(lambda: other.broker.name_server.route("Orders-99", quoted_keys=True) is None)
 
 
 def test_a_slave_needs_a_broker_id_above_0(tmp_path: Path) -> None:
@@ -190,7 +192,7 @@ class Logged:
         alone = MessageStore(real_world(), replace(store, broker_role=BrokerRole.ASYNC_MASTER))
         alone.load()
         alone.start()
-        assert all(alone.put_message(Message.of("T", body)).is_stored for body in bodies)
+        assert all(alone.put_message(Message.create("T", body)).is_stored for body in bodies)
         assert alone.shutdown()
         config = BrokerConfig(broker_id=int(role is BrokerRole.SLAVE))
         self.served = ServedBroker(real_world(), store, config, ServerLimits(), emit=self.lines.append)
@@ -225,7 +227,7 @@ def test_divergence_is_logged_by_master_and_slave(tmp_path: Path, bodies: list[b
         stack.callback(master.served.shutdown)
         slave = Logged(tmp_path / "slave", BrokerRole.SLAVE, bodies, master.ha_address)
         stack.callback(slave.served.shutdown)
-        until(lambda: slave.warnings and master.warnings)
+        wait_until(lambda: slave.warnings and master.warnings)
         assert slave.warnings.startswith(
             f"this slave copies nothing more from {master.ha_address}: their logs have diverged: log offset "
         )

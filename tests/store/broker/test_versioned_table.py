@@ -53,7 +53,7 @@ def with_topics(content: bytes, backup: bytes | None = None) -> Image:
     return Image(files, ("/store", CONFIG))
 
 
-def test_a_file_of_rocketmq_round_trips(lab: Make) -> None:
+def test_a_table_file_of_rocketmq_survives_a_round_trip(lab: Make) -> None:
     def life(world: World) -> bytes:
         topics = topics_of(world)
         assert topics.version == DataVersion(1795309986689, 7)
@@ -86,7 +86,7 @@ def test_an_invalid_entry_without_a_backup_is_an_error_with_its_name(lab: Make) 
         lab(with_topics(damaged, damaged)).run(lambda world: topics_of(world))
 
 
-def test_only_real_changes_increment_the_version(lab: Make) -> None:
+def test_only_changed_values_increment_the_table_version(lab: Make) -> None:
     def life(world: World) -> list[int]:
         topics = topics_of(world)
         counters = [topics.version.counter]
@@ -133,14 +133,14 @@ def test_concurrent_creations_return_the_same_topic(world: World) -> None:
     assert topics.version.counter == 1
 
 
-def test_a_copied_table_has_its_original_version(world: World) -> None:
+def test_a_copied_table_keeps_its_original_version(world: World) -> None:
     topics = topics_of(world)
     topics.put("Own", TopicConfig("Own"))
     theirs = decode_json_body(REAL_TOPICS)
     assert topics.replace(theirs)
     assert not topics.replace(theirs)
     assert list(topics.table) == ["Made"]
-    assert decode_json_body(encode_json_body(topics.members)).inner("dataVersion").integer("counter") == 7
+    assert decode_json_body(encode_json_body(topics.members)).inner_object("dataVersion").integer("counter") == 7
     assert topics_of(world).table == topics.table
 
 
@@ -158,14 +158,14 @@ def test_topics_are_created_after_a_template(world: World) -> None:
     assert topics.create("X", 70_000) == TopicConfig("X", 65_536, 65_536)
 
 
-def test_a_stored_template_does_not_override_the_settings(world: World) -> None:
+def test_stored_template_topics_do_not_override_the_settings(world: World) -> None:
     topics_of(world).add_system_topics()
     closed = topics_of(world, auto_create_topic_enable=False)
     assert closed.get("TBW102") is not None
     assert closed.create_by_example("T", "TBW102", 8) is None
 
 
-def test_groups_are_created_if_settings_allow(world: World) -> None:
+def test_groups_are_created_automatically_if_the_settings_allow(world: World) -> None:
     closed = SubscriptionGroupManager(world, CONFIG, BrokerConfig(auto_create_subscription_group=False))
     assert closed.find("billing") is None
     assert closed.find("CID_RMQ_SYS_TRANS") == SubscriptionGroupConfig("CID_RMQ_SYS_TRANS")
@@ -176,7 +176,9 @@ def test_groups_are_created_if_settings_allow(world: World) -> None:
     assert opened.find("") is None
 
 
-def test_a_topic_removed_right_after_its_creation_is_returned(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_creating_a_topic_that_is_removed_at_once_still_returns_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topics = topics_of(world)
     change = topics.change
 

@@ -5,7 +5,7 @@ from tornlog.store.formats.consume_queue import tags_code
 
 
 @pytest.mark.parametrize("expression", [None, "", "*", "  ", " * ", "||", " || "])
-def test_an_expression_without_a_tag_matches_every_message(expression: str | None) -> None:
+def test_a_subscription_expression_without_a_tag_matches_every_message(expression: str | None) -> None:
     wanted = TagFilter.parse(expression)
 
     assert wanted.matches_queue(0)
@@ -22,7 +22,7 @@ def test_a_tag_filter_matches_hashes_of_either_sign() -> None:
     assert not wanted.matches_queue(0)
 
 
-def test_a_tag_filter_reads_only_the_entry_and_matches_unknown_tags() -> None:
+def test_a_tag_filter_reads_only_the_queue_entry_and_matches_unknown_tags() -> None:
     wanted = TagFilter.parse("TagA")
 
     assert not wanted.reads_records
@@ -35,7 +35,7 @@ def test_two_tags_with_the_same_hash_both_match() -> None:
 
 
 @pytest.mark.parametrize("tag", ["A", "A\u3000", "\u00a0A", "A\u2003"])
-def test_spaces_outside_of_ascii_belong_to_a_tag_as_in_java(tag: str) -> None:
+def test_non_ascii_spaces_are_part_of_a_tag_as_in_java(tag: str) -> None:
     wanted = TagFilter.parse(f" B ||\t{tag} ")
     for other in ("A", "A\u3000", "\u00a0A", "A\u2003"):
         assert wanted.matches_queue(tags_code(other)) is (other == tag)

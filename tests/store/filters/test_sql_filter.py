@@ -6,7 +6,7 @@ from tornlog.store.errors import FilterExpressionError
 from tornlog.store.filters.sql_filter import DEPTH_MAX, EXPRESSION_CHARACTERS_MAX, SqlExpression
 
 
-def wants(expression: str, **properties: str) -> bool:
+def is_match(expression: str, **properties: str) -> bool:
     return SqlExpression.parse(expression).matches(properties)
 
 
@@ -63,8 +63,8 @@ def wants(expression: str, **properties: str) -> bool:
         ("a > 1 OR TRUE", {"a": "2"}),
     ],
 )
-def test_expressions_that_are_true(expression: str, properties: dict[str, str]) -> None:
-    assert wants(expression, **properties)
+def test_true_sql_expressions_match(expression: str, properties: dict[str, str]) -> None:
+    assert is_match(expression, **properties)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_expressions_that_are_true(expression: str, properties: dict[str, str]) 
         ("a > 1.5", {"a": "-0.0"}),
     ],
 )
-def test_expressions_that_are_false_or_unknown(expression: str, properties: dict[str, str]) -> None:
-    assert not wants(expression, **properties)
+def test_false_and_unknown_sql_expressions_do_not_match(expression: str, properties: dict[str, str]) -> None:
+    assert not is_match(expression, **properties)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_expressions_that_are_false_or_unknown(expression: str, properties: dict
         ("a = é", "@ 4: expected a name"),
     ],
 )
-def test_an_invalid_expression_is_refused_with_its_position(expression: str, message: str) -> None:
+def test_an_invalid_sql_expression_is_refused_with_its_position(expression: str, message: str) -> None:
     with pytest.raises(FilterExpressionError, match=message):
         SqlExpression.parse(expression)
 
@@ -160,25 +160,25 @@ def test_an_invalid_expression_is_refused_with_its_position(expression: str, mes
         "a" + " IS NULL" * (DEPTH_MAX + 1),
     ],
 )
-def test_the_nesting_depth_is_limited(expression: str) -> None:
+def test_the_nesting_depth_of_sql_expressions_is_limited(expression: str) -> None:
     with pytest.raises(FilterExpressionError, match=f"nested at most {DEPTH_MAX} deep"):
         SqlExpression.parse(expression)
 
 
-def test_a_long_chain_of_conditions_is_not_nested() -> None:
+def test_a_long_chain_of_sql_conditions_does_not_count_as_nested() -> None:
     many = SqlExpression.parse(" OR ".join(f"a = '{number}'" for number in range(3_000)))
 
     assert many.matches({"a": "2999"})
     assert not many.matches({"a": "3000"})
-    assert wants(" AND ".join(["TRUE"] * 3_000))
+    assert is_match(" AND ".join(["TRUE"] * 3_000))
 
 
-def test_the_length_of_an_expression_is_limited() -> None:
+def test_the_length_of_a_sql_expression_is_limited() -> None:
     with pytest.raises(FilterExpressionError, match="characters, found"):
         SqlExpression.parse("a" * (EXPRESSION_CHARACTERS_MAX + 1))
 
 
-def test_an_error_contains_its_position() -> None:
+def test_a_sql_error_contains_its_position() -> None:
     with pytest.raises(FilterExpressionError) as caught:
         SqlExpression.parse("a = 1 b")
 
@@ -195,5 +195,5 @@ def test_an_error_contains_its_position() -> None:
         ("a > 2.5", " 3 ", True),
     ],
 )
-def test_a_number_in_a_property_is_read_as_java_reads_it(expression: str, value: str, wanted: bool) -> None:
+def test_numeric_property_values_are_parsed_as_in_java(expression: str, value: str, wanted: bool) -> None:
     assert SqlExpression.parse(expression).matches({"a": value}) is wanted

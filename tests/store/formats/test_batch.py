@@ -11,7 +11,7 @@ UNITS = st.builds(BatchUnit, st.integers(-(2**31), 2**31 - 1), st.binary(max_siz
 RAW = encode_batch([BatchUnit(7, b"body", b"TAGS\x01A"), BatchUnit(0, b"", b"")])
 
 
-def test_a_unit_is_written_as_the_producer_writes_it() -> None:
+def test_an_encoded_batch_has_the_bytes_that_the_java_producer_writes() -> None:
     assert RAW.hex(" ", 4) == (
         bytes.fromhex(
             "00000020 00000000 00000000 00000007 00000004 626f6479 0006 544147530141"
@@ -33,7 +33,7 @@ def test_a_unit_is_written_as_the_producer_writes_it() -> None:
         (32, "00000015", "totalSize", 32),
     ],
 )
-def test_a_broken_length_is_named_with_its_place(at: int, data: str, field: str, offset: int) -> None:
+def test_the_error_for_an_invalid_batch_length_names_its_offset(at: int, data: str, field: str, offset: int) -> None:
     raw = RAW[:at] + bytes.fromhex(data) + RAW[at + len(data) // 2 :]
     with pytest.raises(CorruptFileError) as caught:
         decode_batch(raw)
@@ -41,7 +41,7 @@ def test_a_broken_length_is_named_with_its_place(at: int, data: str, field: str,
     assert (caught.value.file, caught.value.field, caught.value.offset) == ("batch body", field, offset)
 
 
-def test_magic_and_checksum_of_a_unit_are_ignored() -> None:
+def test_magic_and_checksum_of_a_batch_unit_are_ignored() -> None:
     assert decode_batch(RAW[:4] + b"\xff" * 8 + RAW[12:]) == decode_batch(RAW)
 
 
@@ -63,7 +63,9 @@ def test_a_truncated_batch_is_corrupt_unless_it_ends_between_units() -> None:
         (b"", b"", b""),
     ],
 )
-def test_batch_properties_follow_the_units_own_with_one_separator(unit: bytes, batch: bytes, joined: bytes) -> None:
+def test_batch_properties_follow_those_of_each_unit_with_one_separator(
+    unit: bytes, batch: bytes, joined: bytes
+) -> None:
     assert join_properties(unit, batch) == joined
 
 
@@ -109,7 +111,7 @@ PROPERTIES = st.binary(max_size=40).map(lambda raw: raw.replace(b"\0", b"."))
 
 
 @given(st.lists(st.builds(BatchUnit, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=60), PROPERTIES)), PROPERTIES)
-def test_a_batch_becomes_the_same_records_as_its_messages_alone(units: list[BatchUnit], shared: bytes) -> None:
+def test_a_batch_becomes_the_same_records_as_its_messages_put_one_by_one(units: list[BatchUnit], shared: bytes) -> None:
     raw = encode_batch(units)
     records, starts = records_of(raw, shared)
 
@@ -133,7 +135,7 @@ def test_a_batch_becomes_the_same_records_as_its_messages_alone(units: list[Batc
     assert starts == tuple(sum(map(len, alone[:number])) for number in range(len(alone)))
 
 
-def test_placing_a_batch_counts_queue_offsets_up_and_gives_each_record_its_own_place() -> None:
+def test_placing_a_batch_gives_each_record_its_own_queue_and_log_offset() -> None:
     records, starts = records_of(encode_batch([BatchUnit(0, b"x" * number, b"") for number in range(4)]))
     place_records(records, starts, queue_offset=7, physical_offset=1000, store_timestamp_ms=99, born_host_v6=True)
 

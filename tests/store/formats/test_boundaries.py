@@ -1,11 +1,11 @@
-"""Record boundaries: `chain` and `find_record`."""
+"""Record boundaries: `record_starts_after` and `find_record`."""
 
 from collections.abc import Callable
 
 import pytest
 
 from tornlog.store.formats.message import encode_blank
-from tornlog.store.formats.scan import chain, find_record, is_closed_at
+from tornlog.store.formats.scan import find_record, is_closed_at, record_starts_after
 
 MakeRecord = Callable[..., bytearray]
 BASE = 4096
@@ -23,17 +23,19 @@ def segment(make_record: MakeRecord) -> tuple[bytes, list[int]]:
 
 
 def boundaries(raw: bytes, start: int = 0, end: int | None = None) -> list[int]:
-    return list(chain(memoryview(raw), start, len(raw) if end is None else end, BASE))
+    return list(record_starts_after(memoryview(raw), start, len(raw) if end is None else end, BASE))
 
 
-def test_the_chain_finds_every_later_record_from_any_record(segment: tuple[bytes, list[int]]) -> None:
+def test_following_record_lengths_finds_every_later_record(segment: tuple[bytes, list[int]]) -> None:
     raw, starts = segment
     assert boundaries(raw) == starts[1:]
     for number, start in enumerate(starts):
         assert boundaries(raw, start) == starts[number + 1 :]
 
 
-def test_the_chain_ends_before_a_record_that_exceeds_the_range(segment: tuple[bytes, list[int]]) -> None:
+def test_following_record_lengths_stops_before_a_record_that_exceeds_the_range(
+    segment: tuple[bytes, list[int]],
+) -> None:
     raw, starts = segment
     assert boundaries(raw, end=starts[3]) == starts[1:4]
     assert boundaries(raw, end=starts[3] - 1) == starts[1:3]
@@ -45,7 +47,9 @@ def test_the_chain_ends_before_a_record_that_exceeds_the_range(segment: tuple[by
     [(0, b"\0\0\0\1"), (0, b"\x7f\xff\xff\xff"), (0, b"\xff\xff\xff\xff"), (4, b"\0\0\0\0"), (28, b"\1")],
     ids=["too short", "too long", "negative", "another magic", "another place"],
 )
-def test_the_chain_ends_at_an_invalid_record(segment: tuple[bytes, list[int]], at: int, raw: bytes) -> None:
+def test_following_record_lengths_stops_at_an_invalid_record(
+    segment: tuple[bytes, list[int]], at: int, raw: bytes
+) -> None:
     whole, starts = segment
     broken = bytearray(whole)
     broken[starts[2] + at : starts[2] + at + len(raw)] = raw
@@ -58,9 +62,7 @@ EDGES = [0, 1 << 14, 3 << 14, 7 << 14, (1 << 20) - (1 << 14), (2 << 20) - (1 << 
 
 @pytest.mark.parametrize("edge", EDGES)
 @pytest.mark.parametrize("byte", [b"\0", b"\xda"], ids=["behind zeros", "behind other bytes"])
-def test_a_record_is_found_again_across_the_edge_of_a_search_block(
-    make_record: MakeRecord, edge: int, byte: bytes
-) -> None:
+def test_a_record_is_found_across_the_edge_of_a_search_block(make_record: MakeRecord, edge: int, byte: bytes) -> None:
     record = make_record(physical_offset=0)
     for place in (edge - len(record), edge - 6, edge - 3, edge, edge + 1):
         if place >= 0:
@@ -69,7 +71,7 @@ def test_a_record_is_found_again_across_the_edge_of_a_search_block(
             assert find_record(memoryview(moved), 0, 1, len(moved)) is None, "it says that it is elsewhere"
 
 
-def test_a_segment_is_closed_by_a_blank_record_that_takes_all_that_is_left() -> None:
+def test_a_segment_is_full_if_a_blank_record_takes_all_remaining_bytes() -> None:
     raw = memoryview(bytes(50) + encode_blank(100))
     assert is_closed_at(raw, 50, 150)
     assert not is_closed_at(raw, 50, 151)

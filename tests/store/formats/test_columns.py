@@ -75,7 +75,7 @@ class Scanned(NamedTuple):
         return self.taken, self.error
 
 
-def taken_one_by_one(log: bytes, at: int, *, check_crc: bool) -> Iterator[Taken]:
+def scan_with_python(log: bytes, at: int, *, check_crc: bool) -> Iterator[Taken]:
     for record in scan_records(memoryview(log), at, len(log), file="f", base_offset=BASE, check_crc=check_crc):
         is_queued = record.sys_flag & TRANSACTION_MASK not in UNQUEUED
         yield Taken(
@@ -92,7 +92,7 @@ def taken_one_by_one(log: bytes, at: int, *, check_crc: bool) -> Iterator[Taken]
 def by_python(log: bytes, *, check_crc: bool = True) -> Scanned:
     taken: list[Taken] = []
     try:
-        for one in taken_one_by_one(log, 0, check_crc=check_crc):
+        for one in scan_with_python(log, 0, check_crc=check_crc):
             taken.append(one)  # noqa: PERF402 - records before an error count
     except CorruptFileError as error:
         return Scanned(taken, str(error))
@@ -106,20 +106,20 @@ def by_core(core: Core, log: bytes, *, check_crc: bool = True) -> Scanned:
     try:
         while True:
             while plain.scan(memoryview(log), at, BASE, check_crc=check_crc):
-                taken += rows_of(plain, queues)
+                taken += taken_rows(plain, queues)
                 count, at = count + plain.count, plain.end
-            one = next(taken_one_by_one(log, at, check_crc=check_crc), None)
+            one = next(scan_with_python(log, at, check_crc=check_crc), None)
             if one is None:
                 return Scanned(taken, None, count)
             taken.append(one)
             at += one.size_bytes
-            if one.queue is not None and plain.know(*one.queue) == len(queues):
+            if one.queue is not None and plain.register_queue(*one.queue) == len(queues):
                 queues.append(one.queue)
     except CorruptFileError as error:
         return Scanned(taken, str(error), count)
 
 
-def rows_of(plain: PlainRecords, queues: list[tuple[str, int]]) -> list[Taken]:
+def taken_rows(plain: PlainRecords, queues: list[tuple[str, int]]) -> list[Taken]:
     keys: dict[int, list[int]] = {}
     columns = zip(*(plain.key_column(name) for name in KEY_COLUMNS), strict=True)
     rows = list(zip(*(plain.column(name) for name in COLUMNS), strict=True))
@@ -216,7 +216,7 @@ damage_of = st.lists(st.tuples(st.integers(0, 4000), st.binary(min_size=1, max_s
 
 @settings(max_examples=200)
 @given(st.lists(plain_record, min_size=1, max_size=12))
-def test_both_find_the_same_in_plain_records_and_the_core_takes_all_but_the_first_of_each_queue(
+def test_both_scanners_agree_on_plain_records_and_python_scans_only_the_first_of_each_queue(
     core: Core, records: list[dict[str, Any]]
 ) -> None:
     log = log_of(records)
@@ -234,7 +234,7 @@ def test_both_find_the_same_in_plain_records_and_the_core_takes_all_but_the_firs
     cut=st.integers(0, 200),
     check_crc=st.booleans(),
 )
-def test_both_find_the_same_in_any_log(
+def test_both_scanners_agree_on_any_log(
     core: Core, records: list[dict[str, Any]], repeats: int, damage: list[tuple[int, bytes]], cut: int, check_crc: bool
 ) -> None:
     log = bytearray(log_of(records * repeats))
@@ -247,17 +247,17 @@ def test_both_find_the_same_in_any_log(
 
 
 @pytest.fixture
-def three(make_record: MakeRecord) -> bytes:
+def three_records(make_record: MakeRecord) -> bytes:
     """Three records of one queue, 112 bytes each. After the first record the queue is known."""
     changes = [{"queue_offset": number, "physical_offset": BASE + 112 * number} for number in range(3)]
     return b"".join(bytes(make_record(**change)) for change in changes)
 
 
-def test_a_flipped_bit_anywhere_has_the_same_effect_on_both_scanners(core: Core, three: bytes) -> None:
+def test_a_flipped_bit_anywhere_has_the_same_effect_on_both_scanners(core: Core, three_records: bytes) -> None:
     left = 0
-    for at in range(112, len(three)):
+    for at in range(112, len(three_records)):
         for bit in range(8):
-            log = bytearray(three)
+            log = bytearray(three_records)
             log[at] ^= 1 << bit
             for check_crc in (True, False):
                 found = by_core(core, bytes(log), check_crc=check_crc)
@@ -269,7 +269,7 @@ def test_a_flipped_bit_anywhere_has_the_same_effect_on_both_scanners(core: Core,
 
 @pytest.mark.parametrize("topic_bytes", [0, 128, 255])
 @pytest.mark.parametrize("transaction", [0, TRANSACTION_PREPARED])
-def test_an_invalid_topic_is_left_to_python(core: Core, topic_bytes: int, transaction: int) -> None:
+def test_a_record_with_an_invalid_topic_is_scanned_by_python(core: Core, topic_bytes: int, transaction: int) -> None:
     first, both = log_of([{}]), log_of([{}, {"topic": b"T", "sys_flag": transaction}])
     second = bytearray(both[len(first) :])
     second[-4:] = bytes([topic_bytes]) + b"t" * topic_bytes + bytes(2)  # topicLength, topic, no properties
@@ -281,12 +281,12 @@ def test_an_invalid_topic_is_left_to_python(core: Core, topic_bytes: int, transa
     assert "topicLength" in found.error
 
 
-def test_both_scanners_agree_on_a_log_truncated_anywhere(core: Core, three: bytes) -> None:
-    for end in range(len(three)):
-        assert by_core(core, three[:end]).found == by_python(three[:end]).found, end
+def test_both_scanners_agree_on_a_log_truncated_anywhere(core: Core, three_records: bytes) -> None:
+    for end in range(len(three_records)):
+        assert by_core(core, three_records[:end]).found == by_python(three_records[:end]).found, end
 
 
-def test_bodies_of_every_length_have_the_checksum_that_python_finds(core: Core) -> None:
+def test_both_scanners_compute_the_same_checksum_for_bodies_of_every_length(core: Core) -> None:
     bodies = [bytes(at * 7 % 256 for at in range(size)) for size in [*range(300), 1024, 4095, 65_536]]
     log = log_of([{"body": body} for body in bodies])
 
@@ -295,7 +295,7 @@ def test_bodies_of_every_length_have_the_checksum_that_python_finds(core: Core) 
 
 
 @pytest.mark.parametrize("size", [1, 17, 63, 64, 65, 200])
-def test_a_wrong_bit_in_a_body_is_detected(core: Core, size: int) -> None:
+def test_the_compiled_core_detects_a_flipped_bit_in_a_body(core: Core, size: int) -> None:
     log = log_of([{"body": bytes(size)}] * 2)
     body_at = len(log) // 2 + 88
     for bit in range(8 * size):
@@ -319,14 +319,14 @@ def test_a_wrong_bit_in_a_body_is_detected(core: Core, size: int) -> None:
     ],
     ids=["V2", "topic", "delayed", "tag", "key", "NUL", "light", "keys"],
 )
-def test_records_that_are_not_plain_are_left_to_python(core: Core, changes: dict[str, Any]) -> None:
+def test_records_with_unusual_fields_are_scanned_by_python(core: Core, changes: dict[str, Any]) -> None:
     log = log_of([{}, changes, changes, {}])
 
     found = by_core(core, log)
     assert found == Scanned(by_python(log).taken, None, by_core=1)
 
 
-def test_records_beyond_one_table_are_scanned_in_several_batches(core: Core) -> None:
+def test_more_records_than_one_table_holds_are_scanned_in_several_batches(core: Core) -> None:
     keyed = {"properties": b"KEYS\x01" + b" ".join(b"k%d" % number for number in range(100))}
     log = log_of([{}] * (ROWS_MAX + 10) + [keyed] * 200)
 
@@ -334,7 +334,7 @@ def test_records_beyond_one_table_are_scanned_in_several_batches(core: Core) -> 
     assert found == Scanned(by_python(log).taken, None, by_core=ROWS_MAX + 209)
 
 
-def test_the_one_hash_that_has_no_absolute_value_is_0_in_the_index(core: Core) -> None:
+def test_the_key_hash_without_an_absolute_value_is_0_in_the_index(core: Core) -> None:
     log = log_of([{}, {"properties": b"KEYS\x01actngdwx"}])
 
     found = by_core(core, log)
@@ -342,10 +342,10 @@ def test_the_one_hash_that_has_no_absolute_value_is_0_in_the_index(core: Core) -
     assert (found.taken[1].keys, found.by_core) == ((0,), 1)
 
 
-def test_a_scan_stops_at_records_stored_after_the_limit(core: Core) -> None:
+def test_a_scan_stops_at_a_record_stored_after_the_time_limit(core: Core) -> None:
     log = log_of([{"store_timestamp_ms": stored_ms} for stored_ms in (1, 5, 5, 6, 5)])
     plain = PlainRecords(core)
-    plain.know("T1", 0)
+    plain.register_queue("T1", 0)
 
     assert plain.scan(memoryview(log), 0, BASE, check_crc=True, stored_ms_max=5)
     assert list(plain.column("store_timestamp_ms")) == [1, 5, 5]
@@ -362,8 +362,8 @@ def test_runs_group_entries_with_consecutive_queue_offsets(core: Core) -> None:
     log = log_of([*records, {"topic": b"A", "sys_flag": TRANSACTION_PREPARED}])
     plain = PlainRecords(core)
     queues = [("B", 0), ("A", 1), ("C", 0), ("A", 0)]
-    assert [plain.know(*queue) for queue in queues] == [0, 1, 2, 3]
-    assert plain.know("B", 0) == 0
+    assert [plain.register_queue(*queue) for queue in queues] == [0, 1, 2, 3]
+    assert plain.register_queue("B", 0) == 0
 
     assert plain.scan(memoryview(log), 0, BASE, check_crc=True)
     assert plain.count == 9
@@ -378,12 +378,14 @@ def test_runs_group_entries_with_consecutive_queue_offsets(core: Core) -> None:
 
 
 @pytest.mark.parametrize("start", [-1, 337])
-def test_a_start_outside_of_the_log_is_refused(core: Core, three: bytes, start: int) -> None:
+def test_a_scan_start_outside_of_the_log_is_refused(core: Core, three_records: bytes, start: int) -> None:
     with pytest.raises(ValueError, match="start is outside of the log"):
-        PlainRecords(core).scan(memoryview(three), start, BASE, check_crc=True)
+        PlainRecords(core).scan(memoryview(three_records), start, BASE, check_crc=True)
 
 
-def linked(keys: list[Key], index: bytes, newest: dict[int, int], number: int, begin_ms: int) -> tuple[bytes, int]:
+def expected_links(
+    keys: list[Key], index: bytes, newest: dict[int, int], number: int, begin_ms: int
+) -> tuple[bytes, int]:
     """Return the expected result of the core for keys in a file of SLOTS slots, computed from the format."""
     entries, used = b"", 0
     for key in keys:
@@ -409,7 +411,7 @@ def linked(keys: list[Key], index: bytes, newest: dict[int, int], number: int, b
     begin_ms=st.sampled_from([0, -1, 1_600_000_000_000, 1_599_999_990_001]),
     skipped=st.integers(0, 1),
 )
-def test_index_entries_are_linked_as_the_format_says(
+def test_index_entries_are_linked_as_the_format_specifies(
     core: Core,
     names: list[bytes],
     times: tuple[int, int],
@@ -427,19 +429,19 @@ def test_index_entries_are_linked_as_the_format_says(
         ]
     )
     plain = PlainRecords(core)
-    plain.know("T1", 0)
+    plain.register_queue("T1", 0)
     assert plain.scan(memoryview(log), 0, BASE, check_crc=True)
     keys = [Key(*row) for row in zip(*(plain.key_column(name) for name in KEY_COLUMNS), strict=True)][skipped:]
     index = bytes(HEADER_BYTES) + b"".join(map(SLOT.pack, slots))
     newest = {HEADER_BYTES + slot * SLOT_BYTES: found for slot, found in numbers.items() if found < number}
     expected_newest = dict(newest)
 
-    expected = linked(keys, index, expected_newest, number, begin_ms)
+    expected = expected_links(keys, index, expected_newest, number, begin_ms)
     found = plain.link(skipped, plain.key_count, memoryview(index), SLOTS, newest, number, begin_ms)
     assert (found, newest) == (expected, expected_newest)
 
 
-def test_invalid_tables_are_refused(core: Core) -> None:
+def test_invalid_index_tables_are_refused_by_the_core(core: Core) -> None:
     keys, index = bytearray(8 * len(KEY_COLUMNS) * 4), memoryview(bytes(HEADER_BYTES + 5 * SLOT_BYTES))
     for begin, end, slots, number in [
         (-1, 1, 5, 1),

@@ -88,19 +88,19 @@ def fields_of(record: MessageRecord) -> dict[str, Any]:
     }
 
 
-def test_there_are_golden_stores() -> None:
+def test_the_golden_stores_exist() -> None:
     assert {"01-simple", "04-batch", "05-delay", "07-ipv6"} <= set(CASES)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_scan_finds_the_records_rocketmq_found(case: str) -> None:
+def test_the_scan_finds_the_records_that_rocketmq_found(case: str) -> None:
     found = [(r.physical_offset, *r[1:7]) for r in scanned_of(case)]
 
     assert found == [tuple(row[column] for column in PLAIN_COLUMNS) for row in observed_records(case)]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_record_decodes_to_the_fields_rocketmq_read(case: str) -> None:
+def test_every_record_decodes_to_the_fields_that_rocketmq_read(case: str) -> None:
     decoded = [fields_of(decode_record(raw_record(case, r), 0, file=case)) for r in scanned_of(case)]
     observed = observed_records(case)
 
@@ -118,7 +118,7 @@ def test_every_record_survives_decoding_and_encoding(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_queue_entry_has_the_code_of_its_record(case: str) -> None:
+def test_every_queue_entry_has_the_tags_code_of_its_record(case: str) -> None:
     delays = parse_delay_levels(manifest_of(case)["config"]["messageDelayLevel"])
     record_at = {record.physical_offset: record for record in scanned_of(case)}
     queues = manifest_of(case)["inspect"]["observed"]["queues"]
@@ -152,7 +152,7 @@ def test_every_queue_file_contains_the_entries_that_rocketmq_read(case: str) -> 
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_checkpoint_contains_the_times_that_rocketmq_wrote(case: str) -> None:
+def test_the_checkpoint_file_contains_the_times_that_rocketmq_wrote(case: str) -> None:
     values = decode_checkpoint(files_of(case)["checkpoint"], file="checkpoint")
     left = manifest_of(case)["inspect"]["checkpointAfterShutdown"]
 

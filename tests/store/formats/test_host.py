@@ -17,7 +17,7 @@ HOSTS = st.builds(Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=1
         "0:0:0:0:0:0:0:1|0",
     ],
 )
-def test_the_text_of_a_host_is_that_of_java(text: str) -> None:
+def test_the_text_form_of_a_host_is_that_of_java(text: str) -> None:
     assert str(Host.parse(text)) == text
 
 
@@ -40,21 +40,21 @@ def test_an_invalid_host_is_a_value_error(text: str) -> None:
 
 @settings(max_examples=50)
 @given(HOSTS)
-def test_every_host_survives_its_text(host: Host) -> None:
+def test_every_host_survives_a_round_trip_through_its_text(host: Host) -> None:
     assert Host.parse(str(host)) == host
 
 
-def test_an_encoded_id_equals_the_specification() -> None:
+def test_an_encoded_message_id_equals_the_specification() -> None:
     assert encode_message_id(Host.parse("10.0.0.1|10911"), 4096) == "0A00000100002A9F0000000000001000"
 
 
-def test_an_ipv6_id_has_56_digits() -> None:
+def test_an_ipv6_message_id_has_56_digits() -> None:
     host = Host.parse("fe80:0:0:0:1234:5678:9abc:def0|65535")
 
     assert encode_message_id(host, 786) == "FE80000000000000123456789ABCDEF00000FFFF0000000000000312"
 
 
-def test_lower_case_is_read_too() -> None:
+def test_lower_case_message_ids_are_accepted() -> None:
     assert decode_message_id("0a00000100002a9f0000000000001000") == (Host.parse("10.0.0.1|10911"), 4096)
 
 
@@ -76,5 +76,5 @@ def test_an_invalid_message_id_is_a_value_error(text: str, complaint: str) -> No
 
 @settings(max_examples=50)
 @given(HOSTS, st.integers(0, 2**63 - 1))
-def test_every_place_survives_its_id(host: Host, physical_offset: int) -> None:
+def test_every_host_and_offset_survive_a_round_trip_through_a_message_id(host: Host, physical_offset: int) -> None:
     assert decode_message_id(encode_message_id(host, physical_offset)) == (host, physical_offset)

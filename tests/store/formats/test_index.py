@@ -13,7 +13,7 @@ from tornlog.store.formats.index import (
     decode_entry,
     decode_header,
     encode_entry,
-    entries_at,
+    entries_position,
     index_file_bytes,
     index_file_name,
     index_names_in_order,
@@ -22,20 +22,20 @@ from tornlog.store.formats.index import (
 )
 
 
-def test_a_file_of_the_default_geometry_is_as_long_as_rocketmqs() -> None:
+def test_an_index_file_of_the_default_geometry_has_the_length_of_rocketmqs() -> None:
     assert index_file_bytes(5_000_000, 20_000_000) == 420_000_040
     assert index_file_bytes(100, 400) == 8440
-    assert entries_at(100) == 440
+    assert entries_position(100) == 440
 
 
-def test_a_header_is_forty_bytes_and_counts_from_one() -> None:
+def test_an_index_header_has_forty_bytes_and_counts_from_one() -> None:
     raw = bytes.fromhex("0000000000000001 0000000000000002 0000000000000003 0000000000000004 00000005 00000006")
     assert decode_header(memoryview(raw)) == IndexHeader(1, 2, 3, 4, 5, 6)
     assert decode_header(memoryview(bytes(40))) == IndexHeader(0, 0, 0, 0, 0, 1)
     assert decode_header(memoryview(bytes(36) + b"\xff" * 4)).next_entry == 1
 
 
-def test_an_entry_is_twenty_bytes() -> None:
+def test_an_index_entry_has_twenty_bytes() -> None:
     raw = encode_entry(0x12345678, 0x0102030405060708, 9, 10)
     assert raw.hex() == "123456780102030405060708000000090000000a"
     assert len(raw) == ENTRY_BYTES
@@ -53,7 +53,9 @@ def test_an_entry_is_twenty_bytes() -> None:
         (1, (TIME_DIFF_MAX_S + 9) * 1000, TIME_DIFF_MAX_S),
     ],
 )
-def test_a_time_diff_is_in_whole_seconds_and_never_negative(begin_ms: int, stored_ms: int, expected_s: int) -> None:
+def test_an_index_time_diff_is_in_whole_seconds_and_never_negative(
+    begin_ms: int, stored_ms: int, expected_s: int
+) -> None:
     assert time_diff_s(begin_ms, stored_ms) == expected_s
 
 
@@ -64,7 +66,7 @@ YEAR_10000_MS = 253_402_300_800_000
 
 
 @given(st.integers(0, YEAR_10000_MS - 1))
-def test_a_file_name_is_converted_to_its_time_and_back(local_ms: int) -> None:
+def test_an_index_file_name_is_converted_to_its_time_and_back(local_ms: int) -> None:
     moment = EPOCH + timedelta(milliseconds=local_ms)
     name = index_file_name(local_ms)
     assert name == f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
@@ -72,7 +74,7 @@ def test_a_file_name_is_converted_to_its_time_and_back(local_ms: int) -> None:
 
 
 @given(st.integers(YEAR_10000_MS, LOCAL_MS_MAX))
-def test_a_name_after_the_year_9999_tells_its_time(local_ms: int) -> None:
+def test_an_index_file_name_after_the_year_9999_is_converted_to_its_time(local_ms: int) -> None:
     assert len(index_file_name(local_ms)) == 18
     assert parse_index_file_name(index_file_name(local_ms)) == local_ms
 
@@ -81,7 +83,7 @@ def test_a_name_after_the_year_9999_tells_its_time(local_ms: int) -> None:
     ("local_ms", "name"),
     [(YEAR_10000_MS, "100000101000000000"), (LOCAL_MS_MAX, "999991231235959999"), (LOCAL_MS_MAX + 1, None)],
 )
-def test_years_have_five_digits_from_10000_on(local_ms: int, name: str | None) -> None:
+def test_years_from_10000_on_have_five_digits_in_index_file_names(local_ms: int, name: str | None) -> None:
     if name is None:
         with pytest.raises(AssertionError):
             index_file_name(local_ms)
@@ -90,7 +92,7 @@ def test_years_have_five_digits_from_10000_on(local_ms: int, name: str | None) -
 
 
 @given(st.lists(st.integers(0, LOCAL_MS_MAX), min_size=2))
-def test_names_are_put_in_the_order_of_their_times(times: list[int]) -> None:
+def test_index_file_names_are_sorted_by_their_times(times: list[int]) -> None:
     assert index_names_in_order(map(index_file_name, times)) == [index_file_name(time) for time in sorted(times)]
 
 
@@ -113,7 +115,7 @@ def test_an_invalid_time_is_not_a_file_name(name: str) -> None:
     assert parse_index_file_name(name) is None
 
 
-def test_a_leap_day_is_a_valid_time() -> None:
+def test_a_leap_day_is_a_valid_index_file_name() -> None:
     assert parse_index_file_name("20240229000000000") is not None
     assert parse_index_file_name("20000229000000000") is not None
     assert parse_index_file_name("21000229000000000") is None

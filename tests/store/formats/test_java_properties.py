@@ -12,11 +12,11 @@ def parsed(text: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     "line", ["key=value", "key:value", "key value", "key = value", " \t\fkey\t:\tvalue", "key\fvalue", "key  =value"]
 )
-def test_the_first_separator_ends_the_key_and_blanks_around_it_do_not_count(line: str) -> None:
+def test_the_first_separator_ends_the_key_and_blanks_around_it_are_ignored(line: str) -> None:
     assert parsed(line) == [("key", "value")]
 
 
-def test_only_one_separator_is_taken_off() -> None:
+def test_only_one_separator_after_the_key_is_removed() -> None:
     assert parsed("a==b\na =:b\na  b = c") == [("a", "=b"), ("a", ":b"), ("a", "b = c")]
 
 
@@ -24,18 +24,18 @@ def test_blanks_after_a_value_belong_to_it() -> None:
     assert parsed("a = b \t") == [("a", "b \t")]
 
 
-def test_a_key_may_have_no_value() -> None:
+def test_a_key_may_have_an_empty_value() -> None:
     assert parsed("a\nb=\n=c") == [("a", ""), ("b", ""), ("", "c")]
 
 
-def test_comments_and_blank_lines_do_not_count_but_their_lines_do() -> None:
+def test_comments_and_blank_lines_are_skipped_but_counted_as_lines() -> None:
     text = "# a = 1\n\n  ! b = 2 \\\n \t\nc = 3\n"
 
     assert list(parse_properties(text)) == [Property("c", "3", 5)]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
-def test_every_line_end_of_java_ends_a_line_and_no_other_character_does(end: str) -> None:
+def test_only_javas_line_endings_end_a_line(end: str) -> None:
     assert list(parse_properties(f"a=1{end}{end}b=\v\x1c\x85\u2028")) == [
         Property("a", "1", 1),
         Property("b", "\v\x1c\x85\u2028", 3),
@@ -46,7 +46,7 @@ def test_a_line_continues_after_an_odd_number_of_backslashes() -> None:
     assert parsed("a = 1, \\\n   2, \\\r\n\t3\\\\\nb = 4") == [("a", "1, 2, 3\\"), ("b", "4")]
 
 
-def test_a_continuation_may_look_like_a_comment_or_be_blank_or_missing() -> None:
+def test_a_continuation_line_may_look_like_a_comment_or_be_blank_or_missing() -> None:
     assert parsed("a = 1\\\n# 2") == [("a", "1# 2")]
     assert parsed("a = 1\\\n\nb = 2") == [("a", "1"), ("b", "2")]
     assert parsed("a = 1\\") == [("a", "1")]
@@ -57,7 +57,7 @@ def test_escapes_are_resolved_in_keys_and_values() -> None:
     assert parsed(r"a\ b\:c\=d = \t\n\f\r\z\\ \= \u00e4\u4E2D") == [("a b:c=d", "\t\n\f\rz\\ = \u00e4\u4e2d")]
 
 
-def test_two_surrogates_make_one_character() -> None:
+def test_two_escaped_surrogates_form_one_character() -> None:
     assert parsed(r"a = \ud83d\ude00") == [("a", "\U0001f600")]
 
 
@@ -84,14 +84,14 @@ def escaped(text: str) -> str:
 
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.text())))
-def test_escaped_text_is_read_back(properties: list[tuple[str, str]]) -> None:
+def test_escaped_properties_survive_parsing(properties: list[tuple[str, str]]) -> None:
     text = "".join(f"{escaped(key)}={escaped(value)}\n" for key, value in properties)
 
     assert parsed(text) == properties
 
 
 @given(st.text(alphabet=st.sampled_from("ab=: \t\f\\u0dD8#!\r\n")))
-def test_any_text_is_properties_or_has_a_wrong_escape(text: str) -> None:
+def test_any_text_is_parsed_or_has_an_invalid_escape(text: str) -> None:
     try:
         found = list(parse_properties(text))
     except PropertiesError:

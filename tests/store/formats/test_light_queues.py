@@ -32,7 +32,7 @@ def places(properties: str, *, lmq: bool = True) -> list[tuple[str, int, int]]:
 
 
 @pytest.fixture
-def light(small: Make) -> Callable[..., StoreConfig]:
+def light_queue_config(small: Make) -> Callable[..., StoreConfig]:
     """Make settings of a small store with light queues."""
 
     def config(**settings: Any) -> StoreConfig:
@@ -43,9 +43,11 @@ def light(small: Make) -> Callable[..., StoreConfig]:
     return config
 
 
-def put(store: MessageStore, body: bytes, names: str, topic: str = "T", **settings: Any) -> PutMessageResult:
+def put_with_light_queues(
+    store: MessageStore, body: bytes, names: str, topic: str = "T", **settings: Any
+) -> PutMessageResult:
     properties = {"a": "1", NAMES: names, **settings.pop("properties", {})}
-    return store.put_message(Message.of(topic, body, properties=properties, **settings))
+    return store.put_message(Message.create(topic, body, properties=properties, **settings))
 
 
 def bodies(store: MessageStore, topic: str, queue_id: int = 0) -> list[bytes]:
@@ -59,7 +61,7 @@ def bodies(store: MessageStore, topic: str, queue_id: int = 0) -> list[bytes]:
         at = result.next_begin_offset
 
 
-def stored(store: MessageStore, result: PutMessageResult) -> dict[str, str]:
+def stored_properties(store: MessageStore, result: PutMessageResult) -> dict[str, str]:
     """Return the properties of a message as they are in the log."""
     assert result.append is not None, result.status
     found = store.look_message_by_offset(result.append.wrote_offset)
@@ -70,7 +72,7 @@ def stored(store: MessageStore, result: PutMessageResult) -> dict[str, str]:
 # -- names and places ------------------------------------------------------------------------------
 
 
-def test_a_record_is_in_every_queue_it_names_and_lmq_names_have_the_queue_0() -> None:
+def test_a_record_is_in_every_light_queue_it_names_and_lmq_names_use_queue_0() -> None:
     properties = f"x\1y\2{NAMES}\1%LMQ%a,b,%LMQ%c\2{OFFSETS}\0015,6,7"
 
     assert places(properties) == [("%LMQ%a", 0, 5), ("b", 3, 6), ("%LMQ%c", 0, 7)]
@@ -80,7 +82,7 @@ def test_a_record_is_in_every_queue_it_names_and_lmq_names_have_the_queue_0() ->
     )
 
 
-def test_each_queue_counts_once_and_the_records_own_not_at_all() -> None:
+def test_repeated_light_queue_names_and_the_own_topic_are_ignored() -> None:
     assert places(f"{NAMES}\1%LMQ%a,T,%LMQ%a\2{OFFSETS}\0015,7,5") == [("%LMQ%a", 0, 5)]
     assert places(f"{NAMES}\1a,b,,\2{OFFSETS}\0011,2") == [("a", 3, 1), ("b", 3, 2)]  # as Java splits
 
@@ -100,7 +102,7 @@ def test_each_queue_counts_once_and_the_records_own_not_at_all() -> None:
         f"{NAMES}\1{'n' * 256}\2{OFFSETS}\0015",
     ],
 )
-def test_names_and_offsets_that_do_not_match_are_ignored(properties: str) -> None:
+def test_light_queue_names_and_offsets_of_different_number_are_ignored(properties: str) -> None:
     assert places(properties) == []
 
 
@@ -108,7 +110,7 @@ def test_a_message_without_light_queue_names_is_in_no_light_queue() -> None:
     assert light_put("T", 0, f"{NAMES}\1 \2a\1b".encode(), bytearray, lmq=True) is None
 
 
-def test_light_queue_offsets_of_a_producer_are_removed() -> None:
+def test_light_queue_offsets_set_by_a_producer_are_removed() -> None:
     assert without_offsets(f"a\1b\2{OFFSETS}\0015\2c\1d\2".encode()) == b"a\1b\2c\1d\2"
     assert without_offsets(f"{OFFSETS}X\0015".encode()) == f"{OFFSETS}X\0015".encode()
 
@@ -123,16 +125,18 @@ def test_a_light_queue_with_an_invalid_directory_name_is_refused(name: str) -> N
 
 
 @simulated()
-def test_a_message_has_its_own_offset_in_each_of_its_queues(world: World, light: Make) -> None:
-    store = started(world, light())
-    first = put(store, b"1", "%LMQ%a,%LMQ%b")
-    second = put(store, b"2", "%LMQ%b", topic="U")
-    third = put(store, b"3", "%LMQ%b,%LMQ%a,c", queue_id=2, properties={"WAIT": "true", OFFSETS: "99,99,99"})
+def test_a_message_has_its_own_offset_in_each_of_its_light_queues(world: World, light_queue_config: Make) -> None:
+    store = started(world, light_queue_config())
+    first = put_with_light_queues(store, b"1", "%LMQ%a,%LMQ%b")
+    second = put_with_light_queues(store, b"2", "%LMQ%b", topic="U")
+    third = put_with_light_queues(
+        store, b"3", "%LMQ%b,%LMQ%a,c", queue_id=2, properties={"WAIT": "true", OFFSETS: "99,99,99"}
+    )
     world.tasks.sleep(2)
 
-    assert stored(store, first) == {"a": "1", NAMES: "%LMQ%a,%LMQ%b", OFFSETS: "0,0"}
-    assert stored(store, second)[OFFSETS] == "1"
-    assert stored(store, third) == {"a": "1", NAMES: "%LMQ%b,%LMQ%a,c", OFFSETS: "2,1,0"}
+    assert stored_properties(store, first) == {"a": "1", NAMES: "%LMQ%a,%LMQ%b", OFFSETS: "0,0"}
+    assert stored_properties(store, second)[OFFSETS] == "1"
+    assert stored_properties(store, third) == {"a": "1", NAMES: "%LMQ%b,%LMQ%a,c", OFFSETS: "2,1,0"}
     assert bodies(store, "%LMQ%a") == [b"1", b"3"]
     assert bodies(store, "%LMQ%b") == [b"1", b"2", b"3"]
     assert bodies(store, "c", 2) == [b"3"]
@@ -141,9 +145,11 @@ def test_a_message_has_its_own_offset_in_each_of_its_queues(world: World, light:
 
 
 @simulated()
-def test_the_entry_in_a_light_queue_is_that_of_the_messages_own_queue(world: World, light: Make) -> None:
-    store = started(world, light(enable_consume_queue_ext=True))
-    put(store, b"1", "%LMQ%a", tags="A")
+def test_the_entry_in_a_light_queue_equals_that_in_the_messages_own_queue(
+    world: World, light_queue_config: Make
+) -> None:
+    store = started(world, light_queue_config(enable_consume_queue_ext=True))
+    put_with_light_queues(store, b"1", "%LMQ%a", tags="A")
     world.tasks.sleep(2)
 
     own, other = store.queues.find_or_create("T", 0), store.queues.find_or_create("%LMQ%a", 0)
@@ -155,9 +161,11 @@ def test_the_entry_in_a_light_queue_is_that_of_the_messages_own_queue(world: Wor
 
 
 @simulated()
-def test_properties_are_written_anew_in_rocketmqs_order(world: World, light: Make) -> None:
-    store = started(world, light())
-    result = put(store, b"1", "%LMQ%a", tags="A", keys="k")
+def test_properties_of_a_light_queue_message_are_rewritten_in_rocketmqs_order(
+    world: World, light_queue_config: Make
+) -> None:
+    store = started(world, light_queue_config())
+    result = put_with_light_queues(store, b"1", "%LMQ%a", tags="A", keys="k")
     assert result.append is not None
     found = store.look_message_by_offset(result.append.wrote_offset)
     assert found is not None
@@ -167,29 +175,29 @@ def test_properties_are_written_anew_in_rocketmqs_order(world: World, light: Mak
 
 
 @simulated()
-def test_a_refused_message_uses_no_queue_offset(world: World, light: Make) -> None:
-    store = started(world, light())
+def test_a_refused_message_uses_no_light_queue_offset(world: World, light_queue_config: Make) -> None:
+    store = started(world, light_queue_config())
     status = PutMessageStatus
-    assert put(store, b"1", "%LMQ%a,a/b").status is status.MESSAGE_ILLEGAL
-    assert put(store, bytes(2_000), "%LMQ%a").status is status.MESSAGE_ILLEGAL
-    assert put(store, b"1", "%LMQ%a", topic="a/b").status is status.MESSAGE_ILLEGAL
-    assert put(store, b"1", ",".join(["%LMQ%a"] * 1_500)).status is status.PROPERTIES_SIZE_EXCEEDED
-    assert stored(store, put(store, b"1", "%LMQ%a"))[OFFSETS] == "0"
+    assert put_with_light_queues(store, b"1", "%LMQ%a,a/b").status is status.MESSAGE_ILLEGAL
+    assert put_with_light_queues(store, bytes(2_000), "%LMQ%a").status is status.MESSAGE_ILLEGAL
+    assert put_with_light_queues(store, b"1", "%LMQ%a", topic="a/b").status is status.MESSAGE_ILLEGAL
+    assert put_with_light_queues(store, b"1", ",".join(["%LMQ%a"] * 1_500)).status is status.PROPERTIES_SIZE_EXCEEDED
+    assert stored_properties(store, put_with_light_queues(store, b"1", "%LMQ%a"))[OFFSETS] == "0"
     assert store.shutdown()
 
 
 @simulated()
-def test_a_prepared_message_is_in_no_light_queue_and_one_that_waits_enters_when_it_is_delivered(
-    world: World, light: Make
+def test_a_half_message_is_in_no_light_queue_and_a_delayed_one_enters_at_its_delivery(
+    world: World, light_queue_config: Make
 ) -> None:
-    store = started(world, light(message_delay_level="1s"))
-    prepared = Message.of("T", b"p", properties={NAMES: "%LMQ%a"})
+    store = started(world, light_queue_config(message_delay_level="1s"))
+    prepared = Message.create("T", b"p", properties={NAMES: "%LMQ%a"})
     prepared.sys_flag = 4
     store.put_message(prepared)
-    put(store, b"half", "%LMQ%a", topic="RMQ_SYS_TRANS_HALF_TOPIC", properties={OFFSETS: "7"})
-    delayed = put(store, b"late", "%LMQ%a", properties={"DELAY": "1"})
+    put_with_light_queues(store, b"half", "%LMQ%a", topic="RMQ_SYS_TRANS_HALF_TOPIC", properties={OFFSETS: "7"})
+    delayed = put_with_light_queues(store, b"late", "%LMQ%a", properties={"DELAY": "1"})
     world.tasks.sleep(5)
-    assert OFFSETS not in stored(store, delayed)
+    assert OFFSETS not in stored_properties(store, delayed)
     assert bodies(store, "%LMQ%a") == []
     world.tasks.sleep(3_000)
     assert bodies(store, "%LMQ%a") == [b"late"]
@@ -198,23 +206,23 @@ def test_a_prepared_message_is_in_no_light_queue_and_one_that_waits_enters_when_
 
 
 @simulated()
-def test_a_batch_enters_no_light_queue(world: World, light: Make) -> None:
-    store = started(world, light())
+def test_a_batch_is_in_no_light_queue(world: World, light_queue_config: Make) -> None:
+    store = started(world, light_queue_config())
     claims = f"{NAMES}\1%LMQ%a\2{OFFSETS}\0011000000".encode()
     result = store.put_messages(MessageBatch(Message("T"), encode_batch([BatchUnit(0, b"1", claims)])))
     world.tasks.sleep(2)
 
-    assert stored(store, result) == {NAMES: "%LMQ%a"}
+    assert stored_properties(store, result) == {NAMES: "%LMQ%a"}
     assert bodies(store, "%LMQ%a") == []
     assert store.shutdown()
 
 
 @simulated()
-def test_names_without_the_prefix_and_prefixed_ones_without_lmq_keep_the_messages_queue_number(
-    world: World, light: Make
+def test_light_queue_names_that_are_not_lmq_keep_the_queue_id_of_the_message(
+    world: World, light_queue_config: Make
 ) -> None:
-    store = started(world, light(enable_lmq=False))
-    put(store, b"1", "%LMQ%a,b", queue_id=2)
+    store = started(world, light_queue_config(enable_lmq=False))
+    put_with_light_queues(store, b"1", "%LMQ%a,b", queue_id=2)
     world.tasks.sleep(2)
 
     assert bodies(store, "%LMQ%a", 2) == bodies(store, "b", 2) == [b"1"]
@@ -222,24 +230,26 @@ def test_names_without_the_prefix_and_prefixed_ones_without_lmq_keep_the_message
 
 
 @simulated()
-def test_with_light_queues_off_the_property_is_the_users_own(world: World, small: Make) -> None:
+def test_with_light_queues_disabled_their_properties_are_stored_unchanged(world: World, small: Make) -> None:
     store = started(world, small())
-    result = put(store, b"1", "%LMQ%a", properties={OFFSETS: "9"})
+    result = put_with_light_queues(store, b"1", "%LMQ%a", properties={OFFSETS: "9"})
     world.tasks.sleep(2)
 
-    assert stored(store, result) == {"a": "1", NAMES: "%LMQ%a", OFFSETS: "9"}
+    assert stored_properties(store, result) == {"a": "1", NAMES: "%LMQ%a", OFFSETS: "9"}
     assert bodies(store, "%LMQ%a") == []
     assert store.shutdown()
 
 
 @simulated()
-def test_puts_to_too_many_light_queues_are_refused_and_existing_queues_continue(world: World, light: Make) -> None:
+def test_puts_to_too_many_light_queues_are_refused_and_existing_queues_continue(
+    world: World, light_queue_config: Make
+) -> None:
     exceeded = PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
-    store = started(world, light(max_lmq_consume_queue_num=2))
-    assert put(store, b"1", "%LMQ%a,%LMQ%b,%LMQ%c").status is exceeded
-    assert put(store, b"1", "%LMQ%a,%LMQ%b,c").is_stored
-    assert put(store, b"2", "%LMQ%c").status is exceeded
-    assert put(store, b"3", "%LMQ%b,%LMQ%b,d").is_stored
+    store = started(world, light_queue_config(max_lmq_consume_queue_num=2))
+    assert put_with_light_queues(store, b"1", "%LMQ%a,%LMQ%b,%LMQ%c").status is exceeded
+    assert put_with_light_queues(store, b"1", "%LMQ%a,%LMQ%b,c").is_stored
+    assert put_with_light_queues(store, b"2", "%LMQ%c").status is exceeded
+    assert put_with_light_queues(store, b"3", "%LMQ%b,%LMQ%b,d").is_stored
     world.tasks.sleep(2)
 
     assert bodies(store, "%LMQ%b") == [b"1", b"3"]
@@ -251,17 +261,17 @@ def test_puts_to_too_many_light_queues_are_refused_and_existing_queues_continue(
 
 
 @pytest.fixture
-def filled(lab: Make, light: Make) -> Image:
+def filled(lab: Make, light_queue_config: Make) -> Image:
     """A stopped store with 30 messages in %LMQ%all, every third also in %LMQ%some, and 12 in no light queue."""
     machine = lab()
 
     def body(world: World) -> None:
-        store = started(world, light())
+        store = started(world, light_queue_config())
         for number in range(30):
             names = "%LMQ%all,%LMQ%some" if number % 3 == 0 else "%LMQ%all"
-            put(store, b"%d" % number, names, topic=f"T{number % 2}")
+            put_with_light_queues(store, b"%d" % number, names, topic=f"T{number % 2}")
         for _ in range(12):
-            store.put_message(Message.of("T", b"plain"))
+            store.put_message(Message.create("T", b"plain"))
         assert store.shutdown()
 
     machine.run(body)
@@ -272,22 +282,22 @@ def filled(lab: Make, light: Make) -> Image:
 ALL = [b"%d" % number for number in range(30)]
 
 
-def check_whole(store: MessageStore) -> None:
+def check_all_messages(store: MessageStore) -> None:
     store.world.tasks.sleep(2)
     assert bodies(store, "%LMQ%all")[:30] == ALL
     assert bodies(store, "%LMQ%some")[:10] == ALL[::3]
-    assert stored(store, put(store, b"next", "%LMQ%all,%LMQ%some"))[OFFSETS] == "30,10"
+    assert stored_properties(store, put_with_light_queues(store, b"next", "%LMQ%all,%LMQ%some"))[OFFSETS] == "30,10"
 
 
 @pytest.mark.parametrize("settings", [{}, {"recover_whole_log": False}])
-def test_a_restart_finds_light_queues_and_their_counters(
-    lab: Make, light: Make, filled: Image, settings: dict[str, Any]
+def test_a_restart_restores_light_queues_and_their_offsets(
+    lab: Make, light_queue_config: Make, filled: Image, settings: dict[str, Any]
 ) -> None:
     def body(world: World) -> None:
-        store = MessageStore(world, light(**settings))
+        store = MessageStore(world, light_queue_config(**settings))
         assert store.load().changed_entries == 0
         store.start()
-        check_whole(store)
+        check_all_messages(store)
         assert store.shutdown()
 
     lab(filled).run(body)
@@ -296,55 +306,57 @@ def test_a_restart_finds_light_queues_and_their_counters(
 @pytest.mark.parametrize("lost", ["%LMQ%all", "%LMQ%some", "%LMQ%", "consumequeue"])
 @pytest.mark.parametrize("settings", [{}, {"recover_whole_log": False}])
 def test_lost_light_queues_are_rebuilt_from_the_log(
-    lab: Make, light: Make, filled: Image, patched: Make, lost: str, settings: dict[str, Any]
+    lab: Make, light_queue_config: Make, filled: Image, patched: Make, lost: str, settings: dict[str, Any]
 ) -> None:
     image = filled
     for path in [path for path in image.files if lost in path]:
         image = patched(image, path, 0, None)
 
     def body(world: World) -> None:
-        store = started(world, light(**settings))
-        check_whole(store)
+        store = started(world, light_queue_config(**settings))
+        check_all_messages(store)
         assert store.shutdown()
 
     lab(image).run(body)
 
 
-def test_a_store_opened_with_light_queues_off_keeps_the_ones_it_has(lab: Make, light: Make, filled: Image) -> None:
-    off = replace(light(), enable_multi_dispatch=False, enable_lmq=False)
+def test_a_store_opened_with_light_queues_disabled_keeps_existing_ones(
+    lab: Make, light_queue_config: Make, filled: Image
+) -> None:
+    off = replace(light_queue_config(), enable_multi_dispatch=False, enable_lmq=False)
     machine = lab(filled)
 
     def without(world: World) -> None:
         store = MessageStore(world, off)
         assert store.load().changed_entries == 0
         store.start()
-        put(store, b"unseen", "%LMQ%all")
+        put_with_light_queues(store, b"unseen", "%LMQ%all")
         world.tasks.sleep(2)
         assert bodies(store, "%LMQ%all") == ALL
         assert store.shutdown()
 
     def again(world: World) -> None:
-        store = started(world, light())
-        check_whole(store)
+        store = started(world, light_queue_config())
+        check_all_messages(store)
         assert store.shutdown()
 
     machine.run(without)
     lab(machine.switch_off()).run(again)
 
 
-def test_a_forged_light_queue_offset_is_reported_and_not_indexed(lab: Make, light: Make) -> None:
-    off = replace(light(), enable_multi_dispatch=False, enable_lmq=False)
+def test_a_forged_light_queue_offset_is_reported_and_not_indexed(lab: Make, light_queue_config: Make) -> None:
+    off = replace(light_queue_config(), enable_multi_dispatch=False, enable_lmq=False)
     machine = lab()
 
     def forge(world: World) -> None:
         store = started(world, off)
-        put(store, b"1", "%LMQ%a", properties={OFFSETS: "0"})
-        put(store, b"2", "%LMQ%a", properties={OFFSETS: "123456789"})
-        put(store, b"3", "%LMQ%b", properties={OFFSETS: "123456789"})
+        put_with_light_queues(store, b"1", "%LMQ%a", properties={OFFSETS: "0"})
+        put_with_light_queues(store, b"2", "%LMQ%a", properties={OFFSETS: "123456789"})
+        put_with_light_queues(store, b"3", "%LMQ%b", properties={OFFSETS: "123456789"})
         assert store.shutdown()
 
     def load(world: World) -> None:
-        store = MessageStore(world, light())
+        store = MessageStore(world, light_queue_config())
         report = store.load()
         assert [finding.found for finding in report.findings] == ["123456789", "123456789"]
         store.start()

@@ -99,7 +99,7 @@ def test_an_empty_body_has_the_checksum_zero(make_record: MakeRecord) -> None:
     assert decode_record(raw, 0, file="f").body == b""
 
 
-def test_the_sign_bit_of_a_checksum_is_dropped() -> None:
+def test_the_sign_bit_of_a_body_checksum_is_cleared() -> None:
     assert body_crc(b"123456789") == 0xCBF43926 & 0x7FFFFFFF
 
 
@@ -132,7 +132,7 @@ def test_a_v2_record_can_have_a_topic_longer_than_127_bytes(vector: bytes) -> No
     assert decode_record(encode_message_record(long), 0, file="f") == long
 
 
-def test_properties_that_are_not_utf8_are_kept_as_they_stand(make_record: MakeRecord) -> None:
+def test_properties_that_are_not_utf8_are_kept_unchanged(make_record: MakeRecord) -> None:
     raw = bytes(make_record(properties=b"TAGS\x01\xff\xfe"))
 
     assert encode_message_record(decode_record(raw, 0, file="f")) == raw
@@ -164,7 +164,9 @@ def test_properties_that_are_not_utf8_are_kept_as_they_stand(make_record: MakeRe
         (96, "000f", "propertiesLength", 96),
     ],
 )
-def test_a_broken_field_is_named_with_its_place(vector: bytes, at: int, data: str, field: str, offset: int) -> None:
+def test_the_error_for_a_corrupt_record_field_names_field_and_offset(
+    vector: bytes, at: int, data: str, field: str, offset: int
+) -> None:
     with pytest.raises(CorruptFileError) as caught:
         decode_record(bytes(10) + patched(vector, at, bytes.fromhex(data)), 10, file="commitlog/0", file_offset=1000)
 
@@ -211,7 +213,7 @@ def test_both_encoders_write_the_same_v1_record(record: MessageRecord) -> None:
 
 @settings(max_examples=100)
 @given(records(), st.lists(st.tuples(st.integers(0, 200), st.binary(min_size=1, max_size=4)), max_size=4))
-def test_a_damaged_record_is_corrupt_or_decodes_to_its_own_bytes(
+def test_a_damaged_record_is_corrupt_or_encodes_to_its_own_bytes(
     record: MessageRecord, damage: list[tuple[int, bytes]]
 ) -> None:
     raw = encode_message_record(record)
@@ -228,6 +230,6 @@ def test_a_damaged_record_is_corrupt_or_decodes_to_its_own_bytes(
 
 @settings(max_examples=100)
 @given(st.binary(max_size=300))
-def test_random_bytes_are_not_a_record(raw: bytes) -> None:
+def test_random_bytes_do_not_decode_as_a_record(raw: bytes) -> None:
     with pytest.raises(CorruptFileError):
         decode_record(raw, 0, file="f")

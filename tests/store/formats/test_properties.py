@@ -16,7 +16,7 @@ WORDS = st.text(st.characters(blacklist_characters="\x01\x02", blacklist_categor
 PIECES = st.text(st.sampled_from("AB\x01\x02é\x00"), max_size=24)
 
 
-def test_the_default_dialect_separates_and_the_other_terminates() -> None:
+def test_properties_end_with_a_separator_only_in_the_trailing_dialect() -> None:
     properties = {PROPERTY_TAGS: "A", PROPERTY_KEYS: "k1"}
 
     assert encode_properties(properties) == "TAGS\x01A\x02KEYS\x01k1"
@@ -44,7 +44,7 @@ def test_no_properties_are_an_empty_string_in_both_dialects() -> None:
         ("a\x01b\x02a\x01", {"a": "b"}),
     ],
 )
-def test_the_reader_keeps_just_the_entries_with_a_name_and_a_value(text: str, properties: dict[str, str]) -> None:
+def test_decoding_properties_keeps_only_entries_with_a_name_and_a_value(text: str, properties: dict[str, str]) -> None:
     assert decode_properties(text) == properties
 
 
@@ -65,13 +65,13 @@ def test_the_reader_keeps_just_the_entries_with_a_name_and_a_value(text: str, pr
         (b"", None),
     ],
 )
-def test_one_property_is_found_by_the_readers_rules(raw: bytes, value: bytes | None) -> None:
+def test_finding_one_property_follows_the_rules_of_decoding(raw: bytes, value: bytes | None) -> None:
     assert find_property(raw, b"TAGS") == value
 
 
 @settings(max_examples=100)
 @given(st.dictionaries(WORDS, WORDS, max_size=6), st.booleans())
-def test_properties_survive_either_dialect(properties: dict[str, str], trailing: bool) -> None:
+def test_properties_survive_encoding_and_decoding_in_either_dialect(properties: dict[str, str], trailing: bool) -> None:
     assert decode_properties(encode_properties(properties, trailing_separator=trailing)) == properties
 
 
@@ -92,12 +92,12 @@ def test_finding_one_property_agrees_with_decoding_all(text: str, name: str) -> 
         ("", ""),
     ],
 )
-def test_a_rebuilt_string_has_the_order_of_a_java_map(names: str, order: str) -> None:
+def test_rebuilt_properties_have_the_order_of_a_java_map(names: str, order: str) -> None:
     rebuilt = rebuild_properties(dict.fromkeys(names.split(), "v"))
     assert rebuilt == encode_properties(dict.fromkeys(order.split(), "v"))
 
 
-def test_a_java_map_has_twice_the_buckets_when_it_is_more_than_three_quarters_full() -> None:
+def test_a_java_map_doubles_its_buckets_above_three_quarters() -> None:
     names = ["KEYS", "TRAN_MSG", *(f"n{number}" for number in range(10))]
     twelve = rebuild_properties(dict.fromkeys(names, "v"))
     thirteen = rebuild_properties(dict.fromkeys([*names, "n10"], "v"))
@@ -105,7 +105,7 @@ def test_a_java_map_has_twice_the_buckets_when_it_is_more_than_three_quarters_fu
     assert thirteen.index("TRAN_MSG") < thirteen.index("KEYS")  # buckets 9 and 23 of 32
 
 
-def test_the_order_of_names_tells_how_many_buckets_their_map_had() -> None:
+def test_the_order_of_property_names_reveals_the_bucket_count_of_their_map() -> None:
     assert map_buckets(["KEYS", "DELAY", "TAGS"]) == 16
     assert map_buckets(["UNIQ_KEY", "DELAY", "TAGS", "KEYS"]) == 8
     assert map_buckets(["TRAN_MSG", "REAL_TOPIC", "KEYS", "UNIQ_KEY"]) == 32

@@ -52,7 +52,7 @@ def with_host_bits(fields: dict[str, Any]) -> dict[str, Any]:
         | {"reconsume_times": ODD_INT32, "prepared_transaction_offset": INT64}
     ).map(with_host_bits)
 )
-def test_the_core_encodes_a_record_like_python_or_leaves_it_to_python(core: Core, fields: dict[str, Any]) -> None:
+def test_the_compiled_core_encodes_a_record_like_python_or_declines(core: Core, fields: dict[str, Any]) -> None:
     found = core.encode(*fields.values())
     if b"\0" in fields["properties"]:
         assert found is None
@@ -91,7 +91,7 @@ def batch_bodies(draw: st.DrawFn) -> bytes:
         | {"reconsume_times": INT32}
     ).map(with_host_bits)
 )
-def test_the_core_encodes_a_batch_like_python_or_leaves_it_to_python(core: Core, fields: dict[str, Any]) -> None:
+def test_the_compiled_core_encodes_a_batch_like_python_or_declines(core: Core, fields: dict[str, Any]) -> None:
     found = core.encode_batch(*fields.values())
     try:
         expected = encode_batch_records(**fields, clean=None)
@@ -111,7 +111,7 @@ def test_the_core_encodes_a_batch_like_python_or_leaves_it_to_python(core: Core,
     stored_ms=st.integers(0, 2**62),
     born_host_v6=st.booleans(),
 )
-def test_records_are_placed_as_python_does(
+def test_the_compiled_core_places_records_like_python(
     core: Core, starts: tuple[int, ...], queue_offset: int, physical_offset: int, stored_ms: int, born_host_v6: bool
 ) -> None:
     found, expected = bytearray(1000), bytearray(1000)
@@ -122,7 +122,7 @@ def test_records_are_placed_as_python_does(
 
 
 @pytest.mark.parametrize("start", [-1, 937, 1000, 2**40])
-def test_a_start_without_room_for_a_record_is_refused(core: Core, start: int) -> None:
+def test_placing_at_a_start_without_room_for_a_record_is_refused(core: Core, start: int) -> None:
     with pytest.raises(ValueError, match="in front of a record"):
         core.place(bytearray(1000), (start,), 0, 0, 0, False)
 
@@ -130,7 +130,7 @@ def test_a_start_without_room_for_a_record_is_refused(core: Core, start: int) ->
 @pytest.mark.parametrize(
     "change", [{"body": None}, {"born_host": (b"1234",)}, {"topic": "t"}, {"store_host": Host(b"12345", 1)}]
 )
-def test_arguments_of_other_types_are_refused_and_a_host_of_another_length_is_left_to_python(
+def test_the_compiled_core_refuses_wrong_types_and_declines_hosts_of_unusual_length(
     core: Core, change: dict[str, Any]
 ) -> None:
     host = Host(b"1234", 1)

@@ -17,21 +17,21 @@ from tornlog.store.formats.message import (
 )
 from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
 from tornlog.store.formats.properties import decode_properties
-from tornlog.store.formats.redirect import delivered, redirection
+from tornlog.store.formats.redirect import message_to_deliver, redirect_delayed
 from tornlog.store.world import World
 
 HOST = Host.parse("10.1.2.3|4")
 ILLEGAL = PutMessageStatus.MESSAGE_ILLEGAL
 
 
-def delayed(level: object = 3, **fields: Any) -> Message:
-    message = Message.of("Real", b"body", queue_id=7, properties={"DELAY": str(level), "K": "v"})
+def delayed_message(level: object = 3, **fields: Any) -> Message:
+    message = Message.create("Real", b"body", queue_id=7, properties={"DELAY": str(level), "K": "v"})
     return replace(message, **fields)
 
 
 @pytest.mark.parametrize("sys_flag", [0, 1, TRANSACTION_COMMIT])
 def test_a_delayed_message_is_stored_in_the_queue_of_its_level_with_its_target(sys_flag: int) -> None:
-    redirected = redirection(delayed(3, sys_flag=sys_flag), 18)
+    redirected = redirect_delayed(delayed_message(3, sys_flag=sys_flag), 18)
     assert redirected is not None
     waiting, due = redirected
     assert (waiting.topic, waiting.queue_id) == (SCHEDULE_TOPIC, 2)
@@ -39,8 +39,8 @@ def test_a_delayed_message_is_stored_in_the_queue_of_its_level_with_its_target(s
     assert replace(waiting, topic="Real", queue_id=7) == due
 
 
-def test_a_level_above_the_highest_counts_as_the_highest() -> None:
-    redirected = redirection(delayed(99), 5)
+def test_a_delay_level_above_the_highest_counts_as_the_highest() -> None:
+    redirected = redirect_delayed(delayed_message(99), 5)
     assert redirected is not None
     assert redirected.waiting.queue_id == 4
     assert decode_properties(redirected.waiting.properties)["DELAY"] == "5"
@@ -49,54 +49,52 @@ def test_a_level_above_the_highest_counts_as_the_highest() -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        delayed(0),
-        delayed(-1),
-        delayed("x"),
-        delayed(properties="NODELAY\x013"),
-        delayed(properties="DELAY\x01"),
-        delayed(sys_flag=TRANSACTION_PREPARED),
-        delayed(sys_flag=TRANSACTION_ROLLBACK),
-        delayed(honour_delay=False),
+        delayed_message(0),
+        delayed_message(-1),
+        delayed_message("x"),
+        delayed_message(properties="NODELAY\x013"),
+        delayed_message(properties="DELAY\x01"),
+        delayed_message(sys_flag=TRANSACTION_PREPARED),
+        delayed_message(sys_flag=TRANSACTION_ROLLBACK),
+        delayed_message(honour_delay=False),
     ],
 )
-def test_a_message_without_a_valid_delay_is_not_redirected(message: Message) -> None:
-    assert redirection(message, 18) is None
+def test_a_message_without_a_valid_delay_level_is_not_redirected(message: Message) -> None:
+    assert redirect_delayed(message, 18) is None
 
 
-def test_without_levels_there_is_no_delay() -> None:
-    assert redirection(delayed(1), 0) is None
+def test_without_delay_levels_no_message_is_redirected() -> None:
+    assert redirect_delayed(delayed_message(1), 0) is None
 
 
-def test_a_message_that_does_not_wait_for_the_disk_has_the_wait_property() -> None:
+def test_a_delayed_message_with_wait_store_ok_false_gets_the_wait_property() -> None:
     for given, stored in (("DELAY\x011", "false"), ("DELAY\x011\x02WAIT\x01no", "no")):
-        redirected = redirection(delayed(properties=given, wait_store_ok=False), 18)
+        redirected = redirect_delayed(delayed_message(properties=given, wait_store_ok=False), 18)
         assert redirected is not None
         assert decode_properties(redirected.waiting.properties)["WAIT"] == stored
-    redirected = redirection(delayed(), 18)
+    redirected = redirect_delayed(delayed_message(), 18)
     assert redirected is not None
     assert "WAIT" not in decode_properties(redirected.waiting.properties)
 
 
 @pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, "a\x02b"])
-def test_a_topic_that_cannot_receive_a_delivery_is_refused(topic: str) -> None:
+def test_a_delayed_message_for_a_topic_that_cannot_receive_it_is_refused(topic: str) -> None:
     with pytest.raises(InvalidMessageError):
-        redirection(delayed(topic=topic), 18)
+        redirect_delayed(delayed_message(topic=topic), 18)
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        delayed(topic="a/b"),
-        delayed(topic="a\x02b"),
-        delayed(topic="é" * 64),
-        delayed(queue_id=-1),
-        delayed(topic="T" * 100, body=bytes(1024 - 8 - 91 - 100 - len("REAL_TOPIC") - 40)),
+        delayed_message(topic="a/b"),
+        delayed_message(topic="a\x02b"),
+        delayed_message(topic="é" * 64),
+        delayed_message(queue_id=-1),
+        delayed_message(topic="T" * 100, body=bytes(1024 - 8 - 91 - 100 - len("REAL_TOPIC") - 40)),
     ],
 )
 @simulated()
-def test_a_delayed_message_that_cannot_be_stored_when_due_is_refused(
-    world: World, small: Make, message: Message
-) -> None:
+def test_a_delayed_message_too_large_for_its_delivery_is_refused(world: World, small: Make, message: Message) -> None:
     store = started(world, small())
     assert store.put_message(message).status is ILLEGAL
     assert store.max_phy_offset == 0
@@ -105,8 +103,8 @@ def test_a_delayed_message_that_cannot_be_stored_when_due_is_refused(
 
 
 @simulated()
-def test_a_delivered_copy_has_all_but_place_and_transaction_of_its_record(world: World, small: Make) -> None:
-    message = delayed(
+def test_a_delivered_copy_keeps_all_fields_except_queue_and_transaction(world: World, small: Make) -> None:
+    message = delayed_message(
         1,
         flag=5,
         sys_flag=TRANSACTION_COMMIT | 1,
@@ -122,7 +120,7 @@ def test_a_delivered_copy_has_all_but_place_and_transaction_of_its_record(world:
     record = store.look_message_by_offset(result.append.wrote_offset)
     assert record is not None
     assert (record.topic, record.queue_id, record.prepared_transaction_offset) == (SCHEDULE_TOPIC, 0, 77)
-    copy = delivered(record)
+    copy = message_to_deliver(record)
     assert copy == replace(
         message,
         properties="REAL_TOPIC\x01Real\x02K\x01v\x02DELAY\x011\x02REAL_QID\x017",
@@ -145,12 +143,12 @@ def test_a_delivered_copy_has_all_but_place_and_transaction_of_its_record(world:
         "REAL_TOPIC\x01T\x02REAL_QID\x01²",
     ],
 )
-def test_a_record_without_a_valid_target_is_not_delivered(record: Any, properties: str) -> None:
-    assert delivered(record(properties)) is None
+def test_a_delayed_record_without_a_valid_target_is_not_delivered(record: Any, properties: str) -> None:
+    assert message_to_deliver(record(properties)) is None
 
 
-def test_property_bytes_that_are_not_utf8_are_delivered_as_replacement_characters(record: Any) -> None:
-    copy = delivered(record("REAL_TOPIC\x01T\x02REAL_QID\x010\x02K\x01\udcff"))
+def test_invalid_utf8_in_delayed_properties_is_delivered_as_replacement_characters(record: Any) -> None:
+    copy = message_to_deliver(record("REAL_TOPIC\x01T\x02REAL_QID\x010\x02K\x01\udcff"))
     assert copy is not None
     assert decode_properties(copy.properties)["K"] == "�"
 

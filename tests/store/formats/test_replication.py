@@ -15,22 +15,22 @@ from tornlog.store.formats.replication import (
 )
 
 
-def test_a_report_is_one_big_endian_long() -> None:
+def test_a_slave_report_is_one_big_endian_long() -> None:
     assert encode_report(0x0102030405060708).hex() == "0102030405060708"
     assert decode_report(bytes.fromhex("0000000000001000"), stream="s", position=0) == 4096
 
 
-def test_a_frame_header_is_a_long_and_an_int() -> None:
+def test_a_transfer_header_is_a_long_and_an_int() -> None:
     assert encode_frame_header(4096, 100).hex() == "000000000000100000000064"
 
 
-def test_a_frame_header_reads_back() -> None:
+def test_a_transfer_header_survives_encoding_and_decoding() -> None:
     raw = encode_frame_header(5000, 3192)
 
     assert decode_frame_header(raw, 8192, stream="s", position=0) == FrameHeader(5000, 3192)
 
 
-def test_a_negative_report_is_reported_with_its_position() -> None:
+def test_the_error_for_a_negative_slave_report_names_its_position() -> None:
     with pytest.raises(CorruptFileError, match=r"reports @ 16: slave_offset: expected 0 or more, found -1"):
         decode_report(b"\xff" * 8, stream="reports", position=16)
 
@@ -44,7 +44,7 @@ def test_a_negative_report_is_reported_with_its_position() -> None:
         (b"\xff" * 8 + b"\0" * 4, r"s @ 10: log_offset: expected 0 or more, found -1"),
     ],
 )
-def test_an_invalid_frame_is_reported_with_its_position(raw: bytes, message: str) -> None:
+def test_the_error_for_an_invalid_transfer_header_names_its_position(raw: bytes, message: str) -> None:
     with pytest.raises(CorruptFileError, match=message):
         decode_frame_header(raw, 8192, stream="s", position=10)
 
@@ -62,7 +62,7 @@ def pieces_of(stream: bytes, cuts: list[int]) -> list[tuple[int, bytes]]:
 
 
 @given(st.lists(st.integers(0, 80), max_size=12))
-def test_log_bytes_keep_their_offsets_however_the_stream_is_split(cuts: list[int]) -> None:
+def test_transferred_log_bytes_keep_their_offsets_for_any_split_of_the_stream(cuts: list[int]) -> None:
     stream = (
         encode_frame_header(1000, 24) + b"a" * 24 + encode_frame_header(1024, 0)
         + encode_frame_header(1024, 20) + b"b" * 20
@@ -74,7 +74,7 @@ def test_log_bytes_keep_their_offsets_however_the_stream_is_split(cuts: list[int
     assert [at for at, data in found if not data] == [1024]
 
 
-def test_a_too_long_frame_is_refused_before_it_is_buffered() -> None:
+def test_a_too_long_transfer_frame_is_refused_before_it_is_buffered() -> None:
     reader = FrameReader(SEGMENT_BYTES, "log from m")
     good = encode_frame_header(0, 4) + b"good"
 

@@ -29,7 +29,7 @@ def scanned(raw: bytes | bytearray, *, end: int | None = None, check_crc: bool =
     return list(scan_records(view, 0, end, file="commitlog/4096", base_offset=BASE, check_crc=check_crc))
 
 
-def flaw(raw: bytes | bytearray, *, check_crc: bool = True) -> tuple[str, int]:
+def scan_error(raw: bytes | bytearray, *, check_crc: bool = True) -> tuple[str, int]:
     """Return field and offset of the error in raw. It is the same before and after topics are known."""
     with pytest.raises(CorruptFileError) as cold:
         scanned(raw, check_crc=check_crc)
@@ -47,11 +47,11 @@ def small_log(make: MakeRecord, *all_changes: dict[str, Any]) -> bytearray:
     return log
 
 
-def test_the_record_of_the_specification_is_found_with_what_dispatch_needs(vector: bytes) -> None:
+def test_scanning_the_record_of_the_specification_returns_the_fields_for_dispatch(vector: bytes) -> None:
     assert scanned(vector) == [ScannedRecord(4096, 112, "T1", 3, 7, 0, 1_600_000_000_123, b"TAGS\x01A\x02KEYS\x01k1")]
 
 
-def test_records_of_every_shape_are_found_one_after_the_other(make_record: MakeRecord) -> None:
+def test_consecutive_records_of_every_shape_are_scanned(make_record: MakeRecord) -> None:
     v6 = Host.parse("::1|1")
     log = small_log(
         make_record,
@@ -76,7 +76,7 @@ def test_records_of_every_shape_are_found_one_after_the_other(make_record: MakeR
     assert sum(record.size_bytes for record in records) == len(log)
 
 
-def test_a_known_v2_topic_does_not_make_a_v1_topic_length_above_127_good(make_record: MakeRecord) -> None:
+def test_a_v1_topic_length_above_127_is_corrupt_even_for_a_known_v2_topic(make_record: MakeRecord) -> None:
     record = decode_record(make_record(physical_offset=BASE), 0, file="f")
     long = replace(record, magic=MESSAGE_MAGIC_V2, topic="y" * 200, size_bytes=112 + 1 + 198)
     raw = bytearray(encode_message_record(long))
@@ -84,18 +84,16 @@ def test_a_known_v2_topic_does_not_make_a_v1_topic_length_above_127_good(make_re
 
     del raw[93]  # the high byte of the length
     raw[:8] = (112 + 198).to_bytes(4) + bytes.fromhex("daa320a7")
-    assert flaw(raw) == ("topicLength", 93)
+    assert scan_error(raw) == ("topicLength", 93)
 
 
-def test_equal_topics_are_one_string(make_record: MakeRecord) -> None:
+def test_scanned_records_with_equal_topics_share_one_string(make_record: MakeRecord) -> None:
     first, second, third = scanned(small_log(make_record, {}, {}, {}))
 
     assert first.topic is second.topic is third.topic
 
 
-def test_forgetting_topics_when_there_are_too_many_loses_no_record(
-    make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clearing_the_topic_cache_loses_no_record(make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "_TOPICS_MAX", 2)
     monkeypatch.setattr(scan, "_topics", {})
     names = [f"topic-{number % 5}" for number in range(20)]
@@ -121,7 +119,7 @@ def test_a_scan_can_start_in_the_middle_of_a_file(make_record: MakeRecord) -> No
     assert [record.physical_offset for record in found] == [BASE + 112]
 
 
-def test_records_before_a_flaw_are_yielded(make_record: MakeRecord) -> None:
+def test_records_before_a_corrupt_one_are_still_yielded(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}, {}) + bytes(4096)
     found = scan_records(memoryview(log), 0, len(log), file="f", base_offset=BASE, check_crc=True)
 
@@ -131,10 +129,10 @@ def test_records_before_a_flaw_are_yielded(make_record: MakeRecord) -> None:
 
 
 @pytest.mark.parametrize("left", [1, 7, 8, 90])
-def test_a_rest_too_short_for_a_record_is_corrupt(make_record: MakeRecord, left: int) -> None:
+def test_remaining_bytes_too_few_for_a_record_are_corrupt(make_record: MakeRecord, left: int) -> None:
     log = small_log(make_record, {})
 
-    assert flaw(log + log[:left]) == ("totalSize", 112)
+    assert scan_error(log + log[:left]) == ("totalSize", 112)
 
 
 @pytest.mark.parametrize(
@@ -158,17 +156,17 @@ def test_a_rest_too_short_for_a_record_is_corrupt(make_record: MakeRecord, left:
         (96, "000d", "totalSize", 0),
     ],
 )
-def test_a_broken_field_is_named_with_its_place(
+def test_the_error_for_a_corrupt_scanned_field_names_field_and_offset(
     make_record: MakeRecord, at: int, data: str, field: str, offset: int
 ) -> None:
     log = small_log(make_record, {}, {}, {})
     raw = bytes.fromhex(data)
     log[112 + at : 112 + at + len(raw)] = raw
 
-    assert flaw(log) == (field, 112 + offset)
+    assert scan_error(log) == (field, 112 + offset)
 
 
-def test_a_record_reaching_past_the_end_of_the_scan_is_corrupt_though_the_file_goes_on(make_record: MakeRecord) -> None:
+def test_a_record_that_exceeds_the_scan_range_is_corrupt_even_if_the_file_is_longer(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}, {})
 
     with pytest.raises(CorruptFileError, match="4096 @ 112: totalSize: expected 91 to 100, found 112"):
@@ -180,52 +178,52 @@ def test_a_topic_torn_to_a_known_topic_is_still_detected(make_record: MakeRecord
     del log[112 + 91 :]
     log[112:116] = (91).to_bytes(4)
 
-    assert flaw(log) == ("topicLength", 112 + 88)
+    assert scan_error(log) == ("topicLength", 112 + 88)
 
 
-def test_a_negative_body_length_is_corrupt_where_header_bytes_would_pass_for_a_topic(make_record: MakeRecord) -> None:
+def test_a_negative_body_length_is_corrupt_even_if_header_bytes_look_like_a_topic(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}, {"body": b"", "properties": b""})
     log[112 + 68 : 112 + 88] = b"\x02T1\x00" + bytes([len(log) - 112 - 73]) + b"v" * 11 + (-20).to_bytes(4, signed=True)
     log[112 + 88 :] = b"v" * 5
 
-    assert flaw(log, check_crc=False) == ("bodyLength", 112 + 84)
+    assert scan_error(log, check_crc=False) == ("bodyLength", 112 + 84)
 
 
-def test_a_wrong_body_passes_only_when_the_checksum_is_not_asked_for(make_record: MakeRecord) -> None:
+def test_a_wrong_body_is_accepted_only_without_checksum_verification(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}, {})
     log[112 + 90] ^= 1
 
-    assert flaw(log) == ("bodyCRC", 112 + 8)
+    assert scan_error(log) == ("bodyCRC", 112 + 8)
     assert len(scanned(log, check_crc=False)) == 2
 
 
-def test_a_topic_with_a_zeroed_byte_and_properties_ending_in_one_are_torn(make_record: MakeRecord) -> None:
-    assert flaw(small_log(make_record, {}, {"topic": b"T\x00"})) == ("topic", 112 + 94)
-    assert flaw(small_log(make_record, {}, {"properties": b"TAGS\x01A\x00"})) == ("properties", 112 + 98)
+def test_a_topic_or_properties_ending_in_a_zero_byte_are_torn(make_record: MakeRecord) -> None:
+    assert scan_error(small_log(make_record, {}, {"topic": b"T\x00"})) == ("topic", 112 + 94)
+    assert scan_error(small_log(make_record, {}, {"properties": b"TAGS\x01A\x00"})) == ("properties", 112 + 98)
 
 
-def test_a_lone_zero_byte_inside_properties_is_the_users_own(make_record: MakeRecord) -> None:
+def test_a_single_zero_byte_inside_properties_is_not_torn(make_record: MakeRecord) -> None:
     log = small_log(make_record, {"properties": b"a\x01\x00b\x02TAGS\x01A"}, {})
 
     assert scanned(log)[0].properties == b"a\x01\x00b\x02TAGS\x01A"
 
 
 @pytest.mark.parametrize("lost", range(1, 4))
-def test_a_zeroed_sector_of_properties_is_torn_wherever_it_lies(make_record: MakeRecord, lost: int) -> None:
+def test_a_zeroed_sector_of_properties_is_torn_at_any_position(make_record: MakeRecord, lost: int) -> None:
     log = small_log(make_record, {"properties": b"a\x01" + b"v" * 2000})
     log[lost * 512 : lost * 512 + 512] = bytes(512)
 
-    assert flaw(log) == ("properties", 98)
+    assert scan_error(log) == ("properties", 98)
 
 
-def test_properties_that_are_zero_from_some_byte_on_to_the_end_of_its_sector_are_torn(make_record: MakeRecord) -> None:
+def test_properties_that_are_zero_up_to_the_end_of_a_sector_are_torn(make_record: MakeRecord) -> None:
     log = small_log(make_record, {"properties": b"a\x01" + b"v" * 2000})
     log[700:1024] = bytes(324)
 
-    assert flaw(log) == ("properties", 98)
+    assert scan_error(log) == ("properties", 98)
 
 
-def test_most_of_a_sector_zeroed_is_not_yet_torn(make_record: MakeRecord) -> None:
+def test_a_sector_with_one_nonzero_byte_is_not_torn(make_record: MakeRecord) -> None:
     log = small_log(make_record, {"properties": b"a\x01" + b"v" * 2000})
     log[512 : 512 + 511] = bytes(511)
 
@@ -233,15 +231,15 @@ def test_most_of_a_sector_zeroed_is_not_yet_torn(make_record: MakeRecord) -> Non
 
 
 @pytest.mark.parametrize("lost_sector", range(5))
-def test_a_record_that_lost_any_sector_of_its_own_is_corrupt(make_record: MakeRecord, lost_sector: int) -> None:
+def test_a_record_that_lost_any_of_its_sectors_is_corrupt(make_record: MakeRecord, lost_sector: int) -> None:
     log = small_log(make_record, {"body": b"b" * 600, "properties": b"a\x01" + b"v" * 1400, "topic": b"t" * 100})
     assert len(scanned(log)) == 1
     log[lost_sector * 512 : lost_sector * 512 + 512] = bytes(min(512, len(log) - lost_sector * 512))
 
-    flaw(log)
+    scan_error(log)
 
 
-def test_the_torn_rule_names_the_field_and_counts_sectors_from_the_file() -> None:
+def test_torn_properties_names_the_field_and_counts_sectors_from_the_file_start() -> None:
     assert torn_properties(b"T", b"abc", 0) is None
     assert torn_properties(b"T\0", b"abc", 0) == "topic"
     assert torn_properties(b"T", b"abc\0", 0) == "properties"
@@ -257,7 +255,7 @@ def test_the_torn_rule_names_the_field_and_counts_sectors_from_the_file() -> Non
     ),
     st.lists(st.tuples(st.integers(0, 2**16), st.binary(min_size=1, max_size=4)), max_size=3),
 )
-def test_a_damaged_log_yields_sound_records_and_then_ends_or_is_corrupt(
+def test_scanning_a_damaged_log_yields_undamaged_records_and_then_ends_or_raises(
     messages: list[tuple[bytes, str, bytes]], damage: list[tuple[int, bytes]]
 ) -> None:
     log = bytearray()
@@ -301,10 +299,10 @@ def test_a_damaged_log_yields_sound_records_and_then_ends_or_is_corrupt(
 @settings(max_examples=100)
 @given(st.binary(min_size=1, max_size=300))
 def test_random_bytes_are_corrupt_at_once(raw: bytes) -> None:
-    flaw(raw)
+    scan_error(raw)
 
 
-def test_a_wrong_size_allocates_no_memory(make_record: MakeRecord) -> None:
+def test_a_record_with_a_wrong_size_allocates_no_memory(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}) + bytes(1_000_000)
     log[0:4] = len(log).to_bytes(4)
     view = memoryview(log)
@@ -320,13 +318,13 @@ def test_a_wrong_size_allocates_no_memory(make_record: MakeRecord) -> None:
 
 
 @pytest.mark.parametrize("tail_bytes", range(4))
-def test_an_end_too_short_for_its_own_lengths_is_an_error_at_the_very_end_of_a_file(
+def test_a_record_cut_at_the_end_of_a_file_before_its_own_lengths_is_corrupt(
     make_record: MakeRecord, tail_bytes: int
 ) -> None:
     body = bytes(10)
     cut = make_record(physical_offset=BASE, body=body)[: 88 + len(body) + tail_bytes]
     cut[:4] = len(cut).to_bytes(4)
 
-    field, _ = flaw(cut, check_crc=False)
+    field, _ = scan_error(cut, check_crc=False)
 
     assert field in ("totalSize", "bodyLength", "topicLength", "propertiesLength")

@@ -83,15 +83,15 @@ def readable_records(store: MessageStore) -> dict[int, ScannedRecord]:
     return found
 
 
-def named_alike(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def without_names(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Ignore the file names: the name of a rebuilt file is the time of the rebuild."""
     return [file | {"name": ""} for file in files]
 
 
 def test_the_index_files_equal_those_of_rocketmq(store: MessageStore, written: Any, place: tuple[str, str]) -> None:
     case = place[0]
-    ours = named_alike(observe(store, RecoveryReport(clean_exit=True), {})["indexFiles"])
-    theirs = named_alike(written.observed["indexFiles"])
+    ours = without_names(observe(store, RecoveryReport(clean_exit=True), {})["indexFiles"])
+    theirs = without_names(written.observed["indexFiles"])
 
     differs = case in DIFFERENT or place == ("05b-delay-abrupt", "before")
     assert (ours != theirs) == differs
@@ -117,7 +117,7 @@ def test_the_index_has_every_key_of_every_record_once(store: MessageStore) -> No
     assert Counter({place: count for place, count in found.items() if place[0] in records}) == expected
 
 
-def test_queries_find_the_messages_that_rocketmq_found_and_have_the_key(
+def test_queries_return_the_messages_that_rocketmq_found_and_each_has_the_key(
     store: MessageStore, written: Any, place: tuple[str, str]
 ) -> None:
     is_whole = DIFFERENT.get(place[0]) not in (FROM_THE_CHECKPOINT, BEYOND)

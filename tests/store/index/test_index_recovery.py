@@ -8,7 +8,7 @@ from tests.store.rigs import started
 from tests.store.simulated import Make
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
-from tornlog.store.formats.index import ENTRY_BYTES, entries_at
+from tornlog.store.formats.index import ENTRY_BYTES, entries_position
 from tornlog.store.formats.messages import Message
 from tornlog.store.log.checkpoint import read_checkpoint
 from tornlog.store.message_store import MessageStore
@@ -16,7 +16,7 @@ from tornlog.store.recovery.recovery import RecoveryReport
 from tornlog.store.world import World
 
 SLOTS, ENTRIES_MAX = 5, 4
-FIRST_ENTRY = entries_at(SLOTS) + ENTRY_BYTES
+FIRST_ENTRY = entries_position(SLOTS) + ENTRY_BYTES
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def fill(lab: Make) -> Callable[..., Image]:
         def body(world: World) -> None:
             store = started(world, config)
             for each in keys:
-                store.put_message(Message.of("T", b"body" * 20, keys=each))
+                store.put_message(Message.create("T", b"body" * 20, keys=each))
                 world.tasks.sleep(1_500)
             if not abruptly:
                 assert store.shutdown()
@@ -86,29 +86,29 @@ def load(lab: Make, exact: Make) -> Callable[..., Loaded]:
     return twice
 
 
-def index_names(image: Image) -> list[str]:
+def names_of_index_files(image: Image) -> list[str]:
     return sorted(path.rpartition("/")[2] for path in image.files if path.startswith("/store/index/"))
 
 
-def without(image: Image, *paths: str) -> Image:
+def without_files(image: Image, *paths: str) -> Image:
     return Image({path: file for path, file in image.files.items() if path not in paths}, image.directories)
 
 
-def overwritten(image: Image, path: str, at: int, data: bytes) -> Image:
+def with_overwritten_bytes(image: Image, path: str, at: int, data: bytes) -> Image:
     content = image.files[path].content
     changed = content[:at] + data + content[at + len(data) :]
     return Image({**image.files, path: FileImage(changed, 0)}, image.directories)
 
 
-def number_of(count: int) -> list[str]:
+def numbered_keys(count: int) -> list[str]:
     return [f"k{number}" for number in range(count)]
 
 
 def test_after_a_clean_exit_no_index_file_is_rebuilt(fill: Make, load: Make, config: StoreConfig) -> None:
-    image = fill(config, ["a b", *number_of(8)])
+    image = fill(config, ["a b", *numbered_keys(8)])
     found = load(image, config)
 
-    assert found.names == index_names(image)
+    assert found.names == names_of_index_files(image)
     assert len(found.names) == 4
     assert len(found.entries) == 10
     assert found.report.findings == []
@@ -117,11 +117,11 @@ def test_after_a_clean_exit_no_index_file_is_rebuilt(fill: Make, load: Make, con
 def test_after_a_crash_durable_index_files_are_kept_and_the_others_rebuilt(
     fill: Make, load: Make, config: StoreConfig
 ) -> None:
-    image = fill(config, ["a b", *number_of(9)], abruptly=True)
+    image = fill(config, ["a b", *numbered_keys(9)], abruptly=True)
     found = load(image, config)
 
-    assert found.names[:3] == index_names(image)[:3]
-    assert found.names[3:] != index_names(image)[3:]
+    assert found.names[:3] == names_of_index_files(image)[:3]
+    assert found.names[3:] != names_of_index_files(image)[3:]
     assert len(found.names) == 4
     assert found.report.findings == []
 
@@ -130,11 +130,11 @@ def test_a_message_with_keys_in_two_files_is_not_indexed_again(fill: Make, load:
     image = fill(config, ["a", "b c d e", "f"], abruptly=True)
     found = load(image, config)
 
-    assert found.names[0] == index_names(image)[0]
+    assert found.names[0] == names_of_index_files(image)[0]
     assert len(found.entries) == 6
 
 
-def test_indexing_continues_within_a_message_with_more_keys_than_a_file(
+def test_indexing_continues_within_a_message_that_has_more_keys_than_a_file(
     fill: Make, load: Make, config: StoreConfig
 ) -> None:
     image = fill(config, ["a", "b c d e f g h i j k", "l", "m", "n"], abruptly=True)
@@ -146,12 +146,12 @@ def test_indexing_continues_within_a_message_with_more_keys_than_a_file(
 
 @pytest.mark.parametrize("abruptly", [False, True])
 @pytest.mark.parametrize("lost", [0, 1, 2, 3])
-def test_after_a_missing_file_the_index_is_rebuilt(
+def test_the_index_is_rebuilt_from_a_missing_file_on(
     lost: int, abruptly: bool, fill: Make, load: Make, config: StoreConfig
 ) -> None:
-    image = fill(config, number_of(11), abruptly=abruptly)
-    names = index_names(image)
-    found = load(without(image, f"/store/index/{names[lost]}"), config)
+    image = fill(config, numbered_keys(11), abruptly=abruptly)
+    names = names_of_index_files(image)
+    found = load(without_files(image, f"/store/index/{names[lost]}"), config)
 
     assert found.names[:lost] == names[:lost]
     assert not {*found.names[lost:]} & {*names[lost:]}
@@ -173,13 +173,13 @@ def test_after_a_missing_file_the_index_is_rebuilt(
         (FIRST_ENTRY + 40 + 12, b"\0\0\0\1"),
     ],
 )
-def test_a_file_that_is_inconsistent_or_differs_from_the_log_is_rebuilt(
+def test_an_index_file_that_is_inconsistent_or_differs_from_the_log_is_rebuilt(
     at: int, data: bytes, recover_whole_log: bool, fill: Make, load: Make, config: StoreConfig
 ) -> None:
     config = replace(config, recover_whole_log=recover_whole_log)
-    image = fill(config, number_of(11))
-    names = index_names(image)
-    found = load(overwritten(image, f"/store/index/{names[1]}", at, data), config)
+    image = fill(config, numbered_keys(11))
+    names = names_of_index_files(image)
+    found = load(with_overwritten_bytes(image, f"/store/index/{names[1]}", at, data), config)
 
     assert found.names[0] == names[0]
     assert not {*found.names[1:]} & {*names[1:]}
@@ -188,39 +188,39 @@ def test_a_file_that_is_inconsistent_or_differs_from_the_log_is_rebuilt(
 
 
 @pytest.mark.parametrize("at", [40, 44, 48, 52, 56, FIRST_ENTRY, FIRST_ENTRY + 8, FIRST_ENTRY + 16, FIRST_ENTRY + 21])
-def test_a_last_file_torn_after_a_clean_exit_is_built_again_even_if_the_checkpoint_counts(
+def test_a_last_index_file_torn_after_a_clean_exit_is_rebuilt(
     at: int, fill: Make, load: Make, config: StoreConfig
 ) -> None:
     # RocketMQ does not sync its index at shutdown, so a later power cut can damage any of it.
     config = replace(config, recover_whole_log=False)
-    image = fill(config, number_of(5))
-    last = f"/store/index/{index_names(image)[-1]}"
+    image = fill(config, numbered_keys(5))
+    last = f"/store/index/{names_of_index_files(image)[-1]}"
     byte = image.files[last].content[at]
-    found = load(overwritten(image, last, at, bytes([byte ^ 1])), config)
+    found = load(with_overwritten_bytes(image, last, at, bytes([byte ^ 1])), config)
 
-    assert found.names[-1] != index_names(image)[-1]
+    assert found.names[-1] != names_of_index_files(image)[-1]
     assert found.report.findings
 
 
-def test_a_torn_durable_file_is_found_where_the_whole_log_is_compared(
+def test_a_torn_durable_index_file_is_found_only_by_comparing_the_whole_log(
     fill: Make, load: Make, config: StoreConfig
 ) -> None:
-    image = fill(config, number_of(11), abruptly=True)
-    names = index_names(image)
-    found = load(overwritten(image, f"/store/index/{names[0]}", FIRST_ENTRY + 40, bytes(20)), config)
+    image = fill(config, numbered_keys(11), abruptly=True)
+    names = names_of_index_files(image)
+    found = load(with_overwritten_bytes(image, f"/store/index/{names[0]}", FIRST_ENTRY + 40, bytes(20)), config)
 
     assert names[0] not in found.names
 
 
-def test_a_file_of_another_length_is_removed_and_a_foreign_one_is_left_alone(
+def test_an_index_file_of_wrong_length_is_removed_and_a_foreign_file_is_kept(
     fill: Make, load: Make, config: StoreConfig
 ) -> None:
-    image = fill(config, number_of(5))
+    image = fill(config, numbered_keys(5))
     odd, foreign = "/store/index/20200101000000000", "/store/index/notes.txt"
     files = {**image.files, odd: FileImage(b"short", 0), foreign: FileImage(b"mine", 0)}
     found = load(Image(files, (*image.directories, "/store/index/20200202000000000")), config)
 
-    assert found.names == index_names(image)
+    assert found.names == names_of_index_files(image)
     assert [(finding.file, finding.field) for finding in found.report.findings] == [
         (odd, "file size"),
         ("/store/index/20200202000000000", "file name"),
@@ -228,19 +228,21 @@ def test_a_file_of_another_length_is_removed_and_a_foreign_one_is_left_alone(
     ]
 
 
-def test_the_index_is_rebuilt_after_its_file_size_changed(fill: Make, load: Make, config: StoreConfig) -> None:
-    found = load(fill(config, number_of(11)), replace(config, max_index_num=7))
+def test_the_index_is_rebuilt_after_its_configured_size_changed(fill: Make, load: Make, config: StoreConfig) -> None:
+    found = load(fill(config, numbered_keys(11)), replace(config, max_index_num=7))
 
     assert len(found.names) == 2
     assert len(found.entries) == 11
 
 
-def test_keys_after_the_end_of_a_truncated_log_are_removed(fill: Make, load: Make, config: StoreConfig) -> None:
-    image = fill(config, number_of(11), abruptly=True)
+def test_keys_after_the_end_of_a_truncated_log_are_removed_from_the_index(
+    fill: Make, load: Make, config: StoreConfig
+) -> None:
+    image = fill(config, numbered_keys(11), abruptly=True)
     log = sorted(path for path in image.files if path.startswith("/store/commitlog"))
-    found = load(without(image, *log[1:]), config)
+    found = load(without_files(image, *log[1:]), config)
 
-    assert found.names[0] == index_names(image)[0]
+    assert found.names[0] == names_of_index_files(image)[0]
     assert 3 <= len(found.entries) < 11
     assert found.index_time_ms < read_index_time(image)
 
@@ -250,13 +252,13 @@ def read_index_time(image: Image) -> int:
 
 
 def test_an_empty_log_has_an_empty_index(fill: Make, load: Make, config: StoreConfig) -> None:
-    image = fill(config, number_of(11))
-    found = load(without(image, *(path for path in image.files if path.startswith("/store/commitlog"))), config)
+    image = fill(config, numbered_keys(11))
+    found = load(without_files(image, *(path for path in image.files if path.startswith("/store/commitlog"))), config)
 
     assert found.names == []
 
 
-def test_a_scan_from_the_checkpoint_on_begins_earlier_if_the_index_needs_it(
+def test_a_scan_from_the_checkpoint_starts_earlier_if_the_index_needs_it(
     fill: Make, load: Make, config: StoreConfig
 ) -> None:
     config = replace(
@@ -265,10 +267,10 @@ def test_a_scan_from_the_checkpoint_on_begins_earlier_if_the_index_needs_it(
         flush_commit_log_thorough_interval_ms=1_000,
         flush_consume_queue_thorough_interval_ms=1_000,
     )
-    image = fill(config, number_of(30), abruptly=True)
+    image = fill(config, numbered_keys(30), abruptly=True)
     late = load(image, config)
-    early = load(without(image, f"/store/index/{index_names(image)[2]}"), config)
-    whole = load(without(image, *(f"/store/index/{name}" for name in index_names(image))), config)
+    early = load(without_files(image, f"/store/index/{names_of_index_files(image)[2]}"), config)
+    whole = load(without_files(image, *(f"/store/index/{name}" for name in names_of_index_files(image))), config)
 
     assert late.report.start_offset > early.report.start_offset > 0
     assert whole.report.start_offset == 0
@@ -277,18 +279,18 @@ def test_a_scan_from_the_checkpoint_on_begins_earlier_if_the_index_needs_it(
 
 def test_index_files_of_expired_records_are_kept(lab: Make, fill: Make, config: StoreConfig) -> None:
     for abruptly in (False, True):
-        image = fill(config, number_of(20), abruptly=abruptly)
+        image = fill(config, numbered_keys(20), abruptly=abruptly)
         log = sorted(path for path in image.files if path.startswith("/store/commitlog"))
-        bench = lab(without(image, *log[:2]))
+        bench = lab(without_files(image, *log[:2]))
 
         def body(world: World) -> None:
             store = MessageStore(world, config)
             store.load()
             assert store.index is not None
             oldest = store.index.table.files[0]
-            assert oldest.name == index_names(image)[0]  # noqa: B023 - used at once
+            assert oldest.name == names_of_index_files(image)[0]  # noqa: B023 - used at once
             assert oldest.end_physical_offset < store.min_phy_offset
-            keys = number_of(20)
+            keys = numbered_keys(20)
             found = [store.query_message("T", key, 9, 0, 1 << 62).physical_offsets for key in keys]
             first = next(number for number, offsets in enumerate(found) if offsets)
             assert 0 < first < 20
@@ -298,9 +300,9 @@ def test_index_files_of_expired_records_are_kept(lab: Make, fill: Make, config: 
 
 
 def test_the_checkpoint_covers_rebuilt_index_files(fill: Make, load: Make, config: StoreConfig) -> None:
-    image = fill(config, number_of(11), abruptly=True)
+    image = fill(config, numbered_keys(11), abruptly=True)
     checkpoint = image.files["/store/checkpoint"].content
-    forgotten = overwritten(image, "/store/checkpoint", 16, bytes(8))
+    forgotten = with_overwritten_bytes(image, "/store/checkpoint", 16, bytes(8))
     found = load(forgotten, config)
 
     assert found.index_time_ms == read_index_time(image) > 0
@@ -308,7 +310,7 @@ def test_the_checkpoint_covers_rebuilt_index_files(fill: Make, load: Make, confi
 
 
 def test_a_load_fails_if_no_index_file_can_be_created(lab: Make, fill: Make, config: StoreConfig) -> None:
-    bench = lab(fill(config, number_of(5), abruptly=True))
+    bench = lab(fill(config, numbered_keys(5), abruptly=True))
     bench.failures.plan("map", "/store/index/20200913122", 2)
 
     def body(world: World) -> None:
@@ -319,14 +321,14 @@ def test_a_load_fails_if_no_index_file_can_be_created(lab: Make, fill: Make, con
 
 
 def test_log_damage_before_an_index_file_is_skipped(fill: Make, lab: Make, config: StoreConfig) -> None:
-    image = fill(config, ["", "", "", *number_of(9)])
+    image = fill(config, ["", "", "", *numbered_keys(9)])
     log = sorted(path for path in image.files if path.startswith("/store/commitlog"))
-    bench = lab(overwritten(image, log[0], 90, b"?"))
+    bench = lab(with_overwritten_bytes(image, log[0], 90, b"?"))
 
     def body(world: World) -> None:
         store = MessageStore(world, config)
         store.load()
-        for key in number_of(9):
+        for key in numbered_keys(9):
             found = store.query_message("T", key, 9, 0, 1 << 62).physical_offsets
             assert len(found) <= 1
 

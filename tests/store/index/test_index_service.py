@@ -17,12 +17,12 @@ EVER = (0, 1 << 62)
 
 
 def put(store: MessageStore, keys: str, topic: str = "T") -> int:
-    result = store.put_message(Message.of(topic, b"body", keys=keys))
+    result = store.put_message(Message.create(topic, b"body", keys=keys))
     assert result.append is not None
     return result.append.wrote_offset
 
 
-def found(store: MessageStore, key: str, topic: str = "T", at_most: int = 32) -> list[int]:
+def found_offsets(store: MessageStore, key: str, topic: str = "T", at_most: int = 32) -> list[int]:
     return store.query_message(topic, key, at_most, *EVER).physical_offsets
 
 
@@ -39,10 +39,10 @@ def test_messages_are_found_by_each_of_their_keys(world: World, small: Make, exa
     put(store, "b", topic="Other")
     world.tasks.sleep(10)
 
-    assert found(store, "a") == [first]
-    assert found(store, "b") == [first, second]
-    assert found(store, "b", at_most=1) == [second]
-    assert found(store, "d") == found(store, "a b") == found(store, "a", topic="Other") == []
+    assert found_offsets(store, "a") == [first]
+    assert found_offsets(store, "b") == [first, second]
+    assert found_offsets(store, "b", at_most=1) == [second]
+    assert found_offsets(store, "d") == found_offsets(store, "a b") == found_offsets(store, "a", topic="Other") == []
     answer = store.query_message("T", "b", 32, *EVER)
     assert [raw[28:36] for raw in answer.records] == [at.to_bytes(8, "big") for at in (first, second)]
     assert answer.index_last_update_physical_offset > second
@@ -56,25 +56,29 @@ def test_a_query_returns_no_more_messages_than_the_settings_allow(world: World, 
     store = started(world, small(max_msgs_num_batch=3))
     offsets = [put(store, "k") for _ in range(5)]
     world.tasks.sleep(10)
-    assert found(store, "k") == offsets[2:]
+    assert found_offsets(store, "k") == offsets[2:]
     store.shutdown()
 
 
 @simulated()
-def test_keys_that_share_a_hash_are_told_apart(world: World, small: Make) -> None:
+def test_keys_with_equal_hashes_are_distinguished(world: World, small: Make) -> None:
     store = started(world, small())
     first, second = put(store, "Aa"), put(store, "BB")
     world.tasks.sleep(10)
-    assert (found(store, "Aa"), found(store, "BB"), found(store, "AaBB")) == ([first], [second], [])
+    assert (found_offsets(store, "Aa"), found_offsets(store, "BB"), found_offsets(store, "AaBB")) == (
+        [first],
+        [second],
+        [],
+    )
     store.shutdown()
 
 
 @simulated()
-def test_a_message_with_a_key_twice_is_found_once(world: World, small: Make) -> None:
+def test_a_message_with_a_repeated_key_is_found_once(world: World, small: Make) -> None:
     store = started(world, small())
     first = put(store, "k k")
     world.tasks.sleep(10)
-    assert found(store, "k", at_most=2) == [first]
+    assert found_offsets(store, "k", at_most=2) == [first]
     store.shutdown()
 
 
@@ -82,28 +86,28 @@ def test_a_message_with_a_key_twice_is_found_once(world: World, small: Make) -> 
 def test_prepared_messages_are_indexed_and_roll_backs_are_not(world: World, small: Make, exact: Make) -> None:
     store = started(world, small())
     for sys_flag in (4, 12):
-        message = Message.of("T", b"", keys=f"k{sys_flag}")
+        message = Message.create("T", b"", keys=f"k{sys_flag}")
         message.sys_flag = sys_flag
         store.put_message(message)
     world.tasks.sleep(10)
-    assert (len(found(store, "k4")), found(store, "k12")) == (1, [])
+    assert (len(found_offsets(store, "k4")), found_offsets(store, "k12")) == (1, [])
     assert len(exact(store)) == 1
     store.shutdown()
 
 
 @simulated()
-def test_the_keys_of_a_message_can_continue_in_a_new_file(world: World, small: Make, exact: Make) -> None:
+def test_the_keys_of_a_message_may_continue_in_a_new_index_file(world: World, small: Make, exact: Make) -> None:
     store = started(world, small(max_index_num=4))
     first, second = put(store, "a b"), put(store, "c d e f g")
     world.tasks.sleep(10)
     assert len(names(store)) == 3
-    assert [found(store, key) for key in "abcdefg"] == [[first]] * 2 + [[second]] * 5
+    assert [found_offsets(store, key) for key in "abcdefg"] == [[first]] * 2 + [[second]] * 5
     assert len(exact(store)) == 7
     store.shutdown()
 
 
 @simulated()
-def test_a_store_without_an_index_leaves_its_directory_alone(world: World, small: Make) -> None:
+def test_a_store_without_an_index_does_not_touch_the_index_directory(world: World, small: Make) -> None:
     store = started(world, small())
     put(store, "a")
     assert store.shutdown()
@@ -119,7 +123,7 @@ def test_a_store_without_an_index_leaves_its_directory_alone(world: World, small
     assert after == before
 
     store = started(world, small())
-    assert [len(found(store, key)) for key in "ab"] == [1, 1]
+    assert [len(found_offsets(store, key)) for key in "ab"] == [1, 1]
     assert store.shutdown()
     assert world.files.read("/store/index/mine") == b"mine"
 
@@ -143,14 +147,14 @@ class Clock:
 
 
 @simulated()
-def test_files_are_named_by_the_local_time_of_their_creation(world: World) -> None:
+def test_index_files_are_named_by_the_local_time_of_their_creation(world: World) -> None:
     clock = Clock(offset_ms=2 * 3_600_000)
     table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
     assert table.create().name == "20200913142640000"
 
 
 @simulated()
-def test_file_names_increase_when_the_clock_stops_or_steps_back(world: World) -> None:
+def test_index_file_names_increase_even_if_the_clock_stops_or_steps_back(world: World) -> None:
     clock = Clock()
     table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
     made = [table.create().name, table.create().name]
@@ -177,7 +181,7 @@ def index_time_ms(world: World) -> int:
 
 
 @simulated()
-def test_a_full_file_is_durable_before_the_checkpoint_covers_it(world: World, bench: Any, small: Make) -> None:
+def test_a_full_index_file_is_durable_before_the_checkpoint_covers_it(world: World, bench: Any, small: Make) -> None:
     store = started(world, small(max_index_num=3))
     put(store, "a b")
     world.tasks.sleep(100)
@@ -202,7 +206,9 @@ def test_a_full_file_is_durable_before_the_checkpoint_covers_it(world: World, be
 
 
 @simulated()
-def test_the_checkpoint_does_not_cover_a_file_that_may_end_in_the_same_millisecond(world: World, small: Make) -> None:
+def test_the_checkpoint_does_not_cover_an_index_file_whose_last_millisecond_may_continue(
+    world: World, small: Make
+) -> None:
     store = started(world, small(max_index_num=4))
     put(store, "a b c d")
     world.tasks.sleep(1_500)
@@ -227,7 +233,7 @@ def test_a_clean_stop_leaves_a_durable_index(world: World, bench: Any, small: Ma
 
 
 @simulated()
-def test_after_a_failed_sync_the_checkpoint_stays_and_the_exit_is_not_clean(
+def test_after_a_failed_index_sync_the_checkpoint_stays_and_the_exit_is_not_clean(
     world: World, bench: Any, small: Make
 ) -> None:
     bench.failures.plan("msync", "/store/index")
@@ -241,7 +247,7 @@ def test_after_a_failed_sync_the_checkpoint_stays_and_the_exit_is_not_clean(
     assert index_time_ms(world) == 0
 
     store = started(world, small(max_index_num=3))
-    assert [len(found(store, f"{number}")) for number in range(5)] == [1] * 5
+    assert [len(found_offsets(store, f"{number}")) for number in range(5)] == [1] * 5
     assert store.shutdown()
 
 
@@ -249,7 +255,7 @@ def test_after_a_failed_sync_the_checkpoint_stays_and_the_exit_is_not_clean(
 
 
 @simulated()
-def test_a_failed_file_creation_is_retried_and_no_key_is_indexed_twice(
+def test_a_failed_index_file_creation_is_retried_and_no_key_is_indexed_twice(
     world: World, bench: Any, small: Make, exact: Make
 ) -> None:
     store = started(world, small(max_index_num=4))
@@ -276,7 +282,7 @@ def test_if_no_index_file_can_be_created_puts_are_refused_and_consumers_continue
     put(store, "b")
     world.tasks.sleep(5_000)
     assert store.flags.bits & Refusal.WRITE_INDEX_FILE_ERROR
-    assert store.put_message(Message.of("T", b"")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert store.put_message(Message.create("T", b"")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     assert store.get_max_offset_in_queue("T", 0) == 2
     assert names(store) == []
     assert isinstance(store.index.last_error, OSError)  # type: ignore[union-attr]
@@ -322,13 +328,13 @@ def test_all_index_files_of_removed_records_except_the_last_are_removed(world: W
     ]
     assert names(store) == all_names[2:] == world.files.list_directory("/store/index")
     assert index.table.delete_expired(1 << 40) == 0
-    assert found(store, "5") == offsets[5:]
-    assert found(store, "1") == []
+    assert found_offsets(store, "5") == offsets[5:]
+    assert found_offsets(store, "1") == []
     store.shutdown()
 
 
 @simulated()
-def test_after_a_failed_removal_that_file_and_newer_ones_stay_until_the_next_call(
+def test_after_a_failed_index_file_removal_newer_files_stay_until_the_next_call(
     world: World, bench: Any, small: Make
 ) -> None:
     store = started(world, small(max_index_num=3))
@@ -358,7 +364,9 @@ def test_an_index_without_files_has_nothing_to_remove(exists: bool, world: World
     assert table.durable_timestamp_ms < 0
 
 
-def test_a_file_after_one_with_only_the_first_record_begins_with_its_time(lab: Make, small: Make, exact: Make) -> None:
+def test_an_index_file_after_one_with_a_single_record_begins_with_that_records_time(
+    lab: Make, small: Make, exact: Make
+) -> None:
     def body(world: World) -> tuple[int, int]:
         store = started(world, small(max_index_num=3))
         assert put(store, "a b") == 0
@@ -375,7 +383,7 @@ def test_a_file_after_one_with_only_the_first_record_begins_with_its_time(lab: M
 
 
 @simulated()
-def test_a_clock_after_the_year_9999_names_index_files_in_order(world: World, small: Make) -> None:
+def test_index_file_names_after_the_year_9999_are_in_order(world: World, small: Make) -> None:
     late = replace(world, clock=LateClock(world.clock))
     store = started(late, small())
     for number in range(30):

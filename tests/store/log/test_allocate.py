@@ -18,14 +18,14 @@ def log_files(image: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("step", ["map", "sync", "sync_directory"])
-def test_a_put_without_a_new_segment_is_refused_and_the_next_put_is_stored(step: str, lab: Make, small: Make) -> None:
+def test_a_put_without_a_next_segment_is_refused_and_a_later_put_is_stored(step: str, lab: Make, small: Make) -> None:
     bench = lab()
     bench.failures.plan(step, "commitlog")
 
     def body(world: World) -> None:
         store = started(world, small())
-        refused = store.put_message(Message.of("T", BODY))
-        stored = store.put_message(Message.of("T", BODY))
+        refused = store.put_message(Message.create("T", BODY))
+        stored = store.put_message(Message.create("T", BODY))
 
         assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
         assert refused.append is None
@@ -39,13 +39,13 @@ def test_a_put_without_a_new_segment_is_refused_and_the_next_put_is_stored(step:
 
 
 @pytest.mark.parametrize("step", ["map", "sync", "sync_directory"])
-def test_no_segment_is_created_after_a_failed_one(step: str, lab: Make, small: Make) -> None:
+def test_no_further_segment_is_created_after_a_failed_creation(step: str, lab: Make, small: Make) -> None:
     bench = lab()
     bench.failures.plan(step, "commitlog")
 
     def body(world: World) -> None:
         store = started(world, small())
-        refused = store.put_message(Message.of("T", BODY))
+        refused = store.put_message(Message.create("T", BODY))
         assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
         world.tasks.sleep(1)  # enough time to create the following segment
 
@@ -69,11 +69,11 @@ def test_a_failed_creation_of_the_following_segment_is_retried_when_a_put_needs_
 
     def body(world: World) -> None:
         store = started(world, small())
-        store.commit_log.queue.add(store.allocate.make(0))
+        store.commit_log.queue.add(store.allocate.make_segment(0))
         bench.failures.plan(step, "commitlog/00000000000000002048" if step != "sync_directory" else "commitlog")
         answers = []
         for _ in range(12):
-            answers.append(store.put_message(Message.of("T", BODY)).status)
+            answers.append(store.put_message(Message.create("T", BODY)).status)
             world.tasks.sleep(1)
         refused = answers.count(PutMessageStatus.CREATE_MAPEDFILE_FAILED)
         assert answers.count(PutMessageStatus.PUT_OK) == 12 - refused
@@ -99,10 +99,10 @@ def test_a_put_waits_five_seconds_for_its_segment_and_a_later_put_uses_it(lab: M
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=FlushDiskType.ASYNC_FLUSH))
         begin_ns = world.clock.monotonic_ns()
-        early = store.put_message(Message.of("T", BODY))
+        early = store.put_message(Message.create("T", BODY))
         assert early.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
         assert world.clock.monotonic_ns() - begin_ns == 5_000_000_000
-        late = store.put_message(Message.of("T", BODY))
+        late = store.put_message(Message.create("T", BODY))
         assert late.status is PutMessageStatus.PUT_OK
         assert world.clock.monotonic_ns() - begin_ns == 6_000_000_000
 
@@ -116,7 +116,7 @@ def first_record(lab: Make, small: Make) -> bytes:
 
     def body(world: World) -> bytes:
         master = started(world, small())
-        assert master.put_message(Message.of("T", BODY)).append is not None
+        assert master.put_message(Message.create("T", BODY)).append is not None
         found = bytes(master.log.segments[0].file.view(0, master.log.max_offset))
         assert master.shutdown()
         return found
@@ -127,7 +127,7 @@ def first_record(lab: Make, small: Make) -> bytes:
 def slave_with_unused_file(world: World, config: StoreConfig) -> MessageStore:
     """Return a slave with a segment from an abandoned beginning."""
     store = started(world, config)
-    unused = store.allocate.take(0)
+    unused = store.allocate.take_segment(0)
     assert unused is not None
     store.log.add(unused)
     world.tasks.sleep(1)  # the following segment is created too
@@ -135,7 +135,7 @@ def slave_with_unused_file(world: World, config: StoreConfig) -> MessageStore:
 
 
 @pytest.mark.parametrize("step", ["", "unlink", "sync_directory"])
-def test_a_slave_that_begins_later_removes_earlier_files(step: str, lab: Make, small: Make) -> None:
+def test_a_slave_that_starts_at_a_later_offset_removes_earlier_files(step: str, lab: Make, small: Make) -> None:
     bench, record = lab(), first_record(lab, small)
 
     def follow(world: World) -> None:
@@ -168,21 +168,21 @@ def test_a_slave_never_writes_into_an_unlinked_file_after_a_failed_removal(step:
 
 
 @simulated()
-def test_a_new_segment_has_no_bytes_of_a_leftover_file(world: World, small: Make) -> None:
+def test_a_new_segment_contains_no_bytes_of_a_leftover_file(world: World, small: Make) -> None:
     store = started(world, small())
     world.files.write("/store/commitlog/00000000000000000000", b"\xff" * 1024)
-    store.put_message(Message.of("T", b"x"))
+    store.put_message(Message.create("T", b"x"))
     segment = store.log.segments[0]
     assert bytes(segment.file.view(segment.wrote.get(), 1024)).count(0) == 1024 - segment.wrote.get()
 
 
 @pytest.mark.parametrize("step", ["unlink", "sync_directory"])
-def test_a_segment_that_cannot_be_removed_does_no_harm(step: str, lab: Make, small: Make) -> None:
+def test_an_unused_segment_that_cannot_be_removed_is_tolerated(step: str, lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
         store = started(world, small())
-        store.put_message(Message.of("T", BODY))
+        store.put_message(Message.create("T", BODY))
         world.tasks.sleep(1)
         bench.failures.plan(step, "commitlog")
         assert store.shutdown()
@@ -196,7 +196,7 @@ def test_a_segment_that_cannot_be_removed_does_no_harm(step: str, lab: Make, sma
         assert store.load().findings == []
         store.start()
         for _ in range(3):
-            assert store.put_message(Message.of("T", BODY)).status is PutMessageStatus.PUT_OK
+            assert store.put_message(Message.create("T", BODY)).status is PutMessageStatus.PUT_OK
         assert store.shutdown()
 
     lab(image).run(again)

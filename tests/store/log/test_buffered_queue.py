@@ -28,13 +28,13 @@ def queue_of(world: World, *buffered: bool) -> BufferedSegmentQueue:
 
 
 @simulated()
-def test_an_empty_queue_has_nothing_to_commit(world: World) -> None:
+def test_an_empty_buffered_queue_has_nothing_to_commit(world: World) -> None:
     queue = queue_of(world)
     assert (queue.commit(), queue.committed_where, queue.max_offset) == (0, 0, 0)
 
 
 @simulated()
-def test_a_commit_covers_every_segment_in_order_from_a_base_that_is_not_zero(world: World) -> None:
+def test_a_commit_covers_every_segment_in_order_from_a_nonzero_base(world: World) -> None:
     queue = queue_of(world, True, True, True)
     assert queue.max_offset == 4000
     for segment in queue.segments[:2]:
@@ -49,7 +49,7 @@ def test_a_commit_covers_every_segment_in_order_from_a_base_that_is_not_zero(wor
 
 
 @simulated()
-def test_readers_stop_at_the_first_segment_that_is_not_completely_committed(world: World) -> None:
+def test_readers_stop_at_the_first_partly_committed_segment(world: World) -> None:
     queue = queue_of(world, True, False, False)
     for segment in queue.segments[:2]:
         segment.append(0, b"x" * 100)
@@ -64,7 +64,7 @@ def test_readers_stop_at_the_first_segment_that_is_not_completely_committed(worl
 
 
 @simulated()
-def test_too_few_pages_are_not_committed_unless_the_segment_is_full(world: World) -> None:
+def test_fewer_than_the_minimum_pages_are_committed_only_if_the_segment_is_full(world: World) -> None:
     queue = queue_of(world, True, True)
     queue.segments[0].append(0, b"x" * 100)
     queue.segments[1].append(0, b"x" * 7)

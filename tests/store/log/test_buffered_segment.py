@@ -28,7 +28,7 @@ def positions(segment: BufferedSegment) -> tuple[int, int, int]:
     return segment.flushed.get(), segment.committed.get(), segment.wrote.get()
 
 
-def test_data_is_visible_after_the_commit_and_durable_after_the_flush(lab: Make) -> None:
+def test_data_in_a_buffer_is_visible_after_the_commit_and_durable_after_the_flush(lab: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -79,7 +79,7 @@ def test_after_the_last_record_only_the_blank_record_is_written(world: World) ->
     segment, pool = segment_in(world, 100, leftover=b"\xee" * 100)
     segment.append(0, b"record")
     segment.commit(0)
-    segment.close_with(6, b"12345678")
+    segment.close_with_blank(6, b"12345678")
     assert positions(segment) == (0, 6, 100)
 
     assert segment.commit(4) == 100
@@ -89,7 +89,7 @@ def test_after_the_last_record_only_the_blank_record_is_written(world: World) ->
 
 
 @simulated()
-def test_a_full_segment_returns_its_buffer_after_it_is_completely_committed(world: World) -> None:
+def test_a_full_segment_returns_its_buffer_once_it_is_completely_committed(world: World) -> None:
     segment, pool = segment_in(world, 100)
     segment.append(0, bytes(90))
     segment.commit(0)
@@ -102,7 +102,7 @@ def test_a_full_segment_returns_its_buffer_after_it_is_completely_committed(worl
     assert pool.available == 1
 
 
-def test_short_writes_are_continued_to_the_end(lab: Make) -> None:
+def test_a_commit_continues_after_short_writes(lab: Make) -> None:
     bench = lab(faults=FaultPlan(short_write_chance=1.0))
 
     def body(world: World) -> None:
@@ -121,7 +121,7 @@ def test_a_failed_write_changes_no_position_and_the_next_commit_writes_all_bytes
     bench.failures.plan("pwrite", "/segment")
     segment, pool = segment_in(world, 100)
     segment.append(0, b"x" * 92)
-    segment.close_with(92, b"12345678")
+    segment.close_with_blank(92, b"12345678")
     with pytest.raises(OSError, match="Input/output"):
         segment.commit(0)
     assert (positions(segment), pool.available) == ((0, 0, 100), 0)
@@ -132,7 +132,7 @@ def test_a_failed_write_changes_no_position_and_the_next_commit_writes_all_bytes
 
 
 @simulated()
-def test_a_write_of_zero_bytes_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_write_of_zero_bytes_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     segment, _ = segment_in(world)
     segment.append(0, b"x")
 
@@ -150,7 +150,7 @@ def test_a_write_of_zero_bytes_is_an_error(world: World, monkeypatch: pytest.Mon
 
 
 @simulated()
-def test_a_failed_flush_leaves_the_durable_position(world: World, bench: Any) -> None:
+def test_a_failed_flush_of_a_buffered_segment_keeps_the_durable_position(world: World, bench: Any) -> None:
     bench.failures.plan("fdatasync", "/segment")
     segment, _ = segment_in(world)
     segment.append(0, b"x")
@@ -161,7 +161,7 @@ def test_a_failed_flush_leaves_the_durable_position(world: World, bench: Any) ->
 
 
 @simulated()
-def test_a_flush_never_reports_the_time_of_an_uncommitted_message(world: World) -> None:
+def test_a_flush_never_returns_the_store_time_of_an_uncommitted_message(world: World) -> None:
     segment, _ = segment_in(world)
     segment.append(0, b"old")
     segment.store_timestamp_ms = 1000

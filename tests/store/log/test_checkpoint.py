@@ -10,43 +10,43 @@ from tornlog.store.world import World
 PATH = "/checkpoint"
 
 
-def loaded(world: World) -> StoreCheckpoint:
+def loaded_checkpoint(world: World) -> StoreCheckpoint:
     checkpoint = StoreCheckpoint(world, PATH)
     checkpoint.load()
     return checkpoint
 
 
 @simulated()
-def test_times_are_read_back_after_a_flush_and_not_before(world: World) -> None:
-    first = loaded(world)
-    first.log_is_durable_to(10_000)
-    first.queues_are_durable_to(9_000)
-    assert loaded(world).values == (0, 0, 0)
+def test_checkpoint_times_are_read_back_only_after_a_flush(world: World) -> None:
+    first = loaded_checkpoint(world)
+    first.advance_log_time(10_000)
+    first.advance_queue_time(9_000)
+    assert loaded_checkpoint(world).values == (0, 0, 0)
 
     first.flush()
     first.close()
-    assert loaded(world).values == (10_000, 9_000, 0)
+    assert loaded_checkpoint(world).values == (10_000, 9_000, 0)
 
 
 @simulated()
 def test_truncating_the_log_durably_lowers_the_checkpoint_times(world: World) -> None:
-    checkpoint = loaded(world)
-    checkpoint.log_is_durable_to(10_000)
-    checkpoint.queues_are_durable_to(9_000)
-    checkpoint.log_ends_at(10_000)
+    checkpoint = loaded_checkpoint(world)
+    checkpoint.advance_log_time(10_000)
+    checkpoint.advance_queue_time(9_000)
+    checkpoint.limit_to_log_end(10_000)
     assert checkpoint.values == (10_000, 9_000, 0)
-    checkpoint.log_ends_at(9_500)
-    assert loaded(world).values == (9_500, 9_000, 0)
-    checkpoint.log_ends_at(0)
-    assert loaded(world).values == (0, 0, 0)
+    checkpoint.limit_to_log_end(9_500)
+    assert loaded_checkpoint(world).values == (9_500, 9_000, 0)
+    checkpoint.limit_to_log_end(0)
+    assert loaded_checkpoint(world).values == (0, 0, 0)
 
 
 @simulated()
 def test_checkpoint_times_never_decrease(world: World) -> None:
-    checkpoint = loaded(world)
+    checkpoint = loaded_checkpoint(world)
     for time_ms in (5_000, 3_000):
-        checkpoint.log_is_durable_to(time_ms)
-        checkpoint.queues_are_durable_to(time_ms)
+        checkpoint.advance_log_time(time_ms)
+        checkpoint.advance_queue_time(time_ms)
 
     assert checkpoint.values == (5_000, 5_000, 0)
 
@@ -54,13 +54,13 @@ def test_checkpoint_times_never_decrease(world: World) -> None:
 @pytest.mark.parametrize(
     ("log_ms", "queues_ms", "recovery_ms"), [(9_000, 8_000, 5_000), (8_000, 9_000, 5_000), (2_000, 2_000, 0)]
 )
-def test_recovery_uses_the_earlier_checkpoint_time_minus_a_margin(
+def test_recovery_uses_the_earliest_checkpoint_time_minus_a_margin(
     log_ms: int, queues_ms: int, recovery_ms: int, lab: Make
 ) -> None:
     def body(world: World) -> None:
-        checkpoint = loaded(world)
-        checkpoint.log_is_durable_to(log_ms)
-        checkpoint.queues_are_durable_to(queues_ms)
+        checkpoint = loaded_checkpoint(world)
+        checkpoint.advance_log_time(log_ms)
+        checkpoint.advance_queue_time(queues_ms)
 
         assert checkpoint.recovery_timestamp_ms == recovery_ms
 
@@ -95,8 +95,8 @@ def test_an_invalid_checkpoint_file_counts_as_zeros_and_is_overwritten(
 
 
 @simulated()
-def test_a_flush_is_one_store_and_one_sync_and_a_failed_one_raises(world: World, bench: Any) -> None:
-    checkpoint = loaded(world)
+def test_a_checkpoint_flush_is_one_store_and_one_sync_and_raises_on_failure(world: World, bench: Any) -> None:
+    checkpoint = loaded_checkpoint(world)
     bench.failures.calls.clear()
     checkpoint.flush()
     assert bench.failures.calls == [("store", PATH), ("msync", PATH)]

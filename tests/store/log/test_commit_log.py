@@ -22,7 +22,7 @@ def test_a_stop_during_puts_keeps_every_stored_message_and_refuses_later_puts(
 
         def produce() -> None:
             while True:
-                result = store.put_message(Message.of("T", bytes(100)))
+                result = store.put_message(Message.create("T", bytes(100)))
                 results.append(result)
                 if result.status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
                     return
@@ -53,11 +53,11 @@ def test_a_stop_during_puts_keeps_every_stored_message_and_refuses_later_puts(
 
 
 @simulated()
-def test_a_put_that_acquires_the_put_lock_after_a_stop_is_refused(world: World, small: Make) -> None:
+def test_a_put_that_gets_the_put_lock_after_a_stop_is_refused(world: World, small: Make) -> None:
     store = started(world, small())
-    store.put_message(Message.of("T", b"one"))
+    store.put_message(Message.create("T", b"one"))
     store.commit_log.close()
-    refused = store.put_message(Message.of("T", b"two"))
+    refused = store.put_message(Message.create("T", b"two"))
 
     assert refused == PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
     assert store.shutdown()
@@ -66,7 +66,7 @@ def test_a_put_that_acquires_the_put_lock_after_a_stop_is_refused(world: World, 
 @simulated()
 def test_a_batch_is_stored_in_one_segment_with_consecutive_queue_offsets(world: World, small: Make) -> None:
     store = started(world, small())
-    store.put_message(Message.of("T", bytes(500)))
+    store.put_message(Message.create("T", bytes(500)))
     units = encode_batch(BatchUnit(0, bytes(200), b"") for _ in range(3))
     append = store.put_messages(MessageBatch(Message("T"), units)).append
     assert append is not None
@@ -83,11 +83,11 @@ def test_a_batch_is_stored_in_one_segment_with_consecutive_queue_offsets(world: 
 
 
 @simulated()
-def test_a_segment_with_eight_bytes_left_gets_a_blank_record_without_a_body(world: World, small: Make) -> None:
+def test_eight_bytes_left_in_a_segment_become_a_blank_record(world: World, small: Make) -> None:
     store = started(world, small())
     record_bytes = store.config.mapped_file_size_commit_log - 8
-    first = store.put_message(Message.of("T", bytes(record_bytes - 91 - len("T")))).append
-    second = store.put_message(Message.of("T", b"")).append
+    first = store.put_message(Message.create("T", bytes(record_bytes - 91 - len("T")))).append
+    second = store.put_message(Message.create("T", b"")).append
 
     assert first is not None
     assert second is not None

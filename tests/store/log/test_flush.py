@@ -15,29 +15,29 @@ from tornlog.store.world import World
 SYNC, ASYNC = FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH
 
 
-def msyncs(failures: Any) -> int:
+def count_log_msyncs(failures: Any) -> int:
     return len([call for call in failures.calls if call[0] == "msync" and "commitlog" in call[1]])
 
 
-def test_after_a_failed_sync_no_put_is_answered_ok_and_no_second_sync_is_trusted(lab: Make, small: Make) -> None:
+def test_after_a_failed_sync_no_put_is_acknowledged_and_no_second_sync_is_trusted(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=SYNC))
-        assert store.put_message(Message.of("T", b"safe")).status is PutMessageStatus.PUT_OK
+        assert store.put_message(Message.create("T", b"safe")).status is PutMessageStatus.PUT_OK
         before = store.checkpoint.physic_msg_timestamp_ms
         world.tasks.sleep(50)
         bench.failures.plan("msync", "commitlog")
-        asked = msyncs(bench.failures)
-        lost = store.put_message(Message.of("T", b"in doubt"))
-        late = store.put_message(Message.of("T", b"refused"))
+        asked = count_log_msyncs(bench.failures)
+        lost = store.put_message(Message.create("T", b"in doubt"))
+        late = store.put_message(Message.create("T", b"refused"))
         world.tasks.sleep(60_000)
 
         assert lost.status is PutMessageStatus.FLUSH_DISK_TIMEOUT
         assert lost.append is not None
         assert late.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         assert store.flags.bits == Refusal.NOT_WRITEABLE
-        assert msyncs(bench.failures) == asked + 1
+        assert count_log_msyncs(bench.failures) == asked + 1
         assert store.log.flushed_where.get() == lost.append.wrote_offset
         assert store.checkpoint.physic_msg_timestamp_ms == before
         assert not store.shutdown()
@@ -50,9 +50,9 @@ def test_after_a_failed_sync_no_put_is_answered_ok_and_no_second_sync_is_trusted
 def test_after_a_failed_sync_of_an_async_put_later_puts_are_refused(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("msync", "commitlog")
     store = started(world, small(flush_disk_type=ASYNC, flush_commit_log_least_pages=0))
-    assert store.put_message(Message.of("T", b"in the page cache")).status is PutMessageStatus.PUT_OK
+    assert store.put_message(Message.create("T", b"in the page cache")).status is PutMessageStatus.PUT_OK
     world.tasks.sleep(600)
-    refused = store.put_message(Message.of("T", b"late"))
+    refused = store.put_message(Message.create("T", b"late"))
     assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     assert store.log.flushed_where.get() == 0
     assert store.get_max_offset_in_queue("T", 0) == 1
@@ -60,10 +60,10 @@ def test_after_a_failed_sync_of_an_async_put_later_puts_are_refused(world: World
 
 
 @simulated(timing=SyncTiming(1_000_000_000, 1_000_000_000))
-def test_a_put_that_does_not_wait_is_answered_before_its_sync(world: World, small: Make) -> None:
+def test_a_put_with_wait_store_ok_false_is_answered_before_its_sync(world: World, small: Make) -> None:
     store = started(world, small(flush_disk_type=SYNC))
-    store.commit_log.queue.add(store.allocate.make(0))
-    message = Message.of("T", b"hasty")
+    store.commit_log.queue.add(store.allocate.make_segment(0))
+    message = Message.create("T", b"hasty")
     message.wait_store_ok = False
     begin_ns = world.clock.monotonic_ns()
     assert store.put_message(message).status is PutMessageStatus.PUT_OK
@@ -73,27 +73,27 @@ def test_a_put_that_does_not_wait_is_answered_before_its_sync(world: World, smal
 
 
 @simulated(timing=SyncTiming(10_000_000, 10_000_000))
-def test_puts_that_come_during_a_sync_share_the_next_one(world: World, bench: Any, small: Make) -> None:
+def test_puts_that_arrive_during_a_sync_share_the_next_sync(world: World, bench: Any, small: Make) -> None:
     store = started(world, small(flush_disk_type=SYNC, mapped_file_size_commit_log=65_536))
-    store.put_message(Message.of("T", b"first"))
-    before = msyncs(bench.failures)
+    store.put_message(Message.create("T", b"first"))
+    before = count_log_msyncs(bench.failures)
     statuses = []
 
     def put() -> None:
-        statuses.append(store.put_message(Message.of("T", b"together")).status)
+        statuses.append(store.put_message(Message.create("T", b"together")).status)
 
     producers = [world.tasks.spawn(f"producer-{number}", put) for number in range(20)]
     for producer in producers:
         producer.join(None)
     assert statuses == [PutMessageStatus.PUT_OK] * 20
-    assert msyncs(bench.failures) - before <= 3
+    assert count_log_msyncs(bench.failures) - before <= 3
 
 
 @simulated()
 def test_a_flush_covers_every_segment_up_to_the_requested_offset(world: World, small: Make) -> None:
     store = started(world, small(flush_disk_type=ASYNC, flush_interval_commit_log_ms=100_000))
     for _ in range(20):
-        store.put_message(Message.of("T", bytes(200)))
+        store.put_message(Message.create("T", bytes(200)))
     assert len(store.log.segments) > 3
     assert store.log.flushed_where.get() == 0
     assert store.flush.flush_to(store.max_phy_offset)
@@ -102,37 +102,37 @@ def test_a_flush_covers_every_segment_up_to_the_requested_offset(world: World, s
 
 
 @simulated()
-def test_an_async_flush_waits_for_whole_pages_at_most_for_the_long_interval(world: World, small: Make) -> None:
+def test_an_async_flush_waits_for_whole_pages_no_longer_than_the_thorough_interval(world: World, small: Make) -> None:
     store = started(world, small(flush_disk_type=ASYNC, mapped_file_size_commit_log=1 << 20))
-    store.put_message(Message.of("T", bytes(100)))
+    store.put_message(Message.create("T", bytes(100)))
     world.tasks.sleep(9_000)
     assert store.log.flushed_where.get() == 0
     world.tasks.sleep(2_000)
     assert store.log.flushed_where.get() == store.max_phy_offset
 
-    store.put_message(Message.of("T", bytes(4 * 4096)))
+    store.put_message(Message.create("T", bytes(4 * 4096)))
     world.tasks.sleep(600)
     assert store.log.flushed_where.get() == store.max_phy_offset
 
 
 @pytest.mark.parametrize("failing", [False, True])
 @simulated()
-def test_a_put_after_the_end_of_group_commit_syncs_by_itself(
+def test_a_put_after_group_commit_has_stopped_syncs_by_itself(
     failing: bool, world: World, bench: Any, small: Make
 ) -> None:
     store = started(world, small(flush_disk_type=SYNC))
-    store.put_message(Message.of("T", b"first"))
+    store.put_message(Message.create("T", b"first"))
     store.flush.shutdown()
     if failing:
         bench.failures.plan("msync", "commitlog")
     begin_ns = world.clock.monotonic_ns()
-    status = store.put_message(Message.of("T", b"late")).status
+    status = store.put_message(Message.create("T", b"late")).status
     assert status is (PutMessageStatus.FLUSH_DISK_TIMEOUT if failing else PutMessageStatus.PUT_OK)
     assert world.clock.monotonic_ns() == begin_ns
 
 
 @simulated()
-def test_a_request_is_ok_only_if_the_sync_succeeded_before_its_deadline(world: World) -> None:
+def test_a_group_commit_request_succeeds_only_if_its_sync_succeeds_before_the_deadline(world: World) -> None:
     durable, failed, late = (GroupCommitRequest(world, 10, 1_000) for _ in range(3))
     durable.complete(True)
     failed.complete(False)
@@ -144,11 +144,11 @@ def test_a_request_is_ok_only_if_the_sync_succeeded_before_its_deadline(world: W
 
 @pytest.mark.parametrize(("method", "path"), [("unlink", "/store/abort"), ("sync_directory", "/store")])
 @simulated()
-def test_a_stop_that_cannot_durably_remove_its_marker_is_not_clean_but_ends(
+def test_a_stop_that_cannot_durably_remove_the_abort_file_is_not_clean_but_ends(
     world: World, bench: Any, small: Make, method: str, path: str
 ) -> None:
     store = started(world, small(flush_disk_type=SYNC))
-    assert store.put_message(Message.of("T", b"safe")).status is PutMessageStatus.PUT_OK
+    assert store.put_message(Message.create("T", b"safe")).status is PutMessageStatus.PUT_OK
     world.tasks.sleep(1000)
     bench.failures.plan(method, path, times=10)
     assert store.is_clean()

@@ -32,9 +32,9 @@ def test_without_a_slave_a_put_is_answered_immediately(transfer: GroupTransfer) 
     assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.SLAVE_NOT_AVAILABLE
 
 
-def test_a_report_of_the_end_of_a_put_answers_it(transfer: GroupTransfer) -> None:
+def test_a_slave_report_of_the_end_of_a_put_answers_it(transfer: GroupTransfer) -> None:
     slave = Slave(0, 0)
-    transfer.connected(slave)
+    transfer.add_replica(slave)
     request = transfer.submit(0, 100)
     slave.reported = 100
     transfer.reported(slave)
@@ -42,15 +42,15 @@ def test_a_report_of_the_end_of_a_put_answers_it(transfer: GroupTransfer) -> Non
     assert transfer.wait(request) is PutMessageStatus.PUT_OK
 
 
-def test_a_report_that_came_before_the_request_answers_it(transfer: GroupTransfer) -> None:
-    transfer.connected(Slave(0, 100))
+def test_a_slave_report_that_precedes_the_request_answers_it(transfer: GroupTransfer) -> None:
+    transfer.add_replica(Slave(0, 100))
 
     assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.PUT_OK
 
 
-def test_a_report_about_unsent_bytes_answers_no_put(transfer: GroupTransfer) -> None:
+def test_a_slave_report_about_unsent_bytes_answers_no_put(transfer: GroupTransfer) -> None:
     slave = Slave(150, 150)
-    transfer.connected(slave)
+    transfer.add_replica(slave)
     request = transfer.submit(0, 100)
     slave.reported = 200
     transfer.reported(slave)
@@ -60,15 +60,15 @@ def test_a_report_about_unsent_bytes_answers_no_put(transfer: GroupTransfer) -> 
 
 def test_reports_of_a_disconnected_slave_do_not_count(transfer: GroupTransfer) -> None:
     slave = Slave(0, 100)
-    transfer.connected(slave)
-    transfer.gone(slave)
+    transfer.add_replica(slave)
+    transfer.remove_replica(slave)
 
     assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.SLAVE_NOT_AVAILABLE
 
 
-def test_a_missing_report_times_out_and_leaves_no_request(transfer: GroupTransfer) -> None:
+def test_without_a_slave_report_the_request_times_out_and_is_removed(transfer: GroupTransfer) -> None:
     slave = Slave(0, 0)
-    transfer.connected(slave)
+    transfer.add_replica(slave)
 
     assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
     assert transfer._requests == []
@@ -76,7 +76,7 @@ def test_a_missing_report_times_out_and_leaves_no_request(transfer: GroupTransfe
 
 def test_a_put_that_waits_for_a_slave_does_not_delay_other_puts(transfer: GroupTransfer) -> None:
     slave = Slave(0, 0)
-    transfer.connected(slave)
+    transfer.add_replica(slave)
     far, near = transfer.submit(100, 900), transfer.submit(0, 100)
     slave.reported = 100
     transfer.reported(slave)
@@ -85,17 +85,17 @@ def test_a_put_that_waits_for_a_slave_does_not_delay_other_puts(transfer: GroupT
     assert transfer.wait(far) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
 
-def test_a_slave_that_lags_too_far_does_not_count(transfer: GroupTransfer) -> None:
-    transfer.connected(Slave(0, 0))
+def test_a_slave_that_lags_too_far_does_not_count_as_available(transfer: GroupTransfer) -> None:
+    transfer.add_replica(Slave(0, 0))
 
     assert transfer.wait(transfer.submit(900, 1000)) is PutMessageStatus.SLAVE_NOT_AVAILABLE
     assert transfer.wait(transfer.submit(900, 999)) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
 
-def test_giving_up_answers_all_requests(transfer: GroupTransfer) -> None:
-    transfer.connected(Slave(0, 0))
+def test_stopping_group_transfer_answers_all_requests(transfer: GroupTransfer) -> None:
+    transfer.add_replica(Slave(0, 0))
     request = transfer.submit(0, 100)
-    transfer.give_up()
+    transfer.time_out_all()
 
     assert request.wait() is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
     assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.SLAVE_NOT_AVAILABLE

@@ -26,14 +26,14 @@ BODY = bytes(400)  # two messages fill a segment
 PATHS = "/c/log, /a/log,/b/log/"
 
 
-def spread(small: Make, **settings: Any) -> StoreConfig:
+def config_of_two_directories(small: Make, **settings: Any) -> StoreConfig:
     config: StoreConfig = small(**{"store_path_commit_log": PATHS, **settings})
     return config
 
 
-def fill(store: MessageStore, segments: int) -> None:
+def put_segments(store: MessageStore, segments: int) -> None:
     for _ in range(2 * segments):
-        assert store.put_message(Message.of("T", BODY)).status is PutMessageStatus.PUT_OK
+        assert store.put_message(Message.create("T", BODY)).status is PutMessageStatus.PUT_OK
 
 
 def log_files(image: Image) -> list[str]:
@@ -42,12 +42,12 @@ def log_files(image: Image) -> list[str]:
     return [f"{path[1]}{int(path[-20:]) // 1024}" for path in paths]
 
 
-def written(lab: Make, config: StoreConfig, segments: int = 5) -> Image:
+def image_of_filled_log(lab: Make, config: StoreConfig, segments: int = 5) -> Image:
     bench = lab()
 
     def body(world: World) -> None:
         store = started(world, config)
-        fill(store, segments)
+        put_segments(store, segments)
         assert store.shutdown()
 
     bench.run(body)
@@ -55,7 +55,7 @@ def written(lab: Make, config: StoreConfig, segments: int = 5) -> Image:
     return image
 
 
-def moved(image: Image, path: str, to: str, *, keep: bool = False) -> Image:
+def with_moved_file(image: Image, path: str, to: str, *, keep: bool = False) -> Image:
     files = dict(image.files)
     files[to] = files[path] if keep else files.pop(path)
     return Image(files, image.directories)
@@ -85,13 +85,13 @@ def test_a_log_without_a_writable_directory_is_refused() -> None:
 # Creation of segments
 
 
-def test_segments_are_created_in_the_sorted_directories_in_turn(lab: Make, small: Make) -> None:
-    image = written(lab, spread(small))
+def test_segments_are_created_in_the_log_directories_in_turn(lab: Make, small: Make) -> None:
+    image = image_of_filled_log(lab, config_of_two_directories(small))
     assert log_files(image) == ["a0", "a3", "b1", "b4", "c2"]
 
 
 def test_no_segment_is_created_in_a_read_only_directory(lab: Make, small: Make) -> None:
-    image = written(lab, spread(small, read_only_commit_log_store_paths="/b/log"))
+    image = image_of_filled_log(lab, config_of_two_directories(small, read_only_commit_log_store_paths="/b/log"))
     assert log_files(image) == ["a0", "a2", "a4", "c1", "c3"]
     assert "/b" not in image.directories
 
@@ -103,7 +103,7 @@ class Space:
 
 
 @simulated()
-def test_no_segment_is_created_in_a_too_full_directory_unless_all_are_too_full(
+def test_a_too_full_directory_gets_a_segment_only_if_all_are_too_full(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = {"/a": 10, "/b": 86, "/c": 85}
@@ -120,7 +120,7 @@ def test_no_segment_is_created_in_a_too_full_directory_unless_all_are_too_full(
 
 
 @simulated()
-def test_the_only_directory_is_used_however_full_it_is(world: World) -> None:
+def test_a_single_log_directory_is_used_however_full_it_is(world: World) -> None:
     directories = SegmentDirectories(world.files, ["/a"], used_ratio_max=0.0)
     assert directories.path(100, 100) == "/a/00000000000000000100"
 
@@ -129,7 +129,7 @@ def test_log_directories_outside_of_the_root_are_created_durably(lab: Make, smal
     bench = lab()
 
     def body(world: World) -> None:
-        started(world, spread(small, store_path_commit_log="/mnt/x/log,/mnt/y/log"))
+        started(world, config_of_two_directories(small, store_path_commit_log="/mnt/x/log,/mnt/y/log"))
 
     bench.run(body)
     synced = [path for name, path in bench.failures.calls if name == "sync_directory"]
@@ -139,14 +139,14 @@ def test_log_directories_outside_of_the_root_are_created_durably(lab: Make, smal
 # Loads and truncation
 
 
-def test_all_directories_are_one_log_when_it_is_opened_again(lab: Make, small: Make) -> None:
-    image = written(lab, spread(small))
+def test_segments_in_all_directories_are_one_log_after_reopening(lab: Make, small: Make) -> None:
+    image = image_of_filled_log(lab, config_of_two_directories(small))
 
     def body(world: World) -> None:
-        store = started(world, spread(small, read_only_commit_log_store_paths="/c/log"))
+        store = started(world, config_of_two_directories(small, read_only_commit_log_store_paths="/c/log"))
         assert [segment.base_offset for segment in store.log.segments] == [n * 1024 for n in range(5)]
         assert len(store.get_message("T", 0, 0).records) == 10
-        fill(store, 2)
+        put_segments(store, 2)
         assert store.shutdown()
 
     bench = lab(image)
@@ -155,13 +155,13 @@ def test_all_directories_are_one_log_when_it_is_opened_again(lab: Make, small: M
     assert log_files(bench.switch_off()) == ["a0", "a3", "a6", "b1", "b4", "b5", "c2"]
 
 
-def test_a_directory_that_was_only_read_need_not_be_among_those_that_are_written(lab: Make, small: Make) -> None:
-    image = written(lab, small(store_path_commit_log="/old/log"))
+def test_a_read_only_log_directory_need_not_be_a_writable_one(lab: Make, small: Make) -> None:
+    image = image_of_filled_log(lab, small(store_path_commit_log="/old/log"))
     config = small(store_path_commit_log="/new/log", read_only_commit_log_store_paths="/old/log")
 
     def body(world: World) -> None:
         store = started(world, config)
-        fill(store, 1)
+        put_segments(store, 1)
         world.tasks.sleep(10)
         assert store.get_max_offset_in_queue("T", 0) == 12
         assert store.log.segments[5].file.path == "/new/log/00000000000000005120"
@@ -171,23 +171,23 @@ def test_a_directory_that_was_only_read_need_not_be_among_those_that_are_written
 
 
 def test_a_missing_segment_is_a_gap_in_the_merged_log(lab: Make, small: Make) -> None:
-    image = written(lab, spread(small))
+    image = image_of_filled_log(lab, config_of_two_directories(small))
     files = {path: file for path, file in image.files.items() if not path.startswith("/b/log/00000000000000001024")}
 
     def body(world: World) -> None:
-        report = MessageStore(world, spread(small)).load()
+        report = MessageStore(world, config_of_two_directories(small)).load()
         (gap,) = report.findings
         assert re.match(r"/c/log/0*2048 @ 0: base offset: expected the next segment, 0*1024", str(gap))
 
     lab(Image(files, image.directories)).run(body)
 
 
-def test_two_files_with_the_same_name_and_data_in_both_are_damage(lab: Make, small: Make) -> None:
-    image = written(lab, spread(small))
-    twice = moved(image, "/b/log/00000000000000001024", "/c/log/00000000000000001024", keep=True)
+def test_two_segments_with_the_same_name_and_data_are_damage(lab: Make, small: Make) -> None:
+    image = image_of_filled_log(lab, config_of_two_directories(small))
+    twice = with_moved_file(image, "/b/log/00000000000000001024", "/c/log/00000000000000001024", keep=True)
 
     def body(world: World) -> None:
-        store = MessageStore(world, spread(small))
+        store = MessageStore(world, config_of_two_directories(small))
         with pytest.raises(CorruptFileError) as damage:
             store.load()
         assert str(damage.value) == (
@@ -200,12 +200,14 @@ def test_two_files_with_the_same_name_and_data_in_both_are_damage(lab: Make, sma
 
 @pytest.mark.parametrize("twin", [b"", bytes(100), bytes(1024)])
 @pytest.mark.parametrize("path", ["/a/log", "/c/log"])
-def test_an_empty_twin_of_a_failed_creation_is_removed_durably(path: str, twin: bytes, lab: Make, small: Make) -> None:
-    image = written(lab, spread(small))
+def test_an_empty_duplicate_segment_of_a_failed_creation_is_removed_durably(
+    path: str, twin: bytes, lab: Make, small: Make
+) -> None:
+    image = image_of_filled_log(lab, config_of_two_directories(small))
     bench = lab(with_file(image, f"{path}/00000000000000001024", twin))
 
     def body(world: World) -> None:
-        store = MessageStore(world, spread(small))
+        store = MessageStore(world, config_of_two_directories(small))
         assert store.load().findings == []
         assert store.max_phy_offset > 4 * 1024
         assert (("sync_directory", path)) in bench.failures.calls
@@ -215,13 +217,13 @@ def test_an_empty_twin_of_a_failed_creation_is_removed_durably(path: str, twin: 
 
 
 def test_truncation_removes_segments_in_all_directories(lab: Make, small: Make) -> None:
-    image = written(lab, spread(small))
+    image = image_of_filled_log(lab, config_of_two_directories(small))
     content = image.files["/b/log/00000000000000001024"].content
     torn = with_file(image, "/b/log/00000000000000001024", content[:8] + b"\xff" * 8 + content[16:])
     bench = lab(with_file(torn, "/store/abort", b""))
 
     def body(world: World) -> None:
-        store = MessageStore(world, spread(small))
+        store = MessageStore(world, config_of_two_directories(small))
         assert store.load().end_offset == 1024
         assert store.max_phy_offset == 1024
         for directory in ("/a/log", "/b/log", "/c/log"):
@@ -231,17 +233,17 @@ def test_truncation_removes_segments_in_all_directories(lab: Make, small: Make) 
     assert log_files(bench.switch_off()) == ["a0", "b1"]
 
 
-def test_failed_creations_leave_no_twin(lab: Make, small: Make) -> None:
+def test_failed_creations_leave_no_duplicate_segment(lab: Make, small: Make) -> None:
     bench = lab()
     for _ in range(2):
         bench.failures.plan("sync", "/log/00000000000000001024")
         bench.failures.plan("sync_directory", "/log")
 
     def body(world: World) -> None:
-        store = started(world, spread(small))
+        store = started(world, config_of_two_directories(small))
         answers = []
         for _ in range(14):
-            answers.append(store.put_message(Message.of("T", BODY)).status)
+            answers.append(store.put_message(Message.create("T", BODY)).status)
             world.tasks.sleep(10)
         assert answers.count(PutMessageStatus.PUT_OK) > 8
         assert store.shutdown()
@@ -264,54 +266,54 @@ def real_store(started: Callable[..., MessageStore], tmp_path: Path) -> StoreCon
         message_index_enable=False,
     )
     store = started(config)
-    fill(store, 4)
+    put_segments(store, 4)
     assert store.shutdown()
     return config
 
 
-def told(config: StoreConfig) -> Geometry:
+def geometry_of(config: StoreConfig) -> Geometry:
     return Geometry(commit_log_paths=config.store_path_commit_log)
 
 
-def verified(config: StoreConfig, geometry: Geometry) -> Verification:
+def verification_of(config: StoreConfig, geometry: Geometry) -> Verification:
     return verify_directory(overlay_world().files, config.store_path_root_dir, geometry, lambda read_bytes: None)
 
 
-def test_inspection_and_verification_find_the_log_in_its_configured_directories(real_store: StoreConfig) -> None:
-    found = inspect_directory(overlay_world(), real_store.store_path_root_dir, told(real_store))
+def test_inspect_and_verify_find_the_log_in_its_configured_directories(real_store: StoreConfig) -> None:
+    found = inspect_directory(overlay_world(), real_store.store_path_root_dir, geometry_of(real_store))
     assert found.findings == []
-    fields = found.everything()
+    fields = found.all_fields()
     assert fields["geometry"]["mappedFileSizeCommitLog"] == 1024
     assert [file["name"] for file in fields["commitLogFiles"]] == [f"{n * 1024:020d}" for n in range(4)]
     assert len([record for record in fields["commitLogRecords"] if "blank" not in record]) == 8
 
-    verification = verified(real_store, told(real_store))
+    verification = verification_of(real_store, geometry_of(real_store))
     assert verification.findings.violations == []
     assert (verification.counts["segments"], verification.counts["records"]) == (4, 8)
 
 
 def test_without_its_settings_a_log_in_other_directories_is_not_found(real_store: StoreConfig) -> None:
-    verification = verified(real_store, Geometry())
+    verification = verification_of(real_store, Geometry())
     assert [violation.field for violation in verification.findings.violations] == ["commitlog"]
 
 
-def test_directories_of_another_machine_do_not_count(real_store: StoreConfig, tmp_path: Path) -> None:
+def test_log_directories_configured_on_another_machine_are_ignored(real_store: StoreConfig, tmp_path: Path) -> None:
     root = Path(real_store.store_path_root_dir)
     (tmp_path / "d1").rename(root / "commitlog")
     for path in (tmp_path / "d2").iterdir():
         path.rename(root / "commitlog" / path.name)
-    verification = verified(real_store, replace(told(real_store), commit_log_paths="/elsewhere/log"))
+    verification = verification_of(real_store, replace(geometry_of(real_store), commit_log_paths="/elsewhere/log"))
     assert verification.findings.violations == []
     assert verification.counts["segments"] == 4
 
 
-def test_verification_reports_a_twin_a_gap_and_a_queue_entry_that_is_missing(
+def test_verify_reports_a_duplicate_segment_a_gap_and_a_missing_queue_entry(
     real_store: StoreConfig, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "d1" / f"{0:020d}", tmp_path / "d2" / f"{1024:020d}"
     (tmp_path / "d2" / first.name).write_bytes(first.read_bytes())
     (tmp_path / "d1" / second.name).write_bytes(bytes(1024))
-    lines = [str(v) for v in verified(real_store, told(real_store)).findings.violations]
+    lines = [str(v) for v in verification_of(real_store, geometry_of(real_store)).findings.violations]
     assert [line.partition(" @ ")[0] for line in lines] == [
         str(tmp_path / "d2" / first.name),
         str(tmp_path / "d1" / second.name),
@@ -321,17 +323,17 @@ def test_verification_reports_a_twin_a_gap_and_a_queue_entry_that_is_missing(
     (tmp_path / "d2" / first.name).unlink()
     (tmp_path / "d1" / second.name).unlink()
     second.unlink()
-    lines = [str(v) for v in verified(real_store, told(real_store)).findings.violations]
+    lines = [str(v) for v in verification_of(real_store, geometry_of(real_store)).findings.violations]
     assert any("d1/00000000000000002048 @ 0: base offset" in line for line in lines)
     queue = Path(real_store.consume_queue_directory, "T", "0", f"{0:020d}")
     queue.write_bytes(queue.read_bytes()[:60] + bytes(140))
-    lines = [str(v) for v in verified(real_store, told(real_store)).findings.violations]
+    lines = [str(v) for v in verification_of(real_store, geometry_of(real_store)).findings.violations]
     assert any("d2/00000000000000003072" in line and "queue entry" in line for line in lines)
 
 
-def test_inspection_notes_an_odd_size_in_any_directory(real_store: StoreConfig, tmp_path: Path) -> None:
+def test_inspect_notes_a_wrong_segment_size_in_any_directory(real_store: StoreConfig, tmp_path: Path) -> None:
     (tmp_path / "d1" / f"{4 * 1024:020d}").write_bytes(b"")
-    found = inspect_directory(overlay_world(), real_store.store_path_root_dir, told(real_store))
+    found = inspect_directory(overlay_world(), real_store.store_path_root_dir, geometry_of(real_store))
     assert [(f.file, f.field) for f in found.findings] == [(f"{tmp_path}/d1/{4 * 1024:020d}", "file size")]
 
 
@@ -339,11 +341,11 @@ def test_a_removed_log_directory_is_durably_created_again(lab: Make, small: Make
     bench = lab()
 
     def body(world: World) -> None:
-        store = started(world, spread(small, flush_disk_type=FlushDiskType.SYNC_FLUSH))
+        store = started(world, config_of_two_directories(small, flush_disk_type=FlushDiskType.SYNC_FLUSH))
         world.files.remove_directory("/a/log")
         world.files.remove_directory("/a")
         world.files.sync_directory("/")
-        fill(store, 1)
+        put_segments(store, 1)
 
     bench.run(body)
     names = bench.disk._names

@@ -60,7 +60,7 @@ def records_in(root: Path) -> list[tuple[str, int, int]]:
     return found
 
 
-def pulled(store: MessageStore) -> Iterator[tuple[str, int, int]]:
+def pulled_records(store: MessageStore) -> Iterator[tuple[str, int, int]]:
     for queue in store.queues.all():
         at = queue.min_offset
         while True:
@@ -71,7 +71,7 @@ def pulled(store: MessageStore) -> Iterator[tuple[str, int, int]]:
             at = result.next_begin_offset
 
 
-def test_the_restored_store_has_segments_before_and_after_the_gap(restored: Any) -> None:
+def test_the_store_with_a_log_gap_has_segments_before_and_after_it(restored: Any) -> None:
     names = log_names(restored.before)
     assert names[0] < MISSING < FOLLOWING < names[-1]
     assert FOLLOWING in names
@@ -79,7 +79,7 @@ def test_the_restored_store_has_segments_before_and_after_the_gap(restored: Any)
 
 @pytest.mark.parametrize("queues_are_lost", [False, True])
 @pytest.mark.parametrize("clean_exit", [True, False])
-def test_every_message_before_and_after_the_gap_is_served_and_no_file_is_removed(
+def test_messages_before_and_after_a_log_gap_are_served_and_no_file_is_removed(
     restored: Any, started: Callable[..., MessageStore], *, clean_exit: bool, queues_are_lost: bool
 ) -> None:
     root, config = restored.before, restored.config(restored.before)
@@ -94,15 +94,15 @@ def test_every_message_before_and_after_the_gap_is_served_and_no_file_is_removed
 
     assert store.last_recovery is not None
     assert [str(one).removeprefix(f"{root}/") for one in store.last_recovery.findings] == [GAP]
-    assert sorted(pulled(store)) == expected
+    assert sorted(pulled_records(store)) == expected
     topic, queue_id, _ = expected[0]
-    put = store.put_message(Message.of(topic, b"more", queue_id=queue_id))
+    put = store.put_message(Message.create(topic, b"more", queue_id=queue_id))
     assert put.status is PutMessageStatus.PUT_OK
     assert store.shutdown()
     assert set(names) <= set(log_names(root))
 
 
-def test_a_key_is_found_before_and_after_the_gap(
+def test_keys_before_and_after_a_log_gap_are_found(
     tmp_path: Path, started: Callable[..., MessageStore], loaded: Callable[..., MessageStore]
 ) -> None:
     config = StoreConfig(
@@ -111,7 +111,7 @@ def test_a_key_is_found_before_and_after_the_gap(
     store = started(config)
     offsets = []
     for number in range(60):
-        append = store.put_message(Message.of("T", bytes(200), keys=f"k{number}")).append
+        append = store.put_message(Message.create("T", bytes(200), keys=f"k{number}")).append
         assert append is not None
         offsets.append(append.wrote_offset)
     assert store.shutdown()
@@ -125,7 +125,7 @@ def test_a_key_is_found_before_and_after_the_gap(
         store.close()
 
 
-def test_retention_removes_old_segments_before_and_after_the_gap(
+def test_retention_removes_old_segments_before_and_after_a_log_gap(
     restored: Any, started: Callable[..., MessageStore]
 ) -> None:
     root = restored.before
@@ -137,10 +137,10 @@ def test_retention_removes_old_segments_before_and_after_the_gap(
     assert store.log.min_offset > int(FOLLOWING)
     assert len(store.log.segments) == 1
     assert not {MISSING, FOLLOWING, names[0]} & set(log_names(root))
-    assert store.put_message(Message.of("Later", b"more")).status is PutMessageStatus.PUT_OK
+    assert store.put_message(Message.create("Later", b"more")).status is PutMessageStatus.PUT_OK
 
 
-def test_offline_tools_report_the_gap_once(restored: Any) -> None:
+def test_offline_tools_report_a_log_gap_once(restored: Any) -> None:
     root, geometry = str(restored.before), Geometry()
     inspection = inspect_directory(overlay_world(), root, geometry, lambda: overlay_world().files)
     verification = verify_directory(overlay_world().files, root, geometry, lambda read_bytes: None)
@@ -152,7 +152,7 @@ def test_offline_tools_report_the_gap_once(restored: Any) -> None:
     assert [str(one).removeprefix(f"{root}/") for one in damage] == [GAP]
 
 
-def test_a_broker_logs_the_gap(restored: Any) -> None:
+def test_a_broker_logs_a_gap_in_the_log(restored: Any) -> None:
     lines: list[str] = []
     config = replace(restored.config(restored.before), ha_listen_port=0)
     limits, emit = limits_of_process({}), lambda line: lines.append(str(line))

@@ -23,41 +23,41 @@ class SetClock:
         self.passed_ms += ms
 
 
-def test_log_time_equals_an_undisturbed_wall_clock() -> None:
+def test_log_time_equals_a_wall_clock_without_steps() -> None:
     clock = SetClock()
     time = LogTime(clock)
     time.begin_at(clock.wall_ms)
     for _ in range(3):
         clock.pass_ms(700)
-        assert time.now_ms() == time.take_ms() == clock.wall_ms
+        assert time.now_ms() == time.next_ms() == clock.wall_ms
 
 
 def test_log_time_runs_at_half_speed_until_the_wall_clock_has_caught_up() -> None:
     clock = SetClock()
     time = LogTime(clock)
-    assert time.take_ms() == 1_000_000
+    assert time.next_ms() == 1_000_000
     clock.wall_ms -= 500
     seen = []
     for _ in range(1_200):  # repeated calls do not lose fractions of a ms
         clock.pass_ms(1)
-        seen.append(time.take_ms())
+        seen.append(time.next_ms())
     assert seen == sorted(seen)
     assert (seen[0], seen[1], seen[999], seen[-1]) == (1_000_000, 1_000_001, 1_000_500, clock.wall_ms)
 
 
-def test_log_time_without_a_store_may_step_back_by_half_of_the_elapsed_time() -> None:
+def test_log_time_may_step_back_by_half_of_the_time_elapsed_since_the_last_store() -> None:
     clock = SetClock()
     time = LogTime(clock)
-    time.take_ms()
+    time.next_ms()
     clock.pass_ms(1_000)
     assert time.now_ms() == 1_001_000
     clock.wall_ms -= 3_600_000
     assert time.now_ms() == 1_000_500
 
 
-def test_the_greatest_time_that_a_record_can_hold_is_not_passed() -> None:
+def test_log_time_does_not_exceed_the_greatest_store_timestamp() -> None:
     clock = SetClock()
     time = LogTime(clock)
     time.begin_at((1 << 63) - 1)
     clock.pass_ms(10_000)
-    assert time.take_ms() == (1 << 63) - 1
+    assert time.next_ms() == (1 << 63) - 1

@@ -36,7 +36,7 @@ def started(world: World, config: Any) -> MessageStore:
     store = MessageStore(world, config)
     store.load()
     store.start()
-    store.commit_log.queue.add(store.allocate.make(0))  # so that only a flush takes time
+    store.commit_log.queue.add(store.allocate.make_segment(0))  # so that only a flush takes time
     return store
 
 
@@ -56,7 +56,7 @@ class Putting:
     def status(self) -> PutMessageStatus | None:
         """Return the answer if it is known."""
         assert isinstance(self.put, PutWait)
-        found = self.put.look(self._world.clock.monotonic_ns())
+        found = self.put.poll(self._world.clock.monotonic_ns())
         return None if found is None else found.status
 
     @property
@@ -65,7 +65,7 @@ class Putting:
         return self.put.due_ns(self._world.clock.monotonic_ns()) // 1_000_000 - self._began_ms
 
 
-def slow(lab: Make) -> Any:
+def lab_with_slow_syncs(lab: Make) -> Any:
     return lab(timing=SyncTiming(SYNC_MS * 1_000_000, SYNC_MS * 1_000_000))
 
 
@@ -73,7 +73,7 @@ def slow(lab: Make) -> Any:
 def test_a_put_is_in_the_log_at_once_and_answered_after_the_sync(lab: Make, small: Make, is_batch: bool) -> None:
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=SYNC))
-        head = Message.of("T", b"")
+        head = Message.create("T", b"")
         putting = Putting(world, store, MessageBatch(head, UNITS) if is_batch else head)
         assert putting.put.append is not None
         assert store.log.put_offset == putting.put.append.wrote_bytes
@@ -84,13 +84,13 @@ def test_a_put_is_in_the_log_at_once_and_answered_after_the_sync(lab: Make, smal
         assert store.stats.put_latency_counts[0] == 0  # the put counts as slow although no task waited for it
         assert store.stats.put_ns_max >= SYNC_MS * 1_000_000
 
-    slow(lab).run(body)
+    lab_with_slow_syncs(lab).run(body)
 
 
 def test_a_put_that_timed_out_keeps_its_answer(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=SYNC, sync_flush_timeout_ms=SYNC_MS - 200))
-        putting = Putting(world, store, Message.of("T", b"slow"))
+        putting = Putting(world, store, Message.create("T", b"slow"))
         assert putting.due_ms == SYNC_MS - 200
         world.tasks.sleep(SYNC_MS - 201)
         assert putting.status is None
@@ -99,22 +99,22 @@ def test_a_put_that_timed_out_keeps_its_answer(lab: Make, small: Make) -> None:
         world.tasks.sleep(SYNC_MS)
         assert (putting.called_ms, putting.status) == ([SYNC_MS], DISK_TIMEOUT)
 
-    slow(lab).run(body)
+    lab_with_slow_syncs(lab).run(body)
 
 
 @pytest.mark.parametrize("flush", [SYNC, ASYNC])
 def test_a_put_that_needs_no_durability_does_not_wait(lab: Make, small: Make, flush: FlushDiskType) -> None:
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=flush))
-        message = Message.of("T", b"hasty")
+        message = Message.create("T", b"hasty")
         message.wait_store_ok = flush is ASYNC
         putting = Putting(world, store, message)
         assert isinstance(putting.put, PutMessageResult)
         assert putting.put.status is OK
-        refused = Putting(world, store, Message.of("T" * 300, b""))
+        refused = Putting(world, store, Message.create("T" * 300, b""))
         assert refused.put == PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
 
-    slow(lab).run(body)
+    lab_with_slow_syncs(lab).run(body)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_a_put_on_a_sync_master_waits_for_disk_and_slave_and_reports_the_slave_f
         store = started(world, small(flush_disk_type=SYNC, **settings))
         transfer, slave = store.commit_log.group_transfer, Slave()
         assert transfer is not None
-        transfer.connected(slave)
-        putting = Putting(world, store, Message.of("T", b"both"))
+        transfer.add_replica(slave)
+        putting = Putting(world, store, Message.create("T", b"both"))
         assert putting.due_ms == store.config.sync_flush_timeout_ms
         first_ms = SYNC_MS if reports_ms is None else min(SYNC_MS, reports_ms)
 
@@ -148,19 +148,19 @@ def test_a_put_on_a_sync_master_waits_for_disk_and_slave_and_reports_the_slave_f
         assert transfer._requests == []
         assert len(putting.called_ms) == (1 if reports_ms is None else 2)
 
-    slow(lab).run(body)
+    lab_with_slow_syncs(lab).run(body)
 
 
 def test_a_put_without_an_available_slave_still_waits_for_the_disk(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=SYNC, broker_role=BrokerRole.SYNC_MASTER))
-        putting = Putting(world, store, Message.of("T", b"alone"))
+        putting = Putting(world, store, Message.create("T", b"alone"))
         assert (putting.called_ms, putting.status) == ([0], None)
         world.tasks.sleep(SYNC_MS + 100)
         assert putting.status is NO_SLAVE
-        assert store.put_message(Message.of("T", b"the same, waited for")).status is NO_SLAVE
+        assert store.put_message(Message.create("T", b"the same, waited for")).status is NO_SLAVE
 
-    slow(lab).run(body)
+    lab_with_slow_syncs(lab).run(body)
 
 
 class OnePut(AbstractPluginMessageStore):
@@ -177,8 +177,8 @@ class Batches(AbstractPluginMessageStore):
 def test_a_plug_in_that_overrides_one_put_method_is_called_for_every_kind_of_put(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=SYNC))
-        context, message = PluginContext(world, store.config), Message.of("T", b"body")
-        batch = MessageBatch(Message.of("T", b""), UNITS)
+        context, message = PluginContext(world, store.config), Message.create("T", b"body")
+        batch = MessageBatch(Message.create("T", b""), UNITS)
         one, batches = OnePut(context, store), Batches(context, store)
         begun = one.begin_put(message, lambda: None)
         assert isinstance(begun, PutMessageResult)
@@ -187,4 +187,4 @@ def test_a_plug_in_that_overrides_one_put_method_is_called_for_every_kind_of_put
         assert batches.begin_put(batch, lambda: None) == PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
         assert isinstance(batches.begin_put(message, lambda: None), PutWait)
 
-    slow(lab).run(body)
+    lab_with_slow_syncs(lab).run(body)

@@ -11,7 +11,7 @@ def segment_of(world: World, size_bytes: int = 10 * PAGE_BYTES) -> Segment:
     return Segment(world.tasks, world.files.map("/segment", size_bytes), 40_960, "test")
 
 
-def test_a_name_is_the_offset_of_the_first_byte() -> None:
+def test_a_segment_is_named_by_the_offset_of_its_first_byte() -> None:
     assert segment_name(0) == "00000000000000000000"
     assert segment_name(1 << 30) == "00000000001073741824"
 
@@ -24,7 +24,7 @@ def test_data_is_appended_after_existing_data(world: World) -> None:
     assert bytes(segment.file.view(0, 8)) == b"onetwo\0\0"
     assert (segment.wrote.get(), segment.flushed.get(), segment.end_offset) == (6, 0, 41_060)
 
-    segment.close_with(segment.wrote.get(), b"blank")
+    segment.close_with_blank(segment.wrote.get(), b"blank")
     assert bytes(segment.file.view(6, 12)) == b"blank\0"
     assert segment.wrote.get() == 100
 
@@ -49,7 +49,7 @@ def test_a_flush_waits_for_enough_whole_pages(wrote: int, least_pages: int, flus
 
 
 @simulated()
-def test_a_full_segment_is_flushed_even_if_less_than_a_page_is_left(world: World) -> None:
+def test_a_full_segment_is_flushed_even_if_less_than_a_page_is_dirty(world: World) -> None:
     segment = segment_of(world)
     segment.append(segment.wrote.get(), bytes(10 * PAGE_BYTES - 1))
     segment.flush(0)
@@ -72,26 +72,26 @@ def test_a_failed_flush_leaves_the_durable_position(world: World, bench: Any) ->
 
 
 @simulated()
-def test_clearing_durably_zeroes_the_rest_and_reports_whether_it_had_data(world: World, bench: Any) -> None:
+def test_clearing_a_segment_durably_zeroes_the_rest_and_reports_whether_it_had_data(world: World, bench: Any) -> None:
     segment = segment_of(world, 200_000)
     segment.append(segment.wrote.get(), b"kept" + bytes(96) + b"x" * 150_000)
-    assert segment.clear_from(4)
+    assert segment.zero_from(4)
     assert bytes(segment.file.view(0, 200_000)) == b"kept" + bytes(199_996)
     assert bench.failures.calls[-1] == ("msync", "/segment")
 
     bench.failures.calls.clear()
-    assert not segment.clear_from(4)
-    assert not segment.clear_from(200_000)
+    assert not segment.zero_from(4)
+    assert not segment.zero_from(200_000)
     assert bench.failures.calls == []
 
-    assert not segment.clear_from(4, syncs_zeros=True)
+    assert not segment.zero_from(4, syncs_zeros=True)
     assert bench.failures.calls == [("msync", "/segment")]
-    assert not segment.clear_from(200_000, syncs_zeros=True)
+    assert not segment.zero_from(200_000, syncs_zeros=True)
     assert len(bench.failures.calls) == 1
 
 
 @pytest.mark.parametrize("at", [None, 0, 1, 65_535, 65_536, 199_999])
-def test_the_first_byte_that_is_not_zero_is_found_in_any_chunk(at: int | None) -> None:
+def test_the_first_nonzero_byte_is_found_in_any_chunk(at: int | None) -> None:
     data = bytearray(200_000)
     if at is not None:
         data[at] = data[-1] = 1

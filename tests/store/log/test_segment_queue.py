@@ -30,7 +30,7 @@ def names(world: World) -> list[int]:
 
 
 @simulated()
-def test_an_empty_queue_has_an_end_offset_and_no_first_offset(world: World) -> None:
+def test_an_empty_segment_queue_has_an_end_offset_and_no_first_offset(world: World) -> None:
     queue = queue_of(world)
     queue.load()
 
@@ -56,7 +56,7 @@ def test_an_offset_is_found_in_the_segment_that_contains_it(world: World) -> Non
 
 
 @simulated()
-def test_each_flush_covers_the_next_segment(world: World, bench: Any) -> None:
+def test_each_flush_of_a_segment_queue_covers_one_more_segment(world: World, bench: Any) -> None:
     queue = filled(world, 3, first=5, last_bytes=30)
     moves = []
     while queue.flush():
@@ -71,7 +71,7 @@ def test_each_flush_covers_the_next_segment(world: World, bench: Any) -> None:
 
 
 @simulated()
-def test_truncating_removes_from_the_end_and_zeroes_the_rest(world: World, bench: Any) -> None:
+def test_truncating_removes_segments_from_the_end_and_zeroes_the_rest(world: World, bench: Any) -> None:
     queue = filled(world, 4, last_bytes=30)
     queue.flush_all()
     bench.failures.calls.clear()
@@ -91,10 +91,10 @@ def test_truncating_removes_from_the_end_and_zeroes_the_rest(world: World, bench
 
 
 @simulated()
-def test_an_empty_queue_can_begin_at_any_segment(world: World) -> None:
+def test_an_empty_segment_queue_can_begin_at_any_offset(world: World) -> None:
     queue = queue_of(world)
     queue.create(0)
-    queue.forget_unused()
+    queue.remove_unused()
 
     assert names(world) == []
     assert (queue.min_offset, queue.max_offset) == (-1, 0)
@@ -105,33 +105,33 @@ def test_an_empty_queue_can_begin_at_any_segment(world: World) -> None:
 
 @pytest.mark.parametrize("call", ["unlink", "sync_directory"])
 @simulated()
-def test_an_unused_file_leaves_the_queue_even_if_its_removal_fails_and_is_retried(
+def test_an_unused_segment_is_forgotten_even_if_its_removal_fails_and_is_retried(
     world: World, bench: Any, call: str
 ) -> None:
     queue = queue_of(world)
     queue.create(0)
     bench.failures.plan(call, segment_name(0) if call == "unlink" else DIRECTORY)
     with pytest.raises(OSError, match="Input/output error"):
-        queue.forget_unused()
+        queue.remove_unused()
     assert queue.segments == (), "nothing may be put into a file that has lost its name"
     assert names(world) == ([0] if call == "unlink" else [])
 
     bench.failures.calls.clear()
-    queue.forget_unused()
+    queue.remove_unused()
     assert names(world) == []
     assert ("sync_directory", DIRECTORY) in bench.failures.calls, "for good"
     bench.failures.calls.clear()
-    queue.forget_unused()
+    queue.remove_unused()
     assert bench.failures.calls == []
 
 
 @simulated()
-def test_closing_unmaps_a_file_whose_removal_failed(world: World, bench: Any) -> None:
+def test_closing_the_queue_unmaps_a_segment_whose_removal_failed(world: World, bench: Any) -> None:
     queue = queue_of(world)
     segment = queue.create(0)
     bench.failures.plan("unlink", segment_name(0))
     with pytest.raises(OSError, match="Input/output error"):
-        queue.forget_unused()
+        queue.remove_unused()
     segment.file.store(0, b"x")
 
     queue.close()
@@ -152,7 +152,7 @@ def test_closing_unmaps_a_file_whose_removal_failed(world: World, bench: Any) ->
     ],
 )
 @simulated()
-def test_an_incomplete_last_file_is_removed_and_damage_before_data_is_refused(
+def test_an_incomplete_last_segment_is_removed_but_damage_before_data_is_refused(
     spoilt: int, content: bytes | None, left: list[int] | None, world: World
 ) -> None:
     """left: the segments that a load keeps, or None if the load raises an error."""
@@ -176,7 +176,7 @@ def test_an_incomplete_last_file_is_removed_and_damage_before_data_is_refused(
 
 @pytest.mark.parametrize("name", ["x", "0", segment_name(50), "9" * 18 + "00", "0000000000000000010x", "\u0660" * 20])
 @simulated()
-def test_a_foreign_name_is_damage(name: str, world: World) -> None:
+def test_a_foreign_file_name_among_the_segments_is_damage(name: str, world: World) -> None:
     filled(world, 1)
     world.files.write(f"{DIRECTORY}/{name}", bytes(SIZE))
     with pytest.raises(CorruptFileError, match="file name"):
@@ -192,7 +192,7 @@ def test_a_directory_among_the_segments_is_damage(world: World) -> None:
 
 
 @simulated()
-def test_making_durable_syncs_data_sizes_and_names(world: World, bench: Any) -> None:
+def test_making_a_segment_queue_durable_syncs_data_sizes_and_names(world: World, bench: Any) -> None:
     queue = filled(world, 3)
     bench.failures.calls.clear()
     queue.make_durable(1)
@@ -205,7 +205,7 @@ def test_making_durable_syncs_data_sizes_and_names(world: World, bench: Any) -> 
     ]
 
 
-def test_the_removal_of_the_first_segment_is_durable_before_the_start_advances(lab: Make) -> None:
+def test_the_removal_of_the_first_segment_is_durable_before_the_min_offset_advances(lab: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -245,7 +245,7 @@ def test_a_failed_removal_of_the_first_segment_changes_nothing_and_can_be_repeat
 
 
 @simulated()
-def test_a_load_reports_each_gap_and_keeps_the_files_before_and_after_it(world: World) -> None:
+def test_loading_a_segment_queue_reports_each_gap_and_keeps_the_files_around_it(world: World) -> None:
     filled(world, 9)
     for number in (1, 4):
         world.files.unlink(f"{DIRECTORY}/{segment_name(number * SIZE)}")
@@ -267,7 +267,7 @@ def test_a_load_reports_each_gap_and_keeps_the_files_before_and_after_it(world: 
 
 
 @simulated()
-def test_a_byte_in_a_gap_is_in_no_segment(world: World) -> None:
+def test_an_offset_in_a_gap_is_in_no_segment(world: World) -> None:
     filled(world, 6)
     for number in (1, 3, 4):
         world.files.unlink(f"{DIRECTORY}/{segment_name(number * SIZE)}")
@@ -277,7 +277,7 @@ def test_a_byte_in_a_gap_is_in_no_segment(world: World) -> None:
     found = [queue.find(offset) for offset in (-1, 0, 99, 100, 199, 200, 299, 300, 499, 500, 599, 600)]
     bases = [None if one is None else one.base_offset for one in found]
     assert bases == [None, 0, 0, None, None, 200, 200, None, None, 500, 500, None]
-    numbers = [queue.number_of(offset) for offset in (-1, 0, 100, 200, 499, 500, 600)]
+    numbers = [queue.segment_index_of(offset) for offset in (-1, 0, 100, 200, 499, 500, 600)]
     assert numbers == [0, 0, 0, 1, 1, 2, 2]
 
 

@@ -4,7 +4,7 @@ from tornlog.store.world import World
 
 
 @simulated()
-def test_the_buffer_returned_last_is_reused_first(world: World) -> None:
+def test_the_most_recently_returned_buffer_is_reused_first(world: World) -> None:
     pool = TransientStorePool(world, 100, 2)
     assert (pool.available, pool.borrow()) == (0, None)
 
@@ -23,7 +23,7 @@ def test_the_buffer_returned_last_is_reused_first(world: World) -> None:
 
 
 @simulated()
-def test_a_drained_pool_has_no_buffer(world: World) -> None:
+def test_a_drained_transient_pool_has_no_buffer(world: World) -> None:
     pool = TransientStorePool(world, 8, 3)
     pool.fill()
     pool.drain()

@@ -26,7 +26,7 @@ def calls_of(bench: Any, *names: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("flush", "pages_between", "msyncs"), [(ASYNC, 2, 0), (SYNC, 2, 4), (SYNC, 4096, 1), (SYNC, 3, 3)]
 )
-def test_every_page_is_touched_and_synced_as_configured_then_locked(
+def test_warming_a_segment_touches_and_syncs_every_page_as_configured_and_locks_it(
     flush: FlushDiskType, pages_between: int, msyncs: int, lab: Make, small: Make
 ) -> None:
     bench = lab()
@@ -54,15 +54,13 @@ def test_a_warmed_segment_is_durable(world: World, bench: Any, small: Make) -> N
     assert bench.disk.is_durable("/segment", 0, 5 * PAGE_BYTES)
 
 
-def test_a_segment_is_locked_before_puts_and_unlocked_six_seconds_after_its_blank_record(
-    lab: Make, small: Make
-) -> None:
+def test_a_warmed_segment_is_unlocked_six_seconds_after_its_blank_record(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
         store = started(world, warm_config(small))
         for _ in range(3):
-            assert store.put_message(Message.of("T", bytes(400))).status is PutMessageStatus.PUT_OK
+            assert store.put_message(Message.create("T", bytes(400))).status is PutMessageStatus.PUT_OK
         closed_ns = world.clock.monotonic_ns()
         while not calls_of(bench, "munlock"):
             world.tasks.sleep(100)
@@ -79,11 +77,11 @@ def test_a_segment_is_locked_before_puts_and_unlocked_six_seconds_after_its_blan
 
 @pytest.mark.parametrize("refused", ["mlock", "munlock", "advise_will_need"])
 @simulated()
-def test_a_refused_lock_is_counted_and_ignored(refused: str, world: World, bench: Any, small: Make) -> None:
+def test_a_failed_mlock_is_counted_and_ignored(refused: str, world: World, bench: Any, small: Make) -> None:
     bench.failures.plan(refused, "commitlog", times=100)
     store = started(world, warm_config(small))
     for _ in range(5):
-        assert store.put_message(Message.of("T", bytes(400))).status is PutMessageStatus.PUT_OK
+        assert store.put_message(Message.create("T", bytes(400))).status is PutMessageStatus.PUT_OK
     world.tasks.sleep(7_000)
     warm_up = store.allocate.warm_up
     assert warm_up is not None
@@ -93,12 +91,12 @@ def test_a_refused_lock_is_counted_and_ignored(refused: str, world: World, bench
 
 
 @simulated()
-def test_a_sync_that_fails_in_the_warm_up_fails_the_segment(world: World, bench: Any, small: Make) -> None:
+def test_a_failed_sync_while_warming_fails_the_segment(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("msync", "commitlog")
     store = started(world, warm_config(small, flush_disk_type=SYNC))
-    refused = store.put_message(Message.of("T", b"x"))
+    refused = store.put_message(Message.create("T", b"x"))
     assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
-    assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.PUT_OK
+    assert store.put_message(Message.create("T", b"x")).status is PutMessageStatus.PUT_OK
     assert store.flags.is_writeable
     assert store.shutdown()
 
@@ -121,13 +119,13 @@ def test_a_segment_removed_before_its_unlock_is_not_unlocked(world: World, small
 
 
 @simulated(timing=SyncTiming(2_000_000_000, 2_000_000_000))
-def test_a_put_that_waits_for_a_slow_disk_makes_the_store_busy_for_the_next_ones(world: World, small: Make) -> None:
+def test_a_put_that_waits_for_a_slow_disk_makes_the_store_report_busy(world: World, small: Make) -> None:
     store = started(world, small())
     answers: list[PutMessageStatus] = []
     assert not store.is_os_page_cache_busy
 
     def put() -> None:
-        answers.append(store.put_message(Message.of("T", b"x")).status)
+        answers.append(store.put_message(Message.create("T", b"x")).status)
 
     waiting = world.tasks.spawn("waiting", put)
     world.tasks.sleep(900)
@@ -136,7 +134,7 @@ def test_a_put_that_waits_for_a_slow_disk_makes_the_store_busy_for_the_next_ones
     assert not store.is_os_page_cache_busy
     world.tasks.sleep(101)
     assert store.is_os_page_cache_busy
-    assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.OS_PAGECACHE_BUSY
+    assert store.put_message(Message.create("T", b"x")).status is PutMessageStatus.OS_PAGECACHE_BUSY
     waiting.join(None)
     assert answers == [PutMessageStatus.PUT_OK]
     assert store.commit_log.begin_time_in_lock_ms == 0

@@ -16,7 +16,7 @@ def queue_of(world: World) -> ConsumeQueue:
     return ConsumeQueue(world, "/store/consumequeue/T/0", PER_SEGMENT * ENTRY_BYTES, "T", 0)
 
 
-def filled(world: World, count: int) -> ConsumeQueue:
+def filled_queue(world: World, count: int) -> ConsumeQueue:
     queue = queue_of(world)
     for number in range(count):
         queue.put(number * 100, 100, number, number)
@@ -35,8 +35,8 @@ def offsets(queue: ConsumeQueue) -> list[int]:
 
 
 @simulated()
-def test_entries_are_at_their_index_across_files(world: World) -> None:
-    queue = filled(world, 25)
+def test_queue_entries_are_found_by_index_across_files(world: World) -> None:
+    queue = filled_queue(world, 25)
 
     assert (queue.min_offset, queue.max_offset) == (0, 25)
     assert len(queue.queue.segments) == 3
@@ -49,8 +49,8 @@ def test_entries_are_at_their_index_across_files(world: World) -> None:
 
 
 @simulated()
-def test_a_record_that_is_indexed_already_changes_nothing(world: World) -> None:
-    queue = filled(world, 5)
+def test_dispatching_an_already_indexed_record_changes_nothing(world: World) -> None:
+    queue = filled_queue(world, 5)
     queue.put(200, 100, 9, 2)
     queue.put(400, 100, 9, 4)
     with pytest.raises(MisplacedRecordError, match="T/0: expected 5 to "):
@@ -60,8 +60,8 @@ def test_a_record_that_is_indexed_already_changes_nothing(world: World) -> None:
 
 
 @simulated()
-def test_missing_entries_become_blank_across_files(world: World) -> None:
-    queue = filled(world, 3)
+def test_missing_queue_entries_become_blank_across_files(world: World) -> None:
+    queue = filled_queue(world, 3)
     queue.put(5000, 100, 0, 22)
 
     assert offsets(queue) == [0, 100, 200, *[-1] * 19, 5000]
@@ -80,20 +80,20 @@ def test_a_queue_begins_in_the_file_that_contains_its_first_index(world: World) 
 
 @pytest.mark.parametrize("log_begin", [0, 1, 750, 900, 901, 1050, 1400, 1401, 5000])
 @simulated()
-def test_a_queue_begins_at_its_first_entry_with_a_record_in_the_log_in_any_file(world: World, log_begin: int) -> None:
-    queue = filled(world, 15)
+def test_the_min_offset_of_a_queue_is_its_first_entry_with_a_record_in_the_log(world: World, log_begin: int) -> None:
+    queue = filled_queue(world, 15)
     queue.correct_min_offset(log_begin)
     left = [number for number in range(15) if number * 100 >= log_begin]
     assert queue.min_offset == min(left, default=15)
 
 
 @simulated()
-def test_a_queue_that_has_lost_its_entries_and_not_its_file_begins_at_its_next_entry(world: World) -> None:
+def test_a_queue_with_a_file_but_no_entries_begins_at_its_next_entry(world: World) -> None:
     queue_of(world).put(5000, 100, 0, 22)
     queue = queue_of(world)
     queue.queue.load()
     queue.truncate(20)
-    queue.recovered(20, 20)
+    queue.set_recovered_end(20, 20)
     queue.correct_min_offset(5000)
     assert (queue.min_offset, queue.max_offset) == (20, 20)
 
@@ -102,7 +102,7 @@ def test_a_queue_that_has_lost_its_entries_and_not_its_file_begins_at_its_next_e
 
 
 @simulated()
-def test_a_queue_that_is_about_to_have_its_first_entry_begins_there(world: World) -> None:
+def test_a_queue_whose_first_entry_is_being_written_begins_at_that_entry(world: World) -> None:
     queue = queue_of(world)
     queue.min_logic_offset = 22 * ENTRY_BYTES
     queue.queue.create(20 * ENTRY_BYTES)  # as retention may find the queue during a put
@@ -112,24 +112,24 @@ def test_a_queue_that_is_about_to_have_its_first_entry_begins_there(world: World
 
 
 @simulated()
-def test_place_counts_and_writes_only_changed_entries(world: World, bench: Any) -> None:
-    queue = filled(world, 12)
+def test_placing_entries_counts_and_writes_only_changed_ones(world: World, bench: Any) -> None:
+    queue = filled_queue(world, 12)
     before = len([call for call in bench.failures.calls if call[0] == "store"])
     same = b"".join(encode_entry(number * 100, 100, number) for number in range(8, 12))
 
-    assert queue.place(8, same) == 0
+    assert queue.overwrite_entries(8, same) == 0
     assert len([call for call in bench.failures.calls if call[0] == "store"]) == before
-    assert queue.place(8, same + BLANK_ENTRY_BYTES * 10) == 10 + 2  # entries are counted per segment
-    queue.recovered(22, 0)
+    assert queue.overwrite_entries(8, same + BLANK_ENTRY_BYTES * 10) == 10 + 2  # entries are counted per segment
+    queue.set_recovered_end(22, 0)
     assert offsets(queue) == [*range(0, 1200, 100), *[-1] * 10]
 
 
 @simulated()
-def test_a_recovered_queue_knows_what_is_durable_and_what_is_indexed(world: World) -> None:
-    queue = filled(world, 25)
+def test_a_recovered_queue_has_its_durable_end_and_last_indexed_record(world: World) -> None:
+    queue = filled_queue(world, 25)
     queue.max_physical_offset = -1
     queue.truncate(13)
-    queue.recovered(13, 11)
+    queue.set_recovered_end(13, 11)
 
     assert queue.max_offset == 13
     assert queue.max_physical_offset == 1300
@@ -138,8 +138,8 @@ def test_a_recovered_queue_knows_what_is_durable_and_what_is_indexed(world: Worl
 
 
 @simulated()
-def test_truncation_durably_removes_later_entries(world: World) -> None:
-    queue = filled(world, 25)
+def test_truncation_durably_removes_later_queue_entries(world: World) -> None:
+    queue = filled_queue(world, 25)
     assert queue.truncate(12)
     assert not queue.truncate(12)
     assert offsets(queue) == [number * 100 for number in range(12)]
@@ -148,7 +148,7 @@ def test_truncation_durably_removes_later_entries(world: World) -> None:
 
 
 @simulated()
-def test_truncation_before_the_first_file_keeps_it_empty_for_the_counter(
+def test_truncation_before_the_first_queue_file_keeps_it_empty_to_preserve_the_offset(
     world: World,
 ) -> None:
     queue = queue_of(world)
@@ -159,8 +159,8 @@ def test_truncation_before_the_first_file_keeps_it_empty_for_the_counter(
     assert (queue.min_offset, queue.max_offset) == (20, 20)
     assert world.files.list_directory(queue.queue.directory) == [f"{20 * ENTRY_BYTES:020d}"]
 
-    assert queue.forget_all()
-    assert not queue.forget_all()
+    assert queue.remove_all_segments()
+    assert not queue.remove_all_segments()
     assert (queue.min_offset, queue.max_offset) == (0, 0)
     assert world.files.list_directory(queue.queue.directory) == []
 
@@ -173,7 +173,7 @@ def table_of(world: World) -> ConsumeQueueTable:
 
 
 @simulated()
-def test_a_table_creates_each_queue_once_and_lists_all_in_order(world: World) -> None:
+def test_a_queue_table_creates_each_queue_once_and_lists_all_in_order(world: World) -> None:
     table = table_of(world)
     assert table.find("T", 0) is None
     for topic, queue_id in (("U", 0), ("T", 10), ("T", 9), ("T", 9)):
@@ -184,7 +184,7 @@ def test_a_table_creates_each_queue_once_and_lists_all_in_order(world: World) ->
 
 
 @simulated()
-def test_a_directory_that_is_synced_while_a_file_is_being_made_is_synced_again(world: World, bench: Any) -> None:
+def test_a_directory_synced_while_a_file_is_created_is_synced_again(world: World, bench: Any) -> None:
     table = table_of(world)
     queue = table.find_or_create("T", 0)
     for number in range(PER_SEGMENT):
@@ -234,7 +234,7 @@ def test_only_new_files_have_their_directories_synced(world: World, bench: Any) 
     [("/store/consumequeue/T/0", "queueId"), ("/store/consumequeue/T/0/00000000000000000010", "file name")],
 )
 @simulated()
-def test_a_file_in_place_of_a_queue_or_of_another_geometry_is_refused(path: str, field: str, world: World) -> None:
+def test_a_file_in_place_of_a_queue_or_of_wrong_size_is_refused(path: str, field: str, world: World) -> None:
     world.files.make_directories(path.rpartition("/")[0])
     world.files.write(path, b"foreign")
     with pytest.raises(CorruptFileError) as raised:
@@ -244,7 +244,7 @@ def test_a_file_in_place_of_a_queue_or_of_another_geometry_is_refused(path: str,
 
 
 @simulated()
-def test_foreign_entries_are_reported_and_left_alone(world: World) -> None:
+def test_foreign_files_among_the_queues_are_reported_and_kept(world: World) -> None:
     strays = {
         "/store/consumequeue/file": "topic",
         "/store/consumequeue/T/zero/00000000000000000000": "queueId",
@@ -253,7 +253,7 @@ def test_foreign_entries_are_reported_and_left_alone(world: World) -> None:
         "/store/consumequeue/T/0/notes.txt": "file name",
         "/store/consumequeue/T/0/lost+found/x": "file name",
     }
-    filled(world, 3)
+    filled_queue(world, 3)
     for path in strays:
         world.files.make_directories(path.rpartition("/")[0])
         world.files.write(path, b"stray")
@@ -270,7 +270,7 @@ def test_foreign_entries_are_reported_and_left_alone(world: World) -> None:
 @pytest.mark.parametrize("size_bytes", [0, 1, 50, 199])
 @simulated()
 def test_a_short_queue_file_of_zeros_is_removed_with_all_later_ones(size_bytes: int, world: World) -> None:
-    filled(world, 5)
+    filled_queue(world, 5)
     path = "/store/consumequeue/T/0/00000000000000000200"
     world.files.write(path, bytes(size_bytes))
     table = table_of(world)
@@ -281,8 +281,8 @@ def test_a_short_queue_file_of_zeros_is_removed_with_all_later_ones(size_bytes: 
 
 
 @simulated()
-def test_a_short_queue_file_with_entries_is_extended_and_asks_for_the_whole_log(world: World) -> None:
-    filled(world, 15)
+def test_a_short_queue_file_with_entries_is_extended_and_requests_a_scan_of_the_whole_log(world: World) -> None:
+    filled_queue(world, 15)
     path = "/store/consumequeue/T/0/00000000000000000200"
     kept = world.files.read(path)[:50]
     world.files.write(path, kept)
@@ -296,7 +296,7 @@ def test_a_short_queue_file_with_entries_is_extended_and_asks_for_the_whole_log(
 
 
 @simulated()
-def test_a_file_size_that_one_queue_refuses_changes_no_other_queue(world: World) -> None:
+def test_a_file_size_that_is_impossible_for_one_queue_changes_no_other_queue(world: World) -> None:
     for topic, entries in (("A", 3), ("B", 15)):
         queue = ConsumeQueue(world, f"/store/consumequeue/{topic}/0", 200, topic, 0)
         for number in range(entries):

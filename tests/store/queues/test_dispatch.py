@@ -19,7 +19,7 @@ def test_a_record_whose_queue_file_cannot_be_created_is_dispatched_a_second_late
 ) -> None:
     bench.failures.plan("map", "consumequeue")
     store = started(world, small())
-    assert store.put_message(Message.of("T", b"kept")).status is PutMessageStatus.PUT_OK
+    assert store.put_message(Message.create("T", b"kept")).status is PutMessageStatus.PUT_OK
     world.tasks.sleep(500)
     assert isinstance(store.dispatch.last_error, OSError)
     assert store.get_message("T", 0, 0).status is GetMessageStatus.NO_MESSAGE_IN_QUEUE
@@ -33,11 +33,11 @@ def test_a_record_whose_queue_file_cannot_be_created_is_dispatched_a_second_late
 
 
 @simulated()
-def test_dispatch_retries_once_a_second_however_many_puts_come_meanwhile(world: World, bench: Any, small: Make) -> None:
+def test_dispatch_retries_once_a_second_regardless_of_new_puts(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("map", "consumequeue", 5)
     store = started(world, small())
     for _ in range(45):
-        assert store.put_message(Message.of("T", b"busy")).status is PutMessageStatus.PUT_OK
+        assert store.put_message(Message.create("T", b"busy")).status is PutMessageStatus.PUT_OK
         world.tasks.sleep(100)
     attempts = [call for call in bench.failures.calls if call[0] == "map" and "consumequeue" in call[1]]
     assert len(attempts) == 5
@@ -53,12 +53,12 @@ def test_after_half_a_minute_of_dispatch_errors_puts_are_refused_and_no_message_
 
     def body(world: World) -> None:
         store = started(world, small())
-        store.put_message(Message.of("T", b"kept"))
+        store.put_message(Message.create("T", b"kept"))
         world.tasks.sleep(28_000)
         assert store.flags.is_writeable
         world.tasks.sleep(3_000)
         assert not store.flags.is_writeable
-        assert store.put_message(Message.of("T", b"late")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        assert store.put_message(Message.create("T", b"late")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         assert not store.shutdown()
 
     bench.run(body)
@@ -79,7 +79,7 @@ def test_progress_resets_the_retry_count_of_dispatch(world: World, bench: Any, s
         bench.failures.plan("map", f"consumequeue/{topic}", 20)
     store = started(world, small())
     for topic in ("A", "B", "C"):
-        store.put_message(Message.of(topic, b"late"))
+        store.put_message(Message.create(topic, b"late"))
     world.tasks.sleep(58_000)
     assert store.dispatch.behind_bytes > 0
     assert store.flags.is_writeable
@@ -89,10 +89,10 @@ def test_progress_resets_the_retry_count_of_dispatch(world: World, bench: Any, s
 
 
 @simulated()
-def test_a_stop_during_the_pause_before_a_retry_does_not_wait(world: World, bench: Any, small: Make) -> None:
+def test_a_stop_does_not_wait_for_the_next_dispatch_retry(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("map", "consumequeue")
     store = started(world, small())
-    store.put_message(Message.of("T", b"kept"))
+    store.put_message(Message.create("T", b"kept"))
     world.tasks.sleep(10)
     assert store.dispatch.last_error is not None
     begin_ns = world.clock.monotonic_ns()
@@ -103,7 +103,7 @@ def test_a_stop_during_the_pause_before_a_retry_does_not_wait(world: World, benc
 @simulated()
 def test_a_damaged_record_is_not_dispatched_and_the_exit_is_not_clean(world: World, small: Make) -> None:
     store = started(world, small())
-    result = store.put_message(Message.of("T", b"one"))
+    result = store.put_message(Message.create("T", b"one"))
     assert result.append is not None
     world.tasks.sleep(1)
     store.dispatch.reput_from.set(result.append.wrote_offset + 1)  # not the start of a record
@@ -115,14 +115,14 @@ def test_a_damaged_record_is_not_dispatched_and_the_exit_is_not_clean(world: Wor
 
 @pytest.mark.parametrize("flush", FlushDiskType)
 @simulated()
-def test_under_sync_flush_no_message_is_visible_before_it_is_durable(
+def test_under_sync_flush_a_message_becomes_visible_only_when_it_is_durable(
     flush: FlushDiskType, world: World, bench: Any, small: Make
 ) -> None:
     store = started(world, small(flush_disk_type=flush))
-    store.put_message(Message.of("T", b"durable"))
+    store.put_message(Message.create("T", b"durable"))
     world.tasks.sleep(1)
     bench.failures.plan("msync", "commitlog")
-    second = store.put_message(Message.of("T", b"not durable")).append
+    second = store.put_message(Message.create("T", b"not durable")).append
     world.tasks.sleep(1)
 
     shown = 1 if flush is FlushDiskType.SYNC_FLUSH else 2
@@ -143,13 +143,13 @@ def test_under_sync_flush_no_message_is_visible_before_it_is_durable(
         ("", 0, False),
     ],
 )
-def test_only_committed_records_of_a_storable_topic_are_added_to_a_queue(
+def test_dispatch_adds_only_committed_records_with_a_valid_topic_to_queues(
     topic: str, sys_flag: int, queued: bool
 ) -> None:
     assert is_queued(ScannedRecord(0, 91, topic, 0, 0, sys_flag, 0, b"")) is queued
 
 
-def replicated(numbers: list[int]) -> list[bytes]:
+def replicated_records(numbers: list[int]) -> list[bytes]:
     """Return adjacent records of one queue with the queue offsets that a master assigned."""
     records, at = [], 0
     for number in numbers:
@@ -179,7 +179,7 @@ def test_a_record_with_an_impossible_queue_offset_is_reported_and_skipped(
     world: World, small: Make, wrong: int
 ) -> None:
     store = started(world, small(broker_role=BrokerRole.SLAVE))
-    records = replicated([0, 1, wrong, 3])
+    records = replicated_records([0, 1, wrong, 3])
     at = 0
     for raw in records:
         assert store.commit_log.append_replicated(at, raw, 1)
@@ -198,11 +198,11 @@ def test_a_record_with_an_impossible_queue_offset_is_reported_and_skipped(
 
 
 @simulated()
-def test_a_gap_in_the_numbers_of_a_master_is_filled_on_its_slave(world: World, small: Make) -> None:
+def test_a_gap_in_the_queue_offsets_of_a_master_is_filled_on_its_slave(world: World, small: Make) -> None:
     store = started(world, small(broker_role=BrokerRole.SLAVE))
     entries = store.config.mapped_file_size_consume_queue // 20
     at = 0
-    for raw in replicated([0, entries, entries + 1]):
+    for raw in replicated_records([0, entries, entries + 1]):
         assert store.commit_log.append_replicated(at, raw, 1)
         at += len(raw)
     world.tasks.sleep(100)

@@ -46,7 +46,7 @@ class Dispatched:
     arrived: list[MessageArrival]
 
 
-def opened(place: Path, core: Core | None) -> Dispatched:
+def opened_store(place: Path, core: Core | None) -> Dispatched:
     """Open an empty store with small files, so that each kind of file becomes full between the records of a put."""
     clock = SteppedClock()
     config = StoreConfig(
@@ -65,7 +65,7 @@ def opened(place: Path, core: Core | None) -> Dispatched:
     return Dispatched(store, clock, arrived)
 
 
-def some_put(chance: random.Random) -> tuple[Message | MessageBatch, int]:
+def random_put(chance: random.Random) -> tuple[Message | MessageBatch, int]:
     """Return a put of any kind, and the difference between its queue offset and the expected one."""
     topic, queue_id = chance.choice(["T", "Topic-1", "\u4e3b"]), chance.randrange(3)
     properties = chance.choice(PROPERTIES)
@@ -79,11 +79,11 @@ def some_put(chance: random.Random) -> tuple[Message | MessageBatch, int]:
     return Message(topic, body, queue_id, properties, sys_flag=sys_flag), misses
 
 
-def fill(made: Dispatched, seed: int) -> None:
+def put_and_dispatch(made: Dispatched, seed: int) -> None:
     """Put messages, with calls of dispatch in between, until all are dispatched."""
     chance, store = random.Random(seed), made.store
     for _ in range(chance.randrange(20, 120)):
-        put, misses = some_put(chance)
+        put, misses = random_put(chance)
         made.clock.ms += chance.choice([0, 1, 7, 2_000])
         head = put.head if isinstance(put, MessageBatch) else put
         key = (head.topic, head.queue_id)
@@ -109,7 +109,7 @@ def close(store: MessageStore) -> None:
     store.close()
 
 
-def left_by(made: Dispatched, place: Path) -> dict[str, Any]:
+def dispatch_results(made: Dispatched, place: Path) -> dict[str, Any]:
     """Close a store and return the queues, index and positions that dispatch wrote."""
     dispatch, store = made.store.dispatch, made.store
     assert store.index is not None
@@ -127,35 +127,39 @@ def left_by(made: Dispatched, place: Path) -> dict[str, Any]:
     return found
 
 
-def both(tmp_path: Path, core: Core, seed: int, wrap: Callable[[], None] = lambda: None) -> tuple[Any, Any]:
+def results_with_and_without_core(
+    tmp_path: Path, core: Core, seed: int, wrap: Callable[[], None] = lambda: None
+) -> tuple[Any, Any]:
     """Return the results of a store with the core and of one without, after the same puts."""
     found = []
     for name, one in (("with", core), ("without", None)):
-        made = opened(tmp_path / name, one)
+        made = opened_store(tmp_path / name, one)
         wrap()
-        fill(made, seed)
-        found.append(left_by(made, tmp_path / name))
+        put_and_dispatch(made, seed)
+        found.append(dispatch_results(made, tmp_path / name))
     return found[0], found[1]
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_queues_and_index_are_the_same(tmp_path: Path, core: Core, seed: int) -> None:
-    found, expected = both(tmp_path, core, seed)
+def test_dispatch_with_and_without_the_core_gives_the_same_queues_and_index(
+    tmp_path: Path, core: Core, seed: int
+) -> None:
+    found, expected = results_with_and_without_core(tmp_path, core, seed)
     assert found == expected
 
 
-def test_the_generated_stories_skip_records_and_fill_gaps(tmp_path: Path) -> None:
+def test_the_generated_dispatch_workloads_include_skipped_records_and_filled_gaps(tmp_path: Path) -> None:
     passed_over = 0
     for seed in range(SEEDS):
-        made = opened(tmp_path / str(seed), None)
-        fill(made, seed)
+        made = opened_store(tmp_path / str(seed), None)
+        put_and_dispatch(made, seed)
         passed_over += made.store.dispatch.passed_over_count
         close(made.store)
     assert passed_over > 0
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_queues_and_index_are_the_same_after_failed_file_creations(
+def test_dispatch_with_and_without_the_core_is_the_same_after_failed_file_creations(
     tmp_path: Path, core: Core, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = QueueSegments.create
@@ -170,15 +174,17 @@ def test_queues_and_index_are_the_same_after_failed_file_creations(
 
         monkeypatch.setattr(QueueSegments, "create", may_fail)
 
-    found, expected = both(tmp_path, core, seed, wrap)
+    found, expected = results_with_and_without_core(tmp_path, core, seed, wrap)
     assert found == expected
 
 
-def test_plain_records_are_dispatched_in_batches(tmp_path: Path, core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = opened(tmp_path / "store", core)
+def test_the_core_dispatches_plain_records_in_batches(
+    tmp_path: Path, core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = opened_store(tmp_path / "store", core)
     runs: list[int] = []
     for number in range(40):
-        message = Message.of("T", bytes([number]), keys=f"k{number}")
+        message = Message.create("T", bytes([number]), keys=f"k{number}")
         assert made.store.commit_log.begin_put(message).append is not None
     queue = made.store.queues.find_or_create("T", 0)
     put_run = queue.put_run

@@ -6,12 +6,12 @@ from tornlog.store.formats.messages import GetMessageStatus, Message
 from tornlog.store.world import World
 
 
-def test_the_checkpoint_names_a_time_only_after_log_queues_and_names_are_durable(lab: Make, small: Make) -> None:
+def test_the_checkpoint_covers_a_time_only_after_log_queues_and_names_are_durable(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
         store = started(world, small(flush_consume_queue_thorough_interval_ms=5_000))
-        result = store.put_message(Message.of("T", b"one", queue_id=3))
+        result = store.put_message(Message.create("T", b"one", queue_id=3))
         assert result.append is not None
         world.tasks.sleep(4_000)
         assert store.checkpoint.logics_msg_timestamp_ms == 0
@@ -42,7 +42,7 @@ def test_after_a_failed_queue_sync_the_checkpoint_stays_and_the_exit_is_not_clea
         config = small(flush_consume_queue_thorough_interval_ms=interval_ms, flush_consume_queue_least_pages=0)
         store = started(world, config)
         for _ in range(30):
-            store.put_message(Message.of("T", b"kept"))
+            store.put_message(Message.create("T", b"kept"))
         world.tasks.sleep(10_000)
         assert not store.shutdown()
         assert isinstance(store.flush_queues.last_error, OSError)

@@ -21,7 +21,7 @@ def timed(lab: Make, small: Make) -> Callable[[Check], None]:
             store = started(world, small())
             first_ms = world.clock.now_ms()
             for _ in range(25):
-                store.put_message(Message.of("T", bytes(100)))
+                store.put_message(Message.create("T", bytes(100)))
                 world.tasks.sleep(100)
             check(store, first_ms)
             assert store.shutdown()
@@ -45,7 +45,7 @@ def test_a_search_by_time_finds_the_nearest_message_of_its_file(timed: Make) -> 
     timed(check)
 
 
-def test_a_queue_without_messages_answers_zero(timed: Make) -> None:
+def test_an_offset_search_by_time_in_an_empty_queue_returns_0(timed: Make) -> None:
     def check(store: MessageStore, first_ms: int) -> None:
         assert store.get_offset_in_queue_by_time("T", 5, first_ms) == 0
 
@@ -62,7 +62,7 @@ def test_a_search_by_time_returns_no_message_that_left_the_log(timed: Make) -> N
     timed(check)
 
 
-def test_a_search_by_time_skips_a_file_without_entries(timed: Make) -> None:
+def test_a_search_by_time_skips_a_queue_file_without_entries(timed: Make) -> None:
     def check(store: MessageStore, first_ms: int) -> None:
         queue = store.queues.find("T", 0)
         assert queue is not None

@@ -27,7 +27,7 @@ def asked(lab: Make, small: Make) -> Callable[..., None]:
         def body(world: World) -> None:
             store = started(world, config)
             for number in range(count):
-                store.put_message(Message.of("T", bytes(body_bytes), tags="AB"[number % 2]))
+                store.put_message(Message.create("T", bytes(body_bytes), tags="AB"[number % 2]))
             world.tasks.sleep(1)
             check(store)
             assert store.shutdown()
@@ -41,7 +41,7 @@ def outcome(result: GetMessageResult) -> tuple[GetMessageStatus, int, list[int]]
     return result.status, result.next_begin_offset, result.queue_offsets
 
 
-def test_a_pull_ends_with_its_count_or_with_the_file_of_the_queue(asked: Make) -> None:
+def test_a_pull_ends_at_the_requested_count_or_at_the_end_of_the_queue_file(asked: Make) -> None:
     def check(store: MessageStore) -> None:
         assert outcome(store.get_message("T", 0, 0, 3)) == (FOUND, 3, [0, 1, 2])
         assert outcome(store.get_message("T", 0, 3)) == (FOUND, 10, list(range(3, 10)))
@@ -66,7 +66,7 @@ def test_a_pull_outside_of_the_queue_returns_the_next_valid_offset(asked: Make) 
     asked(check)
 
 
-def test_a_subscription_gets_messages_with_its_tags_only(asked: Make) -> None:
+def test_a_pull_by_tags_returns_only_messages_with_these_tags(asked: Make) -> None:
     def check(store: MessageStore) -> None:
         assert outcome(store.get_message("T", 0, 0, tags="B")) == (FOUND, 10, [1, 3, 5, 7, 9])
         assert outcome(store.get_message("T", 0, 0, 2, tags=" B ||C")) == (FOUND, 4, [1, 3])
@@ -167,7 +167,7 @@ def reverted(lab: Make, small: Make) -> Callable[..., None]:
                 for queue in store.queues.all():
                     queue.flush(0)
                 for number in range(4):
-                    store.put_message(Message.of("T", bytes(20), tags="AB"[number % 2]))
+                    store.put_message(Message.create("T", bytes(20), tags="AB"[number % 2]))
                 world.tasks.sleep(1)
             check(store, fail)
             store.shutdown()
@@ -177,7 +177,7 @@ def reverted(lab: Make, small: Make) -> Callable[..., None]:
     return ask
 
 
-def refused(store: MessageStore, offset: int, **wanted: Any) -> bool:
+def is_refused(store: MessageStore, offset: int, **wanted: Any) -> bool:
     with pytest.raises(OSError, match="only a restart can say"):
         store.get_message("T", 0, offset, **wanted)
     return True
@@ -189,8 +189,8 @@ def test_after_a_failed_sync_of_the_log_a_pull_returns_durable_messages_and_skip
         fail(store.log)
         assert outcome(store.get_message("T", 0, 0)) == (FOUND, 4, [0, 1, 2, 3])
         assert outcome(store.get_message("T", 0, 3, tags="A")) == (GetMessageStatus.NO_MATCHED_MESSAGE, 4, [])
-        assert refused(store, 4)
-        assert refused(store, 4, tags="C")
+        assert is_refused(store, 4)
+        assert is_refused(store, 4, tags="C")
 
     reverted(check)
 
@@ -198,10 +198,10 @@ def test_after_a_failed_sync_of_the_log_a_pull_returns_durable_messages_and_skip
 def test_a_pull_does_not_skip_entries_that_a_failed_sync_removed(reverted: Make) -> None:
     def check(store: MessageStore, fail: Callable[[SegmentQueue], None]) -> None:
         fail(store.queues.find_or_create("T", 0).queue)
-        store.put_message(Message.of("T", b"behind them"))
+        store.put_message(Message.create("T", b"behind them"))
         store.world.tasks.sleep(1)
         assert outcome(store.get_message("T", 0, 0)) == (FOUND, 4, [0, 1, 2, 3])
-        assert refused(store, 4)
+        assert is_refused(store, 4)
         assert outcome(store.get_message("T", 0, 8)) == (FOUND, 9, [8])
 
     reverted(check)

@@ -48,7 +48,7 @@ def _open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_a_locked_file_is_locked_for_other_processes_until_released(tmp_path: Path) -> None:
+def test_a_file_lock_excludes_other_processes_until_released(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     lock = RealFiles().lock(path)
     with another_process(POSIX_LOCKER, path) as answer:
@@ -60,7 +60,7 @@ def test_a_locked_file_is_locked_for_other_processes_until_released(tmp_path: Pa
 
 
 @pytest.mark.parametrize("program", [POSIX_LOCKER, STORE_LOCKER])
-def test_a_file_another_process_locked_is_refused_until_that_dies(program: str, tmp_path: Path) -> None:
+def test_a_lock_held_by_another_process_is_refused_until_it_dies(program: str, tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     RealFiles().write(path, b"lock")
     with another_process(program, path) as answer:
@@ -71,7 +71,7 @@ def test_a_file_another_process_locked_is_refused_until_that_dies(program: str, 
     RealFiles().lock(path).release()
 
 
-def test_a_lock_outlives_every_other_use_of_the_file_in_its_process(tmp_path: Path) -> None:
+def test_a_file_lock_survives_every_other_use_of_the_file_in_its_process(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     files = RealFiles()
     lock = files.lock(path)
@@ -108,13 +108,13 @@ def test_a_lock_covers_the_first_byte_alone(tmp_path: Path) -> None:
     lock.release()
 
 
-def test_a_new_file_has_all_its_blocks(tmp_path: Path) -> None:
+def test_a_new_mapped_file_is_fully_allocated(tmp_path: Path) -> None:
     path = str(tmp_path / "segment")
     RealFiles().map(path, 1 << 20).close()
     assert os.stat(path).st_blocks * 512 >= 1 << 20
 
 
-def test_a_file_of_sufficient_length_stays_sparse(tmp_path: Path) -> None:
+def test_mapping_a_long_sparse_file_does_not_allocate_it(tmp_path: Path) -> None:
     path = str(tmp_path / "segment")
     with open(path, "wb") as file:
         file.truncate(1 << 30)
@@ -126,7 +126,7 @@ def test_a_file_of_sufficient_length_stays_sparse(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL])
-def test_a_file_system_that_cannot_allocate_gets_a_sparse_file(
+def test_on_a_file_system_without_fallocate_a_mapped_file_is_sparse(
     code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(descriptor: int, offset: int, length: int) -> None:
@@ -140,7 +140,7 @@ def test_a_file_system_that_cannot_allocate_gets_a_sparse_file(
     mapped.close()
 
 
-def test_a_file_too_large_to_allocate_is_an_error_and_keeps_its_length(tmp_path: Path) -> None:
+def test_mapping_a_file_above_the_size_limit_is_an_error_and_keeps_its_length(tmp_path: Path) -> None:
     path = str(tmp_path / "segment")
     RealFiles().write(path, b"found")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -157,7 +157,7 @@ def test_a_file_too_large_to_allocate_is_an_error_and_keeps_its_length(tmp_path:
     assert _open_descriptors() == before
 
 
-def test_a_full_disk_frees_a_partial_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_allocation_on_a_full_disk_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill_half(descriptor: int, offset: int, length: int) -> None:
         os.ftruncate(descriptor, offset + length // 2)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -171,7 +171,7 @@ def test_a_full_disk_frees_a_partial_allocation(tmp_path: Path, monkeypatch: pyt
     assert os.stat(path).st_size == 0
 
 
-def test_a_close_with_open_views_closes_the_descriptor_and_keeps_the_views(tmp_path: Path) -> None:
+def test_closing_a_map_with_open_views_closes_the_descriptor_and_keeps_the_views(tmp_path: Path) -> None:
     before = _open_descriptors()
     mapped = RealFiles().map(str(tmp_path / "segment"), 8192)
     mapped.store(4090, b"across the pages")
@@ -182,7 +182,7 @@ def test_a_close_with_open_views_closes_the_descriptor_and_keeps_the_views(tmp_p
     assert bytes(view) == b"across the pages"
 
 
-def test_a_store_past_the_end_is_refused_without_a_change(tmp_path: Path) -> None:
+def test_a_store_past_the_end_of_a_map_changes_nothing(tmp_path: Path) -> None:
     mapped = RealFiles().map(str(tmp_path / "segment"), 8192)
     with pytest.raises(ValueError, match="assignment"):
         mapped.store(8190, b"too long")
@@ -190,7 +190,7 @@ def test_a_store_past_the_end_is_refused_without_a_change(tmp_path: Path) -> Non
     mapped.close()
 
 
-def test_a_closed_map_refuses_every_use(tmp_path: Path) -> None:
+def test_a_closed_map_refuses_every_call(tmp_path: Path) -> None:
     mapped = RealFiles().map(str(tmp_path / "segment"), 8192)
     mapped.close()
 
@@ -206,7 +206,7 @@ def test_a_closed_map_refuses_every_use(tmp_path: Path) -> None:
         mapped.fdatasync()
 
 
-def test_an_open_map_costs_one_descriptor(tmp_path: Path) -> None:
+def test_an_open_map_uses_one_descriptor(tmp_path: Path) -> None:
     before = _open_descriptors()
     mapped = RealFiles().map(str(tmp_path / "segment"), 8192)
     assert _open_descriptors() == before + 1

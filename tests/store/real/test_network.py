@@ -91,7 +91,7 @@ def test_an_invalid_address_is_refused(address: str) -> None:
 # Many
 
 
-def test_idle_connections_add_no_cost_to_a_poller(opened: ExitStack) -> None:
+def test_idle_connections_do_not_slow_down_a_poller(opened: ExitStack) -> None:
     wanted = 2 * IDLE + 200
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
@@ -126,7 +126,7 @@ def test_idle_connections_add_no_cost_to_a_poller(opened: ExitStack) -> None:
     assert min(spent_seconds() for _ in range(5)) < 2 * of_one
 
 
-def test_many_connections_of_one_host_are_reported_in_parts_and_another_host_at_once(opened: ExitStack) -> None:
+def test_a_poller_reports_many_connections_of_one_host_in_parts_and_another_host_at_once(opened: ExitStack) -> None:
     network = RealNetwork()
     listener, poller = network.listen("127.0.0.1:0"), network.poller()
     opened.callback(listener.close)
@@ -205,7 +205,7 @@ class exhausted_descriptors:  # noqa: N801 reads as what it does
             os.close(descriptor)
 
 
-def test_connections_that_were_aborted_before_they_were_accepted_are_no_failure(opened: ExitStack) -> None:
+def test_connections_aborted_before_accept_cause_no_error(opened: ExitStack) -> None:
     network = RealNetwork()
     listener = network.listen("127.0.0.1:0")
     opened.callback(listener.close)
@@ -222,7 +222,7 @@ def test_connections_that_were_aborted_before_they_were_accepted_are_no_failure(
             return
 
 
-def test_a_port_that_would_connect_to_itself_counts_as_refused() -> None:
+def test_a_tcp_self_connect_is_reported_as_refused() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -268,7 +268,7 @@ def test_a_connect_to_a_silent_host_waits_for_the_given_timeout() -> None:
 # Threads
 
 
-def test_closing_while_others_wait_never_leaves_one_of_them_waiting() -> None:
+def test_closing_a_connection_wakes_all_its_waiting_tasks() -> None:
     network = RealNetwork()
     listener = network.listen("127.0.0.1:0")
     for round_number in range(100):
@@ -295,7 +295,7 @@ def test_closing_while_others_wait_never_leaves_one_of_them_waiting() -> None:
     listener.close()
 
 
-def test_a_descriptor_is_not_closed_while_a_poller_watches_it(opened: ExitStack) -> None:
+def test_a_descriptor_stays_open_while_a_poller_watches_it(opened: ExitStack) -> None:
     network = RealNetwork()
     listener, poller = network.listen("127.0.0.1:0"), network.poller()
     opened.callback(listener.close)
@@ -314,7 +314,7 @@ def test_a_descriptor_is_not_closed_while_a_poller_watches_it(opened: ExitStack)
         os.fstat(server.shared.descriptor)
 
 
-def test_a_poller_that_is_closed_can_still_be_woken() -> None:
+def test_waking_a_closed_poller_raises_no_error() -> None:
     poller = RealNetwork().poller()
     poller.close()
     poller.wake()
@@ -368,7 +368,7 @@ def pump(poller: SocketPoller, listener: Listener, stop: threading.Event, hook: 
 
 
 @pytest.fixture
-def echo(tls: RealNetwork) -> Iterator[tuple[Listener, list[int]]]:
+def echo_server(tls: RealNetwork) -> Iterator[tuple[Listener, list[int]]]:
     """A listener that echoes TLS and plain text, and how often its thread woke up."""
     listener, poller, stop = tls.listen("127.0.0.1:0"), tls.poller(), threading.Event()
     turns: list[int] = [0]
@@ -398,8 +398,8 @@ def echoed(network: RealNetwork, listener: Listener, data: bytes) -> bytes:
         connection.close()
 
 
-def test_plain_text_and_tls_share_a_port(echo: tuple[Listener, list[int]], certificates: Path) -> None:
-    listener, _ = echo
+def test_plain_text_and_tls_share_a_port(echo_server: tuple[Listener, list[int]], certificates: Path) -> None:
+    listener, _ = echo_server
     data = bytes(range(256)) * 100
     trusting = RealNetwork(tls_trust=TlsTrust(str(certificates / "authority.pem")))
     careless = RealNetwork(tls_trust=TlsTrust(None))
@@ -407,10 +407,10 @@ def test_plain_text_and_tls_share_a_port(echo: tuple[Listener, list[int]], certi
         assert echoed(network, listener, data) == data
 
 
-def test_bytes_that_were_decrypted_and_not_read_yet_count_as_ready(
-    echo: tuple[Listener, list[int]], certificates: Path
+def test_decrypted_bytes_that_were_not_read_count_as_ready(
+    echo_server: tuple[Listener, list[int]], certificates: Path
 ) -> None:
-    listener, _ = echo  # it receives 1000 bytes at a time, of records of up to 16,384
+    listener, _ = echo_server  # it receives 1000 bytes at a time, of records of up to 16,384
     network = RealNetwork(tls_trust=TlsTrust(str(certificates / "authority.pem")))
     connection = network.connect(listener.address, 5 * PATIENCE_MS)
     connection.send(bytes(16_000), PATIENCE_MS)
@@ -421,9 +421,9 @@ def test_bytes_that_were_decrypted_and_not_read_yet_count_as_ready(
 
 
 def test_an_unfinished_handshake_blocks_no_client_and_uses_no_cpu(
-    echo: tuple[Listener, list[int]],
+    echo_server: tuple[Listener, list[int]],
 ) -> None:
-    listener, turns = echo
+    listener, turns = echo_server
     with ExitStack() as opened:
         for beginning in (b"\x16", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01\x00"):
             one = opened.enter_context(raw_client(listener))
@@ -435,10 +435,10 @@ def test_an_unfinished_handshake_blocks_no_client_and_uses_no_cpu(
         assert turns[0] == before
 
 
-def test_garbage_after_the_first_byte_of_a_handshake_ends_that_connection_alone(
-    echo: tuple[Listener, list[int]],
+def test_garbage_in_a_tls_handshake_ends_only_that_connection(
+    echo_server: tuple[Listener, list[int]],
 ) -> None:
-    listener, _ = echo
+    listener, _ = echo_server
     with raw_client(listener) as hostile:
         hostile.sendall(b"\x16" + os.urandom(2000))
         while hostile.recv(1000):
@@ -446,7 +446,7 @@ def test_garbage_after_the_first_byte_of_a_handshake_ends_that_connection_alone(
     assert echoed(RealNetwork(), listener, b"hello") == b"hello"
 
 
-def test_where_tls_is_required_plain_text_is_turned_away(certificates: Path, opened: ExitStack) -> None:
+def test_a_plain_text_connection_is_closed_if_tls_is_required(certificates: Path, opened: ExitStack) -> None:
     settings = TlsSettings(str(certificates / "server.pem"), str(certificates / "server.key"), is_required=True)
     network = RealNetwork(tls=settings)
     listener = network.listen("127.0.0.1:0")
@@ -460,14 +460,14 @@ def test_where_tls_is_required_plain_text_is_turned_away(certificates: Path, ope
         accepted.receive(100, PATIENCE_MS)
 
 
-def test_a_client_with_an_authority_refuses_a_server_of_another_authority(echo: tuple[Listener, list[int]]) -> None:
-    listener, _ = echo
+def test_a_tls_client_refuses_a_certificate_of_another_authority(echo_server: tuple[Listener, list[int]]) -> None:
+    listener, _ = echo_server
     suspicious = RealNetwork(tls_trust=TlsTrust(ssl.get_default_verify_paths().cafile or os.devnull))
     with pytest.raises(ConnectionError, match=r"TLS: .*CERTIFICATE"):
         suspicious.connect(listener.address, PATIENCE_MS)
 
 
-def test_a_connect_with_tls_to_a_plain_server_fails_within_the_timeout(opened: ExitStack) -> None:
+def test_a_tls_connect_to_a_plain_server_fails_within_the_timeout(opened: ExitStack) -> None:
     network = RealNetwork()
     listener = network.listen("127.0.0.1:0")
     opened.callback(listener.close)
@@ -475,7 +475,7 @@ def test_a_connect_with_tls_to_a_plain_server_fails_within_the_timeout(opened: E
         RealNetwork(tls_trust=TlsTrust(None)).connect(listener.address, 200)
 
 
-def test_files_that_are_no_certificates_are_refused_at_once(tmp_path: Path) -> None:
+def test_invalid_certificate_files_are_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "not.pem").write_text("not a certificate")
     for path in (tmp_path / "not.pem", tmp_path / "missing.pem"):
         with pytest.raises(OSError):  # noqa: PT011 ssl.SSLError or FileNotFoundError

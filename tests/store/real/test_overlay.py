@@ -35,7 +35,7 @@ def _fingerprint(root: Path) -> list[tuple[str, int, int, int, int, str]]:
     return found
 
 
-def test_no_change_through_the_overlay_reaches_the_disk(store: Path) -> None:
+def test_changes_through_the_overlay_do_not_reach_the_disk(store: Path) -> None:
     before = _fingerprint(store)
     files = OverlayFiles()
 
@@ -70,7 +70,7 @@ def test_no_change_through_the_overlay_reaches_the_disk(store: Path) -> None:
     assert _fingerprint(store) == before
 
 
-def test_read_only_files_can_be_mapped_changed_and_locked(store: Path) -> None:
+def test_the_overlay_can_map_change_and_lock_read_only_files(store: Path) -> None:
     for path in (*store.rglob("*"), store):
         path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o222)
     files = OverlayFiles()
@@ -82,7 +82,7 @@ def test_read_only_files_can_be_mapped_changed_and_locked(store: Path) -> None:
     assert bytes(log.view(0, 8)) == b"tornrd r"
 
 
-def test_a_directory_a_live_store_holds_can_be_locked(store: Path) -> None:
+def test_the_overlay_can_lock_a_directory_that_a_running_store_has_locked(store: Path) -> None:
     held = RealFiles().lock(f"{store}/lock")
     files = OverlayFiles()
     lock = files.lock(f"{store}/lock")
@@ -94,7 +94,7 @@ def test_a_directory_a_live_store_holds_can_be_locked(store: Path) -> None:
     held.release()
 
 
-def test_files_come_with_the_size_and_date_they_have_on_the_disk(store: Path) -> None:
+def test_the_overlay_reports_file_sizes_and_mtimes_of_the_disk(store: Path) -> None:
     files = OverlayFiles()
     untouched = files.status(f"{store}/commitlog/0")
     files.map(f"{store}/commitlog/0", 7000)
@@ -105,7 +105,7 @@ def test_files_come_with_the_size_and_date_they_have_on_the_disk(store: Path) ->
     assert files.read(f"{store}/moved") == b"tail"
 
 
-def test_a_huge_sparse_segment_is_mapped_without_being_read(tmp_path: Path) -> None:
+def test_the_overlay_maps_a_huge_sparse_segment_without_reading_it(tmp_path: Path) -> None:
     path = str(tmp_path / "segment")
     with open(path, "wb") as file:
         file.truncate(64 << 30)  # more than a test machine has memory for
@@ -119,7 +119,7 @@ def test_a_huge_sparse_segment_is_mapped_without_being_read(tmp_path: Path) -> N
     assert bytes(mapped.view((1 << 30) - 1, (1 << 30) + 8)) == b"\0changed\0"
 
 
-def test_a_short_segment_is_extended_in_memory_without_being_read(tmp_path: Path) -> None:
+def test_the_overlay_extends_a_short_segment_in_memory_without_reading_it(tmp_path: Path) -> None:
     path = str(tmp_path / "segment")
     with open(path, "wb") as file:
         file.truncate((1 << 30) + 3)
@@ -131,7 +131,7 @@ def test_a_short_segment_is_extended_in_memory_without_being_read(tmp_path: Path
     assert os.stat(path).st_size == (1 << 30) + 3
 
 
-def test_a_longer_map_of_a_changed_file_keeps_the_changes(store: Path) -> None:
+def test_a_longer_overlay_map_of_a_changed_file_keeps_the_changes(store: Path) -> None:
     files = OverlayFiles()
     shorter = files.map(f"{store}/commitlog/7000", 4096)
     shorter.store(0, b"head")
@@ -145,7 +145,7 @@ def test_a_longer_map_of_a_changed_file_keeps_the_changes(store: Path) -> None:
     assert status.size_bytes == 70_000
 
 
-def test_a_store_past_the_end_of_a_map_is_refused_without_a_change(store: Path) -> None:
+def test_an_overlay_store_past_the_end_of_a_map_changes_nothing(store: Path) -> None:
     files = OverlayFiles()
     shorter = files.map(f"{store}/commitlog/0", 6)
     with pytest.raises(ValueError, match="do not fit"):
@@ -153,7 +153,7 @@ def test_a_store_past_the_end_of_a_map_is_refused_without_a_change(store: Path) 
     assert files.read(f"{store}/commitlog/0")[:14] == b"record record "
 
 
-def test_a_directory_that_is_removed_and_created_again_is_empty(store: Path) -> None:
+def test_an_overlay_directory_that_is_removed_and_created_again_is_empty(store: Path) -> None:
     files = OverlayFiles()
     files.unlink(f"{store}/consumequeue/topic/0/0")
     files.remove_directory(f"{store}/consumequeue/topic/0")
@@ -162,7 +162,7 @@ def test_a_directory_that_is_removed_and_created_again_is_empty(store: Path) -> 
     assert files.status(f"{store}/consumequeue/topic/0/0") is None
 
 
-def test_mapped_files_cost_no_descriptor(store: Path) -> None:
+def test_an_overlay_map_uses_no_descriptor(store: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     files = OverlayFiles()
     mapped = files.map(f"{store}/commitlog/0", 7000)

@@ -67,7 +67,7 @@ def test_a_range_of_any_alignment_can_be_synced(descriptor: int, start: int, end
     assert mapped.tobytes().count(b"x") == end - start
 
 
-def test_a_sync_covers_every_page_its_range_touches(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_covers_every_page_that_its_range_touches(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int, int]] = []
     os.posix_fallocate(descriptor, 0, 4 * PAGE_BYTES)
     mapped = map_shared(descriptor, 4 * PAGE_BYTES)
@@ -90,7 +90,7 @@ def test_a_failed_sync_is_an_error_with_errno_and_path() -> None:
     assert failed.value.errno == errno.ENOMEM
 
 
-def test_a_map_that_cannot_be_made_is_an_error() -> None:
+def test_a_map_that_cannot_be_created_is_an_error() -> None:
     descriptor = os.open("/dev/null", os.O_RDWR)
     with pytest.raises(OSError, match="No such device"):
         map_shared(descriptor, PAGE_BYTES)
@@ -102,7 +102,7 @@ def is_mapped(path: Path) -> bool:
     return os.fsencode(path) in Path("/proc/self/maps").read_bytes()
 
 
-def test_pages_stay_mapped_until_the_last_slice_is_gone(descriptor: int, tmp_path: Path) -> None:
+def test_pages_stay_mapped_until_the_last_slice_is_released(descriptor: int, tmp_path: Path) -> None:
     os.posix_fallocate(descriptor, 0, PAGE_BYTES)
     mapped = map_shared(descriptor, PAGE_BYTES)
     os.close(descriptor)
@@ -114,7 +114,7 @@ def test_pages_stay_mapped_until_the_last_slice_is_gone(descriptor: int, tmp_pat
     assert not is_mapped(tmp_path / "file")
 
 
-def test_a_private_map_shows_the_file_then_zeros_and_keeps_changes_to_itself(descriptor: int) -> None:
+def test_a_private_map_is_padded_with_zeros_and_does_not_change_the_file(descriptor: int) -> None:
     content = b"0123456789" * 500
     os.write(descriptor, content)
     mapped = map_private(descriptor, len(content), 3 * PAGE_BYTES)

@@ -22,7 +22,7 @@ with StopSignals() as signals:
 """
 
 
-def test_a_signal_that_comes_before_anyone_waits_is_not_lost() -> None:
+def test_a_signal_that_arrives_before_the_wait_is_not_lost() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with StopSignals() as signals:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -34,7 +34,7 @@ def test_a_signal_that_comes_before_anyone_waits_is_not_lost() -> None:
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_signals_that_come_before_anyone_waits_count_as_one() -> None:
+def test_several_signals_that_arrive_before_the_wait_count_as_one() -> None:
     program = WAITER.replace("    signals.wait", "    sys.stdin.readline()\n    signals.wait")
     command = [sys.executable, "-c", program, "linger"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -54,7 +54,7 @@ def test_signals_that_come_before_anyone_waits_count_as_one() -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_no_descriptor_is_leaked(waits: bool) -> None:
+def test_stop_signals_leak_no_descriptor(waits: bool) -> None:
     def descriptors() -> int:
         return len(os.listdir("/dev/fd"))
 
@@ -71,7 +71,7 @@ def test_no_descriptor_is_leaked(waits: bool) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_process_with_other_threads_goes_on_after_the_first_signal(number: signal.Signals) -> None:
+def test_a_process_with_other_threads_continues_after_the_first_stop_signal(number: signal.Signals) -> None:
     with subprocess.Popen([sys.executable, "-c", WAITER], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "waiting\n"
@@ -80,7 +80,7 @@ def test_a_process_with_other_threads_goes_on_after_the_first_signal(number: sig
         assert process.wait(60) == 0
 
 
-def test_the_second_signal_ends_the_process() -> None:
+def test_the_second_stop_signal_ends_the_process() -> None:
     command = [sys.executable, "-c", WAITER, "linger"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from tornlog.store.real import world
-from tornlog.store.real.world import ThreadTasks, pinned
+from tornlog.store.real.world import ThreadTasks, pinned_to_processor
 
 
-def test_a_task_is_a_daemon_thread_of_its_name() -> None:
+def test_a_task_is_a_daemon_thread_with_its_name() -> None:
     seen: list[threading.Thread] = []
     task = ThreadTasks().spawn("flush-service", lambda: seen.append(threading.current_thread()))
     assert task.join(10_000)
@@ -20,7 +20,7 @@ def test_a_task_is_a_daemon_thread_of_its_name() -> None:
     assert task.failure is None
 
 
-def test_an_exception_of_a_thread_is_kept_and_passed_to_the_excepthook(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_of_a_task_is_recorded_and_passed_to_the_excepthook(monkeypatch: pytest.MonkeyPatch) -> None:
     printed: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", printed.append)
     failure = OSError("the disk is gone")
@@ -35,7 +35,7 @@ def test_an_exception_of_a_thread_is_kept_and_passed_to_the_excepthook(monkeypat
     assert [args.exc_value for args in printed] == [failure]
 
 
-def test_one_wait_consumes_the_notices_of_many_tasks_without_a_loss() -> None:
+def test_a_signal_loses_no_notify_of_concurrent_tasks() -> None:
     tasks = ThreadTasks()
     signal = tasks.signal("wake-up")
     pending = tasks.cell("pending")
@@ -57,7 +57,7 @@ def test_one_wait_consumes_the_notices_of_many_tasks_without_a_loss() -> None:
     assert taken == 6000
 
 
-def test_a_timeout_may_have_any_length() -> None:
+def test_a_wait_accepts_negative_and_huge_timeouts() -> None:
     tasks = ThreadTasks()
     signal = tasks.signal("wake-up")
     assert not signal.wait(-5)
@@ -66,7 +66,7 @@ def test_a_timeout_may_have_any_length() -> None:
     assert tasks.spawn("brief", lambda: None).join((1 << 63) - 1)
 
 
-def test_a_lock_is_held_by_one_of_many_threads_at_a_time() -> None:
+def test_a_task_lock_is_held_by_one_thread_at_a_time() -> None:
     tasks = ThreadTasks()
     lock = tasks.lock("put")
     inside = most = total = 0
@@ -87,7 +87,7 @@ def test_a_lock_is_held_by_one_of_many_threads_at_a_time() -> None:
     assert (most, total) == (1, 4000)
 
 
-def test_a_waiter_for_a_lock_that_is_held_for_long_sleeps_and_gets_it_when_it_is_free(
+def test_a_waiter_for_a_long_held_lock_sleeps_and_acquires_it_when_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tries = 20
@@ -123,10 +123,10 @@ def test_a_waiter_for_a_lock_that_is_held_for_long_sleeps_and_gets_it_when_it_is
     assert tries <= len(pauses) <= 4 * tries, "who waits tries for a while, and not all the time"
 
 
-def test_threads_that_a_block_starts_are_pinned_to_one_processor() -> None:
+def test_threads_started_inside_pinned_run_on_one_processor() -> None:
     before = os.sched_getaffinity(0)
     seen: list[set[int]] = []
-    with pinned() as chosen:
+    with pinned_to_processor() as chosen:
         task = ThreadTasks().spawn("turn", lambda: seen.append(os.sched_getaffinity(0)))
         assert task.join(10_000)
     assert chosen in before
@@ -134,7 +134,7 @@ def test_threads_that_a_block_starts_are_pinned_to_one_processor() -> None:
     assert os.sched_getaffinity(0) == before
 
 
-def test_pinning_does_nothing_if_forbidden_or_without_an_interpreter_lock(
+def test_pinned_does_nothing_if_forbidden_or_without_the_gil(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def forbid(*_: object) -> None:
@@ -143,10 +143,10 @@ def test_pinning_does_nothing_if_forbidden_or_without_an_interpreter_lock(
     before = os.sched_getaffinity(0)
     with monkeypatch.context() as patch:
         patch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
-        with pinned() as chosen:
+        with pinned_to_processor() as chosen:
             assert chosen is None
             assert os.sched_getaffinity(0) == before
     with monkeypatch.context() as patch:
         patch.setattr(os, "sched_setaffinity", forbid)
-        with pinned() as chosen:
+        with pinned_to_processor() as chosen:
             assert chosen is None

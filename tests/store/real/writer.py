@@ -45,7 +45,7 @@ def message_of(name: str) -> Message:
     life, producer, number = map(int, name.split("."))
     body = (f"{name} " * 400).encode()[: (life * 7 + producer * 331 + number * 97) % 1_500]
     topic = TOPICS[number % len(TOPICS)]
-    return Message.of(topic, body, queue_id=(number // 2 + producer) % QUEUES, tags=f"P{producer}", keys=name)
+    return Message.create(topic, body, queue_id=(number // 2 + producer) % QUEUES, tags=f"P{producer}", keys=name)
 
 
 def tell(line: str) -> None:

@@ -72,7 +72,7 @@ def fill(lab: Make) -> Callable[..., Filled]:
         def body(world: World) -> None:
             store = started(world, config)
             for number in range(count):
-                result = store.put_message(Message.of(topic(number), body_of(number), tags="A"))
+                result = store.put_message(Message.create(topic(number), body_of(number), tags="A"))
                 assert result.append is not None
                 puts.append(result.append)
                 world.tasks.sleep(pause_ms + 1)
@@ -153,7 +153,7 @@ def readable_body(raw: bytes) -> bytes | None:
         return None
 
 
-def whole(*numbers: int) -> list[bytes | None]:
+def bodies_numbered(*numbers: int) -> list[bytes | None]:
     return [body_of(number) for number in numbers]
 
 
@@ -161,7 +161,7 @@ def log_file(offset: int) -> str:
     return f"/store/commitlog/{offset // PAIR * PAIR:020d}"
 
 
-def misnumbered(filled: Filled, number: int) -> tuple[str, int, str]:
+def finding_of_wrong_queue_offset(filled: Filled, number: int) -> tuple[str, int, str]:
     """Return the finding about a message with a wrong queueOffset."""
     at = filled.at(number)
     return log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset"
@@ -170,7 +170,7 @@ def misnumbered(filled: Filled, number: int) -> tuple[str, int, str]:
 # Damage in the trusted and in the untrusted part of the log
 
 
-def test_damage_in_a_log_trusted_after_a_clean_exit_is_reported_and_not_truncated(rig: Rig) -> None:
+def test_after_a_clean_exit_damage_in_the_log_is_reported_and_not_truncated(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20)
     bad = filled.at(4)
     found = rig.recover(rig.damaged(filled, bad), rig.small())
@@ -178,30 +178,30 @@ def test_damage_in_a_log_trusted_after_a_clean_exit_is_reported_and_not_truncate
     assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
     assert found.log_end == filled.puts[-1].wrote_offset + filled.puts[-1].wrote_bytes
     assert found.report.changed_entries == 0
-    assert found.bodies["T"] == [*whole(0, 1, 2, 3), None, body_of(5), *whole(*range(6, 20))]
+    assert found.bodies["T"] == [*bodies_numbered(0, 1, 2, 3), None, body_of(5), *bodies_numbered(*range(6, 20))]
 
 
 @pytest.mark.parametrize("abruptly", [False, True])
-def test_damage_in_the_untrusted_part_ends_the_log(abruptly: bool, rig: Rig) -> None:
+def test_damage_after_the_checkpoint_ends_the_log(abruptly: bool, rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20, abruptly=abruptly)
     bad = filled.at(15)
     found = rig.recover(rig.damaged(filled, bad), rig.small())
 
     assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
     assert found.log_end == found.report.end_offset == bad
-    assert found.bodies["T"] == whole(*range(15))
+    assert found.bodies["T"] == bodies_numbered(*range(15))
 
 
-def test_without_a_checkpoint_even_early_damage_ends_a_log_that_was_not_closed(rig: Rig) -> None:
+def test_after_an_unclean_exit_without_a_checkpoint_even_early_damage_ends_the_log(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20, abruptly=True)
     bad = filled.at(4)
     found = rig.recover(rig.damaged(filled, bad), rig.small())
 
-    assert found.bodies["T"] == whole(*range(4))
+    assert found.bodies["T"] == bodies_numbered(*range(4))
 
 
 @pytest.mark.parametrize("recover_whole_log", [False, True])
-def test_the_log_before_the_checkpoint_is_trusted(recover_whole_log: bool, rig: Rig) -> None:
+def test_damage_before_the_checkpoint_does_not_end_the_log(recover_whole_log: bool, rig: Rig) -> None:
     config = rig.small(
         recover_whole_log=recover_whole_log,
         flush_consume_queue_thorough_interval_ms=1_000,
@@ -215,20 +215,20 @@ def test_the_log_before_the_checkpoint_is_trusted(recover_whole_log: bool, rig: 
     assert (found.report.start_offset == 0) == recover_whole_log
     assert (found.findings != []) == recover_whole_log
     assert found.log_end == filled.puts[-1].wrote_offset + filled.puts[-1].wrote_bytes
-    assert found.bodies["T"] == [*whole(0, 1, 2, 3), None, body_of(5), *whole(*range(6, 20))]
+    assert found.bodies["T"] == [*bodies_numbered(0, 1, 2, 3), None, body_of(5), *bodies_numbered(*range(6, 20))]
 
 
-def test_entries_into_trusted_damage_at_the_end_of_a_queue_are_kept(rig: Rig) -> None:
+def test_entries_of_damaged_records_at_the_end_of_a_queue_are_kept(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20, topic=lambda number: "Old" if number < 6 else "T")
     bad = filled.at(4)
     found = rig.recover(rig.damaged(filled, bad), rig.small())
 
     assert len(found.findings) == 1
-    assert found.bodies["Old"] == [*whole(0, 1, 2, 3), None, body_of(5)]
-    assert found.bodies["T"] == whole(*range(6, 20))
+    assert found.bodies["Old"] == [*bodies_numbered(0, 1, 2, 3), None, body_of(5)]
+    assert found.bodies["T"] == bodies_numbered(*range(6, 20))
 
 
-def test_entries_lost_together_with_trusted_damage_become_blank(rig: Rig) -> None:
+def test_entries_lost_together_with_their_damaged_records_become_blank(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20)
     bad = filled.at(2)
     image = rig.damaged(filled, bad)
@@ -237,11 +237,11 @@ def test_entries_lost_together_with_trusted_damage_become_blank(rig: Rig) -> Non
     found = rig.recover(image, rig.small())
 
     assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
-    assert found.bodies["T"] == [*whole(0, 1), None, *whole(*range(3, 20))]
+    assert found.bodies["T"] == [*bodies_numbered(0, 1), None, *bodies_numbered(*range(3, 20))]
 
 
 @pytest.mark.parametrize("field_at", [0, MAGIC_AT, BODY_AT])
-def test_a_segment_continues_after_trusted_damage(field_at: int, rig: Rig) -> None:
+def test_a_segment_with_skipped_damage_is_appended_to(field_at: int, rig: Rig) -> None:
     config = rig.small(mapped_file_size_commit_log=4 * PAIR, max_hash_slot_num=5, max_index_num=40)
     filled = rig.fill(config, 40)
     image = filled.image
@@ -263,10 +263,10 @@ def test_an_earlier_entry_with_a_record_of_another_queue_becomes_blank(rig: Rig)
     found = rig.recover(image, rig.small())
 
     assert found.findings == []
-    assert found.bodies["Old"] == [None, *whole(1, 2)]
+    assert found.bodies["Old"] == [None, *bodies_numbered(1, 2)]
 
 
-def test_an_earlier_entry_that_points_into_the_scanned_log_causes_a_whole_scan(rig: Rig) -> None:
+def test_an_earlier_entry_that_points_into_the_scanned_log_causes_a_scan_of_the_whole_log(rig: Rig) -> None:
     config = rig.small(recover_whole_log=False, message_index_enable=False)
     filled = rig.fill(config, 25, topic=lambda number: "Old" if number % 2 else "T")
     scanned_from = rig.recover(filled.image, config).report.start_offset
@@ -277,8 +277,8 @@ def test_an_earlier_entry_that_points_into_the_scanned_log_causes_a_whole_scan(r
 
     assert scanned_from == filled.at(20)
     assert found.report.start_offset == 0
-    assert found.bodies["Old"] == whole(*range(1, 25, 2))
-    assert found.bodies["T"] == whole(*range(0, 25, 2))
+    assert found.bodies["Old"] == bodies_numbered(*range(1, 25, 2))
+    assert found.bodies["T"] == bodies_numbered(*range(0, 25, 2))
 
 
 def test_a_first_record_with_an_impossible_queue_offset_is_reported(rig: Rig) -> None:
@@ -289,7 +289,7 @@ def test_a_first_record_with_an_impossible_queue_offset_is_reported(rig: Rig) ->
     found = rig.recover(image, rig.small())
 
     assert found.findings == [(log_file(0), 8, "bodyCRC"), (log_file(at), QUEUE_OFFSET_AT, "queueOffset")]
-    assert found.bodies["Old"] == [None, *whole(1, 2, 3)]
+    assert found.bodies["Old"] == [None, *bodies_numbered(1, 2, 3)]
 
 
 @pytest.mark.parametrize("entries", ["kept", "lost"])
@@ -308,14 +308,16 @@ def test_a_wrong_queue_offset_is_corrected(number: int, flipped: int, entries: s
 
     assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")] * (flipped != number)
     if number == 0 and entries == "lost" and flipped != 0:
-        assert found.bodies["T"][-19:] == whole(*range(1, 20))  # only its queueOffset tells where the queue begins
+        assert found.bodies["T"][-19:] == bodies_numbered(
+            *range(1, 20)
+        )  # only its queueOffset tells where the queue begins
     else:
-        assert found.bodies["T"] == whole(*range(20))
+        assert found.bodies["T"] == bodies_numbered(*range(20))
 
 
 @pytest.mark.parametrize("gap", [1, 2, 7, 300])
 @pytest.mark.parametrize("entries", ["kept", "lost"])
-def test_records_after_a_gap_in_the_numbers_are_kept(entries: str, gap: int, rig: Rig) -> None:
+def test_records_after_a_gap_in_the_queue_offsets_are_kept(entries: str, gap: int, rig: Rig) -> None:
     """4.9.8 leaves such a gap if it restarts with an empty queue file: a zero entry, and numbers that continue after
     it.
     """
@@ -332,12 +334,12 @@ def test_records_after_a_gap_in_the_numbers_are_kept(entries: str, gap: int, rig
     found = rig.recover(image, config)
 
     assert found.findings == []
-    assert found.bodies["T"] == [*whole(*range(15)), *[None] * gap, *whole(*range(15, 20))]
+    assert found.bodies["T"] == [*bodies_numbered(*range(15)), *[None] * gap, *bodies_numbered(*range(15, 20))]
 
 
 @pytest.mark.parametrize("gap", [1, 4, 6])
 @pytest.mark.parametrize("alone", [8, 15])  # one bit away from 8 + 1 and 8 + 4, several from 15 + 1 and the others
-def test_a_record_alone_between_two_gaps_is_kept_though_its_entry_is_lost(alone: int, gap: int, rig: Rig) -> None:
+def test_a_single_record_between_two_gaps_is_kept_even_if_its_entry_is_lost(alone: int, gap: int, rig: Rig) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
     image = rig.patched(filled.image, QUEUE, alone * 20, bytes((20 - alone) * 20))
@@ -348,16 +350,16 @@ def test_a_record_alone_between_two_gaps_is_kept_though_its_entry_is_lost(alone:
 
     assert found.findings == []
     assert found.bodies["T"] == [
-        *whole(*range(alone)),
+        *bodies_numbered(*range(alone)),
         *[None] * gap,
-        *whole(alone),
+        *bodies_numbered(alone),
         None,
         None,
-        *whole(*range(alone + 1, 20)),
+        *bodies_numbered(*range(alone + 1, 20)),
     ]
 
 
-def test_an_entry_corrects_a_wrong_number_that_a_later_gap_seems_to_confirm(rig: Rig) -> None:
+def test_an_entry_corrects_a_wrong_queue_offset_that_a_later_gap_seems_to_confirm(rig: Rig) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
     image = filled.image
@@ -366,14 +368,14 @@ def test_an_entry_corrects_a_wrong_number_that_a_later_gap_seems_to_confirm(rig:
     image = rig.renumbered(image, filled, {number: 7 if number == 5 else number + 2 for number in range(5, 20)})
     found = rig.recover(rig.patched(image, QUEUE, 6 * 20, bytes(40) + row[6 * 20 : 20 * 20]), config)
 
-    assert found.findings == [misnumbered(filled, 5)]
-    assert found.bodies["T"] == [*whole(*range(6)), None, None, *whole(*range(6, 20))]
+    assert found.findings == [finding_of_wrong_queue_offset(filled, 5)]
+    assert found.bodies["T"] == [*bodies_numbered(*range(6)), None, None, *bodies_numbered(*range(6, 20))]
 
 
 @pytest.mark.parametrize("hole", [bytes(20), BLANK_ENTRY_BYTES])
 @pytest.mark.parametrize("gap", [1, 3])
 @pytest.mark.parametrize(("first", "entries"), [(1, 20), (5, 20), (18, 20), (19, 20), (5, 19), (18, 19)])
-def test_an_entry_corrects_a_number_that_ignores_the_gap_before_its_record(
+def test_an_entry_corrects_a_queue_offset_that_ignores_a_preceding_gap(
     first: int, entries: int, gap: int, hole: bytes, rig: Rig
 ) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
@@ -385,13 +387,15 @@ def test_an_entry_corrects_a_number_that_ignores_the_gap_before_its_record(
     row = hole * gap + row[first * 20 : entries * 20] + bytes((20 - entries) * 20)  # a crash prevented their dispatch
     found = rig.recover(rig.patched(image, QUEUE, first * 20, row), config)
 
-    assert found.findings == [misnumbered(filled, first)]
-    assert found.bodies["T"] == [*whole(*range(first)), *[None] * gap, *whole(*range(first, 20))]
+    assert found.findings == [finding_of_wrong_queue_offset(filled, first)]
+    assert found.bodies["T"] == [*bodies_numbered(*range(first)), *[None] * gap, *bodies_numbered(*range(first, 20))]
 
 
 @pytest.mark.parametrize("written", [4, 9, 11, 20, 31, 49, 51])
 @pytest.mark.parametrize("first", [1, 5, 19])
-def test_an_entry_corrects_a_wrong_number_despite_half_written_blanks(first: int, written: int, rig: Rig) -> None:
+def test_an_entry_corrects_a_wrong_queue_offset_despite_half_written_blank_entries(
+    first: int, written: int, rig: Rig
+) -> None:
     """Half of the size 2^31 - 1 looks like the size of a record."""
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
@@ -401,12 +405,14 @@ def test_an_entry_corrects_a_wrong_number_despite_half_written_blanks(first: int
     hole = (BLANK_ENTRY_BYTES * 3)[:written] + bytes(60 - written)
     found = rig.recover(rig.patched(image, QUEUE, first * 20, hole + row[first * 20 : 20 * 20]), config)
 
-    assert found.findings == [misnumbered(filled, first)]
-    assert found.bodies["T"] == [*whole(*range(first)), None, None, None, *whole(*range(first, 20))]
+    assert found.findings == [finding_of_wrong_queue_offset(filled, first)]
+    assert found.bodies["T"] == [*bodies_numbered(*range(first)), None, None, None, *bodies_numbered(*range(first, 20))]
 
 
 @pytest.mark.parametrize("last_vouched", [9, 10, 11])
-def test_an_entry_corrects_the_last_record_before_the_checkpoint(last_vouched: int, rig: Rig) -> None:
+def test_an_entry_corrects_the_queue_offset_of_the_last_record_before_the_checkpoint(
+    last_vouched: int, rig: Rig
+) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20, abruptly=True, pause_ms=1_000)
     image = filled.image
@@ -418,14 +424,16 @@ def test_an_entry_corrects_the_last_record_before_the_checkpoint(last_vouched: i
     checkpoint = encode_checkpoint(CheckpointValues(durable_ms, durable_ms, 0))
     found = rig.recover(rig.patched(image, "/store/checkpoint", 0, checkpoint), config)
 
-    assert found.findings == [misnumbered(filled, 10)]
-    assert found.bodies["T"] == [*whole(*range(10)), None, None, None, *whole(*range(10, 20))]
+    assert found.findings == [finding_of_wrong_queue_offset(filled, 10)]
+    assert found.bodies["T"] == [*bodies_numbered(*range(10)), None, None, None, *bodies_numbered(*range(10, 20))]
 
 
 @pytest.mark.parametrize("hole", [bytes(20), BLANK_ENTRY_BYTES])
 @pytest.mark.parametrize("gap", [1, 2, 8])
 @pytest.mark.parametrize("first", [1, 5, 18])
-def test_an_entry_confirms_a_gap_despite_a_wrong_number_after_it(first: int, gap: int, hole: bytes, rig: Rig) -> None:
+def test_an_entry_confirms_a_gap_despite_a_wrong_queue_offset_after_it(
+    first: int, gap: int, hole: bytes, rig: Rig
+) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
     image = filled.image
@@ -436,19 +444,19 @@ def test_an_entry_confirms_a_gap_despite_a_wrong_number_after_it(first: int, gap
     )
     found = rig.recover(rig.patched(image, QUEUE, first * 20, hole * gap + row[first * 20 : 20 * 20]), config)
 
-    assert found.findings == [misnumbered(filled, first + 1)]
-    assert found.bodies["T"] == [*whole(*range(first)), *[None] * gap, *whole(*range(first, 20))]
+    assert found.findings == [finding_of_wrong_queue_offset(filled, first + 1)]
+    assert found.bodies["T"] == [*bodies_numbered(*range(first)), *[None] * gap, *bodies_numbered(*range(first, 20))]
 
 
 @pytest.mark.parametrize("twice", [1, 2, 5])
-def test_duplicate_entries_correct_no_number(twice: int, rig: Rig) -> None:
+def test_duplicate_entries_correct_no_queue_offset(twice: int, rig: Rig) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
     row = filled.image.files[QUEUE].content
     found = rig.recover(rig.patched(filled.image, QUEUE, 0, row[: twice * 20] + row[: 20 * 20]), config)
 
     assert found.findings == []
-    assert found.bodies["T"] == whole(*range(20))
+    assert found.bodies["T"] == bodies_numbered(*range(20))
 
 
 @pytest.mark.parametrize("blanks", [1, 3])
@@ -465,7 +473,7 @@ def test_a_queue_of_only_blank_entries_is_removed_if_the_whole_log_is_scanned(bl
     assert queue not in bench.switch_off().files
 
 
-def test_a_queue_without_any_entry_left_begins_in_the_file_of_its_first_record(rig: Rig, lab: Make) -> None:
+def test_a_queue_that_lost_all_entries_begins_in_the_file_of_its_first_record(rig: Rig, lab: Make) -> None:
     image = rig.fill(rig.small(), 25).image
     for offset in range(0, 12 * PAIR, PAIR):
         image = rig.patched(image, log_file(offset), 0, None)
@@ -490,10 +498,10 @@ def test_a_first_record_at_a_used_index_causes_a_scan_of_the_whole_log(rig: Rig)
 
     assert found.report.start_offset == 0
     assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
-    assert found.bodies["Old"] == whole(0, 22)  # 0 is one bit away from the 1 it had
+    assert found.bodies["Old"] == bodies_numbered(0, 22)  # 0 is one bit away from the 1 it had
 
 
-def test_an_unused_segment_does_not_extend_the_trusted_part(rig: Rig) -> None:
+def test_an_unused_segment_does_not_extend_the_part_of_the_log_that_is_not_scanned(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 10)
     ahead = filled.puts[-1].wrote_offset // PAIR * PAIR + PAIR
     image = Image(
@@ -504,7 +512,7 @@ def test_an_unused_segment_does_not_extend_the_trusted_part(rig: Rig) -> None:
 
     assert log_file(ahead) not in filled.image.files
     assert found.log_end == bad
-    assert found.bodies["T"] == whole(*range(4))
+    assert found.bodies["T"] == bodies_numbered(*range(4))
 
 
 @pytest.mark.parametrize("entries_left", [0, 1, 2])
@@ -516,7 +524,7 @@ def test_entries_before_the_first_readable_record_are_kept_or_blank(entries_left
     found = rig.recover(image, rig.small())
 
     assert (found.report.changed_entries == 0) == (entries_left == 2)
-    assert found.bodies["T"] == [None, *whole(*range(1, 20))]
+    assert found.bodies["T"] == [None, *bodies_numbered(*range(1, 20))]
 
 
 # Queues
@@ -532,7 +540,7 @@ def test_missing_queues_are_rebuilt(abruptly: bool, rig: Rig) -> None:
     found = rig.recover(image, rig.small())
 
     assert found.report.changed_entries == 25
-    assert found.bodies["T"] == whole(*range(25))
+    assert found.bodies["T"] == bodies_numbered(*range(25))
 
 
 def test_missing_entries_before_the_scan_cause_a_scan_of_the_whole_log(rig: Rig) -> None:
@@ -547,11 +555,11 @@ def test_missing_entries_before_the_scan_cause_a_scan_of_the_whole_log(rig: Rig)
     assert kept.report.changed_entries == 0
     assert rebuilt.report.start_offset == 0
     assert rebuilt.report.changed_entries == 15
-    assert kept.bodies["T"] == rebuilt.bodies["T"] == whole(*range(25))
+    assert kept.bodies["T"] == rebuilt.bodies["T"] == bodies_numbered(*range(25))
 
 
 @pytest.mark.parametrize("left", [None, 99])
-def test_entries_of_a_load_that_died_are_not_taken_for_durable_because_the_stop_before_it_was_clean(
+def test_after_a_crash_during_a_load_its_queue_entries_do_not_count_as_durable(
     left: int | None, rig: Rig, lab: Make
 ) -> None:
     config = rig.small(recover_whole_log=False, message_index_enable=False)
@@ -615,7 +623,7 @@ def test_a_queue_without_a_scanned_record_keeps_only_valid_entries(rig: Rig) -> 
 
     assert found.report.start_offset > 0
     assert found.report.changed_entries == 1
-    assert found.bodies["Old"] == whole(0, 1, 2)
+    assert found.bodies["Old"] == bodies_numbered(0, 1, 2)
 
 
 def test_a_gap_in_a_queue_without_a_scanned_record_is_kept(rig: Rig) -> None:
@@ -628,7 +636,7 @@ def test_a_gap_in_a_queue_without_a_scanned_record_is_kept(rig: Rig) -> None:
 
     assert found.report.start_offset > filled.at(5)
     assert found.report.changed_entries == 0
-    assert found.bodies["Old"] == [*whole(0, 1), None, None, None, *whole(2, 3, 4, 5)]
+    assert found.bodies["Old"] == [*bodies_numbered(0, 1), None, None, None, *bodies_numbered(2, 3, 4, 5)]
 
 
 def test_entries_beyond_the_end_of_the_log_are_removed(rig: Rig) -> None:
@@ -639,7 +647,7 @@ def test_entries_beyond_the_end_of_the_log_are_removed(rig: Rig) -> None:
     found = rig.recover(image, rig.small())
 
     assert found.log_end == 8 * PAIR
-    assert found.bodies["T"] == whole(*range(16))
+    assert found.bodies["T"] == bodies_numbered(*range(16))
     assert found.report.changed_entries == 1  # one queue was truncated
 
 
@@ -654,7 +662,7 @@ def test_a_log_without_its_first_segments_keeps_queue_offsets(rig: Rig) -> None:
             image = rig.patched(image, path, 0, None)
     rebuilt = rig.recover(image, rig.small())
 
-    assert headless.bodies["T"] == rebuilt.bodies["T"] == [None] * 8 + whole(*range(8, 20))
+    assert headless.bodies["T"] == rebuilt.bodies["T"] == [None] * 8 + bodies_numbered(*range(8, 20))
 
 
 def test_a_record_with_a_used_queue_offset_and_no_entry_is_reported_and_skipped(rig: Rig) -> None:
@@ -666,7 +674,7 @@ def test_a_record_with_a_used_queue_offset_and_no_entry_is_reported_and_skipped(
     found = rig.recover(image, rig.small())
 
     assert found.findings == [(log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
-    assert found.bodies["T"] == whole(*range(9))
+    assert found.bodies["T"] == bodies_numbered(*range(9))
 
 
 def test_a_skipped_queue_offset_gets_a_blank_entry(rig: Rig) -> None:
@@ -678,7 +686,7 @@ def test_a_skipped_queue_offset_gets_a_blank_entry(rig: Rig) -> None:
     found = rig.recover(image, rig.small())
 
     assert found.findings == []
-    assert found.bodies["T"] == [*whole(*range(9)), None, body_of(9)]
+    assert found.bodies["T"] == [*bodies_numbered(*range(9)), None, body_of(9)]
 
 
 @pytest.mark.parametrize("number", [0, 9])
@@ -719,7 +727,7 @@ def test_a_segment_size_without_room_for_a_blank_record_is_damage(
         store.load()
 
 
-def test_a_recovery_with_a_disk_error_raises_it_and_can_be_repeated(rig: Rig, lab: Make) -> None:
+def test_a_recovery_that_fails_on_a_disk_error_raises_it_and_can_be_repeated(rig: Rig, lab: Make) -> None:
     filled = rig.fill(rig.small(), 20, abruptly=True)
     bad = filled.at(15)
     bench = lab(rig.damaged(filled, bad))
@@ -737,6 +745,6 @@ def test_a_recovery_with_a_disk_error_raises_it_and_can_be_repeated(rig: Rig, la
     def body(world: World) -> None:
         store = MessageStore(world, rig.small())
         store.load()
-        assert bodies(store, "T") == whole(*range(15))
+        assert bodies(store, "T") == bodies_numbered(*range(15))
 
     again.run(body)

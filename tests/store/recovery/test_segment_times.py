@@ -24,7 +24,7 @@ def killed(lab: Make, small: Make) -> Image:
     def body(world: World) -> None:
         store = started(world, small())
         for number in range(25):
-            store.put_message(Message.of("T", b"%4d" % number * 70))
+            store.put_message(Message.create("T", b"%4d" % number * 70))
             world.tasks.sleep(10_000)
 
     bench.run(body)
@@ -37,7 +37,7 @@ def segments(image: Image) -> dict[str, int]:
     }
 
 
-def recovered(
+def load_and_search(
     lab: Make, small: Make, image: Image, numbers: Iterable[int] = range(25)
 ) -> tuple[Image, list[int | None]]:
     """Load a store. Return its disk, and for each message the result of a search for its store time."""
@@ -59,8 +59,8 @@ def recovered(
     return bench.switch_off(), found
 
 
-def test_files_that_recovery_writes_again_keep_their_time(lab: Make, small: Make, killed: Image) -> None:
-    left, found = recovered(lab, small, killed)
+def test_files_rewritten_by_recovery_keep_their_mtime(lab: Make, small: Make, killed: Image) -> None:
+    left, found = load_and_search(lab, small, killed)
 
     times = segments(left)
     assert len(times) > 5
@@ -68,11 +68,11 @@ def test_files_that_recovery_writes_again_keep_their_time(lab: Make, small: Make
     assert found == list(range(25))
 
 
-def test_queue_files_that_recovery_makes_have_the_time_of_their_last_message(
+def test_queue_files_created_by_recovery_have_the_mtime_of_their_last_message(
     lab: Make, small: Make, killed: Image
 ) -> None:
     files = {path: file for path, file in killed.files.items() if "/consumequeue/" not in path}
-    left, found = recovered(lab, small, Image(files, killed.directories))
+    left, found = load_and_search(lab, small, Image(files, killed.directories))
 
     before = {path: ms for path, ms in segments(killed).items() if "/consumequeue/" in path}
     after = {path: ms for path, ms in segments(left).items() if "/consumequeue/" in path}
@@ -81,7 +81,7 @@ def test_queue_files_that_recovery_makes_have_the_time_of_their_last_message(
     assert found == list(range(25))
 
 
-def behind_a_gap(path: str, segment: bytes) -> bytes:
+def without_messages_in_gap(path: str, segment: bytes) -> bytes:
     """Return a log segment without messages 8 to 21: the second queue file and some entries before and after it."""
     raw, base_offset = bytearray(segment), int(path[-20:])
     records = scan_records(memoryview(segment), 0, len(segment), file=path, base_offset=base_offset, check_crc=True)
@@ -93,15 +93,15 @@ def behind_a_gap(path: str, segment: bytes) -> bytes:
     return bytes(raw)
 
 
-def test_a_rebuilt_queue_file_that_ends_in_a_gap_has_the_time_of_the_message_before(
+def test_a_rebuilt_queue_file_that_ends_in_a_gap_has_the_mtime_of_the_message_before_it(
     lab: Make, small: Make, killed: Image
 ) -> None:
     files = {path: file for path, file in killed.files.items() if "/consumequeue/" not in path}
     for path, file in files.items():
         if "/commitlog/" in path:
-            files[path] = FileImage(behind_a_gap(path, file.content), file.mtime_ms)
+            files[path] = FileImage(without_messages_in_gap(path, file.content), file.mtime_ms)
     numbers = [*range(8), *range(22, 39)]
-    left, found = recovered(lab, small, Image(files, killed.directories), numbers)
+    left, found = load_and_search(lab, small, Image(files, killed.directories), numbers)
 
     times = {path.rpartition("/")[2]: ms for path, ms in segments(left).items() if "/consumequeue/" in path}
     first, blank, *others = (times[name] for name in sorted(times))
@@ -110,10 +110,10 @@ def test_a_rebuilt_queue_file_that_ends_in_a_gap_has_the_time_of_the_message_bef
     assert found == numbers
 
 
-def test_a_queue_file_without_records_keeps_its_time(lab: Make, small: Make, killed: Image) -> None:
+def test_a_queue_file_without_records_keeps_its_mtime(lab: Make, small: Make, killed: Image) -> None:
     path = "/store/consumequeue/U/0/" + "0" * 20
     files = {**killed.files, path: FileImage(bytes(200), 77)}
-    left, _ = recovered(
+    left, _ = load_and_search(
         lab, small, Image(files, (*killed.directories, "/store/consumequeue/U", "/store/consumequeue/U/0"))
     )
 
@@ -121,14 +121,14 @@ def test_a_queue_file_without_records_keeps_its_time(lab: Make, small: Make, kil
 
 
 @simulated()
-def test_a_new_queue_file_without_an_entry_keeps_the_time_it_has(world: World, small: Make) -> None:
+def test_a_new_queue_file_without_an_entry_keeps_its_mtime(world: World, small: Make) -> None:
     store = MessageStore(world, small())
     store.load()
     times = SegmentTimes(world.files, [store.log])
     queue = store.queues.find_or_create("T", 0)
     segment = queue.queue.create(0)
     world.files.set_mtime_ms(segment.file.path, 77)
-    times.put_back(store.commit_log, [queue])
+    times.restore_mtimes(store.commit_log, [queue])
     status = world.files.status(segment.file.path)
     assert status is not None
     assert status.mtime_ms == 77

@@ -37,7 +37,7 @@ def log_bytes(store: MessageStore) -> bytes:
 def put(store: MessageStore, number: int, body_bytes: int = 300, *, wait: bool = True) -> PutMessageResult:
     """Put one message with a unique body."""
     body = f"{number}|".encode().ljust(body_bytes, b"x")
-    return store.put_message(replace(Message.of("T", body, keys=f"k{number}"), wait_store_ok=wait))
+    return store.put_message(replace(Message.create("T", body, keys=f"k{number}"), wait_store_ok=wait))
 
 
 def put_all(store: MessageStore, numbers: Iterable[int]) -> None:

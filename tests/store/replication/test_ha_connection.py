@@ -35,7 +35,7 @@ def master(node: Start) -> Node:
     return master
 
 
-def test_a_report_of_zero_requests_the_last_file(master: Node, connect: Connect) -> None:
+def test_a_slave_that_reports_0_receives_the_last_segment(master: Node, connect: Connect) -> None:
     last = master.store.log.segments[-1].base_offset
     for report, begin in ((0, last), (100, 100), (last + 7, last + 7)):
         connection = connect(master)
@@ -47,7 +47,7 @@ def test_a_report_of_zero_requests_the_last_file(master: Node, connect: Connect)
         assert data == log_bytes(master.store)[begin : begin + header.size_bytes]
 
 
-def test_a_frame_has_the_batch_size_at_most_and_bytes_of_one_file(master: Node, connect: Connect) -> None:
+def test_a_transfer_frame_has_at_most_the_batch_size_and_bytes_of_one_segment(master: Node, connect: Connect) -> None:
     connection = connect(master)
     connection.send(encode_report(SEGMENT_BYTES - 700), 30_000)
     headers = []
@@ -62,7 +62,9 @@ def test_a_frame_has_the_batch_size_at_most_and_bytes_of_one_file(master: Node, 
     ]
 
 
-def test_a_longer_slave_gets_the_end_of_the_log_and_is_closed(master: Node, connect: Connect) -> None:
+def test_a_slave_ahead_of_the_master_gets_the_end_of_the_log_and_is_disconnected(
+    master: Node, connect: Connect
+) -> None:
     end = master.store.log.max_offset
     connection = connect(master)
     connection.send(encode_report(end + 1), 30_000)
@@ -81,7 +83,9 @@ def test_a_longer_slave_gets_the_end_of_the_log_and_is_closed(master: Node, conn
         ((1 << 64) - 1, "slave_offset: expected 0 or more, found -1"),
     ],
 )
-def test_a_false_report_closes_the_connection(master: Node, connect: Connect, second: int, reason: str) -> None:
+def test_an_impossible_slave_report_closes_the_connection(
+    master: Node, connect: Connect, second: int, reason: str
+) -> None:
     connection = connect(master)
     connection.send(encode_report(100), 30_000)
     connection.send(second.to_bytes(8, "big"), 30_000)
@@ -127,7 +131,7 @@ def test_the_number_of_slaves_is_limited(node: Start, connect: Connect, monkeypa
     assert third.receive(1, 60_000) == b""
 
 
-def test_join_waits_for_tasks_started_meanwhile(master: Node, connect: Connect) -> None:
+def test_joining_the_connections_waits_for_tasks_started_meanwhile(master: Node, connect: Connect) -> None:
     connect(master)
     eventually(lambda: len(master.ha.connections) == 1, "the slave")
     (connection,) = master.ha.connections

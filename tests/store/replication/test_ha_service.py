@@ -19,12 +19,12 @@ from .conftest import SEGMENT_BYTES, Connect, Node, eventually, log_bytes, put, 
 Start = Callable[..., Node]
 
 
-def caught_up(slave: Node, master: Node) -> None:
+def wait_until_caught_up(slave: Node, master: Node) -> None:
     end = master.store.log.max_offset
     eventually(lambda: slave.store.log.max_offset == end, f"{end}: {slave.client_state}")
 
 
-def following(node: Start, master: Node, name: str = "slave", **settings: object) -> Node:
+def started_slave(node: Start, master: Node, name: str = "slave", **settings: object) -> Node:
     """Start a slave and wait for its connection to the master."""
     known = len(master.ha.connections)
     slave = node(name, BrokerRole.SLAVE, master, **settings)
@@ -32,10 +32,10 @@ def following(node: Start, master: Node, name: str = "slave", **settings: object
     return slave
 
 
-def test_a_slave_gets_the_whole_log_in_the_same_files(node: Start, master: Node) -> None:
-    slave = following(node, master)
+def test_a_slave_receives_the_whole_log_in_the_same_segments(node: Start, master: Node) -> None:
+    slave = started_slave(node, master)
     put_all(master.store, range(60))
-    caught_up(slave, master)
+    wait_until_caught_up(slave, master)
 
     assert len(master.store.log.segments) > 3
     assert log_bytes(slave.store) == log_bytes(master.store)
@@ -45,9 +45,9 @@ def test_a_slave_gets_the_whole_log_in_the_same_files(node: Start, master: Node)
 
 
 def test_a_slave_answers_pulls_and_queries_and_refuses_puts(node: Start, master: Node) -> None:
-    slave = following(node, master)
+    slave = started_slave(node, master)
     put_all(master.store, range(20))
-    caught_up(slave, master)
+    wait_until_caught_up(slave, master)
     eventually(lambda: slave.store.get_max_offset_in_queue("T", 0) == 20, "dispatch")
     found = slave.store.get_message("T", 0, 0, 20)
 
@@ -58,7 +58,7 @@ def test_a_slave_answers_pulls_and_queries_and_refuses_puts(node: Start, master:
 
 
 def test_a_put_on_a_sync_master_waits_for_the_slave(node: Start, sync_master: Node) -> None:
-    slave = following(node, sync_master)
+    slave = started_slave(node, sync_master)
     results = [put(sync_master.store, number) for number in range(10)]
 
     assert [result.status for result in results] == [PutMessageStatus.PUT_OK] * 10
@@ -96,10 +96,10 @@ def test_a_put_waits_for_an_unresponsive_slave_until_timeout_or_limit(
     assert all(result.is_stored for result in results)
 
 
-def test_an_empty_slave_starts_at_the_last_file(node: Start, master: Node) -> None:
+def test_an_empty_slave_starts_at_the_last_segment(node: Start, master: Node) -> None:
     put_all(master.store, range(60))
     slave = node("slave", BrokerRole.SLAVE, master)
-    caught_up(slave, master)
+    wait_until_caught_up(slave, master)
     last = master.store.log.segments[-1]
 
     assert slave.store.min_phy_offset == last.base_offset > 0
@@ -112,11 +112,11 @@ def test_an_empty_slave_starts_at_the_last_file(node: Start, master: Node) -> No
 
     again = node("slave", BrokerRole.SLAVE, master)
     put(master.store, 60)
-    caught_up(again, master)
+    wait_until_caught_up(again, master)
     assert again.store.min_phy_offset == last.base_offset
 
 
-def test_an_empty_slave_gets_the_last_file_even_if_it_ends_in_a_blank(node: Start, master: Node) -> None:
+def test_an_empty_slave_gets_the_last_segment_even_if_it_ends_in_a_blank_record(node: Start, master: Node) -> None:
     put_all(master.store, range(30))
     directory, last = Path(master.config.commit_log_directory), master.store.log.segments[-1].base_offset
     assert master.stop()
@@ -131,17 +131,17 @@ def test_an_empty_slave_gets_the_last_file_even_if_it_ends_in_a_blank(node: Star
     eventually(lambda: slave.store.log.max_offset == file.base_offset + file.blank_from, slave.client_state)
     assert slave.store.min_phy_offset == file.base_offset > 0
     put(again.store, 30)
-    caught_up(slave, again)
+    wait_until_caught_up(slave, again)
 
 
 def test_a_restarted_slave_continues(node: Start, master: Node) -> None:
-    slave = following(node, master)
+    slave = started_slave(node, master)
     put_all(master.store, range(20))
-    caught_up(slave, master)
+    wait_until_caught_up(slave, master)
     assert slave.stop()
     put_all(master.store, range(20, 40))
     again = node("slave", BrokerRole.SLAVE, master)
-    caught_up(again, master)
+    wait_until_caught_up(again, master)
 
     assert log_bytes(again.store) == log_bytes(master.store)
     eventually(lambda: again.client_state == "following", "following")
@@ -150,12 +150,12 @@ def test_a_restarted_slave_continues(node: Start, master: Node) -> None:
 def test_a_slave_follows_a_restarted_master(node: Start, master: Node) -> None:
     slave = node("slave", BrokerRole.SLAVE, master)
     put(master.store, 0)
-    caught_up(slave, master)
+    wait_until_caught_up(slave, master)
     assert master.stop()
     back = node("master", BrokerRole.ASYNC_MASTER)
     put(back.store, 1)
     slave.ha.update_master_address(back.ha.address)
-    caught_up(slave, back)
+    wait_until_caught_up(slave, back)
 
     assert log_bytes(slave.store) == log_bytes(back.store)
 
@@ -165,7 +165,7 @@ def test_a_blank_record_is_sent_only_with_the_next_record(
 ) -> None:
     slave = node("slave", BrokerRole.SLAVE, master, ha_send_heartbeat_interval_ms=20)
     put(master.store, 0, 2000)
-    caught_up(slave, master)
+    wait_until_caught_up(slave, master)
     end = slave.store.log.max_offset
     with monkeypatch.context() as without_room:
         without_room.setattr(master.store.commit_log.allocate, "take", lambda base_offset: None)
@@ -180,13 +180,13 @@ def test_a_blank_record_is_sent_only_with_the_next_record(
     put(back.store, 2)  # at the position of the blank
     put(back.store, 3, 2000)
     slave.ha.update_master_address(back.ha.address)
-    caught_up(slave, back)
+    wait_until_caught_up(slave, back)
     assert log_bytes(slave.store) == log_bytes(back.store)
 
 
 def test_the_batch_size_may_split_records_anywhere(node: Start) -> None:
     master = node("master", BrokerRole.SYNC_MASTER, ha_transfer_batch_size=7)
-    slave = following(node, master)
+    slave = started_slave(node, master)
     statuses = {put(master.store, number).status for number in range(30)}
 
     assert statuses == {PutMessageStatus.PUT_OK}
@@ -195,7 +195,7 @@ def test_the_batch_size_may_split_records_anywhere(node: Start) -> None:
 
 def test_a_sync_flush_slave_reports_durable_offsets(node: Start) -> None:
     master = node("master", BrokerRole.SYNC_MASTER, flush_disk_type=FlushDiskType.SYNC_FLUSH)
-    slave = following(node, master, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    slave = started_slave(node, master, flush_disk_type=FlushDiskType.SYNC_FLUSH)
     for number in range(10):
         result = put(master.store, number)
         assert result.status is PutMessageStatus.PUT_OK
@@ -204,10 +204,10 @@ def test_a_sync_flush_slave_reports_durable_offsets(node: Start) -> None:
         assert slave.store.log.flushed_where.get() >= end
 
 
-def test_a_longer_slave_diverges_and_is_not_counted(node: Start, master: Node) -> None:
-    slave = following(node, master)
+def test_a_slave_ahead_of_the_master_diverges_and_is_not_counted(node: Start, master: Node) -> None:
+    slave = started_slave(node, master)
     put_all(master.store, range(8))
-    caught_up(slave, master)
+    wait_until_caught_up(slave, master)
     slave.stop()
     other = node("other", BrokerRole.SYNC_MASTER)
     put(other.store, 0)
@@ -221,9 +221,9 @@ def test_a_longer_slave_diverges_and_is_not_counted(node: Start, master: Node) -
 
 
 def test_a_slave_with_another_history_diverges(node: Start, master: Node) -> None:
-    slave = following(node, master)
+    slave = started_slave(node, master)
     put_all(master.store, range(3))
-    caught_up(slave, master)
+    wait_until_caught_up(slave, master)
     slave.stop()
     other = node("other", BrokerRole.SYNC_MASTER)
     put_all(other.store, range(100, 110))
@@ -233,12 +233,12 @@ def test_a_slave_with_another_history_diverges(node: Start, master: Node) -> Non
     assert "as in this log" in diverged.client_state
     diverged.ha.update_master_address(master.ha.address)
     put(master.store, 3)
-    caught_up(diverged, master)
+    wait_until_caught_up(diverged, master)
     assert log_bytes(diverged.store) == log_bytes(master.store)
 
 
 def test_waiting_puts_are_answered_when_replication_stops(node: Start, sync_master: Node) -> None:
-    slave = following(node, sync_master)
+    slave = started_slave(node, sync_master)
     slave.ha.shutdown()
     eventually(lambda: not sync_master.ha.connections, "the end of the connection")
     assert slave.store.shutdown()
@@ -247,10 +247,10 @@ def test_waiting_puts_are_answered_when_replication_stops(node: Start, sync_mast
     assert put(sync_master.store, 0).status is PutMessageStatus.SLAVE_NOT_AVAILABLE
 
 
-def test_runtime_info_has_slaves_and_client_state(node: Start, master: Node) -> None:
+def test_runtime_info_has_slaves_and_replication_client_state(node: Start, master: Node) -> None:
     slave = node("slave", BrokerRole.SLAVE, master)
     put(master.store, 0)
-    caught_up(slave, master)
+    wait_until_caught_up(slave, master)
     end = master.store.log.max_offset
     eventually(lambda: master.ha.connections[0].reported == end, "the report")
     (told,) = [value for key, value in master.ha.runtime_info().items() if key.startswith("haSlave_")]
@@ -260,7 +260,7 @@ def test_runtime_info_has_slaves_and_client_state(node: Start, master: Node) -> 
     assert slave.ha.runtime_info()["haMasterAddress"] == master.ha.address
 
 
-def test_another_segment_size_is_a_divergence(node: Start, master: Node) -> None:
+def test_another_segment_size_is_reported_as_divergence(node: Start, master: Node) -> None:
     put_all(master.store, range(60))
     slave = node("slave", BrokerRole.SLAVE, master, mapped_file_size_commit_log=16_384)
     eventually(lambda: slave.client_state.startswith("diverged"), "divergence")
@@ -269,14 +269,14 @@ def test_another_segment_size_is_a_divergence(node: Start, master: Node) -> None
 
 
 def test_two_slaves_follow_one_master(node: Start, sync_master: Node) -> None:
-    slaves = [following(node, sync_master, name) for name in ("one", "two")]
+    slaves = [started_slave(node, sync_master, name) for name in ("one", "two")]
     put_all(sync_master.store, range(20))
     for slave in slaves:
-        caught_up(slave, sync_master)
+        wait_until_caught_up(slave, sync_master)
         assert log_bytes(slave.store) == log_bytes(sync_master.store)
 
 
-def test_committed_buffers_of_a_pool_are_replicated(node: Start) -> None:
+def test_committed_buffers_of_a_transient_pool_are_replicated(node: Start) -> None:
     master = node(
         "master",
         BrokerRole.SYNC_MASTER,
@@ -285,34 +285,34 @@ def test_committed_buffers_of_a_pool_are_replicated(node: Start) -> None:
         commit_interval_commit_log_ms=10,
         commit_commit_log_least_pages=0,
     )
-    slave = following(node, master)
+    slave = started_slave(node, master)
 
     assert {put(master.store, number).status for number in range(5)} == {PutMessageStatus.PUT_OK}
     assert log_bytes(slave.store) == log_bytes(master.store)
     assert replace(master.config).is_transient_store_pool_effective
 
 
-def test_an_invalid_master_address_does_not_end_the_client(node: Start, master: Node) -> None:
+def test_an_invalid_master_address_does_not_end_the_replication_client(node: Start, master: Node) -> None:
     slave = node("slave", BrokerRole.SLAVE, ha_master_address="nonsense")
     eventually(lambda: "expected host:port" in slave.client_state, "the reason")
     slave.ha.update_master_address(master.ha.address)
     put(master.store, 0)
-    caught_up(slave, master)
+    wait_until_caught_up(slave, master)
 
 
-def test_a_slave_with_an_unused_file_starts_at_the_last_file(node: Start) -> None:
+def test_a_slave_with_an_unused_segment_starts_at_the_last_segment(node: Start) -> None:
     empty = node("empty", BrokerRole.ASYNC_MASTER)
     slave = node("slave", BrokerRole.SLAVE, empty)
     assert slave.store.commit_log.append_replicated(0, b"", 0)
     master = node("master", BrokerRole.ASYNC_MASTER)
     put_all(master.store, range(40))
     slave.ha.update_master_address(master.ha.address)
-    caught_up(slave, master)
+    wait_until_caught_up(slave, master)
 
     assert slave.store.min_phy_offset == master.store.log.segments[-1].base_offset > 0
     assert slave.stop()
     again = node("slave", BrokerRole.SLAVE, master)
-    caught_up(again, master)
+    wait_until_caught_up(again, master)
 
 
 def test_a_stop_waits_for_the_tasks_of_an_ending_connection(node: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +325,7 @@ def test_a_stop_waits_for_the_tasks_of_an_ending_connection(node: Start, monkeyp
 
     monkeypatch.setattr(HAService, "_on_closed", on_closed_slowly)
     master = node("master", BrokerRole.ASYNC_MASTER)
-    slave = following(node, master)
+    slave = started_slave(node, master)
     (connection,) = master.ha.connections
     slave.ha.shutdown()
     assert ending.wait(60)
@@ -352,10 +352,10 @@ def test_divergence_from_an_old_master_does_not_affect_the_new_one(
         raise DivergedError(1, "this", "that")
 
     monkeypatch.setattr(client, "_receive_stream", changed_meanwhile)
-    client._follow(OldConnection(), None, "old:1")
+    client._replicate_from(OldConnection(), None, "old:1")
     assert client.diverged is None
 
     client.update_master_address("old:1")
     monkeypatch.setattr(client, "_receive_stream", lambda *_: (_ for _ in ()).throw(DivergedError(1, "this", "that")))
-    client._follow(OldConnection(), None, "old:1")
+    client._replicate_from(OldConnection(), None, "old:1")
     assert client.diverged is not None

@@ -56,20 +56,22 @@ def slave(opened: Opened) -> MessageStore:
     return opened("slave", BrokerRole.SLAVE)
 
 
-def ship(log: ReplicaLog, data: bytes, begin: int, end: int, step: int = SEGMENT_BYTES) -> None:
+def transfer_bytes(log: ReplicaLog, data: bytes, begin: int, end: int, step: int = SEGMENT_BYTES) -> None:
     """Pass bytes of a log to a slave as a master does: in order, with bytes of only one file per piece."""
     while begin < end:
         room = SEGMENT_BYTES - begin % SEGMENT_BYTES
         cut = min(begin + min(step, room), end)
-        log.take(TransferPiece(begin, memoryview(data)[begin:cut]))
+        log.compare_or_append(TransferPiece(begin, memoryview(data)[begin:cut]))
         begin = cut
 
 
 @pytest.mark.parametrize("step", [1, 97, 1000, SEGMENT_BYTES])
-def test_bytes_in_pieces_of_any_size_become_the_same_log(master: MessageStore, slave: MessageStore, step: int) -> None:
+def test_replicated_bytes_in_pieces_of_any_size_become_the_same_log(
+    master: MessageStore, slave: MessageStore, step: int
+) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     assert log.begin(EVERYTHING) == 0
-    ship(log, data, 0, len(data), step)
+    transfer_bytes(log, data, 0, len(data), step)
 
     assert log_bytes(slave) == data
     assert log.is_verified
@@ -79,10 +81,10 @@ def test_only_complete_records_are_appended(master: MessageStore, slave: Message
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     first_bytes = int.from_bytes(data[:4], "big")
     log.begin(EVERYTHING)
-    ship(log, data, 0, first_bytes + 50)
+    transfer_bytes(log, data, 0, first_bytes + 50)
 
     assert slave.log.max_offset == first_bytes
-    ship(log, data, first_bytes + 50, 2 * first_bytes + 10)
+    transfer_bytes(log, data, first_bytes + 50, 2 * first_bytes + 10)
     assert slave.log.max_offset > first_bytes
 
 
@@ -90,17 +92,17 @@ def test_a_partial_record_is_dropped_and_requested_again(master: MessageStore, s
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     second = int.from_bytes(data[:4], "big")
     log.begin(EVERYTHING)
-    ship(log, data, 0, second + 50)
+    transfer_bytes(log, data, 0, second + 50)
 
     assert log.begin(EVERYTHING) == 1, "of the record at 0 from its second byte on: 0 would mean that there is none"
-    ship(log, data, 1, len(data))
+    transfer_bytes(log, data, 1, len(data))
     assert log_bytes(slave) == data
 
 
 def test_a_slave_requests_its_last_record_again(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
-    ship(log, data, 0, len(data))
+    transfer_bytes(log, data, 0, len(data))
     begin = ReplicaLog(slave.commit_log).begin(EVERYTHING)
 
     assert begin == last_record_offset(slave.log) == last_record_offset(master.log)
@@ -109,29 +111,29 @@ def test_a_slave_requests_its_last_record_again(master: MessageStore, slave: Mes
     assert not log.is_verified
 
 
-def test_a_slave_requests_at_most_its_durable_end(master: MessageStore, slave: MessageStore) -> None:
+def test_a_slave_requests_no_more_than_its_durable_end(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     assert log.begin(0) == 0
-    ship(log, data, 0, len(data))
+    transfer_bytes(log, data, 0, len(data))
     second = int.from_bytes(data[:4], "big")
 
     assert log.begin(0) == 1
     assert log.begin(second) == second
-    ship(log, data, second, len(data), 1000)
+    transfer_bytes(log, data, second, len(data), 1000)
     assert log.is_verified
     assert log_bytes(slave) == data
 
 
 @pytest.mark.parametrize("is_sector_end", [False, True])
-def test_a_record_after_the_compared_one_is_checked_by_file_sectors(
+def test_replicated_records_are_checked_for_torn_sectors_by_file_position(
     master: MessageStore, slave: MessageStore, *, is_sector_end: bool
 ) -> None:
     begin = master.log.max_offset
-    master.put_message(Message.of("T", b"body", properties={"KEYS": "k" * 1_200}))
+    master.put_message(Message.create("T", b"body", properties={"KEYS": "k" * 1_200}))
     data = bytearray(log_bytes(master))
     log = ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
-    ship(log, bytes(data), 0, begin)
+    transfer_bytes(log, bytes(data), 0, begin)
     again = log.begin(EVERYTHING)
     assert again % 512 != begin % 512
 
@@ -140,56 +142,56 @@ def test_a_record_after_the_compared_one_is_checked_by_file_sectors(
     data[next(at for at in range(key, len(data)) if (at + 1 + (0 if is_sector_end else again - begin)) % 512 == 0)] = 0
     if is_sector_end:
         with pytest.raises(DivergedError, match="properties"):
-            ship(log, bytes(data), again, len(data))
+            transfer_bytes(log, bytes(data), again, len(data))
     else:
-        ship(log, bytes(data), again, len(data))
+        transfer_bytes(log, bytes(data), again, len(data))
         assert log_bytes(slave) == data
 
 
-def begun(slave: MessageStore, data: bytes, end: int) -> tuple[ReplicaLog, int]:
+def begun_log(slave: MessageStore, data: bytes, end: int) -> tuple[ReplicaLog, int]:
     """Return a slave's log with the records before `end`, at the start of a new stream."""
     log = ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
-    ship(log, data, 0, end)
+    transfer_bytes(log, data, 0, end)
     return log, log.begin(EVERYTHING)
 
 
 def test_a_different_last_record_is_a_divergence(master: MessageStore, slave: MessageStore) -> None:
     data = log_bytes(master)
-    log, begin = begun(slave, data, len(data))
+    log, begin = begun_log(slave, data, len(data))
     other = bytearray(data)
     other[begin + 56] ^= 1  # a bit of the store time
 
     with pytest.raises(DivergedError, match=f"log offset {begin + 56}: expected 0x.., as in this log, found 0x"):
-        ship(log, bytes(other), begin, len(data))
+        transfer_bytes(log, bytes(other), begin, len(data))
     assert log_bytes(slave) == data
 
 
 def test_a_gap_in_the_stream_is_a_divergence(master: MessageStore, slave: MessageStore) -> None:
     data = log_bytes(master)
-    log, begin = begun(slave, data, len(data))
+    log, begin = begun_log(slave, data, len(data))
 
     with pytest.raises(DivergedError, match=f"log offset {begin}: expected the master's log to go on here"):
-        log.take(TransferPiece(begin - 1, memoryview(b"")))
+        log.compare_or_append(TransferPiece(begin - 1, memoryview(b"")))
 
 
-def test_idle_heartbeats_before_the_end_of_the_log_mean_a_shorter_master(
+def test_idle_heartbeats_before_the_end_of_the_slave_log_mean_a_shorter_master(
     master: MessageStore, slave: MessageStore
 ) -> None:
     data = log_bytes(master)
-    log, begin = begun(slave, data, len(data))
-    log.take(TransferPiece(begin, memoryview(b"")))
+    log, begin = begun_log(slave, data, len(data))
+    log.compare_or_append(TransferPiece(begin, memoryview(b"")))
 
     with pytest.raises(DivergedError, match="its log is shorter, or begins behind"):
-        log.take(TransferPiece(begin, memoryview(b"")))
+        log.compare_or_append(TransferPiece(begin, memoryview(b"")))
 
 
 def test_heartbeats_after_the_comparison_are_ignored(master: MessageStore, slave: MessageStore) -> None:
     data = log_bytes(master)
-    log, begin = begun(slave, data, len(data))
-    ship(log, data, begin, len(data))
+    log, begin = begun_log(slave, data, len(data))
+    transfer_bytes(log, data, begin, len(data))
     for _ in range(5):
-        assert not log.take(TransferPiece(len(data), memoryview(b"")))
+        assert not log.compare_or_append(TransferPiece(len(data), memoryview(b"")))
 
 
 @pytest.mark.parametrize(
@@ -211,20 +213,20 @@ def test_an_invalid_record_is_never_appended(
     data[second + at] = value
     log = ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
-    ship(log, bytes(data), 0, second)
+    transfer_bytes(log, bytes(data), 0, second)
 
     with pytest.raises(DivergedError, match=expected):
-        ship(log, bytes(data), second, len(data))
+        transfer_bytes(log, bytes(data), second, len(data))
     assert slave.log.max_offset == second
     assert log_bytes(slave) == data[:second]
 
 
-def test_an_empty_slave_starts_only_at_the_start_of_a_file(slave: MessageStore) -> None:
+def test_an_empty_slave_starts_only_at_the_start_of_a_segment(slave: MessageStore) -> None:
     log = ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
 
     with pytest.raises(DivergedError, match="a file that begins here"):
-        log.take(TransferPiece(100, memoryview(b"x")))
+        log.compare_or_append(TransferPiece(100, memoryview(b"x")))
 
 
 def test_an_empty_log_has_no_last_record(slave: MessageStore) -> None:
@@ -237,39 +239,39 @@ def test_a_closed_log_is_not_appended_to(master: MessageStore, slave: MessageSto
     slave.commit_log.close()
 
     with pytest.raises(OSError, match="no segment for what belongs at log offset 0"):
-        ship(log, data, 0, len(data))
+        transfer_bytes(log, data, 0, len(data))
 
 
-def without_segments(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def forbid_new_segments(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store.commit_log.allocate, "take", lambda *_: None)
 
 
 @pytest.mark.parametrize("records", [1, 3])
-def test_a_slave_that_cannot_create_a_segment_continues_after_its_last_record(
+def test_a_slave_that_cannot_create_a_segment_continues_later_at_the_same_record(
     master: MessageStore, slave: MessageStore, monkeypatch: pytest.MonkeyPatch, records: int
 ) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
-    ship(log, data, 0, SEGMENT_BYTES)
+    transfer_bytes(log, data, 0, SEGMENT_BYTES)
     last = log.begin(EVERYTHING)
     end = SEGMENT_BYTES
     for _ in range(records):
         end += int.from_bytes(data[end : end + 4], "big")
 
     with monkeypatch.context() as full:
-        without_segments(slave, full)
+        forbid_new_segments(slave, full)
         with pytest.raises(OSError, match="no segment"):
-            ship(log, data, last, end)
+            transfer_bytes(log, data, last, end)
 
     assert log.begin(EVERYTHING) == last == last_record_offset(slave.log)
-    ship(log, data, last, len(data))
+    transfer_bytes(log, data, last, len(data))
     assert log_bytes(slave) == data
 
 
 def test_a_corrupt_record_before_the_last_record_is_a_divergence(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
-    ship(log, data, 0, len(data))
+    transfer_bytes(log, data, 0, len(data))
     segment = slave.log.segments[-1]
     segment.file.store(4, bytes(4))  # clears the magic of the first record
 

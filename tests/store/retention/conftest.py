@@ -35,7 +35,7 @@ class Shop:
     def put(self, numbers: range, topic: str = "T") -> "Shop":
         """Put messages, each with its number as key, and check that they are accepted."""
         for number in numbers:
-            message = Message.of(topic, body_of(number), tags="A", keys=f"k{number}")
+            message = Message.create(topic, body_of(number), tags="A", keys=f"k{number}")
             assert self.store.put_message(message).status is PutMessageStatus.PUT_OK
         return self
 
@@ -43,7 +43,7 @@ class Shop:
         """Dispatch all messages and make their queue entries durable."""
         self.world.tasks.sleep(100)
         self.store.flush.flush_to(self.store.max_phy_offset)
-        self.store.flush_queues.hurry()
+        self.store.flush_queues.request_full_flush()
         self.world.tasks.sleep(100)
         return self
 

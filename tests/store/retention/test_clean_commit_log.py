@@ -26,7 +26,7 @@ def test_only_the_oldest_expired_segments_are_removed(world: World, shop: Make) 
 
 
 @simulated()
-def test_a_young_segment_keeps_later_old_ones(world: World, shop: Make) -> None:
+def test_a_segment_that_has_not_expired_also_keeps_later_expired_ones(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle().age(5, 3, first=1).age(0.99, 1).clean()
     assert found.log_bases() == [0, 1, 2, 3, 4, 5, 6]
 
@@ -64,7 +64,7 @@ def test_a_pass_removes_at_most_ten_segments_with_pauses(world: World, shop: Mak
 
 
 @simulated()
-def test_stopping_does_not_wait_for_a_pass_to_end(world: World, shop: Make) -> None:
+def test_stopping_retention_does_not_wait_for_a_pass_to_end(world: World, shop: Make) -> None:
     found = (
         shop(world, file_reserved_time_hours=0, delete_commit_log_files_interval_ms=1_000_000)
         .start()
@@ -81,7 +81,9 @@ def test_stopping_does_not_wait_for_a_pass_to_end(world: World, shop: Make) -> N
 
 @pytest.mark.parametrize(("hours", "goes"), [("12", True), ("03;12;23", True), ("11;13", False)])
 @simulated()
-def test_the_hours_of_the_day_start_passes_on_their_own(world: World, shop: Make, hours: str, goes: bool) -> None:
+def test_retention_passes_start_at_the_configured_hours_without_a_request(
+    world: World, shop: Make, hours: str, goes: bool
+) -> None:
     assert world.clock.now_ms() // 3_600_000 % 24 == 12
     found = shop(world, delete_when=hours).start().put(range(6)).settle().age(2, 2)
     world.tasks.sleep(55_000)
@@ -91,7 +93,7 @@ def test_the_hours_of_the_day_start_passes_on_their_own(world: World, shop: Make
 
 
 @simulated()
-def test_a_manual_request_stays_active_for_twenty_passes(world: World, shop: Make) -> None:
+def test_a_manual_delete_request_stays_active_for_twenty_passes(world: World, shop: Make) -> None:
     found = shop(world, clean_resource_interval_ms=1_000).start().put(range(8)).settle().clean(ms=18_500)
     found.age(2, 1)
     world.tasks.sleep(1_000)
@@ -148,7 +150,7 @@ def test_a_segment_that_is_not_durable_is_not_removed(world: World, shop: Make) 
 
 
 @simulated()
-def test_a_segment_stays_until_its_entries_in_the_queues_are_durable(world: World, bench: Any, shop: Make) -> None:
+def test_a_segment_stays_until_its_queue_entries_are_durable(world: World, bench: Any, shop: Make) -> None:
     found = shop(world, file_reserved_time_hours=0, clean_resource_interval_ms=1_000).start().put(range(12))
     world.tasks.sleep(100)
     found.store.flush.flush_to(found.store.max_phy_offset)
@@ -176,7 +178,7 @@ def test_segments_expire_in_a_log_without_its_first_segments(world: World, shop:
 
 
 @simulated()
-def test_pulls_before_the_start_of_the_log_are_sent_to_its_start(world: World, shop: Make) -> None:
+def test_pulls_before_the_min_offset_are_redirected_to_it(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle().age(2, 2)
     found.store.retention.queues.run = lambda: None  # type: ignore[method-assign]
     found.clean()

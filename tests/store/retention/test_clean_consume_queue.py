@@ -13,7 +13,7 @@ from tornlog.store.formats.messages import GetMessageStatus, Message, PutMessage
 from tornlog.store.world import World
 
 
-def test_queue_files_are_removed_after_their_last_message(lab: Make, shop: Make) -> None:
+def test_a_queue_file_is_removed_after_its_last_message_expires(lab: Make, shop: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -74,7 +74,7 @@ def test_a_queue_file_that_ends_with_blank_entries_expires_with_its_last_real_en
 
 
 @simulated()
-def test_the_command_spares_a_queue_with_an_invalid_newest_entry(world: World, shop: Make) -> None:
+def test_cleaning_expired_queues_keeps_a_queue_with_an_invalid_newest_entry(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     newest = found.store.queues.find("Old", 0).queue.segments[-1]
     newest.file.store(3 * 20, bytes(20))
@@ -136,7 +136,7 @@ def test_index_files_of_expired_records_are_removed_after_the_log(world: World, 
 
 
 @simulated()
-def test_expirers_are_called_once_per_change_and_again_after_an_error(world: World, shop: Make) -> None:
+def test_expire_callbacks_run_once_per_change_and_again_after_an_error(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle()
     told: list[int] = []
 
@@ -153,7 +153,9 @@ def test_expirers_are_called_once_per_change_and_again_after_an_error(world: Wor
 
 
 @simulated()
-def test_the_command_removes_queues_without_a_message_and_they_begin_anew(world: World, shop: Make) -> None:
+def test_cleaning_expired_queues_removes_queues_without_a_message_and_they_restart_at_0(
+    world: World, shop: Make
+) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.store.clean_expired_consumer_queue()
     assert found.queue_bases("Old") == [0, 10]  # its messages are still in the log
@@ -173,7 +175,7 @@ def test_the_command_removes_queues_without_a_message_and_they_begin_anew(world:
 
 
 @simulated()
-def test_the_command_keeps_a_queue_with_a_message_that_is_not_dispatched(world: World, shop: Make) -> None:
+def test_cleaning_expired_queues_keeps_a_queue_with_an_undispatched_message(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.age(2, 8).clean()
     dispatch = found.store.dispatch.dispatchers[0]
@@ -184,7 +186,7 @@ def test_the_command_keeps_a_queue_with_a_message_that_is_not_dispatched(world: 
         dispatch(record)
 
     found.store.dispatch.dispatchers[0] = hold
-    put = found.store.put_message(Message.of("Old", b"late"))
+    put = found.store.put_message(Message.create("Old", b"late"))
     assert put.status is PutMessageStatus.PUT_OK
     found.store.clean_expired_consumer_queue()
     assert found.queue_bases("Old") == [10]
@@ -195,7 +197,7 @@ def test_the_command_keeps_a_queue_with_a_message_that_is_not_dispatched(world: 
 
 
 @simulated()
-def test_a_put_that_waits_for_a_queue_to_be_removed_begins_the_next_one_and_can_be_pulled(
+def test_a_put_during_the_removal_of_its_queue_starts_a_new_queue_and_can_be_pulled(
     world: World, shop: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
@@ -216,7 +218,7 @@ def test_a_put_that_waits_for_a_queue_to_be_removed_begins_the_next_one_and_can_
 
 
 @simulated()
-def test_the_command_keeps_a_queue_that_gets_a_message_during_the_check(
+def test_cleaning_expired_queues_keeps_a_queue_that_gets_a_message_during_the_check(
     world: World, shop: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
@@ -237,7 +239,7 @@ def test_the_command_keeps_a_queue_that_gets_a_message_during_the_check(
 
 @pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC])
 @simulated()
-def test_the_command_keeps_queues_with_offsets_stored_elsewhere_or_without_files(
+def test_cleaning_expired_queues_keeps_queues_with_externally_stored_offsets_or_without_files(
     world: World, shop: Make, topic: str
 ) -> None:
     found = shop(world).start().put(range(20)).settle()
@@ -253,7 +255,7 @@ def test_the_command_keeps_queues_with_offsets_stored_elsewhere_or_without_files
 
 @pytest.mark.parametrize(("method", "times"), [("unlink", 1), ("unlink", 2), ("sync_directory", 1)])
 @simulated()
-def test_a_queue_that_cannot_be_removed_goes_on_counting(
+def test_a_queue_that_cannot_be_removed_keeps_its_queue_offsets(
     world: World, bench: Any, shop: Make, method: str, times: int
 ) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
@@ -286,7 +288,7 @@ def test_a_queue_restarts_if_the_removal_of_its_last_file_may_not_be_durable(
 
 
 @simulated()
-def test_the_command_removes_the_extension_with_the_queue(world: World, shop: Make, short: Make) -> None:
+def test_cleaning_expired_queues_removes_the_extension_with_the_queue(world: World, shop: Make, short: Make) -> None:
     config = short(enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=200)
     found = shop(world, config).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.age(2, 8).clean()
@@ -301,7 +303,7 @@ def test_the_command_removes_the_extension_with_the_queue(world: World, shop: Ma
 
 
 @simulated()
-def test_stopping_does_not_wait_for_the_queues_to_be_cleaned(world: World, shop: Make) -> None:
+def test_stopping_does_not_wait_for_the_cleaning_of_queues(world: World, shop: Make) -> None:
     found = (
         shop(world, delete_consume_queue_files_interval_ms=1_000_000).start().put(range(46)).settle().age(2, 9).clean()
     )
@@ -322,7 +324,7 @@ def test_queues_can_be_listed_while_a_queue_is_removed(world: World, shop: Make)
 
 @pytest.mark.parametrize("abruptly", [False, True])
 @pytest.mark.parametrize("count", [1, 5, 7, 10, 11])
-def test_a_queue_begins_where_the_log_does_after_its_oldest_segments_were_deleted_by_hand(
+def test_a_queue_begins_where_the_log_does_after_segments_were_deleted_by_hand(
     lab: Make, shop: Make, count: int, *, abruptly: bool
 ) -> None:
     bench = lab()

@@ -17,7 +17,7 @@ EXPIRED = 6
 PUTS = 24
 
 
-def prepared(shop: Make, world: World) -> Any:
+def store_with_expired_segments(shop: Make, world: World) -> Any:
     """Make a store with expired segments at the front. All messages of topic Old have expired."""
     found = shop(world, delete_commit_log_files_interval_ms=10).start()
     for number in range(0, PUTS, 2):
@@ -36,7 +36,7 @@ def cleaned(lab: Make, shop: Make) -> tuple[dict[str, FileImage], Image]:
     before: dict[str, FileImage] = {}
 
     def body(world: World) -> None:
-        found = prepared(shop, world)
+        found = store_with_expired_segments(shop, world)
         for segment in found.store.log.segments:
             status = world.files.status(segment.file.path)
             before[segment.file.path] = FileImage(world.files.read(segment.file.path), status.mtime_ms)
@@ -47,14 +47,14 @@ def cleaned(lab: Make, shop: Make) -> tuple[dict[str, FileImage], Image]:
     return before, bench.switch_off()
 
 
-def with_back(cleaned: tuple[dict[str, FileImage], Image], *numbers: int) -> Image:
+def with_reappeared_segments(cleaned: tuple[dict[str, FileImage], Image], *numbers: int) -> Image:
     """Return the disk after the pass, with some of the removed segments restored."""
     before, image = cleaned
     paths = ["/store/commitlog/" + segment_name(number * SEGMENT_BYTES) for number in numbers]
     return Image({**image.files, **{path: before[path] for path in paths}}, image.directories)
 
 
-def test_a_restored_segment_directly_before_the_log_is_part_of_it(lab: Make, shop: Make, cleaned: Any) -> None:
+def test_a_reappeared_segment_directly_before_the_log_belongs_to_it(lab: Make, shop: Make, cleaned: Any) -> None:
     def body(world: World) -> None:
         found = shop(world)
         assert found.store.min_phy_offset == (EXPIRED - 2) * SEGMENT_BYTES
@@ -64,11 +64,11 @@ def test_a_restored_segment_directly_before_the_log_is_part_of_it(lab: Make, sho
         found.start().clean(ms=15_000)
         assert found.store.min_phy_offset == EXPIRED * SEGMENT_BYTES
 
-    lab(with_back(cleaned, EXPIRED - 2, EXPIRED - 1)).run(body)
+    lab(with_reappeared_segments(cleaned, EXPIRED - 2, EXPIRED - 1)).run(body)
 
 
 @pytest.mark.parametrize("back", [(0,), (0, 1), (1, 3), (0, 2, 4)])
-def test_removed_segments_that_are_back_before_a_gap_are_kept_until_retention_removes_them(
+def test_reappeared_segments_before_a_gap_are_kept_until_retention_removes_them(
     lab: Make, shop: Make, cleaned: Any, back: tuple[int, ...]
 ) -> None:
     def body(world: World) -> None:
@@ -80,10 +80,10 @@ def test_removed_segments_that_are_back_before_a_gap_are_kept_until_retention_re
         assert found.bodies(EXPIRED) == list(range(12, PUTS))
 
     gaps = sum(after - number > 1 for number, after in zip(back, (*back[1:], EXPIRED), strict=True))
-    lab(with_back(cleaned, *back)).run(body)
+    lab(with_reappeared_segments(cleaned, *back)).run(body)
 
 
-def test_a_queue_keeps_its_counter_after_expiry_and_a_crash(lab: Make, shop: Make) -> None:
+def test_a_queue_keeps_its_next_offset_after_expiry_and_a_crash(lab: Make, shop: Make) -> None:
     """If its only file did not count as a queue, new messages would get offsets that consumers already know."""
     bench = lab()
 
@@ -127,7 +127,7 @@ def test_queue_offsets_continue_after_almost_all_messages_expired(lab: Make, sho
 
     def again(world: World) -> None:
         found = shop(world).start()
-        result = found.store.put_message(Message.of("Old", b"x"))
+        result = found.store.put_message(Message.create("Old", b"x"))
         assert result.append is not None
         assert result.append.queue_offset == 5
 

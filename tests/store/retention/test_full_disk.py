@@ -19,7 +19,7 @@ SYNC = FlushDiskType.SYNC_FLUSH
 def put_until_refused(found: Any, first: int) -> tuple[int, PutMessageStatus]:
     """Put messages until one is refused; return its number and the answer."""
     for number in range(first, first + 1000):
-        status = found.store.put_message(Message.of("T", body_of(number), keys=f"k{number}")).status
+        status = found.store.put_message(Message.create("T", body_of(number), keys=f"k{number}")).status
         if status is not PutMessageStatus.PUT_OK:
             return number, status
     raise AssertionError("never refused")
@@ -48,11 +48,11 @@ def test_a_put_is_refused_on_a_full_disk_and_accepted_when_space_returns(
 
 
 @simulated()
-def test_queue_files_are_created_when_a_full_disk_has_space_again(world: World, bench: Any, shop: Make) -> None:
+def test_queue_files_are_created_once_a_full_disk_has_space_again(world: World, bench: Any, shop: Make) -> None:
     found = shop(world, message_index_enable=False, disk_space_warning_level_ratio=1.0).start()
     found.put(range(1), "First").settle()
     bench.disk.capacity_bytes = world.files.space("/store").used_bytes
-    put = found.store.put_message(Message.of("T", body_of(1)))
+    put = found.store.put_message(Message.create("T", body_of(1)))
     assert put.status is PutMessageStatus.PUT_OK  # there is space for the log, but not for its queue
     world.tasks.sleep(300_000)
     assert found.store.dispatch.behind_bytes > 0
@@ -107,7 +107,7 @@ LAST_FILE, QUEUES, INDEX = "consumequeue/T/0/00000000000000000600", "/consumeque
 
 @pytest.mark.parametrize("lost", [(LAST_FILE,), (QUEUES,), (INDEX,), (LAST_FILE, INDEX), (QUEUES, INDEX)])
 @pytest.mark.parametrize("flush", FlushDiskType)
-def test_a_store_opens_on_a_full_disk_and_builds_queues_and_index_when_room_returns(
+def test_a_store_opens_on_a_full_disk_and_builds_queues_and_index_once_space_returns(
     lab: Make, shop: Make, short: Make, flush: FlushDiskType, lost: tuple[str, ...]
 ) -> None:
     config = short(flush_disk_type=flush, disk_space_warning_level_ratio=0.9)
@@ -123,7 +123,7 @@ def test_a_store_opens_on_a_full_disk_and_builds_queues_and_index_when_room_retu
         visible = found.bodies(0)
         assert visible == list(range(len(visible)))
         assert (len(visible) < COUNT) == (lost[0] != INDEX)
-        put = found.store.put_message(Message.of("T", body_of(COUNT)))
+        put = found.store.put_message(Message.create("T", body_of(COUNT)))
         assert put.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         world.tasks.sleep(20_000)
         assert found.store.flags.bits & Refusal.DISK_FULL
@@ -175,7 +175,7 @@ def test_a_put_after_a_load_on_a_full_disk_continues_the_queue_offsets(lab: Make
         found = shop(world, config).start()
         bench.disk.capacity_bytes = None
         found.store.flags.allow(Refusal.DISK_FULL)
-        append = found.store.put_message(Message.of("T", body_of(COUNT))).append
+        append = found.store.put_message(Message.create("T", body_of(COUNT))).append
         assert append is not None
         assert append.queue_offset == COUNT
 

@@ -58,7 +58,7 @@ def flags() -> RunningFlags:
         (10, -1, True, False, False),
     ],
 )
-def test_each_mark_has_its_consequence_on_either_disk(
+def test_each_disk_watermark_has_its_effect_for_log_and_queue_disks(
     flags: RunningFlags, log: int, queues: int, delete: bool, at_once: bool, full: bool
 ) -> None:
     pressure = watermark(Disks(commitlog=log, consumequeue=queues), flags).measure()
@@ -67,7 +67,7 @@ def test_each_mark_has_its_consequence_on_either_disk(
     assert flags.bits == (Refusal.DISK_FULL if full else 0)
 
 
-def test_of_several_disks_of_the_log_the_one_with_the_most_room_counts(flags: RunningFlags) -> None:
+def test_of_several_log_disks_the_one_with_the_most_free_space_counts(flags: RunningFlags) -> None:
     disks = Disks(one=990, two=500, consumequeue=10)
     mark = watermark(disks, flags, store_path_commit_log="/one,/two")
 
@@ -77,7 +77,7 @@ def test_of_several_disks_of_the_log_the_one_with_the_most_room_counts(flags: Ru
     assert flags.bits == Refusal.DISK_FULL
 
 
-def test_a_log_disk_of_unknown_usage_does_not_hide_a_full_one(flags: RunningFlags) -> None:
+def test_a_log_disk_of_unknown_usage_does_not_hide_a_full_disk(flags: RunningFlags) -> None:
     disks = Disks(one=-1, two=990, consumequeue=10)
 
     assert watermark(disks, flags, store_path_commit_log="/one,/two").measure() == (True, True)
@@ -93,7 +93,7 @@ def test_puts_stay_refused_while_the_usage_of_a_disk_is_unknown(flags: RunningFl
         assert flags.bits == bits, (log, queues)
 
 
-def test_refusal_ends_below_the_next_mark_and_leaves_other_reasons_alone(flags: RunningFlags) -> None:
+def test_disk_full_refusal_ends_below_the_lower_watermark_and_keeps_other_refusals(flags: RunningFlags) -> None:
     disks = Disks(commitlog=950, consumequeue=10)
     mark = watermark(disks, flags)
     flags.refuse(Refusal.NOT_WRITEABLE)
@@ -104,9 +104,7 @@ def test_refusal_ends_below_the_next_mark_and_leaves_other_reasons_alone(flags: 
 
 
 @pytest.mark.parametrize(("ratio", "limit"), [(5, 100), (100, 950), (60, 600)])
-def test_the_ratio_for_deletions_is_taken_between_10_and_95_percent(
-    flags: RunningFlags, ratio: int, limit: int
-) -> None:
+def test_the_deletion_ratio_is_limited_to_10_to_95_percent(flags: RunningFlags, ratio: int, limit: int) -> None:
     disks = Disks(commitlog=limit, consumequeue=0)
     mark = watermark(disks, flags, disk_max_used_space_ratio=ratio, disk_space_clean_forcibly_ratio=0.99)
     assert not mark.measure().delete
@@ -115,13 +113,13 @@ def test_the_ratio_for_deletions_is_taken_between_10_and_95_percent(
 
 
 @pytest.mark.parametrize(("number", "full"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EIO, False)])
-def test_a_full_disk_and_a_full_quota_are_told_from_other_errors(number: int, full: bool) -> None:
+def test_disk_full_and_quota_errors_are_distinguished_from_others(number: int, full: bool) -> None:
     assert is_disk_full(OSError(number, "x")) == full
     assert not is_disk_full(ValueError(number, "x"))
 
 
 @simulated()
-def test_over_the_highest_watermark_puts_are_refused_and_segments_removed_early(
+def test_above_the_highest_watermark_puts_are_refused_and_segments_removed_early(
     world: World, bench: Any, shop: Make
 ) -> None:
     found = shop(world).start().put(range(40)).settle()
@@ -129,7 +127,7 @@ def test_over_the_highest_watermark_puts_are_refused_and_segments_removed_early(
     bench.disk.capacity_bytes = int(used / 0.95)
     world.tasks.sleep(15_000)
     assert found.store.flags.bits == Refusal.DISK_FULL
-    refused = found.store.put_message(Message.of("T", b"x"))
+    refused = found.store.put_message(Message.create("T", b"x"))
     assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     assert found.bodies(0) == list(range(40))  # messages can still be read
     assert found.log_bases()[0] == 0
@@ -154,7 +152,7 @@ def test_without_forced_cleaning_no_segment_is_removed_early(world: World, bench
 
 
 @simulated()
-def test_dispatch_goes_on_while_puts_are_refused(world: World, bench: Any, shop: Make) -> None:
+def test_dispatch_continues_while_puts_are_refused(world: World, bench: Any, shop: Make) -> None:
     found = shop(world).start().put(range(3))
     found.store.flags.refuse(Refusal.DISK_FULL)
     assert found.settle().bodies(0) == [0, 1, 2]
@@ -164,7 +162,7 @@ def test_dispatch_goes_on_while_puts_are_refused(world: World, bench: Any, shop:
 
 
 @pytest.mark.parametrize("abruptly", [False, True])
-def test_a_store_that_refuses_puts_stops_cleanly_and_the_next_start_measures_again(
+def test_a_store_on_a_full_disk_stops_cleanly_and_measures_again_at_the_next_start(
     lab: Make, shop: Make, abruptly: bool
 ) -> None:
     bench = lab()

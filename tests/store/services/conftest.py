@@ -30,7 +30,7 @@ class Broker:
         self.store.load()
         self.offsets = ConsumerOffsetManager(world, config.config_directory)
         self.offsets.load()
-        self.clamped = self.offsets.clamp(self.store)
+        self.clamped = self.offsets.clamp_to_queues(self.store)
         self.store.start()
         self.transactions = TransactionalMessageService(world, self.store, self.offsets, TransactionConfig(**settings))
         self.asked: list[MessageRecord] = []
@@ -38,7 +38,7 @@ class Broker:
 
     def prepare(self, name: str, topic: str = "Orders", **properties: str) -> EndTransaction:
         given = {"TRAN_MSG": "true", "PGROUP": GROUP, "KEYS": name, **properties}
-        message = Message.of(topic, name.encode(), queue_id=1, tags="A", properties=given)
+        message = Message.create(topic, name.encode(), queue_id=1, tags="A", properties=given)
         message.born_timestamp_ms = self.world.clock.now_ms()
         append = self.transactions.prepare(message).append
         assert append is not None
@@ -70,7 +70,7 @@ class Broker:
 
     def last_asked(self) -> EndTransaction:
         """Return the request that decides the half message of the last question."""
-        return HalfMessage.of(self.asked[-1]).request
+        return HalfMessage.from_record(self.asked[-1]).request
 
     def records(self, topic: str, queue_id: int = 0) -> list[MessageRecord]:
         """Return the records of a queue."""

@@ -26,7 +26,7 @@ class Ends:
         return self._ends.get((topic, queue_id), 0)
 
 
-def test_a_query_returns_the_last_commit_or_minus_one(world: World) -> None:
+def test_querying_an_offset_returns_the_last_commit_or_minus_one(world: World) -> None:
     offsets = ConsumerOffsetManager(world, CONFIG)
     offsets.load()
     assert offsets.query_offset("g", "T", 0) == -1
@@ -39,7 +39,7 @@ def test_a_query_returns_the_last_commit_or_minus_one(world: World) -> None:
     assert offsets.query_offset("g", "U", 0) == -1
 
 
-def test_the_file_has_the_layout_of_rocketmq_and_is_read_back(world: World) -> None:
+def test_the_offset_file_has_the_format_of_rocketmq_and_is_read_back(world: World) -> None:
     offsets = ConsumerOffsetManager(world, CONFIG)
     for queue_id in (1, 0, 10, 2):
         offsets.commit_offset("group", "TopicTest", queue_id, 250 + queue_id)
@@ -88,7 +88,7 @@ def test_offsets_are_persisted_every_interval_and_at_the_end(lab: Make) -> None:
     bench.run(body)
 
 
-def test_a_kill_loses_at_most_one_interval(lab: Make) -> None:
+def test_a_kill_loses_at_most_one_interval_of_offset_commits(lab: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -118,9 +118,9 @@ def test_offsets_beyond_the_end_of_a_queue_are_clamped_durably(lab: Make) -> Non
         offsets.commit_offset("g", "T", 0, 9)
         offsets.commit_offset("g", "T", 1, 9)
         offsets.commit_offset("g", "gone", 0, 4)
-        assert offsets.clamp(Ends({("T", 0): 5, ("T", 1): 10})) == 2
+        assert offsets.clamp_to_queues(Ends({("T", 0): 5, ("T", 1): 10})) == 2
         assert [offsets.query_offset("g", *queue) for queue in (("T", 0), ("T", 1), ("gone", 0))] == [5, 9, 0]
-        assert offsets.clamp(Ends({("T", 0): 5, ("T", 1): 10})) == 0
+        assert offsets.clamp_to_queues(Ends({("T", 0): 5, ("T", 1): 10})) == 0
         again = ConsumerOffsetManager(world, CONFIG)
         again.load()
         assert again.query_offset("g", "T", 0) == 5
@@ -134,17 +134,17 @@ def test_offsets_are_clamped_to_a_loaded_store(world: World, small: Make) -> Non
     store.load()
     store.start()
     for _ in range(3):
-        store.put_message(Message.of("T", b"x"))
+        store.put_message(Message.create("T", b"x"))
     world.tasks.sleep(10)
     offsets = ConsumerOffsetManager(world, store.config.config_directory)
     offsets.commit_offset("g", "T", 0, 2)
     offsets.commit_offset("h", "T", 0, 4)
-    assert offsets.clamp(store) == 1
+    assert offsets.clamp_to_queues(store) == 1
     assert (offsets.query_offset("g", "T", 0), offsets.query_offset("h", "T", 0)) == (2, 3)
     assert store.shutdown()
 
 
-def test_the_directory_of_the_offsets_is_durable(lab: Make, small: Make) -> None:
+def test_the_directory_of_the_offset_file_is_durable(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = MessageStore(world, small())
         store.load()
@@ -159,7 +159,7 @@ def test_the_directory_of_the_offsets_is_durable(lab: Make, small: Make) -> None
     assert not unsure & {"/store", CONFIG, PATH}
 
 
-def test_light_groups_have_a_table_and_a_file_of_their_own(world: World) -> None:
+def test_lmq_groups_have_their_own_offset_table_and_file(world: World) -> None:
     offsets = ConsumerOffsetManager(world, CONFIG, light_queues=True)
     offsets.commit_offset("%LMQ%me", "%LMQ%in", 0, 12)
     offsets.commit_offset("g", "T", 3, 4)
@@ -172,7 +172,7 @@ def test_light_groups_have_a_table_and_a_file_of_their_own(world: World) -> None
     again = ConsumerOffsetManager(world, CONFIG, light_queues=True)
     again.load()
     assert again.query_offset("%LMQ%me", "%LMQ%in", 0) == 12
-    assert again.clamp(Ends({("%LMQ%in", 0): 10, ("T", 3): 4})) == 1
+    assert again.clamp_to_queues(Ends({("%LMQ%in", 0): 10, ("T", 3): 4})) == 1
     assert again.query_offset("%LMQ%me", "%LMQ%in", 0) == 10
     assert again.query_offset("g", "T", 3) == 4
 
@@ -191,7 +191,7 @@ def load_from(lab: Make, content: bytes, backup: bytes | None = None) -> Any:
 
 
 @pytest.mark.parametrize("content", [b"{}", b'{"offsetTable":null}', b'{"dataVersion":{"counter":1}}'])
-def test_a_file_without_offsets_counts_as_empty(lab: Make, content: bytes) -> None:
+def test_an_offset_file_without_offsets_counts_as_empty(lab: Make, content: bytes) -> None:
     bench, body = load_from(lab, content)
     bench.run(lambda world: body(world).query_offset("g", "T", 0) == -1 or pytest.fail("not empty"))
 
@@ -199,7 +199,7 @@ def test_a_file_without_offsets_counts_as_empty(lab: Make, content: bytes) -> No
 @pytest.mark.parametrize(
     "content", [b'{"offsetTable":{"T@g":{0:1,1:', b'{"offsetTable":{"T@g":{0:"x"}}}', b'{"offsetTable":{"T@g":7}}']
 )
-def test_a_corrupt_file_is_replaced_by_its_backup_or_empty(lab: Make, content: bytes) -> None:
+def test_a_corrupt_offset_file_is_replaced_by_its_backup_or_empty(lab: Make, content: bytes) -> None:
     bench, body = load_from(lab, content, b'{"offsetTable":{"T@g":{"0":5}}}')
     assert bench.run(lambda world: body(world).query_offset("g", "T", 0)) == 5
     bench, body = load_from(lab, content)

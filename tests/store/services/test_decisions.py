@@ -31,29 +31,29 @@ def decide(decisions: Decisions, half: HalfMessage) -> bool:
     """Decide a half message whose op is visible at once. Return whether the decision counts."""
     if not decisions.begin(half, VISIBLE_OPS):
         return False
-    decisions.conclude(half, dict.fromkeys(half.offsets, VISIBLE_OPS - 1))
+    decisions.record_decision(half, dict.fromkeys(half.offsets, VISIBLE_OPS - 1))
     return True
 
 
-def pass_all(decisions: Decisions, passed: range) -> None:
+def pass_and_forget(decisions: Decisions, passed: range) -> None:
     """Let the check pass half messages, and let it forget their decisions."""
     with decisions.lock:
         decisions.forget(lambda offset: offset < passed.stop and not decisions.is_put_back(offset), passed)
 
 
-def test_the_first_decision_counts_whether_the_check_has_passed_it_or_not(decisions: Decisions) -> None:
+def test_the_first_transaction_decision_counts_before_and_after_a_check_pass(decisions: Decisions) -> None:
     half = half_at(3)
 
     assert decide(decisions, half)
     assert not decide(decisions, half)
-    pass_all(decisions, range(2, 4))
+    pass_and_forget(decisions, range(2, 4))
     assert not decide(decisions, half)
     assert decide(decisions, half_at(4)), "the check has not come upon it"
 
 
 def test_the_first_decision_counts_for_half_messages_of_earlier_lives(decisions: Decisions) -> None:
     assert decide(decisions, half_at(1))
-    pass_all(decisions, range(2, 4))
+    pass_and_forget(decisions, range(2, 4))
 
     assert not decide(decisions, half_at(1))
     assert not decide(decisions, half_at(7, first_offset=1)), "it is the same one"
@@ -61,54 +61,54 @@ def test_the_first_decision_counts_for_half_messages_of_earlier_lives(decisions:
 
 def test_a_put_back_half_message_can_be_decided_at_any_time(decisions: Decisions) -> None:
     with decisions.lock:
-        decisions.was_put_back(half_at(2), 7)
-    pass_all(decisions, range(2, 6))
+        decisions.record_put_back(half_at(2), 7)
+    pass_and_forget(decisions, range(2, 6))
 
     assert decide(decisions, half_at(7, first_offset=2))
     assert not decide(decisions, half_at(2)), "it is the same one"
     with decisions.lock:
-        decisions.was_passed(half_at(7, first_offset=2))
-    pass_all(decisions, range(2, 8))
+        decisions.record_passed(half_at(7, first_offset=2))
+    pass_and_forget(decisions, range(2, 8))
     assert not decide(decisions, half_at(7, first_offset=2))
     assert not decide(decisions, half_at(2))
 
 
-def test_passing_an_older_copy_keeps_the_newest_open(decisions: Decisions) -> None:
+def test_a_check_pass_over_an_older_copy_keeps_the_newest_undecided(decisions: Decisions) -> None:
     with decisions.lock:
-        decisions.was_put_back(half_at(2), 5)
-        decisions.was_put_back(half_at(5, first_offset=2), 7)
-        decisions.was_passed(half_at(5, first_offset=2))
-    pass_all(decisions, range(2, 6))
+        decisions.record_put_back(half_at(2), 5)
+        decisions.record_put_back(half_at(5, first_offset=2), 7)
+        decisions.record_passed(half_at(5, first_offset=2))
+    pass_and_forget(decisions, range(2, 6))
 
     assert decide(decisions, half_at(7, first_offset=2))
 
 
 def test_a_given_up_half_message_can_still_be_decided(decisions: Decisions) -> None:
     with decisions.lock:
-        decisions.was_given_up(half_at(2))
-    pass_all(decisions, range(2, 4))
+        decisions.record_given_up(half_at(2))
+    pass_and_forget(decisions, range(2, 4))
 
     assert decide(decisions, half_at(2))
     assert not decide(decisions, half_at(2))
-    pass_all(decisions, range(2, 6))
+    pass_and_forget(decisions, range(2, 6))
     assert not decide(decisions, half_at(2)), "once is enough, however far the check has come"
 
 
-def test_an_abandoned_decision_leaves_the_message_open(decisions: Decisions) -> None:
+def test_an_abandoned_decision_leaves_the_half_message_undecided(decisions: Decisions) -> None:
     half = half_at(7, first_offset=2)
     assert decisions.begin(half, VISIBLE_OPS)
     assert not decisions.begin(half_at(2), VISIBLE_OPS)
-    decisions.abandon(half)
+    decisions.release_claim(half)
 
     assert decide(decisions, half_at(2))
 
 
-def test_a_new_half_queue_has_no_decisions(decisions: Decisions) -> None:
+def test_clearing_the_half_queue_clears_its_decisions(decisions: Decisions) -> None:
     assert decide(decisions, half_at(2))
-    pass_all(decisions, range(4))
+    pass_and_forget(decisions, range(4))
     with decisions.lock:
-        decisions.was_given_up(half_at(3))
-        decisions.was_put_back(half_at(1), 9)
+        decisions.record_given_up(half_at(3))
+        decisions.record_put_back(half_at(1), 9)
     decisions.clear()
 
     assert not decisions.is_put_back(1)
@@ -116,7 +116,7 @@ def test_a_new_half_queue_has_no_decisions(decisions: Decisions) -> None:
         assert decide(decisions, half_at(offset))
 
 
-def test_a_passed_decision_is_not_repeated(broker: Any) -> None:
+def test_a_decision_already_passed_by_the_check_cannot_be_repeated(broker: Any) -> None:
     assert broker.check() == []  # messages that are put after this pass belong to this life
     request = broker.prepare("one")
     broker.commit(request)

@@ -29,7 +29,7 @@ ALREADY_DECIDED = EndTransactionStatus.ALREADY_DECIDED
 IMMUNE = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "60"}
 
 
-def refusing(broker: Any, topic: str, status: PutMessageStatus, times: int) -> list[Message]:
+def refuse_puts(broker: Any, topic: str, status: PutMessageStatus, times: int) -> list[Message]:
     """Refuse the next puts to a topic. Return the refused messages."""
     refused: list[Message] = []
     put = broker.store.put_message
@@ -45,7 +45,7 @@ def refusing(broker: Any, topic: str, status: PutMessageStatus, times: int) -> l
     return refused
 
 
-def test_an_undecided_transaction_is_asked_about_in_every_pass_until_it_is_decided(broker: Any) -> None:
+def test_an_undecided_transaction_is_checked_in_every_pass_until_it_is_decided(broker: Any) -> None:
     broker.prepare("one")
     for times in range(1, 4):
         assert broker.check() == ["one"]
@@ -58,7 +58,7 @@ def test_an_undecided_transaction_is_asked_about_in_every_pass_until_it_is_decid
     assert broker.check() == []
 
 
-def test_the_question_contains_the_record_that_was_put_back(broker: Any) -> None:
+def test_the_check_callback_receives_the_record_that_was_put_back(broker: Any) -> None:
     broker.prepare("one")
     broker.check()
     _, again = broker.records(HALF_TOPIC)
@@ -67,7 +67,7 @@ def test_the_question_contains_the_record_that_was_put_back(broker: Any) -> None
     assert encode_message_record(asked) == encode_message_record(again)
 
 
-def test_decided_transactions_are_not_asked_about(broker: Any) -> None:
+def test_decided_transactions_are_not_checked(broker: Any) -> None:
     one, two, _ = (broker.prepare(name) for name in ("one", "two", "three"))
     broker.commit(one)
     broker.rollback(two)
@@ -75,7 +75,7 @@ def test_decided_transactions_are_not_asked_about(broker: Any) -> None:
     assert broker.visible() == ["one"]
 
 
-def test_a_young_message_ends_the_pass(broker: Any) -> None:
+def test_a_half_message_younger_than_the_timeout_ends_the_pass(broker: Any) -> None:
     broker.prepare("old")
     broker.world.tasks.sleep(7_000)
     broker.prepare("young")
@@ -83,7 +83,7 @@ def test_a_young_message_ends_the_pass(broker: Any) -> None:
     assert broker.check(after_ms=6_000) == ["young", "old"]
 
 
-def test_a_timeout_that_ends_during_a_verdict_skips_no_message(broker: Any) -> None:
+def test_a_timeout_that_expires_during_a_verdict_skips_no_half_message(broker: Any) -> None:
     broker.prepare("one", **IMMUNE)
     born_ms = broker.records(HALF_TOPIC)[0].born_timestamp_ms
     checker, clock = broker.transactions.checker, broker.world.clock
@@ -104,7 +104,7 @@ def test_a_timeout_that_ends_during_a_verdict_skips_no_message(broker: Any) -> N
     assert broker.check() == ["one"]
 
 
-def test_an_immune_message_is_put_back_without_a_question(broker: Any) -> None:
+def test_an_immune_half_message_is_put_back_without_a_check(broker: Any) -> None:
     broker.prepare("immune", **IMMUNE)
     broker.prepare("other")
     assert broker.check() == ["other"]
@@ -116,7 +116,7 @@ def test_an_immune_message_is_put_back_without_a_question(broker: Any) -> None:
 
 
 @with_settings(transaction_check_max=2)
-def test_a_put_back_during_immunity_does_not_count_as_a_question(broker: Any) -> None:
+def test_a_put_back_during_immunity_does_not_count_as_a_check(broker: Any) -> None:
     broker.prepare("immune", **IMMUNE)
     for _ in range(5):
         assert broker.check() == []
@@ -124,7 +124,7 @@ def test_a_put_back_during_immunity_does_not_count_as_a_question(broker: Any) ->
 
 
 @pytest.mark.parametrize("decide", ["commit", "rollback"])
-def test_a_decision_on_the_first_record_ends_its_copy(broker: Any, decide: str) -> None:
+def test_a_decision_on_the_first_record_also_decides_its_copy(broker: Any, decide: str) -> None:
     first = broker.prepare("one", **IMMUNE)
     assert broker.check() == []
     getattr(broker, decide)(first)
@@ -133,7 +133,7 @@ def test_a_decision_on_the_first_record_ends_its_copy(broker: Any, decide: str) 
     assert broker.visible() == (["one"] if decide == "commit" else [])
 
 
-def test_a_decision_on_an_earlier_question_ends_later_copies(broker: Any) -> None:
+def test_a_decision_on_an_earlier_check_also_decides_later_copies(broker: Any) -> None:
     broker.prepare("one")
     assert broker.check() == ["one"]
     earlier = broker.last_asked()
@@ -144,7 +144,7 @@ def test_a_decision_on_an_earlier_question_ends_later_copies(broker: Any) -> Non
     assert broker.visible() == ["one"]
 
 
-def test_only_one_of_two_concurrent_answers_counts(broker: Any) -> None:
+def test_only_one_of_two_concurrent_decisions_counts(broker: Any) -> None:
     first = broker.prepare("one")
     assert broker.check() == ["one"]
     broker.commit(first)
@@ -155,7 +155,7 @@ def test_only_one_of_two_concurrent_answers_counts(broker: Any) -> None:
     assert broker.visible() == ["one", "another"]
 
 
-def test_an_answer_within_the_callback_counts(broker: Any) -> None:
+def test_a_decision_made_inside_the_check_callback_counts(broker: Any) -> None:
     def answer(record: Any) -> None:
         broker.asked.append(record)
         broker.commit(broker.last_asked())
@@ -168,7 +168,7 @@ def test_an_answer_within_the_callback_counts(broker: Any) -> None:
     assert broker.visible() == ["one"]
 
 
-def test_a_listener_that_fails_does_not_end_the_pass(broker: Any) -> None:
+def test_an_exception_of_the_check_callback_does_not_end_the_pass(broker: Any) -> None:
     def fail(record: Any) -> None:
         broker.asked.append(record)
         raise ValueError("no connection")
@@ -182,7 +182,7 @@ def test_a_listener_that_fails_does_not_end_the_pass(broker: Any) -> None:
 
 
 @with_settings(transaction_check_max=2)
-def test_a_message_is_given_up_after_too_many_questions(broker: Any) -> None:
+def test_a_half_message_is_given_up_after_too_many_checks(broker: Any) -> None:
     broker.prepare("one")
     assert [broker.check() for _ in range(4)] == [["one"], ["one"], [], []]
     (record,) = broker.records(GIVEN_UP_TOPIC)
@@ -191,7 +191,7 @@ def test_a_message_is_given_up_after_too_many_questions(broker: Any) -> None:
     assert broker.transactions.checker._decisions._put_back == {}
 
 
-def given_up(broker: Any, name: str = "one") -> Any:
+def prepare_and_give_up(broker: Any, name: str = "one") -> Any:
     """Prepare a message and check it until it is given up. Return its half message and the given-up record."""
     request = broker.prepare(name)
     while broker.check():
@@ -204,8 +204,8 @@ def resume(broker: Any, record: Any) -> Any:
 
 
 @with_settings(transaction_check_max=2)
-def test_a_resumed_message_gets_all_questions_again(broker: Any) -> None:
-    _, record = given_up(broker)
+def test_a_resumed_half_message_is_checked_the_full_number_of_times_again(broker: Any) -> None:
+    _, record = prepare_and_give_up(broker)
     assert resume(broker, record) is None
     assert [broker.check() for _ in range(3)] == [["one"], ["one"], []]
     first, again = broker.records(GIVEN_UP_TOPIC)
@@ -219,8 +219,8 @@ def test_a_resumed_message_gets_all_questions_again(broker: Any) -> None:
 
 
 @with_settings(transaction_check_max=1)
-def test_a_resumed_message_is_decided_once(broker: Any) -> None:
-    request, record = given_up(broker)
+def test_a_resumed_half_message_can_be_decided_only_once(broker: Any) -> None:
+    request, record = prepare_and_give_up(broker)
     assert resume(broker, record) is None
     broker.commit(request)
     assert broker.check() == []
@@ -229,8 +229,8 @@ def test_a_resumed_message_is_decided_once(broker: Any) -> None:
 
 
 @with_settings(transaction_check_max=1)
-def test_only_an_open_given_up_message_is_resumed(broker: Any) -> None:
-    request, record = given_up(broker)
+def test_only_an_undecided_given_up_half_message_can_be_resumed(broker: Any) -> None:
+    request, record = prepare_and_give_up(broker)
     halves = broker.records(HALF_TOPIC)
     assert GIVEN_UP_TOPIC in resume(broker, halves[0])
     assert resume(broker, record) is None
@@ -239,16 +239,16 @@ def test_only_an_open_given_up_message_is_resumed(broker: Any) -> None:
     for _ in range(2):
         assert "decided" in resume(broker, record)
         assert broker.check() == []
-    _, other = given_up(broker, "two")
-    refusing(broker, HALF_TOPIC, PutMessageStatus.OS_PAGECACHE_BUSY, times=1)
+    _, other = prepare_and_give_up(broker, "two")
+    refuse_puts(broker, HALF_TOPIC, PutMessageStatus.OS_PAGECACHE_BUSY, times=1)
     assert "not put" in resume(broker, other)
     assert resume(broker, other) is None
     assert broker.check() == ["two"]
 
 
-def test_a_message_given_up_in_an_earlier_life_is_resumed(lab: Any, live: Live) -> None:
+def test_a_half_message_given_up_in_an_earlier_life_can_be_resumed(lab: Any, live: Live) -> None:
     def given(broker: Any) -> None:
-        given_up(broker)
+        prepare_and_give_up(broker)
         broker.flush()
         broker.check()
         broker.offsets.persist()
@@ -267,8 +267,8 @@ def test_a_message_given_up_in_an_earlier_life_is_resumed(lab: Any, live: Live) 
     live(body, lab(bench.switch_off()), transaction_check_max=1)
 
 
-def test_an_expired_message_is_given_up(broker: Any) -> None:
-    message = Message.of("Orders", b"ancient", properties={"PGROUP": "g"})  # born in 1970
+def test_an_expired_half_message_is_given_up(broker: Any) -> None:
+    message = Message.create("Orders", b"ancient", properties={"PGROUP": "g"})  # born in 1970
     broker.transactions.prepare(message)
     assert broker.check() == []
     assert broker.visible(GIVEN_UP_TOPIC, 0) == ["ancient"]
@@ -276,12 +276,12 @@ def test_an_expired_message_is_given_up(broker: Any) -> None:
 
 @pytest.mark.parametrize("topic", [HALF_TOPIC, GIVEN_UP_TOPIC])
 @with_settings(transaction_check_max=1)
-def test_a_temporarily_refused_put_is_retried(broker: Any, topic: str) -> None:
+def test_a_temporarily_refused_put_of_the_check_is_retried(broker: Any, topic: str) -> None:
     broker.prepare("one")
     broker.prepare("two")
     if topic == GIVEN_UP_TOPIC:
         assert broker.check() == ["one", "two"]
-    refusing(broker, topic, PutMessageStatus.OS_PAGECACHE_BUSY, times=1)
+    refuse_puts(broker, topic, PutMessageStatus.OS_PAGECACHE_BUSY, times=1)
     assert broker.check() == []
     found = broker.check()
     if topic == GIVEN_UP_TOPIC:
@@ -290,9 +290,9 @@ def test_a_temporarily_refused_put_is_retried(broker: Any, topic: str) -> None:
         assert found == ["one", "two"]
 
 
-def test_a_message_of_maximum_size_is_put_back_unchanged(broker: Any) -> None:
+def test_a_half_message_of_maximum_size_is_put_back_unchanged(broker: Any) -> None:
     full = {"PGROUP": "g", "REAL_TOPIC": "Orders", "REAL_QID": "1", "X": "x"}
-    message = Message.of(HALF_TOPIC, b"full", properties=full)
+    message = Message.create(HALF_TOPIC, b"full", properties=full)
     message.body = bytes(16_384 - 8 - 91 - len(HALF_TOPIC) - len(message.properties))
     message.born_timestamp_ms = broker.world.clock.now_ms()
     broker.store.put_message(message)
@@ -305,25 +305,25 @@ def test_a_message_of_maximum_size_is_put_back_unchanged(broker: Any) -> None:
 
 
 @with_settings(transaction_check_max=0)
-def test_a_message_that_cannot_be_stored_is_skipped_when_given_up(broker: Any) -> None:
+def test_a_half_message_that_cannot_be_stored_when_given_up_is_skipped(broker: Any) -> None:
     broker.prepare("one")
     broker.prepare("two")
-    refusing(broker, GIVEN_UP_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=1)
+    refuse_puts(broker, GIVEN_UP_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=1)
     assert broker.check() == []
     assert broker.visible(GIVEN_UP_TOPIC, 0) == ["two"]
 
 
-def test_a_message_that_cannot_be_put_back_is_given_up(broker: Any) -> None:
+def test_a_half_message_that_cannot_be_put_back_is_given_up(broker: Any) -> None:
     broker.prepare("one")
     broker.prepare("two")
-    refusing(
+    refuse_puts(
         broker, HALF_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=2
     )  # the unchanged half message is also too long, because the limits are lower
     assert broker.check() == ["two"]
     assert broker.visible(GIVEN_UP_TOPIC, 0) == ["one"]
 
 
-def test_an_empty_or_consumed_op_queue_keeps_the_progress(broker: Any) -> None:
+def test_an_empty_or_consumed_op_queue_does_not_change_the_progress(broker: Any) -> None:
     for name in ("one", "two"):
         broker.commit(broker.prepare(name))
         for _ in range(3):
@@ -334,12 +334,12 @@ def test_an_empty_or_consumed_op_queue_keeps_the_progress(broker: Any) -> None:
     assert broker.visible() == ["one", "two"]
 
 
-def test_no_progress_is_published_for_unused_queues(broker: Any) -> None:
+def test_no_check_progress_is_published_for_unused_queues(broker: Any) -> None:
     broker.check()
     assert broker.progress() == (-1, -1)
 
 
-def test_progress_is_published_after_its_log_is_durable(broker: Any) -> None:
+def test_check_progress_is_published_only_after_its_log_is_durable(broker: Any) -> None:
     broker.store.flush.shutdown()  # only this test flushes
     broker.commit(broker.prepare("one"))
     broker.prepare("two")
@@ -361,7 +361,7 @@ POOLED = StoreConfig(
 
 
 @pytest.mark.parametrize("config", [POOLED])
-def test_progress_with_a_pool_is_published_after_its_buffers_are_durable(broker: Any) -> None:
+def test_with_a_transient_pool_check_progress_is_published_after_its_buffers_are_durable(broker: Any) -> None:
     broker.store.flush.shutdown()  # only this test flushes
     broker.prepare("one")
     broker.world.tasks.sleep(7_000)
@@ -378,7 +378,7 @@ def test_progress_with_a_pool_is_published_after_its_buffers_are_durable(broker:
 
 
 @pytest.mark.parametrize("config", [POOLED])
-def test_with_a_pool_questions_wait_until_the_record_is_readable(broker: Any) -> None:
+def test_with_a_transient_pool_checks_wait_until_the_record_is_readable(broker: Any) -> None:
     readable: list[int] = []
 
     def answer(record: Any) -> None:
@@ -397,7 +397,7 @@ def test_with_a_pool_questions_wait_until_the_record_is_readable(broker: Any) ->
 
 
 @pytest.mark.parametrize("config", [POOLED])
-def test_a_pass_waits_a_limited_time_for_a_buffer(broker: Any) -> None:
+def test_a_check_pass_waits_a_limited_time_for_a_buffer(broker: Any) -> None:
     broker.prepare("one")
     broker.world.tasks.sleep(7_000)
     broker.store.commit.shutdown()
@@ -407,7 +407,7 @@ def test_a_pass_waits_a_limited_time_for_a_buffer(broker: Any) -> None:
     assert broker.world.clock.now_ms() - began_ms == pytest.approx(5_000, abs=100)
 
 
-def test_an_op_is_needed_while_its_half_message_may_come_up_again(broker: Any) -> None:
+def test_an_op_message_is_kept_while_its_half_message_may_be_checked_again(broker: Any) -> None:
     broker.prepare("filler")
     first = broker.prepare("one", **IMMUNE)
     broker.commit(EndTransaction("sellers", 0, 0))
@@ -416,16 +416,16 @@ def test_an_op_is_needed_while_its_half_message_may_come_up_again(broker: Any) -
     broker.flush()
     broker.transactions.checker._ops.read()
     broker.transactions.checker._ops.forget(broker.transactions.checker._is_settled)
-    assert broker.transactions.checker._ops.needed_from == 1
+    assert broker.transactions.checker._ops.first_needed_offset == 1
     assert broker.check() == []
     broker.flush()
     broker.check()
     assert broker.progress() == (3, 2)
 
 
-def test_ops_without_a_half_message_are_skipped(broker: Any) -> None:
+def test_op_messages_without_a_half_message_are_skipped(broker: Any) -> None:
     for text, tags in ((b"x", "d"), (b"", "d"), (b"0", "e"), (b"99", "d"), (b"\xff", "d")):
-        broker.store.put_message(Message.of(OP_TOPIC, text, tags=tags))
+        broker.store.put_message(Message.create(OP_TOPIC, text, tags=tags))
     broker.prepare("one")
     assert broker.check() == ["one"]
     broker.flush()
@@ -433,7 +433,9 @@ def test_ops_without_a_half_message_are_skipped(broker: Any) -> None:
     assert broker.progress()[1] == 5
 
 
-def test_a_half_message_that_expires_during_a_pass_is_skipped(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_message_that_expires_during_a_check_pass_is_skipped(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broker.prepare("one")
     broker.prepare("two")
     two = broker.records(HALF_TOPIC)[1]
@@ -442,14 +444,14 @@ def test_a_half_message_that_expires_during_a_pass_is_skipped(broker: Any, monke
     assert broker.check() == ["two"]
 
 
-def test_an_op_message_of_rocketmq_5_decides_several(broker: Any) -> None:
+def test_an_op_message_of_rocketmq_5_decides_several_half_messages(broker: Any) -> None:
     for name in ("one", "two", "three"):
         broker.prepare(name)
-    broker.store.put_message(Message.of(OP_TOPIC, b"0,2", tags="d"))
+    broker.store.put_message(Message.create(OP_TOPIC, b"0,2", tags="d"))
     assert broker.check() == ["two"]
 
 
-def test_a_decision_without_a_visible_op_ends_the_pass(broker: Any) -> None:
+def test_a_decision_whose_op_message_is_not_visible_ends_the_check_pass(broker: Any) -> None:
     request = broker.prepare("one")
     broker.prepare("two")
     broker.world.tasks.sleep(10_000)
@@ -462,7 +464,7 @@ def test_a_decision_without_a_visible_op_ends_the_pass(broker: Any) -> None:
     assert broker.check() == ["two"]
 
 
-def test_a_decision_during_a_pass_counts(broker: Any) -> None:
+def test_a_decision_made_during_a_check_pass_counts(broker: Any) -> None:
     broker.prepare("one")
     second = broker.prepare("two")
 
@@ -475,7 +477,7 @@ def test_a_decision_during_a_pass_counts(broker: Any) -> None:
     assert broker.check() == ["one"]
 
 
-def test_a_pass_ends_after_a_minute_and_the_next_continues(broker: Any) -> None:
+def test_a_check_pass_ends_after_a_minute_and_the_next_continues(broker: Any) -> None:
     broker.transactions.on_check = lambda record: (broker.asked.append(record), broker.world.tasks.sleep(40_000))
     for name in ("one", "two", "three"):
         broker.prepare(name)
@@ -483,7 +485,7 @@ def test_a_pass_ends_after_a_minute_and_the_next_continues(broker: Any) -> None:
     assert broker.check() == ["three", "one"]
 
 
-def test_corrupt_half_messages_are_skipped(broker: Any) -> None:
+def test_corrupt_half_messages_are_skipped_by_the_check(broker: Any) -> None:
     broker.prepare("one")
     broker.prepare("two")
     get = broker.store.get_message
@@ -514,7 +516,7 @@ def test_every_status_of_a_pull_advances_or_ends_the_iteration(
     broker: Any, status: GetMessageStatus, following: int, expected: list[tuple[int, bool]]
 ) -> None:
     for number in range(4):
-        broker.store.put_message(Message.of(HALF_TOPIC, b"%d" % number))
+        broker.store.put_message(Message.create(HALF_TOPIC, b"%d" % number))
     broker.settle()
     get, answers = broker.store.get_message, [GetMessageResult(status, following, 0, 4)]
 
@@ -527,7 +529,7 @@ def test_every_status_of_a_pull_advances_or_ends_the_iteration(
 
 
 @pytest.mark.parametrize("skipped", [1, 5])
-def test_a_pass_asks_once_around_skipped_queue_offsets(broker: Any, skipped: int) -> None:
+def test_a_check_pass_asks_once_about_messages_around_skipped_queue_offsets(broker: Any, skipped: int) -> None:
     one = broker.prepare("one")
     broker.store.queues.find(HALF_TOPIC, 0).append_entries(bytes(ENTRY_BYTES) * skipped)
     broker.store.commit_log.topic_queue_table[HALF_TOPIC, 0] = end = 1 + skipped
@@ -539,7 +541,7 @@ def test_a_pass_asks_once_around_skipped_queue_offsets(broker: Any, skipped: int
     assert broker.check() == ["one", "two"]
 
 
-def test_progress_is_reset_with_its_queues(broker: Any) -> None:
+def test_check_progress_is_reset_if_its_queues_are_new(broker: Any) -> None:
     broker.offsets.commit_offset(check_module.CHECK_GROUP, HALF_TOPIC, 0, 50)
     broker.offsets.commit_offset(check_module.CHECK_GROUP, OP_TOPIC, 0, 50)
     assert broker.check() == []
@@ -549,15 +551,15 @@ def test_progress_is_reset_with_its_queues(broker: Any) -> None:
 
 
 def test_a_truncated_op_queue_is_read_from_its_start(broker: Any) -> None:
-    broker.store.put_message(Message.of(OP_TOPIC, b"3", tags="d"))
+    broker.store.put_message(Message.create(OP_TOPIC, b"3", tags="d"))
     broker.settle()
     ops = OpQueue(broker.store, 20)
     ops.read()
-    assert ops.needed_from == 0
+    assert ops.first_needed_offset == 0
 
 
 @with_settings(transaction_check_interval_ms=10_000)
-def test_a_failed_pass_does_not_end_the_service(broker: Any) -> None:
+def test_an_error_in_a_check_pass_does_not_end_the_service(broker: Any) -> None:
     broker.prepare("one")
     get = broker.store.get_message
 
@@ -574,7 +576,7 @@ def test_a_failed_pass_does_not_end_the_service(broker: Any) -> None:
     broker.stop()
 
 
-def test_the_service_asks_in_every_interval_until_its_shutdown(broker: Any) -> None:
+def test_the_transaction_check_runs_in_every_interval_until_its_shutdown(broker: Any) -> None:
     broker.transactions.start()
     broker.prepare("one")
     broker.world.tasks.sleep(181_000)
@@ -584,7 +586,7 @@ def test_the_service_asks_in_every_interval_until_its_shutdown(broker: Any) -> N
 
 
 @pytest.mark.parametrize("pool", [False, True])
-def test_a_clean_stop_keeps_the_progress_of_the_last_pass(lab: Any, config: StoreConfig, pool: bool) -> None:
+def test_a_clean_stop_persists_the_progress_of_the_last_check_pass(lab: Any, config: StoreConfig, pool: bool) -> None:
     from .conftest import Broker
 
     settings: dict[str, Any] = {"transient_store_pool_enable": pool, "transient_store_pool_size": 2}

@@ -21,27 +21,27 @@ Live = Callable[..., Any]
 DAY_MS = 86_400_000
 
 
-def killed(lab: Make, live: Live, body: Callable[[Any], Any]) -> tuple[Image, Any]:
+def run_and_kill(lab: Make, live: Live, body: Callable[[Any], Any]) -> tuple[Image, Any]:
     """Run a life that ends in a kill while the broker is idle. Return its disk image and the body's result."""
     bench = lab()
     value = live(body, bench)
     return bench.switch_off(abruptly=True), value
 
 
-def later(lab: Make, image: Image) -> Any:
+def run_later_life(lab: Make, image: Image) -> Any:
     """Return a machine with this disk, whose clock is some minutes later."""
     bench = lab(image)
     bench.machine.wall_offset_ms = 600_000
     return bench
 
 
-def test_after_a_kill_before_the_commit_producer_and_check_continue(lab: Make, live: Live) -> None:
+def test_after_a_kill_before_the_commit_the_producer_or_the_check_can_decide(lab: Make, live: Live) -> None:
     def first(broker: Any) -> EndTransaction:
         broker.prepare("forgotten")
         request: EndTransaction = broker.prepare("one")
         return request
 
-    image, request = killed(lab, live, first)
+    image, request = run_and_kill(lab, live, first)
 
     def second(broker: Any) -> None:
         broker.commit(request)  # with the position from before the crash
@@ -51,10 +51,10 @@ def test_after_a_kill_before_the_commit_producer_and_check_continue(lab: Make, l
         assert broker.check() == []
         assert broker.visible() == ["one"]
 
-    live(second, later(lab, image))
+    live(second, run_later_life(lab, image))
 
 
-def test_after_a_kill_between_commit_and_op_the_answer_to_the_check_commits_once_more(lab: Make, live: Live) -> None:
+def test_after_a_kill_between_commit_and_op_message_the_check_commits_a_second_copy(lab: Make, live: Live) -> None:
     def first(broker: Any) -> None:
         put, request = broker.store.put_message, broker.prepare("one")
 
@@ -67,7 +67,7 @@ def test_after_a_kill_between_commit_and_op_the_answer_to_the_check_commits_once
         broker.store.put_message = put_message
         assert not broker.transactions.commit(request).op_is_stored
 
-    image, _ = killed(lab, live, first)
+    image, _ = run_and_kill(lab, live, first)
 
     def second(broker: Any) -> None:
         assert broker.visible() == ["one"]
@@ -76,37 +76,37 @@ def test_after_a_kill_between_commit_and_op_the_answer_to_the_check_commits_once
         assert broker.visible() == ["one", "one"]
         assert broker.check() == []
 
-    live(second, later(lab, image))
+    live(second, run_later_life(lab, image))
 
 
 @pytest.mark.parametrize("decide", ["commit", "rollback"])
-def test_after_a_kill_after_the_op_no_question_is_asked(lab: Make, live: Live, decide: str) -> None:
-    image, _ = killed(lab, live, lambda broker: getattr(broker, decide)(broker.prepare("one")))
+def test_after_a_kill_following_the_op_message_no_check_is_sent(lab: Make, live: Live, decide: str) -> None:
+    image, _ = run_and_kill(lab, live, lambda broker: getattr(broker, decide)(broker.prepare("one")))
 
     def second(broker: Any) -> None:
         assert broker.check() == []
         assert broker.visible() == (["one"] if decide == "commit" else [])
 
-    live(second, later(lab, image))
+    live(second, run_later_life(lab, image))
 
 
-def test_after_a_kill_before_progress_is_persisted_one_answer_ends_both_records(lab: Make, live: Live) -> None:
+def test_after_a_kill_before_check_progress_is_persisted_one_decision_ends_both_records(lab: Make, live: Live) -> None:
     def first(broker: Any) -> None:
         broker.prepare("one")
         assert broker.check() == ["one"]
 
-    image, _ = killed(lab, live, first)
+    image, _ = run_and_kill(lab, live, first)
 
     def second(broker: Any) -> None:
         assert broker.progress() == (-1, -1)
         assert broker.check() == ["one", "one"]  # the message has two records, and both were put back
         broker.commit(broker.last_asked())
-        other = HalfMessage.of(broker.asked[0]).request
+        other = HalfMessage.from_record(broker.asked[0]).request
         assert broker.transactions.commit(other).status is EndTransactionStatus.ALREADY_DECIDED
         assert broker.check() == []
         assert broker.visible() == ["one"]
 
-    live(second, later(lab, image))
+    live(second, run_later_life(lab, image))
 
 
 def test_after_a_kill_the_check_continues_at_its_persisted_progress(lab: Make, live: Live) -> None:
@@ -118,17 +118,17 @@ def test_after_a_kill_the_check_continues_at_its_persisted_progress(lab: Make, l
         broker.transactions.checker.finish()
         broker.offsets.persist()
 
-    image, _ = killed(lab, live, first)
+    image, _ = run_and_kill(lab, live, first)
 
     def second(broker: Any) -> None:
         assert (broker.clamped, broker.progress()) == (0, (2, 1))
         assert broker.check() == ["two"]
         assert len(broker.records(HALF_TOPIC)) == 4
 
-    live(second, later(lab, image))
+    live(second, run_later_life(lab, image))
 
 
-def test_an_op_of_an_earlier_life_decides_its_copies(lab: Make, live: Live) -> None:
+def test_an_op_message_of_an_earlier_life_also_decides_later_copies(lab: Make, live: Live) -> None:
     def first(broker: Any) -> None:
         request = broker.prepare("one", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
         assert broker.check() == []
@@ -137,17 +137,17 @@ def test_an_op_of_an_earlier_life_decides_its_copies(lab: Make, live: Live) -> N
         broker.transactions.checker.finish()
         broker.offsets.persist()
 
-    image, _ = killed(lab, live, first)
+    image, _ = run_and_kill(lab, live, first)
 
     def second(broker: Any) -> None:
         assert broker.progress()[0] == 1
         assert broker.check() == []
         assert broker.visible() == ["one"]
 
-    live(second, later(lab, image))
+    live(second, run_later_life(lab, image))
 
 
-def test_ops_are_kept_while_an_earlier_life_may_have_copies(lab: Make, live: Live) -> None:
+def test_op_messages_are_kept_while_copies_of_an_earlier_life_may_exist(lab: Make, live: Live) -> None:
     def first(broker: Any) -> None:
         request = broker.prepare("one", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
         broker.world.tasks.sleep(10_000)
@@ -158,7 +158,7 @@ def test_ops_are_kept_while_an_earlier_life_may_have_copies(lab: Make, live: Liv
         broker.transactions.checker.finish()
         broker.offsets.persist()
 
-    image, _ = killed(lab, live, first)
+    image, _ = run_and_kill(lab, live, first)
     bench = lab(image)
     bench.machine.wall_offset_ms = 11_000
 
@@ -174,13 +174,13 @@ def test_ops_are_kept_while_an_earlier_life_may_have_copies(lab: Make, live: Liv
     live(second, bench)
 
 
-def test_a_power_cut_after_the_check_loses_no_copy(lab: Make, live: Live) -> None:
+def test_a_power_cut_after_the_check_loses_no_put_back_half_message(lab: Make, live: Live) -> None:
     bench = lab()
 
     def first(broker: Any) -> None:
         broker.prepare("one")
         broker.flush()
-        broker.store.flush_queues.hurry()
+        broker.store.flush_queues.request_full_flush()
         broker.store.flush.shutdown()  # so that later put-backs are only in the page cache
         assert broker.check() == ["one"]
         broker.offsets.persist()
@@ -193,7 +193,7 @@ def test_a_power_cut_after_the_check_loses_no_copy(lab: Make, live: Live) -> Non
         assert broker.progress() == (-1, -1)
         assert "one" in broker.check()
 
-    live(second, later(lab, image))
+    live(second, run_later_life(lab, image))
 
 
 class Lives:
@@ -248,7 +248,7 @@ class Lives:
         self.asked += 1
         meant = self.meant[record.body.decode()]
         if answers and meant != "late":
-            getattr(broker.transactions, meant)(HalfMessage.of(record).request)
+            getattr(broker.transactions, meant)(HalfMessage.from_record(record).request)
 
     def heal(self, life: int) -> None:
         """Run one life without a crash, and answer all questions."""
@@ -267,7 +267,7 @@ class Lives:
             decide = broker.transactions.commit
             if self.meant[name] == "rollback":
                 decide = broker.transactions.rollback
-            if decide(HalfMessage.of(record).request).status is EndTransactionStatus.DECIDED:
+            if decide(HalfMessage.from_record(record).request).status is EndTransactionStatus.DECIDED:
                 answered.append(name)
 
         broker.transactions.on_check = answer

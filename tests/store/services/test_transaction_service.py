@@ -25,7 +25,7 @@ NOT_FOUND = EndTransactionStatus.PREPARED_NOT_FOUND
 ILLEGAL = PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
 
 
-def refusing(store: MessageStore, topic: str, times: int = 1) -> None:
+def refuse_puts(store: MessageStore, topic: str, times: int = 1) -> None:
     """Refuse the next puts to a topic."""
     left, put = [times], store.put_message
 
@@ -60,7 +60,7 @@ def test_a_rolled_back_message_stays_invisible(broker: Any) -> None:
     assert [op.body for op in broker.records(OP_TOPIC)] == [b"0"]
 
 
-def test_a_delay_starts_at_the_commit(broker: Any) -> None:
+def test_the_delay_of_a_transactional_message_starts_at_its_commit(broker: Any) -> None:
     request = broker.prepare("one", DELAY="2")
     assert [record.topic for record in broker.records(HALF_TOPIC)] == [HALF_TOPIC]
     broker.commit(request)
@@ -68,9 +68,9 @@ def test_a_delay_starts_at_the_commit(broker: Any) -> None:
     assert (waiting.sys_flag & 12, waiting.body) == (8, b"one")
 
 
-def test_a_decision_has_to_name_group_queue_offset_and_log_offset_of_a_half_message(broker: Any) -> None:
+def test_a_decision_must_name_group_queue_offset_and_log_offset_of_its_half_message(broker: Any) -> None:
     request = broker.prepare("one")
-    other = broker.store.put_message(Message.of("Orders", b"", queue_id=1, properties={"PGROUP": "sellers"}))
+    other = broker.store.put_message(Message.create("Orders", b"", queue_id=1, properties={"PGROUP": "sellers"}))
     broker.settle()
     wrong = {
         request._replace(producer_group="buyers"): EndTransactionStatus.PRODUCER_GROUP_WRONG,
@@ -88,7 +88,7 @@ def test_a_decision_has_to_name_group_queue_offset_and_log_offset_of_a_half_mess
 
 
 def test_a_half_message_without_a_producer_group_cannot_be_decided(broker: Any) -> None:
-    append = broker.transactions.prepare(Message.of("Orders", b"")).append
+    append = broker.transactions.prepare(Message.create("Orders", b"")).append
     request = EndTransaction("", append.queue_offset, append.wrote_offset)
     assert broker.transactions.commit(request).status is EndTransactionStatus.PRODUCER_GROUP_WRONG
 
@@ -100,7 +100,7 @@ def test_the_first_of_two_decisions_counts(broker: Any) -> None:
     assert broker.visible() == []
 
 
-def test_a_second_decision_does_not_count_whether_the_check_has_passed_the_first_or_not(broker: Any) -> None:
+def test_a_second_decision_is_refused_before_and_after_the_check_has_passed_the_first(broker: Any) -> None:
     request = broker.prepare("one")
     broker.commit(request)
     broker.settle()  # afterwards the op is visible
@@ -112,7 +112,7 @@ def test_a_second_decision_does_not_count_whether_the_check_has_passed_the_first
     assert broker.visible() == ["one"]
 
 
-def test_a_decision_during_another_one_does_not_count(broker: Any) -> None:
+def test_a_decision_during_another_decision_is_refused(broker: Any) -> None:
     request, put, found = broker.prepare("one"), broker.store.put_message, []
 
     def put_message(message: Message) -> PutMessageResult:
@@ -127,7 +127,7 @@ def test_a_decision_during_another_one_does_not_count(broker: Any) -> None:
 
 def test_a_failed_commit_leaves_the_transaction_undecided(broker: Any) -> None:
     request = broker.prepare("one")
-    refusing(broker.store, "Orders")
+    refuse_puts(broker.store, "Orders")
     result = broker.transactions.commit(request)
     assert result.status is EndTransactionStatus.PUT_FAILED
     assert result.put.status is PutMessageStatus.OS_PAGECACHE_BUSY
@@ -152,9 +152,9 @@ def test_a_commit_whose_put_raises_leaves_the_transaction_undecided(broker: Any)
     assert [op.body for op in broker.records(OP_TOPIC)] == [b"0"]
 
 
-def test_the_next_check_stores_a_missing_op(broker: Any) -> None:
+def test_the_next_check_stores_a_missing_op_message(broker: Any) -> None:
     request = broker.prepare("one")
-    refusing(broker.store, OP_TOPIC, times=2)
+    refuse_puts(broker.store, OP_TOPIC, times=2)
     result = broker.transactions.commit(request)
     assert (result.status, result.op_is_stored) == (DECIDED, False)
     assert broker.check() == []  # the put of the op was refused twice
@@ -166,8 +166,8 @@ def test_the_next_check_stores_a_missing_op(broker: Any) -> None:
     assert broker.visible() == ["one"]
 
 
-def test_a_half_message_without_its_topic_cannot_be_committed(broker: Any) -> None:
-    append = broker.store.put_message(Message.of(HALF_TOPIC, b"", properties={"PGROUP": "g"})).append
+def test_a_half_message_without_its_target_topic_cannot_be_committed(broker: Any) -> None:
+    append = broker.store.put_message(Message.create(HALF_TOPIC, b"", properties={"PGROUP": "g"})).append
     result = broker.transactions.commit(EndTransaction("g", append.queue_offset, append.wrote_offset))
     assert (result.status, result.put) == (EndTransactionStatus.PUT_FAILED, None)
 
@@ -183,14 +183,14 @@ def test_a_half_message_without_its_topic_cannot_be_committed(broker: Any) -> No
         (Message("T", properties="K\x01" + "v" * 32_700), PutMessageStatus.PROPERTIES_SIZE_EXCEEDED),
     ],
 )
-def test_a_message_too_long_for_its_commit_is_not_prepared(
+def test_a_message_too_long_to_be_committed_is_not_prepared(
     broker: Any, message: Message, status: PutMessageStatus
 ) -> None:
     assert broker.transactions.prepare(message) == PutMessageResult(status)
     assert broker.store.max_phy_offset == 0
 
 
-def test_a_slave_makes_no_decision_and_no_check(lab: Callable[..., Any], live: Live, config: StoreConfig) -> None:
+def test_a_slave_refuses_decisions_and_runs_no_check(lab: Callable[..., Any], live: Live, config: StoreConfig) -> None:
     def body(broker: Any) -> EndTransaction:
         request: EndTransaction = broker.prepare("one")
         broker.stop()
@@ -221,7 +221,7 @@ class NoOffsets:
         raise AssertionError
 
 
-def test_a_decision_needs_a_readable_store(broker: Any) -> None:
+def test_a_decision_requires_a_readable_store(broker: Any) -> None:
     request = broker.prepare("one")
     broker.stop()
     with pytest.raises(StoreNotReadableError):
@@ -236,7 +236,7 @@ def test_under_sync_flush_a_half_message_can_be_decided_as_soon_as_it_is_answere
         store.load()
         store.start()
         transactions = TransactionalMessageService(world, store, NoOffsets())
-        append = transactions.prepare(Message.of("Orders", b"", properties={"PGROUP": "g"})).append
+        append = transactions.prepare(Message.create("Orders", b"", properties={"PGROUP": "g"})).append
         assert append is not None
         result = transactions.commit(EndTransaction("g", append.queue_offset, append.wrote_offset))
         assert (result.status, result.op_is_stored) == (DECIDED, True)
@@ -258,12 +258,12 @@ class SetClock:
         return 0
 
 
-def placeless(record: MessageRecord) -> MessageRecord:
+def without_positions(record: MessageRecord) -> MessageRecord:
     """Return a record without the fields that depend on earlier puts."""
     return replace(record, physical_offset=0, queue_offset=0, store_timestamp_ms=0, prepared_transaction_offset=0)
 
 
-def test_half_messages_and_commits_are_the_bytes_that_rocketmq_wrote(
+def test_half_and_committed_messages_have_the_bytes_that_rocketmq_wrote(
     golden: Callable[..., Any], started: Callable[..., MessageStore], tmp_path: Path
 ) -> None:
     written = golden("06-transaction")
@@ -284,7 +284,7 @@ def test_half_messages_and_commits_are_the_bytes_that_rocketmq_wrote(
         clock.wall_ms = half.store_timestamp_ms
         properties = decode_properties(half.properties)
         del properties["REAL_TOPIC"], properties["REAL_QID"]
-        message = Message.of("TxTopic", half.body, queue_id=1, properties=properties)
+        message = Message.create("TxTopic", half.body, queue_id=1, properties=properties)
         message.sys_flag = 4
         message.born_timestamp_ms, message.born_host = half.born_timestamp_ms, half.born_host
         append = transactions.prepare(message).append
@@ -292,7 +292,7 @@ def test_half_messages_and_commits_are_the_bytes_that_rocketmq_wrote(
         assert append.queue_offset == number == half.queue_offset
         ours = store.look_message_by_offset(append.wrote_offset)
         assert ours is not None
-        assert placeless(ours) == placeless(half)
+        assert without_positions(ours) == without_positions(half)
 
         commit = commits.get(half.physical_offset)
         if commit is None:
@@ -305,5 +305,5 @@ def test_half_messages_and_commits_are_the_bytes_that_rocketmq_wrote(
         assert made is not None
         assert made.prepared_transaction_offset == append.wrote_offset
         # The golden file has the time of the commit as born time. RocketMQ's broker does not store that time.
-        assert placeless(replace(made, born_timestamp_ms=commit.born_timestamp_ms)) == placeless(commit)
+        assert without_positions(replace(made, born_timestamp_ms=commit.born_timestamp_ms)) == without_positions(commit)
     assert (len(halves), committed) == (5, 2)

@@ -35,7 +35,7 @@ diskSpaceWarningLevelRatio=0.95
 """
 
 
-def test_a_typical_file_is_split_into_store_and_broker_keys() -> None:
+def test_a_typical_broker_conf_is_split_into_store_and_broker_keys() -> None:
     conf = read_broker_conf(TYPICAL, "/unused")
 
     assert conf.store == StoreConfig(
@@ -66,7 +66,7 @@ def test_a_typical_file_is_split_into_store_and_broker_keys() -> None:
     assert len(conf.lines) == 13
 
 
-def test_an_empty_file_keeps_all_defaults() -> None:
+def test_an_empty_broker_conf_keeps_all_defaults() -> None:
     conf = read_broker_conf("", "/var/store")
 
     assert conf.store == StoreConfig("/var/store")
@@ -116,14 +116,14 @@ def test_an_empty_file_keeps_all_defaults() -> None:
         ("haMasterAddress=a\0b", "line 1: haMasterAddress: expected no zero byte, found 'a\\x00b'"),
     ],
 )
-def test_an_error_has_line_key_expectation_and_fact(text: str, message: str) -> None:
+def test_a_broker_conf_error_has_line_key_expectation_and_value(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_broker_conf(text, "/store")
 
     assert str(caught.value) == message
 
 
-def test_an_error_truncates_a_long_value() -> None:
+def test_a_broker_conf_error_truncates_a_long_value() -> None:
     for text in ("maxMessageSize=" + "9" * 9999, "k" * 9999 + "=1", "deleteWhen=" + "9" * 9999):
         with pytest.raises(ConfigError) as caught:
             read_broker_conf(text, "/store")
@@ -145,7 +145,7 @@ def test_no_key_belongs_to_both_store_and_broker() -> None:
     assert not BROKER_KEYS & set(keys)
 
 
-def spelled(value: Any) -> str:
+def as_broker_conf_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(getattr(value, "value", value))
@@ -164,7 +164,7 @@ def test_every_setting_can_be_read_by_its_key_in_both_spellings() -> None:
         if one.name == "mapped_file_size_consume_queue":
             value = 40
         for name in {key.name, key.name.replace("mapped", "maped"), key.name.replace("Maped", "Mapped")}:
-            conf = read_broker_conf(f"{name} = {spelled(value)}", "/store")
+            conf = read_broker_conf(f"{name} = {as_broker_conf_value(value)}", "/store")
 
             assert getattr(conf.store, one.name) == value
             assert conf.lines == {one.name: 1}
@@ -190,7 +190,7 @@ VALUES = st.one_of(
         ),
     )
 )
-def test_any_text_is_parsed_or_raises_a_config_error(text: str) -> None:
+def test_any_text_is_parsed_as_broker_conf_or_raises_a_config_error(text: str) -> None:
     try:
         conf = read_broker_conf(text, "/store")
     except ConfigError:

@@ -6,7 +6,7 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.store.config import FlushDiskType, StoreConfig
-from tornlog.store.settings.describe_config import MEANINGS, describe
+from tornlog.store.settings.describe_config import MEANINGS, describe_settings
 
 
 def run(*arguments: str) -> Result:
@@ -20,19 +20,19 @@ def conf(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_row_has_key_value_default_unit_and_meaning() -> None:
+def test_a_described_setting_has_key_value_default_unit_and_meaning() -> None:
     config = StoreConfig("/store", flush_disk_type=FlushDiskType.SYNC_FLUSH)
-    rows = {row.key: row for row in describe(config, "/default")}
+    rows = {row.key: row for row in describe_settings(config, "/default")}
 
     assert list(rows) == list(MEANINGS)
     assert rows["storePathRootDir"][:3] == ("storePathRootDir", "/store", "/default")
     assert rows["flushDiskType"][1:4] == ("SYNC_FLUSH", "ASYNC_FLUSH", "")
     assert rows["syncFlushTimeout"][1:5] == (5000, 5000, "ms", "Maximum time that a put waits for its flush.")
-    assert [row.key for row in rows.values() if row.differs] == ["storePathRootDir", "flushDiskType"]
+    assert [row.key for row in rows.values() if row.differs_from_default] == ["storePathRootDir", "flushDiskType"]
     assert [row.key for row in rows.values() if row.own] == ["physicalMemoryBytes", "recoverWholeLog"]
 
 
-def test_without_a_file_all_defaults_are_shown_unmarked() -> None:
+def test_without_a_file_all_defaults_are_described_without_marks() -> None:
     result = run()
 
     assert result.exit_code == 0
@@ -75,7 +75,7 @@ def test_json_has_every_setting_as_a_plain_value(conf: Path, tmp_path: Path) -> 
     ("content", "message"),
     [(b"\nflushDiskTyp=x", "line 2: key: expected one of RocketMQ's, perhaps flushDiskType"), (b"\xff", "utf-8")],
 )
-def test_an_invalid_file_is_a_usage_error(tmp_path: Path, content: bytes, message: str) -> None:
+def test_an_invalid_broker_conf_is_a_usage_error(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "broker.conf"
     path.write_bytes(content)
     result = run("--config", str(path))

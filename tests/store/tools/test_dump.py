@@ -59,7 +59,7 @@ def patch(root: Path, log_offset: int, data: bytes) -> None:
         file.write(data)
 
 
-def test_every_message_is_a_line_with_the_fields_that_rocketmq_saw(
+def test_dump_prints_a_line_for_every_message_with_the_fields_that_rocketmq_read(
     root: Path, records: list[dict[str, Any]], fingerprint: Callable[[Path], Any]
 ) -> None:
     before = fingerprint(root)
@@ -79,7 +79,7 @@ def test_every_message_is_a_line_with_the_fields_that_rocketmq_saw(
     assert fingerprint(root) == before
 
 
-def test_messages_can_be_selected_by_topic_queue_and_offsets(root: Path, records: list[dict[str, Any]]) -> None:
+def test_dumped_messages_can_be_selected_by_topic_queue_and_offsets(root: Path, records: list[dict[str, Any]]) -> None:
     of_topic = [record for record in records if record["topic"] == "Mix1"]
     of_queue = [record for record in of_topic if record["queueId"] == 1]
     between = [record["offset"] for record in of_queue if 3 <= record["queueOffset"] < 6]
@@ -90,13 +90,13 @@ def test_messages_can_be_selected_by_topic_queue_and_offsets(root: Path, records
     assert run(root, "--topic", "nobody's").stdout == ""
 
 
-def test_without_a_queue_offsets_are_those_of_the_log(root: Path, records: list[dict[str, Any]]) -> None:
+def test_without_a_queue_the_selected_offsets_are_log_offsets(root: Path, records: list[dict[str, Any]]) -> None:
     begin, end = records[50]["offset"], records[120]["offset"]
     assert offsets(run(root, "--from", begin, "--to", end)) == [record["offset"] for record in records[50:120]]
     assert offsets(run(root, "--from", begin + 1, "--to", end + 1)) == [record["offset"] for record in records[51:121]]
 
 
-def test_segments_outside_of_the_offsets_are_not_even_opened(root: Path, case: Any) -> None:
+def test_segments_outside_of_the_selected_offsets_are_not_opened(root: Path, case: Any) -> None:
     class Opened(OverlayFiles):
         paths: list[str] = []  # noqa: RUF012 - one list for all of them
 
@@ -110,24 +110,24 @@ def test_segments_outside_of_the_offsets_are_not_even_opened(root: Path, case: A
     assert [Path(path).name for path in Opened.paths] == [f"{2 * SEGMENT_BYTES:020d}"]
 
 
-def test_a_limit_ends_the_dump(root: Path, records: list[dict[str, Any]]) -> None:
+def test_the_limit_option_ends_the_dump(root: Path, records: list[dict[str, Any]]) -> None:
     assert offsets(run(root, "--limit", 3)) == [record["offset"] for record in records[:3]]
 
 
-def test_a_message_is_found_by_any_of_its_keys_and_by_its_unique_key(
+def test_a_dumped_message_can_be_selected_by_any_of_its_keys_or_its_unique_key(
     started: Callable[..., MessageStore], tmp_path: Path
 ) -> None:
     store = started(StoreConfig(str(tmp_path / "s"), mapped_file_size_commit_log=SEGMENT_BYTES))
     for keys, unique in (("a b", "U1"), ("bb", "U2"), ("", "b"), ("c", "")):
         named = {"UNIQ_KEY": unique} if unique else {}
-        store.put_message(Message.of("T", keys.encode(), keys=keys, properties=named))
+        store.put_message(Message.create("T", keys.encode(), keys=keys, properties=named))
     assert store.shutdown()
     assert [line["queueOffset"] for line in lines(run(tmp_path / "s", "--keys", "b"))] == [0, 2]
     assert [line["queueOffset"] for line in lines(run(tmp_path / "s", "--keys", "U2"))] == [1]
     assert lines(run(tmp_path / "s", "--keys", "a b")) == []
 
 
-def test_bodies_have_the_requested_spelling_and_text_marks_invalid_utf8(
+def test_bodies_are_dumped_in_the_requested_encoding_and_text_marks_invalid_utf8(
     started: Callable[..., MessageStore], tmp_path: Path
 ) -> None:
     body = "grüße".encode() + b"\xff\0"
@@ -146,7 +146,7 @@ def test_bodies_have_the_requested_spelling_and_text_marks_invalid_utf8(
     assert shown("--body", "none")["bodyLength"] == len(body)
 
 
-def test_lines_go_to_a_file(root: Path, tmp_path: Path) -> None:
+def test_dumped_lines_can_be_written_to_a_file(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "messages.jsonl"
     result = run(root, "--json", out, "--limit", 2)
     assert (result.exit_code, result.stdout) == (0, "")
@@ -157,11 +157,11 @@ def test_lines_go_to_a_file(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [["--queue", "1"], ["--from", "-1"], ["--limit", "0"], ["--body", "xml"], ["--json", "/no/x"]]
 )
-def test_a_wrong_command_line_is_a_usage_error(root: Path, arguments: list[str]) -> None:
+def test_a_wrong_dump_command_line_is_a_usage_error(root: Path, arguments: list[str]) -> None:
     assert run(root, *arguments).exit_code == 2
 
 
-def test_a_directory_that_is_no_store_is_reported(tmp_path: Path) -> None:
+def test_dumping_a_directory_that_is_not_a_store_is_an_error(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.exit_code == 2
     assert "no store: it has no log, no queues and no checkpoint" in result.stderr
@@ -179,7 +179,7 @@ def test_a_store_without_a_log_directory_is_damaged(tmp_path: Path) -> None:
 # -- damage ----------------------------------------------------------------------------------------
 
 
-def test_a_damaged_record_is_reported_where_it_is_and_only_it_is_missing(
+def test_a_damaged_record_is_reported_with_its_offset_and_only_it_is_missing(
     root: Path, records: list[dict[str, Any]]
 ) -> None:
     bad = records[100]["offset"]
@@ -256,7 +256,7 @@ def test_an_empty_segment_is_damage_unless_the_exit_explains_it(
 
 
 @pytest.mark.parametrize("size_bytes", [5000, SEGMENT_BYTES + 1, 1 << 32])
-def test_a_segment_of_a_wrong_length_is_damage_and_read_no_further_than_a_segment_goes(
+def test_a_segment_of_wrong_length_is_damage_and_is_read_only_up_to_the_segment_size(
     root: Path, records: list[dict[str, Any]], size_bytes: int
 ) -> None:
     path = root / "commitlog" / f"{SEGMENT_BYTES:020d}"
@@ -271,7 +271,7 @@ def test_a_segment_of_a_wrong_length_is_damage_and_read_no_further_than_a_segmen
 
 
 @pytest.mark.parametrize("size_bytes", [1, 4, 7])
-def test_an_only_segment_too_short_for_any_record_is_damage(
+def test_a_single_segment_too_short_for_any_record_is_damage(
     golden: Callable[[str], Any], tmp_path: Path, size_bytes: int
 ) -> None:
     root = golden("01-simple").before
@@ -298,7 +298,7 @@ def test_a_missing_log_is_damage_if_the_checkpoint_has_record_times(root: Path) 
     assert run(root).exit_code == 0
 
 
-def test_a_segment_that_may_not_be_read_is_no_damage_and_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_segment_is_an_error_and_not_damage(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: OverlayFiles, path: str, size_bytes: int) -> Any:
         raise OSError(5, "Input/output error", path)
 
@@ -309,7 +309,7 @@ def test_a_segment_that_may_not_be_read_is_no_damage_and_named(root: Path, monke
     assert result.stderr.endswith(": Input/output error\n")
 
 
-def test_a_segment_that_is_no_file_is_damage(root: Path) -> None:
+def test_a_segment_that_is_not_a_regular_file_is_damage(root: Path) -> None:
     path = root / "commitlog" / f"{SEGMENT_BYTES:020d}"
     path.unlink()
     os.mkfifo(path)
@@ -320,7 +320,7 @@ def test_a_segment_that_is_no_file_is_damage(root: Path) -> None:
 
 @pytest.mark.parametrize("to_file", [True, False])
 @pytest.mark.parametrize("limit", ["1", "279"])
-def test_an_output_that_is_full_is_no_damage_and_named(root: Path, to_file: bool, limit: str) -> None:
+def test_a_full_output_disk_is_an_error_and_not_damage(root: Path, to_file: bool, limit: str) -> None:
     command = [sys.executable, "-m", "tornlog", "dump", str(root), "--limit", limit]
     command += ["--json", "/dev/full"] if to_file else []
     with open("/dev/full", "w") as full:
@@ -333,9 +333,7 @@ CASES = sorted(path.name for path in (Path(__file__).parents[2] / "golden").glob
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_with_any_damage_a_dump_succeeds_and_has_no_message_that_was_never_put(
-    golden: Callable[[str], Any], name: str
-) -> None:
+def test_with_any_damage_a_dump_contains_only_messages_that_were_put(golden: Callable[[str], Any], name: str) -> None:
     case = golden(name)
     config = case.config(case.before)
     found = list(dump_log(OverlayFiles, config, Selection(), BodyText.HEX))
@@ -347,12 +345,10 @@ def test_with_any_damage_a_dump_succeeds_and_has_no_message_that_was_never_put(
 # -- pipes and size --------------------------------------------------------------------------------
 
 
-def test_a_reader_that_has_seen_enough_ends_the_dump_quietly(
-    started: Callable[..., MessageStore], tmp_path: Path
-) -> None:
+def test_a_closed_output_pipe_ends_the_dump_quietly(started: Callable[..., MessageStore], tmp_path: Path) -> None:
     store = started(StoreConfig(str(tmp_path / "s"), mapped_file_size_commit_log=1 << 20))
     for _ in range(700):
-        store.put_message(Message.of("T", b"x" * 1000))
+        store.put_message(Message.create("T", b"x" * 1000))
     assert store.shutdown()
     command = [sys.executable, "-m", "tornlog", "dump", str(tmp_path / "s")]
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
@@ -365,11 +361,11 @@ def test_a_reader_that_has_seen_enough_ends_the_dump_quietly(
         assert process.wait(timeout=60) == 0
 
 
-def test_memory_for_a_long_log_is_bounded_by_a_segment(started: Callable[..., MessageStore], tmp_path: Path) -> None:
+def test_dumping_a_long_log_uses_memory_for_one_segment(started: Callable[..., MessageStore], tmp_path: Path) -> None:
     segment_bytes = 8 << 20
     store = started(StoreConfig(str(tmp_path / "s"), mapped_file_size_commit_log=segment_bytes))
     for _ in range(170):
-        store.put_message(Message.of("T", b"x" * (1 << 20)))
+        store.put_message(Message.create("T", b"x" * (1 << 20)))
     assert store.shutdown()
     program = (
         "import resource, sys\n"

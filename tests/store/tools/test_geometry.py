@@ -22,7 +22,7 @@ def root(golden: Callable[[str], Any]) -> str:
     return str(golden("08-clean-shutdown").before)
 
 
-def test_a_geometry_has_only_the_settings_of_its_broker_conf() -> None:
+def test_a_geometry_contains_only_the_size_and_path_settings_of_broker_conf() -> None:
     assert Geometry.of_broker_conf("brokerName=a\nflushDiskType=SYNC_FLUSH") == Geometry()
     assert Geometry.of_broker_conf(
         "mapedFileSizeCommitLog=4096\nmappedFileSizeConsumeQueue=110\nmaxMessageSize=99\nmessageDelayLevel=1s\n"
@@ -31,7 +31,7 @@ def test_a_geometry_has_only_the_settings_of_its_broker_conf() -> None:
     ) == Geometry(4096, 120, 99, "1s", "/a,/b", "/a", 640, 20, 150, False)
 
 
-def test_a_broker_conf_with_an_error_is_no_geometry() -> None:
+def test_an_invalid_broker_conf_is_refused_as_geometry() -> None:
     with pytest.raises(ConfigError, match=r"^line 1: maxMessageSize: expected an integer, found '1k'$"):
         Geometry.of_broker_conf("maxMessageSize=1k")
 
@@ -57,7 +57,7 @@ def test_the_geometry_of_an_index_is_derived_from_its_files_unless_it_is_given(r
         (["--config", "--hash-slots", "30"], (30, 420)),
     ],
 )
-def test_options_win_over_broker_conf_and_both_over_the_index_files(
+def test_options_override_broker_conf_and_both_override_the_index_files(
     root: str, tmp_path: Path, command: str, options: list[str], expected: tuple[int, int]
 ) -> None:
     conf = tmp_path / "broker.conf"
@@ -70,7 +70,7 @@ def test_options_win_over_broker_conf_and_both_over_the_index_files(
     assert geometry["enableConsumeQueueExt"] is False
 
 
-def test_segments_longer_than_any_store_has_them_are_damage(tmp_path: Path) -> None:
+def test_segments_longer_than_the_maximum_are_damage(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     with open(tmp_path / "commitlog" / f"{0:020}", "wb") as segment:
         os.truncate(segment.fileno(), 1 << 31)

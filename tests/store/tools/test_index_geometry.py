@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tornlog.store.config import StoreConfig
-from tornlog.store.formats.index import ENTRY, HEADER, SLOT, entries_at, index_file_bytes
+from tornlog.store.formats.index import ENTRY, HEADER, SLOT, entries_position, index_file_bytes
 from tornlog.store.real.overlay import OverlayFiles
 from tornlog.store.tools.geometry import index_geometry
 
@@ -25,7 +25,7 @@ def index_file(slots: int, entries: int, hashes: list[int]) -> bytes:
     content = bytearray(index_file_bytes(slots, entries))
     HEADER.pack_into(content, 0, 1, 2, 0, 99, len({key_hash % slots for key_hash in hashes}), len(hashes) + 1)
     for number, key_hash in enumerate(hashes, start=1):
-        slot_at = entries_at(0) + 4 * (key_hash % slots)
+        slot_at = entries_position(0) + 4 * (key_hash % slots)
         (previous,) = SLOT.unpack_from(content, slot_at)
         ENTRY.pack_into(content, index_file_bytes(slots, number), key_hash, number, 0, previous)
         SLOT.pack_into(content, slot_at, number)
@@ -75,7 +75,7 @@ def test_slots_or_entries_follow_from_the_other_and_the_file_length() -> None:
     assert geometry(content, entries=150) == (20, 150)
 
 
-def test_given_numbers_override_those_of_the_files() -> None:
+def test_given_slots_and_entries_override_those_of_the_files() -> None:
     content = index_file(20, 150, [7])
     assert geometry(content, slots=21) == (21, DEFAULTS[1])
     assert geometry(content, entries=300) == (DEFAULTS[0], 300)
@@ -99,7 +99,7 @@ def test_defaults_are_used_if_no_index_file_determines_the_geometry(content: byt
     assert geometry(content) == DEFAULTS
 
 
-def test_a_file_that_is_not_named_by_a_time_does_not_count() -> None:
+def test_a_file_whose_name_is_not_a_time_does_not_determine_the_geometry() -> None:
     assert geometry(index_file(20, 150, [7]), name="20261320101841759") == DEFAULTS
 
 
@@ -116,12 +116,12 @@ class DefaultFile(OneFile):
         raise AssertionError(path)
 
 
-def test_a_file_of_the_default_length_is_not_read() -> None:
+def test_an_index_file_of_the_default_length_is_not_read() -> None:
     files: Any = DefaultFile()
     assert index_geometry(files, StoreConfig("/store"), None, None) == DEFAULTS
 
 
-def test_a_store_without_an_index_has_the_defaults(tmp_path: Path) -> None:
+def test_a_store_without_an_index_has_the_default_geometry(tmp_path: Path) -> None:
     assert index_geometry(OverlayFiles(), StoreConfig(str(tmp_path)), None, None) == DEFAULTS
 
 

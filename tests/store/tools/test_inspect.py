@@ -32,7 +32,7 @@ def run(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize("arguments", [["--json", "-"], ["--json"]])
-def test_json_goes_to_stdout_for_a_dash_or_no_name(root: Path, arguments: list[str]) -> None:
+def test_json_is_written_to_stdout_for_a_dash_or_no_name(root: Path, arguments: list[str]) -> None:
     result = run(str(root), *arguments)
     fields = json.loads(result.stdout)
 
@@ -51,19 +51,19 @@ def test_json_goes_to_stdout_for_a_dash_or_no_name(root: Path, arguments: list[s
     assert sum(len(queue["entries"]) for queue in fields["queues"]) == 273
 
 
-def test_a_bare_json_option_leaves_the_next_option_alone(root: Path) -> None:
+def test_a_json_option_without_a_value_does_not_consume_the_next_option(root: Path) -> None:
     result = run("--json", "--commit-log-size", "16384", str(root))
     assert json.loads(result.stdout)["geometry"]["mappedFileSizeCommitLog"] == 16384
 
 
-def test_json_goes_to_a_file(root: Path, tmp_path: Path) -> None:
+def test_json_can_be_written_to_a_file(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "seen.json"
     result = run("--json", str(out), str(root))
     assert (result.exit_code, result.stdout) == (0, "")
     assert json.loads(out.read_text())["maxPhyOffset"] == 121298
 
 
-def test_a_store_that_cannot_be_opened_has_only_findings(root: Path) -> None:
+def test_the_inspection_of_a_store_that_cannot_be_opened_has_only_findings(root: Path) -> None:
     (root / "commitlog" / "notes").write_bytes(b"short")
     fields = json.loads(run(str(root), "--json").stdout)
 
@@ -82,7 +82,7 @@ def test_a_store_that_cannot_be_opened_has_only_findings(root: Path) -> None:
     }
 
 
-def test_the_summary_counts_queues_and_shows_where_the_log_ends(root: Path) -> None:
+def test_the_inspection_summary_counts_queues_and_shows_the_log_end(root: Path) -> None:
     result = run(str(root))
     assert result.exit_code == 0
     assert "0 to 121298, 279 records" in result.stdout
@@ -90,13 +90,13 @@ def test_the_summary_counts_queues_and_shows_where_the_log_ends(root: Path) -> N
     assert "clean" in result.stdout
 
 
-def test_a_long_list_of_queues_is_cut_short(
+def test_a_long_list_of_queues_is_truncated(
     tmp_path: Path, started: Callable[..., MessageStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = StoreConfig(str(tmp_path / "many"), mapped_file_size_commit_log=65536, mapped_file_size_consume_queue=20)
     store = started(config)
     for queue_id in range(50):
-        store.put_message(Message.of("[bold]Many", b"x", queue_id=queue_id))
+        store.put_message(Message.create("[bold]Many", b"x", queue_id=queue_id))
     store.shutdown()
     result = run(config.store_path_root_dir)
     assert result.stdout.count("[bold]Many") == 40
@@ -112,7 +112,7 @@ def test_a_store_without_messages_has_no_offsets(tmp_path: Path, started: Callab
     assert "none" in run(str(tmp_path / "new")).stdout
 
 
-def test_damage_that_recovery_passes_over_is_marked_where_it_lies(root: Path) -> None:
+def test_damage_that_recovery_skips_is_shown_at_its_offset(root: Path) -> None:
     raw = bytearray((root / f"commitlog/{0:020}").read_bytes())
     second = int.from_bytes(raw[:4], "big")
     raw[88] ^= 1  # a body
@@ -128,7 +128,7 @@ def test_damage_that_recovery_passes_over_is_marked_where_it_lies(root: Path) ->
     assert later["offset"] == 16384
 
 
-def test_options_win_over_broker_conf_and_both_over_the_files(root: Path, tmp_path: Path) -> None:
+def test_options_override_broker_conf_and_both_override_sizes_of_the_files(root: Path, tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(
         "brokerName = a\n# maxMessageSize=1\nmapedFileSizeCommitLog=16384\n"
@@ -152,7 +152,7 @@ def test_options_win_over_broker_conf_and_both_over_the_files(root: Path, tmp_pa
     ("line", "text"),
     [("maxMessageSize=4MB", "expected an integer"), ("messageDelayLevel=1s soon", "expected a number")],
 )
-def test_an_invalid_setting_is_a_usage_error(root: Path, tmp_path: Path, line: str, text: str) -> None:
+def test_an_invalid_setting_for_inspect_is_a_usage_error(root: Path, tmp_path: Path, line: str, text: str) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(f"{line}\n")
     result = run(str(root), "--config", str(conf))
@@ -160,7 +160,7 @@ def test_an_invalid_setting_is_a_usage_error(root: Path, tmp_path: Path, line: s
     assert text in result.stderr
 
 
-def test_a_path_that_is_not_utf8_is_shown_with_its_bytes_spelled_out(root: Path) -> None:
+def test_a_path_that_is_not_utf8_is_shown_with_escaped_bytes(root: Path) -> None:
     odd = root.with_name(os.fsdecode(b"odd\xff"))
     root.rename(odd)
     result = CliRunner(env={"COLUMNS": "400"}).invoke(application(), ["inspect", str(odd)])
@@ -168,7 +168,7 @@ def test_a_path_that_is_not_utf8_is_shown_with_its_bytes_spelled_out(root: Path)
     assert "odd\\udcff" in result.stdout
 
 
-def test_files_of_another_size_than_the_given_one_are_damage(root: Path) -> None:
+def test_files_that_differ_from_the_given_size_are_damage(root: Path) -> None:
     result = run(str(root), "--commit-log-size", "32768")
     assert result.exit_code == 1
     assert "commitlog/00000000000000016384 @ 0: file name: expected 20 digits, a multiple of 32768" in result.stdout
@@ -186,7 +186,7 @@ def test_an_unfinished_segment_is_damage_only_after_a_clean_exit(root: Path) -> 
 def test_a_store_that_is_in_use_can_be_inspected(tmp_path: Path, started: Callable[..., MessageStore]) -> None:
     store = started(StoreConfig(str(tmp_path / "live"), mapped_file_size_commit_log=65536))
     for number in range(5):
-        store.put_message(Message.of("Live", b"%d" % number))
+        store.put_message(Message.create("Live", b"%d" % number))
     found = inspect_directory(overlay_world(), str(tmp_path / "live"), Geometry()).everything()
     assert found["topicQueueTable"] == {"Live-0": 5}
     assert found["recovery"]["cleanExit"] is False
@@ -199,7 +199,7 @@ def test_the_version_is_printed() -> None:
 
 
 @pytest.mark.parametrize("case", ["14-abn-torn-tail", "14-abn-flip-last-body", "14-abn-combo"])
-def test_a_torn_end_after_a_crash_is_a_note_for_inspect_and_verify(golden: Callable[[str], Any], case: str) -> None:
+def test_a_torn_end_after_a_crash_is_a_note_of_inspect_and_verify(golden: Callable[[str], Any], case: str) -> None:
     torn = str(golden(case).before)
     inspected, verified = run(torn), CliRunner().invoke(application(), ["verify", torn])
     assert (inspected.exit_code, verified.exit_code) == (0, 0)
@@ -209,7 +209,7 @@ def test_a_torn_end_after_a_crash_is_a_note_for_inspect_and_verify(golden: Calla
 
 
 @pytest.mark.parametrize("case", ["14-abn-bodylen-huge", "14-abn-flip-5th-last-magic"])
-def test_damage_that_records_follow_is_more_than_a_torn_end(golden: Callable[[str], Any], case: str) -> None:
+def test_damage_followed_by_records_is_not_a_torn_end(golden: Callable[[str], Any], case: str) -> None:
     result = run(str(golden(case).before))
     assert result.exit_code == 1
     assert "note: " not in result.stdout
@@ -218,7 +218,7 @@ def test_damage_that_records_follow_is_more_than_a_torn_end(golden: Callable[[st
 
 @pytest.mark.parametrize("command", ["inspect", "verify"])
 @pytest.mark.parametrize("kind", ["commitlog", "consumequeue", "checkpoint"])
-def test_a_file_without_read_permission_is_no_damage(
+def test_a_file_without_read_permission_is_not_damage(
     root: Path, monkeypatch: pytest.MonkeyPatch, command: str, kind: str
 ) -> None:
     from tornlog.store.real import overlay
@@ -237,7 +237,7 @@ def test_a_file_without_read_permission_is_no_damage(
     assert re.fullmatch(rf"{root}/{kind}.*: Permission denied\n", result.stderr)
 
 
-def test_a_long_segment_of_holes_takes_little_memory(root: Path) -> None:
+def test_inspecting_a_long_sparse_segment_uses_little_memory(root: Path) -> None:
     last = sorted((root / "commitlog").iterdir())[-1]
     for file in sorted((root / "commitlog").iterdir())[:-1]:
         file.unlink()

@@ -48,7 +48,7 @@ def queues_of(root: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_queues_come_out_byte_for_byte_as_rocketmq_wrote_them(
+def test_rebuilt_queues_equal_those_of_rocketmq_byte_for_byte(
     golden: Callable[[str], Any], tmp_path: Path, name: str
 ) -> None:
     case, new = golden(name), tmp_path / "new"
@@ -71,7 +71,7 @@ def test_queues_come_out_byte_for_byte_as_rocketmq_wrote_them(
 
 
 @pytest.mark.parametrize("name", ["03-props", "08-clean-shutdown", "12-index-roll"])
-def test_the_index_comes_out_byte_for_byte_as_online_dispatch_writes_it(
+def test_the_rebuilt_index_equals_that_of_online_dispatch_byte_for_byte(
     golden: Callable[[str], Any], tmp_path: Path, name: str
 ) -> None:
     case = golden(name)
@@ -113,13 +113,15 @@ def test_a_rebuilt_store_opens_passes_verify_and_accepts_puts(
     store = started(case.config(new))
     assert store.max_phy_offset == 121298
     last = store.get_max_offset_in_queue("Mix1", 1)
-    result = store.put_message(Message.of("Mix1", b"next", queue_id=1)).append
+    result = store.put_message(Message.create("Mix1", b"next", queue_id=1)).append
     assert result is not None
     assert result.queue_offset == last
     assert store.shutdown()
 
 
-def test_the_result_is_printed_as_a_table_and_written_as_json(golden: Callable[[str], Any], tmp_path: Path) -> None:
+def test_the_rebuild_result_is_printed_as_a_table_and_written_as_json(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
     case = golden("08-clean-shutdown")
     root = case.before
     told = json.loads(run(root, "--to", tmp_path / "one", "--json", "-").stdout)
@@ -136,7 +138,7 @@ def test_the_result_is_printed_as_a_table_and_written_as_json(golden: Callable[[
 # -- refusals and damage ---------------------------------------------------------------------------
 
 
-def test_a_place_that_is_taken_or_in_the_store_itself_is_a_usage_error(
+def test_rebuilding_into_an_existing_directory_or_the_store_itself_is_a_usage_error(
     golden: Callable[[str], Any], tmp_path: Path
 ) -> None:
     root = golden("01-simple").before
@@ -162,7 +164,9 @@ def test_a_directory_without_a_store_is_reported_and_not_rebuilt(tmp_path: Path)
     assert not (tmp_path / "new").exists()
 
 
-def test_damage_covered_by_a_clean_exit_is_reported_and_skipped(golden: Callable[[str], Any], tmp_path: Path) -> None:
+def test_damage_accepted_after_a_clean_exit_is_reported_and_skipped(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
     case, new = golden("14-cln-early-zero-page"), tmp_path / "new"
     result = run(case.before, "--to", new, "--json", "-")
     told = json.loads(result.stdout)
@@ -201,7 +205,7 @@ FUTURE_MS = 1 << 45
         pytest.param(lambda root: os.truncate(last_segment(root), 0), id="no last segment"),
     ],
 )
-def test_a_checkpoint_beyond_the_log_is_damage_and_the_rebuilt_one_is_not_beyond_it(
+def test_a_checkpoint_beyond_the_log_is_damage_and_the_rebuilt_one_is_corrected(
     golden: Callable[[str], Any], tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     root = golden("08-clean-shutdown").before
@@ -213,7 +217,7 @@ def test_a_checkpoint_beyond_the_log_is_damage_and_the_rebuilt_one_is_not_beyond
     assert verified.exit_code == 0, verified.output
 
 
-def test_after_an_unclean_exit_one_checkpoint_time_may_be_beyond_the_log_and_the_rebuilt_one_is_right(
+def test_after_an_unclean_exit_one_checkpoint_time_may_be_beyond_the_log(
     golden: Callable[[str], Any], tmp_path: Path
 ) -> None:
     root = golden("08-clean-shutdown").before
@@ -223,7 +227,7 @@ def test_after_an_unclean_exit_one_checkpoint_time_may_be_beyond_the_log_and_the
     assert CliRunner().invoke(application(), ["verify", str(tmp_path / "new")]).exit_code == 0
 
 
-def test_a_clock_that_stepped_back_leaves_a_checkpoint_that_is_no_damage(
+def test_a_checkpoint_ahead_after_a_backward_clock_step_is_not_damage(
     lab: Callable[..., Any], small: Callable[..., Any]
 ) -> None:
     config, bench = small(), lab()
@@ -232,7 +236,7 @@ def test_a_clock_that_stepped_back_leaves_a_checkpoint_that_is_no_damage(
         store = MessageStore(world, config)
         store.load()
         store.start()
-        result = store.put_message(Message.of("T", b"x")).append
+        result = store.put_message(Message.create("T", b"x")).append
         assert result is not None
         assert store.shutdown()
         later_ms = store.checkpoint.physic_msg_timestamp_ms
@@ -273,7 +277,7 @@ def test_only_the_used_part_of_a_long_checkpoint_is_read(
     assert (tmp_path / "new" / "checkpoint").stat().st_size == 4096
 
 
-def test_a_segment_that_is_too_long_is_found_before_anything_is_copied(
+def test_a_too_long_segment_is_reported_before_anything_is_copied(
     golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = golden("08-clean-shutdown").before
@@ -287,7 +291,7 @@ def test_a_segment_that_is_too_long_is_found_before_anything_is_copied(
 
 
 @pytest.mark.parametrize("options", [[], ["--master", "in-process"]])
-def test_side_files_that_are_too_long_are_reported_and_not_copied(
+def test_too_long_side_files_are_reported_and_not_copied(
     golden: Callable[[str], Any], tmp_path: Path, options: list[str]
 ) -> None:
     root = golden("08-clean-shutdown").before
@@ -301,7 +305,9 @@ def test_side_files_that_are_too_long_are_reported_and_not_copied(
     assert not (tmp_path / "new" / "config" / "groups" / "one.json").exists()
 
 
-def test_a_log_that_no_store_can_open_leaves_no_directory(golden: Callable[[str], Any], tmp_path: Path) -> None:
+def test_a_rebuild_of_a_log_that_no_store_can_open_leaves_no_directory(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
     root = golden("08-clean-shutdown").before
     victim = sorted((root / "commitlog").iterdir())[1]
     victim.write_bytes(victim.read_bytes()[:5000])
@@ -311,14 +317,14 @@ def test_a_log_that_no_store_can_open_leaves_no_directory(golden: Callable[[str]
     assert not (tmp_path / "new").exists()
 
 
-def test_an_empty_segment_at_the_end_is_not_copied(golden: Callable[[str], Any], tmp_path: Path) -> None:
+def test_an_empty_segment_at_the_end_of_the_log_is_not_copied(golden: Callable[[str], Any], tmp_path: Path) -> None:
     root = golden("08-clean-shutdown").before
     (root / "commitlog" / f"{8 * 16384:020d}").touch()
     assert run(root, "--to", tmp_path / "new").exit_code == 0
     assert not (tmp_path / "new" / "commitlog" / f"{8 * 16384:020d}").exists()
 
 
-def test_a_failing_disk_is_a_failure_of_the_command_and_leaves_no_directory(
+def test_a_disk_error_fails_the_rebuild_and_leaves_no_directory(
     golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any) -> Any:
@@ -335,7 +341,7 @@ def test_a_failing_disk_is_a_failure_of_the_command_and_leaves_no_directory(
 # -- in a simulated world --------------------------------------------------------------------------
 
 
-def filled(lab: Callable[..., Any], config: StoreConfig) -> Any:
+def filled_lab(lab: Callable[..., Any], config: StoreConfig) -> Any:
     bench = lab()
 
     def body(world: World) -> None:
@@ -343,7 +349,7 @@ def filled(lab: Callable[..., Any], config: StoreConfig) -> Any:
         store.load()
         store.start()
         for number in range(40):
-            store.put_message(Message.of(f"T{number % 3}", b"x" * number, keys=f"k{number}"))
+            store.put_message(Message.create(f"T{number % 3}", b"x" * number, keys=f"k{number}"))
             world.tasks.sleep(200)
         assert store.shutdown()
 
@@ -353,7 +359,7 @@ def filled(lab: Callable[..., Any], config: StoreConfig) -> Any:
 
 def test_a_finished_rebuild_is_durable(lab: Callable[..., Any], small: Callable[..., Any]) -> None:
     config = small()
-    bench = lab(filled(lab, config))
+    bench = lab(filled_lab(lab, config))
 
     def body(world: World) -> None:
         advanced: list[int] = []
@@ -376,7 +382,7 @@ def test_after_a_failed_rebuild_the_directory_is_marked_unclean_or_complete(
     lab: Callable[..., Any], small: Callable[..., Any]
 ) -> None:
     config = small()
-    image = filled(lab, config)
+    image = filled_lab(lab, config)
     failed = 0
     while True:
         bench = lab(image)

@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_side_file_is_named(root: Path, name: str) -> None:
+def test_the_finding_for_a_damaged_side_file_names_it(root: Path, name: str) -> None:
     (root / "config" / name).write_bytes(DAMAGED[name])
     found = list(damaged_side_files(RealFiles(), StoreConfig(str(root))))
     assert [one.file for one in found] == [str(root / "config" / name)]
@@ -35,7 +35,7 @@ def test_a_damaged_side_file_is_named(root: Path, name: str) -> None:
     assert [(one.promise.value, one.file) for one in verified.findings.violations] == [("META", f"config/{name}")]
 
 
-def test_backups_and_valid_or_empty_files_are_not_reported(root: Path) -> None:
+def test_backups_and_valid_or_empty_side_files_are_not_reported(root: Path) -> None:
     for name, content in {
         "delayOffset.json": b'{"offsetTable":{1:20}}',
         "topics.json": b"{}",

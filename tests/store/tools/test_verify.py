@@ -41,7 +41,7 @@ def root(golden: Callable[[str], Any]) -> Path:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_verify_passes_undamaged_stores_of_rocketmq_and_fails_damaged_ones(
+def test_verify_accepts_undamaged_stores_of_rocketmq_and_reports_damaged_ones(
     golden: Callable[..., Any], case: str
 ) -> None:
     store = golden(case)
@@ -55,7 +55,7 @@ def test_verify_passes_undamaged_stores_of_rocketmq_and_fails_damaged_ones(
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("14-")])
-def test_counts_agree_with_those_of_rocketmq(golden: Callable[..., Any], case: str) -> None:
+def test_verify_counts_as_many_records_and_entries_as_rocketmq(golden: Callable[..., Any], case: str) -> None:
     store = golden(case)
     found = verified(store.after)
     records = store.observed["commitLogRecords"]
@@ -70,7 +70,7 @@ def test_counts_agree_with_those_of_rocketmq(golden: Callable[..., Any], case: s
     assert found.counts["segments"] == len(store.observed["commitLogFiles"])
 
 
-def test_every_one_of_many_violations_is_found(root: Path) -> None:
+def test_every_one_of_many_violations_is_reported(root: Path) -> None:
     for base in (0, 49152, 98304):
         path = root / f"commitlog/{base:020}"
         raw = bytearray(path.read_bytes())
@@ -92,7 +92,7 @@ def test_every_one_of_many_violations_is_found(root: Path) -> None:
     ]
 
 
-def test_a_bad_record_does_not_hide_later_records(root: Path) -> None:
+def test_a_corrupt_record_does_not_hide_later_records(root: Path) -> None:
     records = verified(root).counts["records"]
     raw = bytearray((root / f"commitlog/{0:020}").read_bytes())
     raw[0:8] = b"\xff" * 8
@@ -108,7 +108,7 @@ def test_each_record_of_a_missing_queue_is_reported(root: Path) -> None:
     assert str(found[0]).endswith("expected entry 0 in consumequeue/Mix2/1, found none [CQ-COMPLETE]")
 
 
-def test_after_an_unclean_exit_the_same_loss_is_a_note_unless_the_checkpoint_covers_it(root: Path) -> None:
+def test_a_missing_queue_after_an_unclean_exit_is_a_note_unless_the_checkpoint_covers_it(root: Path) -> None:
     shutil.rmtree(root / "consumequeue/Mix2/1")
     (root / "abort").touch()
     (root / "checkpoint").write_bytes(bytes(4096))
@@ -124,7 +124,7 @@ def test_after_an_unclean_exit_the_same_loss_is_a_note_unless_the_checkpoint_cov
     ]
 
 
-def test_zeros_before_records_are_damage_and_zeros_at_the_end_are_not(root: Path) -> None:
+def test_zeros_are_damage_before_records_but_not_at_the_end_of_the_log(root: Path) -> None:
     path = root / f"commitlog/{16384:020}"
     path.write_bytes(bytes(16384))
     found = verified(root).findings.violations
@@ -134,7 +134,7 @@ def test_zeros_before_records_are_damage_and_zeros_at_the_end_are_not(root: Path
     )
 
 
-def test_a_blank_record_has_to_fill_its_file(root: Path) -> None:
+def test_a_blank_record_must_fill_its_segment(root: Path) -> None:
     path = root / f"commitlog/{0:020}"
     raw = bytearray(path.read_bytes())
     at = raw.rindex(bytes.fromhex("cbd43194")) - 4
@@ -144,7 +144,7 @@ def test_a_blank_record_has_to_fill_its_file(root: Path) -> None:
     assert [(v.offset, v.field, v.expected) for v in found] == [(at, "totalSize", f"{16384 - at}, all that is left")]
 
 
-def test_a_segment_that_a_crash_left_half_made_is_a_note(root: Path) -> None:
+def test_a_partly_created_segment_after_a_crash_is_a_note(root: Path) -> None:
     (root / f"commitlog/{131072:020}").write_bytes(bytes(512))
     clean = verified(root).findings
     (root / "abort").touch()
@@ -156,7 +156,7 @@ def test_a_segment_that_a_crash_left_half_made_is_a_note(root: Path) -> None:
     assert unclean.notes[0].endswith("recovery will remove the unfinished segment")
 
 
-def test_an_empty_log_contradicts_the_checkpoint(root: Path) -> None:
+def test_an_empty_log_that_contradicts_the_checkpoint_is_a_violation(root: Path) -> None:
     for path in (root / "commitlog").iterdir():
         path.unlink()
     found = verified(root).findings.violations
@@ -167,7 +167,7 @@ def test_an_empty_log_contradicts_the_checkpoint(root: Path) -> None:
     }
 
 
-def test_json_says_all_that_the_terminal_cuts_short(
+def test_json_contains_everything_that_the_terminal_truncates(
     root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     shutil.rmtree(root / "consumequeue")
@@ -212,7 +212,7 @@ def test_our_store_passes_verify_while_idle_and_after_the_stop(
     config = StoreConfig(str(tmp_path / "own"), mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=100)
     store = started(config)
     for number in range(60):
-        store.put_message(Message.of("Own", b"x" * (number * 7), queue_id=number % 3, tags="T"))
+        store.put_message(Message.create("Own", b"x" * (number * 7), queue_id=number % 3, tags="T"))
     while store.dispatch_behind_bytes:
         time.sleep(0.001)
     alive = verified(tmp_path / "own").findings
@@ -224,7 +224,9 @@ def test_our_store_passes_verify_while_idle_and_after_the_stop(
 
 
 @pytest.mark.parametrize("case", ["08-clean-shutdown", "14-abn-combo"])
-def test_two_processes_give_the_findings_of_one(golden: Callable[..., Any], tmp_path: Path, case: str) -> None:
+def test_two_verify_processes_have_the_same_findings_as_one(
+    golden: Callable[..., Any], tmp_path: Path, case: str
+) -> None:
     root, results = golden(case).before, []
     for jobs in ("1", "2"):
         out = tmp_path / f"{jobs}.json"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.store.rigs import verified
 from tornlog.store.config import StoreConfig
-from tornlog.store.formats.consume_queue import END_MARK, address_of
+from tornlog.store.formats.consume_queue import END_MARK, ext_address_of
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
@@ -21,7 +21,7 @@ COUNT = 15
 """Nine units of 20 bytes in the first file, six in the second."""
 
 
-def found_in(root: Path) -> list[tuple[str, int, str]]:
+def violations_in(root: Path) -> list[tuple[str, int, str]]:
     return [(each.file, each.offset, each.field) for each in verified(root).findings.violations]
 
 
@@ -46,7 +46,7 @@ def root(tmp_path: Path, started: Make) -> Path:
     store: MessageStore = started(config)
     for number in range(COUNT):
         names = {"INNER_MULTI_DISPATCH": "%LMQ%a"} if number % 5 == 0 else {}
-        store.put_message(Message.of("T", b"body", tags="A", properties=names))
+        store.put_message(Message.create("T", b"body", tags="A", properties=names))
     assert store.shutdown()
     return tmp_path
 
@@ -61,7 +61,7 @@ def test_an_undamaged_store_with_extension_files_has_no_findings(root: Path) -> 
     assert counts["entries"] == COUNT + 3
 
 
-def test_inspect_recovers_both_and_counts_the_files_of_the_extension(root: Path) -> None:
+def test_inspect_recovers_queue_and_extension_and_counts_extension_files(root: Path) -> None:
     found = inspect_directory(overlay_world(), str(root), Geometry())
     fields = found.summary()
     assert fields["findings"] == []
@@ -70,14 +70,14 @@ def test_inspect_recovers_both_and_counts_the_files_of_the_extension(root: Path)
     assert [queue["maxOffset"] for queue in fields["queues"]] == [3, COUNT]
 
 
-def test_the_brokers_settings_give_the_size_of_the_extensions_files(root: Path) -> None:
+def test_the_extension_file_size_is_taken_from_broker_conf(root: Path) -> None:
     told = Geometry.of_broker_conf("mappedFileSizeConsumeQueueExt=400\n")
     found = inspect_directory(overlay_world(), str(root), told)
     assert found.config is not None
     assert found.config.mapped_file_size_consume_queue_ext == 400
 
 
-def test_light_queues_are_known_from_their_names_or_from_the_brokers_settings(root: Path) -> None:
+def test_light_queues_are_detected_by_their_names_or_broker_conf(root: Path) -> None:
     found = inspect_directory(overlay_world(), str(root), Geometry())
     assert found.config is not None
     assert (found.config.enable_multi_dispatch, found.config.enable_lmq) == (True, True)
@@ -87,14 +87,14 @@ def test_light_queues_are_known_from_their_names_or_from_the_brokers_settings(ro
     assert (found.config.enable_multi_dispatch, found.config.enable_lmq) == (True, False)
 
 
-def test_an_extension_address_without_the_records_unit_is_found(root: Path) -> None:
-    patch(root / f"{QUEUE}000", 12, address_of(10_000).to_bytes(8, "big", signed=True))
+def test_an_extension_address_without_the_unit_of_its_record_is_reported(root: Path) -> None:
+    patch(root / f"{QUEUE}000", 12, ext_address_of(10_000).to_bytes(8, "big", signed=True))
     patch(root / f"{EXT}000", 20 + 9, b"\7")
     patch(root / f"{EXT}000", 40 + 12, b"\7")
 
-    patch(root / f"{QUEUE}000", 72, address_of(65).to_bytes(8, "big", signed=True))
+    patch(root / f"{QUEUE}000", 72, ext_address_of(65).to_bytes(8, "big", signed=True))
 
-    assert found_in(root) == [
+    assert violations_in(root) == [
         (f"{QUEUE}000", 12, "tagsCode"),
         (f"{QUEUE}000", 32, "tagsCode"),
         (f"{QUEUE}000", 52, "tagsCode"),
@@ -102,42 +102,42 @@ def test_an_extension_address_without_the_records_unit_is_found(root: Path) -> N
     ]
 
 
-def test_every_file_of_the_extension_is_whole_units_and_an_end(root: Path) -> None:
+def test_an_extension_file_must_consist_of_whole_units_and_an_end(root: Path) -> None:
     patch(root / f"{EXT}000", 180, b"\0\0")
     patch(root / f"{EXT}200", 150, b"\1")
-    assert found_in(root) == [(f"{EXT}000", 180, "size"), (f"{EXT}200", 150, "size")]
+    assert violations_in(root) == [(f"{EXT}000", 180, "size"), (f"{EXT}200", 150, "size")]
     patch(root / f"{EXT}000", 180, END_MARK)
     patch(root / f"{EXT}200", 120, b"\0\5")
-    assert (f"{EXT}200", 120, "size") in found_in(root)
+    assert (f"{EXT}200", 120, "size") in violations_in(root)
 
 
 def test_a_missing_extension_file_is_a_violation_or_after_an_unclean_exit_a_note(root: Path) -> None:
     for path in (root / "consumequeue_ext").rglob("0000*"):
         path.unlink()
-    assert len(found_in(root)) == COUNT
+    assert len(violations_in(root)) == COUNT
     (root / "abort").touch()
     found = verified(root)
     assert found.findings.violations == []
     assert "recovery will write the plain tagsCode" in found.findings.notes[0]
 
 
-def test_a_light_queue_without_an_entry_is_found(root: Path) -> None:
+def test_a_light_queue_without_an_entry_is_reported(root: Path) -> None:
     patch(root / "consumequeue/%LMQ%a/0/00000000000000000000", 20, bytes(20))
-    assert "queue entry" in [field for _, _, field in found_in(root)]
+    assert "queue entry" in [field for _, _, field in violations_in(root)]
 
 
-def test_places_in_a_light_queue_that_do_not_count_up_are_found(root: Path) -> None:
+def test_light_queue_offsets_that_do_not_increase_by_one_are_reported(root: Path) -> None:
     log = root / "commitlog/00000000000000000000"
     at = log.read_bytes().rfind(b"INNER_MULTI_QUEUE_OFFSET\x012")
     patch(log, at, b"INNER_MULTI_QUEUE_OFFSET\x019")
-    fields = [field for _, _, field in found_in(root)]
+    fields = [field for _, _, field in violations_in(root)]
     assert "INNER_MULTI_QUEUE_OFFSET for %LMQ%a" in fields
 
 
-def test_names_of_light_queues_that_are_not_there_are_only_properties(tmp_path: Path, started: Make) -> None:
+def test_without_light_queues_their_properties_are_not_checked(tmp_path: Path, started: Make) -> None:
     config = StoreConfig(str(tmp_path), mapped_file_size_commit_log=4096, message_index_enable=False)
     store: MessageStore = started(config)
     claims = {"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "7"}
-    store.put_message(Message.of("T", b"body", properties=claims))
+    store.put_message(Message.create("T", b"body", properties=claims))
     assert store.shutdown()
-    assert found_in(tmp_path) == []
+    assert violations_in(tmp_path) == []

@@ -43,7 +43,7 @@ def test_releasing_pages_does_not_change_the_findings(
 
 
 @pytest.mark.parametrize("file", [f"consumequeue/Mix1/1/{0:020d}", f"commitlog/{32768:020d}"])
-def test_only_the_segment_size_of_a_long_file_is_read(
+def test_a_too_long_file_is_read_only_up_to_the_segment_size(
     golden: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     root = golden("08-clean-shutdown").before
@@ -75,13 +75,13 @@ def resident_bytes(directory: Path) -> int:
     return resident
 
 
-def test_the_memory_of_a_verification_does_not_grow_with_the_log(
+def test_the_memory_of_verify_does_not_grow_with_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Callable[..., MessageStore]
 ) -> None:
     segment_bytes, kept_bytes = 8 << 20, 1 << 20
     config = StoreConfig(str(tmp_path / "store"), mapped_file_size_commit_log=segment_bytes, message_index_enable=False)
     store = started(config)
-    message = Message.of("T", b"x" * 65_000)
+    message = Message.create("T", b"x" * 65_000)
     while store.max_phy_offset < 3.5 * segment_bytes:  # the rest is zeros, which are read too
         store.put_message(message)
     assert store.shutdown()

@@ -38,13 +38,13 @@ def patch(path: Path, at: int, data: bytes) -> None:
     path.write_bytes(content)
 
 
-def broken(root: Path) -> list[tuple[str, int, str]]:
+def index_violations(root: Path) -> list[tuple[str, int, str]]:
     found = verified(root).findings
     assert {violation.promise for violation in found.violations} <= {DirectoryPromise.IDX}
     return [(violation.file, violation.offset, violation.field) for violation in found.violations]
 
 
-def test_a_whole_index_is_counted(root: Path) -> None:
+def test_the_files_and_entries_of_an_undamaged_index_are_counted(root: Path) -> None:
     found = verified(root)
     assert found.findings.violations == []
     assert found.counts["indexFiles"] == 8
@@ -72,11 +72,11 @@ def test_a_whole_index_is_counted(root: Path) -> None:
         (entry_at(5) + 16, b"\0\0\0\xff", "previous"),
     ],
 )
-def test_each_field_that_is_wrong_is_found_in_its_place(
+def test_each_wrong_index_field_is_reported_at_its_offset(
     root: Path, files: list[Path], at: int, data: bytes, field: str
 ) -> None:
     patch(files[3], at, data)
-    found = broken(root)
+    found = index_violations(root)
     name = f"index/{files[3].name}"
     assert field in {violation[2] for violation in found if violation[0] == name}
     if at >= 40:
@@ -89,22 +89,22 @@ def test_unknown_names_in_the_index_directory_are_reported(root: Path, files: li
     (root / "index" / "notes.txt").write_bytes(b"mine")
     (root / "index" / "20200101000000000").write_bytes(bytes(77))
     (root / "index" / "20200202000000000").mkdir()
-    assert broken(root) == [
+    assert index_violations(root) == [
         ("index/20200101000000000", 0, "file size"),
         ("index/20200202000000000", 0, "file name"),
         ("index/notes.txt", 0, "file name"),
     ]
 
 
-def test_keys_of_a_missing_file_are_missing(root: Path, files: list[Path]) -> None:
+def test_keys_of_a_missing_index_file_are_reported(root: Path, files: list[Path]) -> None:
     files[2].unlink()
-    found = broken(root)
+    found = index_violations(root)
     assert {violation[2] for violation in found} == {"index entry"}
     assert len(found) == 149
     assert all(violation[0].startswith("commitlog/") for violation in found)
 
 
-def test_a_segment_in_two_directories_is_a_violation(root: Path, files: list[Path]) -> None:
+def test_an_index_file_copied_under_a_later_name_is_a_violation(root: Path, files: list[Path]) -> None:
     shutil.copy(files[-1], root / "index" / "20991231235959999")
     found = verified(root).findings.violations
     assert {(violation.file, violation.field) for violation in found} == {
@@ -113,7 +113,7 @@ def test_a_segment_in_two_directories_is_a_violation(root: Path, files: list[Pat
     }
 
 
-def test_an_index_entry_without_a_key_and_a_duplicate_entry_are_found(root: Path, files: list[Path]) -> None:
+def test_an_index_entry_without_a_key_and_a_duplicate_entry_are_reported(root: Path, files: list[Path]) -> None:
     content = files[7].read_bytes()
     places = [content[entry_at(number) + 4 : entry_at(number) + 12] for number in range(LAST)]
     number = next(number for number in range(2, LAST) if places[number] == places[number - 1])
@@ -123,19 +123,19 @@ def test_an_index_entry_without_a_key_and_a_duplicate_entry_are_found(root: Path
     assert "index entry" in {field for field, _ in found}
 
 
-def test_an_entry_beyond_the_end_of_the_log_is_found(root: Path, files: list[Path]) -> None:
+def test_an_index_entry_beyond_the_end_of_the_log_is_reported(root: Path, files: list[Path]) -> None:
     last = files[7].read_bytes()[entry_at(LAST) + 4 : entry_at(LAST) + 12]
     beyond = (int.from_bytes(last, "big") + 1000).to_bytes(8, "big")
     patch(files[7], 24, beyond)
     patch(files[7], entry_at(LAST) + 4, beyond)
-    assert ("index/" + files[7].name, entry_at(LAST) + 4, "phyOffset") in broken(root)
+    assert ("index/" + files[7].name, entry_at(LAST) + 4, "phyOffset") in index_violations(root)
 
 
-def test_entries_of_records_that_have_expired_are_right(golden: Callable[[str], Any]) -> None:
+def test_index_entries_of_expired_records_are_no_violation(golden: Callable[[str], Any]) -> None:
     assert verified(golden("13-head-deleted").before).findings.violations == []
 
 
-def test_after_an_unclean_exit_files_that_are_rebuilt_are_one_note(root: Path, files: list[Path]) -> None:
+def test_after_an_unclean_exit_index_files_that_recovery_rebuilds_are_one_note(root: Path, files: list[Path]) -> None:
     (root / "abort").touch()
     patch(files[7], entry_at(5), b"\0\0\0\7")
     patch(files[7], 40, b"\x7f")
@@ -145,12 +145,12 @@ def test_after_an_unclean_exit_files_that_are_rebuilt_are_one_note(root: Path, f
     assert "build the index again from there, which mends " in found.notes[0]
 
 
-def test_after_an_unclean_exit_a_file_that_the_checkpoint_covers_must_be_complete(
+def test_after_an_unclean_exit_an_index_file_covered_by_the_checkpoint_must_be_complete(
     root: Path, files: list[Path]
 ) -> None:
     (root / "abort").touch()
     patch(files[2], entry_at(5) + 12, b"\0\0\7\0")
-    assert broken(root) == [(f"index/{files[2].name}", entry_at(5) + 12, "timeDiff")]
+    assert index_violations(root) == [(f"index/{files[2].name}", entry_at(5) + 12, "timeDiff")]
 
 
 def test_a_missing_index_is_a_violation_if_the_checkpoint_has_an_index_time(root: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_missing_index_is_a_violation_if_the_checkpoint_has_an_index_time(root
     assert verified(root, told).findings.violations == []
 
 
-def test_a_missing_directory_is_reported(root: Path) -> None:
+def test_a_file_in_place_of_the_index_directory_is_reported(root: Path) -> None:
     shutil.rmtree(root / "index")
     (root / "index").write_bytes(b"a file")
     found = verified(root, Geometry(hash_slots=SLOTS, index_entries=ENTRIES_MAX)).findings.violations

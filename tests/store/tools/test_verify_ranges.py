@@ -41,7 +41,7 @@ class Elsewhere:
         return [one for one in self.seen if isinstance(one[0], LogPart)]
 
 
-def found_in(root: Path, elsewhere: Elsewhere | None = None) -> dict[str, Any]:
+def verification_of(root: Path, elsewhere: Elsewhere | None = None) -> dict[str, Any]:
     files, advanced = overlay_world().files, list[int]()
     split_bytes = 0 if elsewhere is None else SPLIT_BYTES
     found = verify_directory(files, str(root), Geometry(), advanced.append, spread=elsewhere, split_bytes=split_bytes)
@@ -50,9 +50,11 @@ def found_in(root: Path, elsewhere: Elsewhere | None = None) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_parts_of_a_golden_store_give_the_findings_of_the_whole(golden: Callable[..., Any], case: str) -> None:
+def test_verifying_a_golden_store_in_parts_gives_the_findings_of_the_whole(
+    golden: Callable[..., Any], case: str
+) -> None:
     root = golden(case).before
-    assert found_in(root, Elsewhere()) == found_in(root)
+    assert verification_of(root, Elsewhere()) == verification_of(root)
 
 
 @pytest.fixture
@@ -72,13 +74,15 @@ def root(tmp_path: Path, started: Callable[..., MessageStore]) -> Path:
         properties = {"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b"} if number % 5 == 0 else {}
         properties |= {"DELAY": "3"} if number % 17 == 3 else {}
         body, keys = f"{number}|".encode() * 80, f"k{number} also" if number % 3 else f"k{number}"
-        message = Message.of("T", body, queue_id=number % 2, tags=f"Tag{number % 5}", keys=keys, properties=properties)
+        message = Message.create(
+            "T", body, queue_id=number % 2, tags=f"Tag{number % 5}", keys=keys, properties=properties
+        )
         store.put_message(message)
     assert store.shutdown()
     return tmp_path / "store"
 
 
-def damaged(root: Path, random: Random) -> None:
+def damage_randomly(root: Path, random: Random) -> None:
     """Change random bytes of some files."""
     (root / "abort").unlink(missing_ok=True)
     if random.random() < 0.5:
@@ -95,14 +99,14 @@ def damaged(root: Path, random: Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_parts_of_a_damaged_store_give_the_findings_of_the_whole(root: Path, seed: int) -> None:
-    damaged(root, Random(seed))
-    assert found_in(root, Elsewhere()) == found_in(root)
+def test_verifying_a_damaged_store_in_parts_gives_the_findings_of_the_whole(root: Path, seed: int) -> None:
+    damage_randomly(root, Random(seed))
+    assert verification_of(root, Elsewhere()) == verification_of(root)
 
 
-def test_an_undamaged_store_has_one_settled_span_per_queue(root: Path) -> None:
+def test_an_undamaged_store_has_one_verified_span_per_queue(root: Path) -> None:
     elsewhere = Elsewhere()
-    found = found_in(root, elsewhere)
+    found = verification_of(root, elsewhere)
     assert found["violations"] == []
     assert len(elsewhere.ranges) > 3 * found["counts"]["segments"]
     assert sum(facts.records for _, facts in elsewhere.ranges) == 140
@@ -111,25 +115,25 @@ def test_an_undamaged_store_has_one_settled_span_per_queue(root: Path) -> None:
             assert (len(queue.settled), len(queue.runs), len(queue.unsettled)) == (1, 1, 0)
 
 
-def test_a_part_that_begins_at_a_record_inside_a_body_is_checked_again(
+def test_a_part_that_starts_at_a_record_inside_a_body_is_checked_again(
     tmp_path: Path, started: Callable[..., MessageStore]
 ) -> None:
     config = StoreConfig(str(tmp_path / "store"), mapped_file_size_commit_log=SEGMENT_BYTES)
     store = started(config)
-    store.put_message(Message.of("T", b"first"))
+    store.put_message(Message.create("T", b"first"))
     begin = store.max_phy_offset
     body = bytearray(4000)
     for at in range(0, len(body) - 100, 100):
         body[at + 4 : at + 8] = 0xDAA320A7.to_bytes(4, "big")
         body[at + 28 : at + 36] = (begin + 88 + at).to_bytes(8, "big")  # its own position, after the record's head
-    store.put_message(Message.of("T", bytes(body)))
+    store.put_message(Message.create("T", bytes(body)))
     for _ in range(5):
-        store.put_message(Message.of("T", b"x" * 700))
+        store.put_message(Message.create("T", b"x" * 700))
     assert store.shutdown()
 
     elsewhere = Elsewhere()
-    found = found_in(tmp_path / "store", elsewhere)
-    assert found == found_in(tmp_path / "store")
+    found = verification_of(tmp_path / "store", elsewhere)
+    assert found == verification_of(tmp_path / "store")
     assert found["violations"] == []
     assert found["counts"]["records"] == 7
     begins = [(part.is_known, facts.begin) for part, facts in elsewhere.ranges]
@@ -137,13 +141,13 @@ def test_a_part_that_begins_at_a_record_inside_a_body_is_checked_again(
     assert any(is_known and part.start for (is_known, _), (part, _) in zip(begins, elsewhere.ranges, strict=True))
 
 
-def test_an_entry_that_is_there_twice_is_compared_with_its_settled_record(root: Path) -> None:
+def test_a_duplicate_queue_entry_gives_the_same_findings_in_parts_and_as_a_whole(root: Path) -> None:
     queue = root / "consumequeue/T/0" / f"{0:020}"
     raw = bytearray(queue.read_bytes())
     raw[8 * 20 : 9 * 20] = raw[7 * 20 : 8 * 20]
     queue.write_bytes(raw)
-    found = found_in(root, Elsewhere())
-    assert found == found_in(root)
+    found = verification_of(root, Elsewhere())
+    assert found == verification_of(root)
     assert [(one["promise"], one["offset"], one["field"]) for one in found["violations"]] == [
         ("CQ-VALID", 160, "phyOffset"),
         ("CQ-COMPLETE", found["violations"][1]["offset"], "queue entry"),
@@ -151,7 +155,7 @@ def test_an_entry_that_is_there_twice_is_compared_with_its_settled_record(root: 
     assert found["violations"][0]["found"].endswith(", with queueOffset 7")
 
 
-def test_bytes_after_a_blank_record_are_no_part_of_the_log(root: Path) -> None:
+def test_bytes_after_a_blank_record_do_not_belong_to_the_log(root: Path) -> None:
     path = root / "commitlog" / f"{0:020}"
     raw = path.read_bytes()
     end = raw.rfind(encode_blank(8)[4:8]) - 4
@@ -161,4 +165,4 @@ def test_bytes_after_a_blank_record_are_no_part_of_the_log(root: Path) -> None:
     behind = record[:28] + at.to_bytes(8, "big") + record[36:]
     path.write_bytes(raw[:at] + behind[: SEGMENT_BYTES - at] + raw[at + len(behind) :])
     elsewhere = Elsewhere()
-    assert found_in(root, elsewhere)["violations"] == []
+    assert verification_of(root, elsewhere)["violations"] == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.probe.steps import in_short, steps_of, stories
+from tests.faults.probe.steps import as_short_texts, steps_of, stories
 from tornlog.faults.probe.record import FILES, TEMPORARY, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import ProgramError, record_program, start_of
 
@@ -14,7 +14,7 @@ Taken = Callable[..., list[Step]]
 
 
 @pytest.fixture
-def taken(recorded: Recorded) -> Taken:
+def recorded_steps(recorded: Recorded) -> Taken:
     """Return a function that records a script and returns its steps."""
     return lambda *arguments, **named: steps_of(recorded(*arguments, **named))
 
@@ -112,15 +112,15 @@ STORIES = stories(_STORIES)
 
 
 @pytest.mark.parametrize("sentence", STORIES)
-def test_a_story_is_recorded_exactly(recorded: Recorded, sentence: str) -> None:
+def test_the_steps_of_a_recorded_program_equal_the_expected_steps(recorded: Recorded, sentence: str) -> None:
     lines, expected = STORIES[sentence]
 
-    assert in_short(steps_of(recorded(f"import atexit, os, pathlib\n{lines}"))) == expected
+    assert as_short_texts(steps_of(recorded(f"import atexit, os, pathlib\n{lines}"))) == expected
 
 
 @pytest.mark.parametrize("opened", ['open("log", "ab", buffering=0)', 'os.fdopen(os.open("log", APPEND), "wb", 0)'])
-def test_appends_are_recorded_at_their_real_offset(taken: Taken, opened: str) -> None:
-    steps = taken(
+def test_appends_are_recorded_at_their_real_offset(recorded_steps: Taken, opened: str) -> None:
+    steps = recorded_steps(
         f"""
         import os
         APPEND = os.O_WRONLY | os.O_APPEND
@@ -158,8 +158,8 @@ def test_shutil_and_similar_libraries_are_recorded(recorded: Recorded) -> None:
     assert any(step.path.startswith(TEMPORARY) for step in steps)
 
 
-def test_writes_of_threads_are_recorded_in_file_order(taken: Taken) -> None:
-    steps = taken(
+def test_writes_of_threads_are_recorded_in_file_order(recorded_steps: Taken) -> None:
+    steps = recorded_steps(
         """
         import threading
         log = open("log", "ab", buffering=0)
@@ -178,7 +178,7 @@ def test_writes_of_threads_are_recorded_in_file_order(taken: Taken) -> None:
         assert mine == [b"%c%02d" % (name, number) for number in range(50)]
 
 
-def test_a_stack_leads_from_the_library_to_the_line_of_the_program(recorded: Recorded) -> None:
+def test_a_recorded_stack_includes_library_and_program_lines(recorded: Recorded) -> None:
     record, _ = recorded(
         """
         import dbm.dumb
@@ -194,7 +194,7 @@ def test_a_stack_leads_from_the_library_to_the_line_of_the_program(recorded: Rec
     assert files[-2:] == [("script.py", 4, "put"), ("script.py", 5, "<module>")]
 
 
-def test_promises_replace_printed_lines(recorded: Recorded) -> None:
+def test_explicit_promises_replace_printed_lines(recorded: Recorded) -> None:
     record, _ = recorded(
         """
         from tornlog.faults.probe import acknowledge
@@ -229,11 +229,11 @@ def _empty(tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_program_may_begin_with_files(taken: Taken, tmp_path: Path) -> None:
+def test_a_recorded_program_may_start_with_existing_files(recorded_steps: Taken, tmp_path: Path) -> None:
     begin = tmp_path / "begin"
     (begin / "d").mkdir(parents=True)
     (begin / "d" / "old").write_text("old")
-    steps = taken(
+    steps = recorded_steps(
         """
         with open("d/old", "r+") as file: file.write("O")
         open("new", "w").close()
@@ -241,7 +241,7 @@ def test_a_program_may_begin_with_files(taken: Taken, tmp_path: Path) -> None:
         start=start_of(begin),
     )
 
-    assert in_short(steps) == ["write #0 'O'", "create /files/new #1"]
+    assert as_short_texts(steps) == ["write #0 'O'", "create /files/new #1"]
     assert (begin / "d" / "old").read_text() == "old"
 
 
@@ -272,7 +272,7 @@ UNSEEN = {
 
 
 @pytest.mark.parametrize("event", UNSEEN)
-def test_unrecorded_actions_are_reported_with_their_lines(recorded: Recorded, event: str) -> None:
+def test_actions_that_cannot_be_recorded_are_reported_with_their_lines(recorded: Recorded, event: str) -> None:
     record, _ = recorded(UNSEEN[event])
 
     assert {one.event for one in record.unseen} == {event}
@@ -280,7 +280,7 @@ def test_unrecorded_actions_are_reported_with_their_lines(recorded: Recorded, ev
         assert any(place.file.endswith("script.py") for place in record.stacks[one.stack])
 
 
-def test_processes_of_multiprocessing_are_reported_too(recorded: Recorded) -> None:
+def test_unrecordable_actions_of_multiprocessing_children_are_reported(recorded: Recorded) -> None:
     record, _ = recorded(
         """
         import multiprocessing
@@ -301,8 +301,10 @@ def test_a_file_moved_in_from_outside_is_reported(recorded: Recorded, tmp_path: 
     assert unlike == [f"{FILES}/inside: expected no such file, found one"]
 
 
-def test_harmless_libraries_are_not_reported(taken: Taken) -> None:
-    taken("import asyncio, ctypes, logging, mmap, multiprocessing, shelve, sqlite3, subprocess, uuid; uuid.uuid4()")
+def test_imports_of_harmless_libraries_are_not_reported(recorded_steps: Taken) -> None:
+    recorded_steps(
+        "import asyncio, ctypes, logging, mmap, multiprocessing, shelve, sqlite3, subprocess, uuid; uuid.uuid4()"
+    )
 
 
 BEHIND_ITS_BACK = {
@@ -340,14 +342,14 @@ BEHIND_ITS_BACK = {
 
 
 @pytest.mark.parametrize("how", BEHIND_ITS_BACK)
-def test_after_the_run_the_files_are_compared_with_the_record(recorded: Recorded, how: str) -> None:
+def test_after_the_run_the_files_are_compared_with_the_recording(recorded: Recorded, how: str) -> None:
     lines, difference = BEHIND_ITS_BACK[how]
     _, unlike = recorded(lines)
 
     assert unlike == [difference]
 
 
-def test_a_special_file_is_a_difference(recorded: Recorded) -> None:
+def test_a_special_file_counts_as_a_difference(recorded: Recorded) -> None:
     _, unlike = recorded("import os; os.mkfifo('pipe')")
 
     assert unlike == ["files/pipe: expected a file or a directory, found a FIFO"]
@@ -359,7 +361,7 @@ def test_a_name_that_is_not_utf_8_is_refused_even_if_removed(recorded: Recorded,
         recorded(f"import os; name = os.fsdecode(b'\\xff'); open(name, 'w').close(){then}")
 
 
-def test_an_unfinished_output_line_is_no_promise(recorded: Recorded) -> None:
+def test_an_unfinished_output_line_is_not_a_promise(recorded: Recorded) -> None:
     record, _ = recorded("print('one'); print('tw', end=''); print('o', end='')")
 
     assert (record.acknowledged, record.unended) == (["one"], "two")
@@ -382,14 +384,14 @@ def test_a_program_that_fails_is_not_probed(recorded: Recorded, lines: str, why:
         recorded(lines)
 
 
-def test_a_program_that_exceeds_its_time_is_killed(tmp_path: Path) -> None:
+def test_a_program_that_exceeds_the_time_limit_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("while True: pass")
     with pytest.raises(ProgramError, match="not ended within"):
         record_program([str(script)], start_of(_empty(tmp_path)), 0.5)
 
 
-def test_the_recorded_open_raises_the_errors_of_open(recorded: Recorded, tmp_path: Path) -> None:
+def test_the_recorded_open_raises_the_same_errors_as_open(recorded: Recorded, tmp_path: Path) -> None:
     lines = """
         import json, os, sys
         os.mkdir("d")

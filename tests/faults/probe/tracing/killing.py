@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.faults.probe.tracing.programs import python
-from tornlog.faults.disk.export import export
+from tornlog.faults.disk.export import export_image
 from tornlog.faults.probe.record import STORE, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY, unlike
 from tornlog.faults.probe.tracing import plain_stores, ptrace
@@ -127,7 +127,7 @@ class KillingNotes(ProgramNotes):
     def _add(self, step: object) -> None:
         super()._add(step)  # type: ignore[arg-type]
         if len(self.steps) == self._at:
-            for process in list(_below(os.getpid())):
+            for process in list(_descendants(os.getpid())):
                 os.kill(process, signal.SIGKILL)
                 self.killed += 1
 
@@ -138,20 +138,20 @@ def _one_instruction(notes: ProgramNotes, at: int) -> list[Step]:
     return [one for one in behind if step.kind == one.kind == STORE and (step.at + len(step.data)) % 4096 == 0]
 
 
-def _below(process: int) -> Iterator[int]:
+def _descendants(process: int) -> Iterator[int]:
     for thread in os.listdir(f"/proc/{process}/task"):
         for child in Path(f"/proc/{process}/task/{thread}/children").read_text().split():
             yield int(child)
-            yield from _below(int(child))
+            yield from _descendants(int(child))
 
 
-def recorded(name: str, notes: ProgramNotes) -> tuple[ProgramRecord, list[str]]:
+def record_and_compare(name: str, notes: ProgramNotes) -> tuple[ProgramRecord, list[str]]:
     """Return the record of a program, with any exit code, and its differences from the disk."""
     command = python(PROGRAMS[name])
     with TemporaryDirectory(prefix="tornlog-kill-") as scratch:
         root = Path(scratch, "disk")
         root.mkdir()
-        export(EMPTY, "/", root)
+        export_image(EMPTY, "/", root)
         record = trace(os.path.realpath(root), command[0], command, 60.0, "step", notes)
         return record, list(unlike(record, EMPTY, root))
 
@@ -162,14 +162,14 @@ def main() -> None:
     if STEPPED in sys.argv[3:]:
         plain_stores.plain_store = lambda _: None  # type: ignore[assignment]
         ptrace.CORE = None
-    whole, odd = recorded(name, ProgramNotes())
+    whole, odd = record_and_compare(name, ProgramNotes())
     problems = [str(one) for one in (*whole.unseen, *odd)]
     count = len(whole.steps)
     killed = 0
     for turn in range(min(kills, count)):
         at = 1 + turn * (count - 1) // max(1, min(kills, count) - 1)
         notes = KillingNotes(at)
-        record, odd = recorded(name, notes)
+        record, odd = record_and_compare(name, notes)
         if notes.killed and record.exit == -signal.SIGKILL:
             killed += 1
         if len(notes.steps) > at + len(_one_instruction(notes, at)):

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.faults.probe.steps import in_short, steps_of, stories
+from tests.faults.probe.steps import as_short_texts, steps_of, stories
 from tests.faults.probe.tracing.programs import python
 from tornlog.faults.kinds import FaultKind
 from tornlog.faults.probe.recording.run import EMPTY
@@ -111,16 +111,16 @@ def fault_of(sentence: str) -> CallFault:
     return CallFault(FaultKind(kind), int(nth))
 
 
-def struck(lines: str, control: RunControl) -> TracedRun:
+def run_with_call_faults(lines: str, control: RunControl) -> TracedRun:
     return run_traced(python(TRY + dedent(lines)), EMPTY, 60.0, control=control)
 
 
 @pytest.mark.parametrize("sentence", STRUCK)
 def test_an_injected_fault_has_its_documented_effect(sentence: str) -> None:
     lines, expected = STRUCK[sentence]
-    run = struck(lines, RunControl(fault_of(sentence)))
+    run = run_with_call_faults(lines, RunControl(fault_of(sentence)))
 
-    assert in_short(steps_of((run.record, run.unlike))) == expected
+    assert as_short_texts(steps_of((run.record, run.unlike))) == expected
     assert len(run.record.injected) == 1
     assert run.record.exit == 0
 
@@ -131,15 +131,17 @@ def test_every_call_fault_has_a_test() -> None:
 
 def test_standard_output_and_missing_calls_get_no_fault() -> None:
     lines = "f = begun(); tried(os.write, f, b'one')"
-    as_it_is = struck(lines, AS_IT_IS)
-    run = struck(lines, RunControl(CallFault(FaultKind.FAILED_WRITE, 2)))
+    as_it_is = run_with_call_faults(lines, AS_IT_IS)
+    run = run_with_call_faults(lines, RunControl(CallFault(FaultKind.FAILED_WRITE, 2)))
 
     assert run.record.injected == []
-    assert in_short(list(run.record.steps)) == in_short(list(as_it_is.record.steps))
+    assert as_short_texts(list(run.record.steps)) == as_short_texts(list(as_it_is.record.steps))
 
 
 def test_a_failing_program_is_recorded_up_to_its_end() -> None:
-    run = struck("f = begun(); os.fsync(f); print('synced')", RunControl(CallFault(FaultKind.FAILED_SYNC, 1)))
+    run = run_with_call_faults(
+        "f = begun(); os.fsync(f); print('synced')", RunControl(CallFault(FaultKind.FAILED_SYNC, 1))
+    )
 
     assert run.record.exit == 1
-    assert in_short(list(run.record.steps)) == ["create /files/f #0", "failed sync #0"]
+    assert as_short_texts(list(run.record.steps)) == ["create /files/f #0", "failed sync #0"]

@@ -41,7 +41,7 @@ Switch = Callable[[TracingCore | None], None]
 
 
 @pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch) -> Switch:
+def use_core(monkeypatch: pytest.MonkeyPatch) -> Switch:
     """Return a function that switches between the core and ctypes."""
     return lambda core: monkeypatch.setattr(ptrace, "CORE", core)
 
@@ -64,17 +64,19 @@ def stopped(core: TracingCore) -> Iterator[int]:
         assert not Path(f"/proc/{child}").exists()
 
 
-def test_core_and_ctypes_make_the_same_record(core: TracingCore, use: Switch) -> None:
-    use(core)
+def test_the_compiled_core_and_ctypes_make_the_same_recording(core: TracingCore, use_core: Switch) -> None:
+    use_core(core)
     by_core = steps_of(traced(PROGRAM))
-    use(None)
+    use_core(None)
     by_python = steps_of(traced(PROGRAM))
 
     assert by_core == by_python
     assert {"store", "write", "rename", "truncate"} <= {one.kind for one in by_core}
 
 
-def test_core_and_ctypes_return_the_same_data_about_a_thread(core: TracingCore, use: Switch, stopped: int) -> None:
+def test_the_compiled_core_and_ctypes_return_the_same_data_about_a_thread(
+    core: TracingCore, use_core: Switch, stopped: int
+) -> None:
     machine = this_machine()
     assert machine is not None
     registers = Registers(machine)
@@ -90,22 +92,22 @@ def test_core_and_ctypes_return_the_same_data_about_a_thread(core: TracingCore, 
         stack = ptrace.read_memory(stopped, register(general, machine.stack_pointer), 64)
         return [general, changed, mask, blocked, ptrace.block_signals(stopped), ptrace.set_mask(stopped, mask), stack]
 
-    use(core)
+    use_core(core)
     by_core = answers()
-    use(None)
+    use_core(None)
     assert by_core == answers()
 
 
-def test_a_single_step_executes_one_instruction(core: TracingCore, use: Switch, stopped: int) -> None:
+def test_a_single_step_executes_one_instruction(core: TracingCore, use_core: Switch, stopped: int) -> None:
     machine = this_machine()
     assert machine is not None
     for one in (core, None):
-        use(one)
+        use_core(one)
         assert CallInjector(machine).step(stopped) == signal.SIGTRAP
 
 
 @pytest.fixture
-def ticks() -> Iterator[None]:
+def frequent_signals() -> Iterator[None]:
     """Send a signal every 10 ms, as the tracer does."""
     before = signal.signal(signal.SIGALRM, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
@@ -114,15 +116,17 @@ def ticks() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def _reads(process: int, thread: int, descriptor: int) -> bool:
+def _waits_on_descriptor(process: int, thread: int, descriptor: int) -> bool:
     """Return whether a thread waits in a call whose first argument is a descriptor."""
     return Path(f"/proc/{process}/task/{thread}/syscall").read_text().split()[1:2] == [hex(descriptor)]
 
 
-@pytest.mark.usefixtures("ticks")
+@pytest.mark.usefixtures("frequent_signals")
 @pytest.mark.parametrize("has_core", [True, False])
-def test_a_process_killed_during_a_step_is_gone(core: TracingCore, use: Switch, *, has_core: bool) -> None:
-    use(core if has_core else None)
+def test_a_process_killed_during_a_single_step_is_reported_as_gone(
+    core: TracingCore, use_core: Switch, *, has_core: bool
+) -> None:
+    use_core(core if has_core else None)
     machine = this_machine()
     assert machine is not None
     read_end, write_end = os.pipe()
@@ -132,7 +136,7 @@ def test_a_process_killed_during_a_step_is_gone(core: TracingCore, use: Switch, 
             threading.Thread(target=os.read, args=(read_end, 1), daemon=True).start()
         os.read(read_end, 1)
     threads = set[int]()
-    while len(threads) != 3 or not all(_reads(child, thread, read_end) for thread in threads):
+    while len(threads) != 3 or not all(_waits_on_descriptor(child, thread, read_end) for thread in threads):
         time.sleep(0.001)
         threads = {int(name) for name in os.listdir(f"/proc/{child}/task")}
     for thread in threads:
@@ -153,7 +157,7 @@ def test_a_process_killed_during_a_step_is_gone(core: TracingCore, use: Switch, 
     os.close(write_end)
 
 
-def test_requests_for_an_ended_thread_raise_thread_gone(core: TracingCore, use: Switch, stopped: int) -> None:
+def test_requests_for_an_ended_thread_raise_thread_gone(core: TracingCore, use_core: Switch, stopped: int) -> None:
     os.kill(stopped, signal.SIGKILL)
     os.waitpid(stopped, 0x40000000)
     requests: list[Callable[[], object]] = [
@@ -167,7 +171,7 @@ def test_requests_for_an_ended_thread_raise_thread_gone(core: TracingCore, use: 
         lambda: ptrace.write_memory(stopped, 4096, b"x"),
     ]
     for one in (core, None):
-        use(one)
+        use_core(one)
         for request in requests:
             with pytest.raises(ptrace.ThreadGone) as gone:
                 request()
@@ -176,9 +180,9 @@ def test_requests_for_an_ended_thread_raise_thread_gone(core: TracingCore, use: 
             ptrace.wait(stopped)
 
 
-def test_unmapped_memory_is_an_error(core: TracingCore, use: Switch, stopped: int) -> None:
+def test_reading_unmapped_memory_is_an_error(core: TracingCore, use_core: Switch, stopped: int) -> None:
     for one in (core, None):
-        use(one)
+        use_core(one)
         with pytest.raises(OSError, match="Bad address"):
             ptrace.read_memory(stopped, 0, 8)
 
@@ -194,13 +198,15 @@ def test_invalid_registers_are_refused(core: TracingCore, stopped: int) -> None:
         core.set_registers(stopped, NT_PRSTATUS, bytes(2048), {})
 
 
-def test_core_and_ctypes_read_the_same_descriptor_facts(core: TracingCore, use: Switch, tmp_path: Path) -> None:
+def test_the_compiled_core_and_ctypes_read_the_same_descriptor_facts(
+    core: TracingCore, use_core: Switch, tmp_path: Path
+) -> None:
     file = os.open(tmp_path / "f", os.O_RDWR | os.O_CREAT | os.O_APPEND)
     os.write(file, b"twelve bytes")
     info = os.open(f"/proc/self/fdinfo/{file}", os.O_RDONLY)
-    use(core)
+    use_core(core)
     by_core = descriptor_facts(info)
-    use(None)
+    use_core(None)
     by_python = descriptor_facts(info)
     for one in (info, file):
         os.close(one)
@@ -212,7 +218,7 @@ def test_core_and_ctypes_read_the_same_descriptor_facts(core: TracingCore, use: 
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
-def test_core_and_python_find_the_same_difference(old: bytes, new: bytes) -> None:
+def test_the_compiled_core_and_python_find_the_same_difference(old: bytes, new: bytes) -> None:
     core = load_core()
     if core is None:
         pytest.skip("no core in C was built")
@@ -229,13 +235,13 @@ def test_contents_of_different_sizes_are_refused(core: TracingCore) -> None:
         core.difference(b"a", b"ab")
 
 
-def test_the_core_can_be_disabled(core: TracingCore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_core_can_be_disabled(core: TracingCore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PURE_PYTHON, "1")
 
     assert load_core() is None
 
 
-def test_a_core_of_another_version_is_not_used(core: TracingCore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiled_core_of_another_version_is_not_used(core: TracingCore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "INTERFACE", native.INTERFACE + 1)
 
     assert load_core() is None

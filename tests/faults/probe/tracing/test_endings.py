@@ -43,13 +43,13 @@ int main(int count, char **given) {
 
 
 @pytest.fixture(scope="module")
-def storing(tmp_path_factory: pytest.TempPathFactory) -> str:
+def storing_program(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A program that stores through a map until its second thread ends it."""
     return compiled(tmp_path_factory.mktemp("storing"), PROGRAM, "-O1", "-pthread")
 
 
 @pytest.fixture
-def loaded() -> Iterator[None]:
+def busy_processors() -> Iterator[None]:
     """Keep all processors busy, so that the recorder is interrupted between its requests."""
     with ExitStack() as running:
         busy = [sys.executable, "-c", "while True: pass"]
@@ -61,10 +61,10 @@ def loaded() -> Iterator[None]:
                 process.kill()
 
 
-@pytest.mark.usefixtures("loaded")
+@pytest.mark.usefixtures("busy_processors")
 @pytest.mark.parametrize("instead", [[], ["/bin/true"]])
-def test_exec_or_exit_during_a_store_is_recorded(instead: list[str], storing: str) -> None:
+def test_an_exec_or_exit_during_stores_to_a_map_is_recorded(instead: list[str], storing_program: str) -> None:
     for number in range(RUNS):
-        record, unlike = record_traced([storing, str(2000 + 180 * number), *instead], EMPTY, 60.0)
+        record, unlike = record_traced([storing_program, str(2000 + 180 * number), *instead], EMPTY, 60.0)
 
         assert (record.exit, unlike) == (0, [])

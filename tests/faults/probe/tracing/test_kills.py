@@ -16,12 +16,12 @@ STEPPED_KILLS = 8
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_steps_up_to_a_kill_match_the_disk(name: str, source: Path) -> None:
+def test_recorded_steps_up_to_a_kill_equal_the_files_on_disk(name: str, source: Path) -> None:
     assert_exact(name, KILLS, source)
 
 
 @pytest.mark.parametrize("name", [name for name, lines in PROGRAMS.items() if "mmap" in lines])
-def test_single_steps_up_to_a_kill_match_the_disk(name: str, source: Path) -> None:
+def test_single_steps_up_to_a_kill_equal_the_files_on_disk(name: str, source: Path) -> None:
     assert_exact(name, STEPPED_KILLS, source, STEPPED)
 
 

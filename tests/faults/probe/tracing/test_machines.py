@@ -47,13 +47,13 @@ def numbers_in(text: str) -> dict[str, int]:
 
 
 @MACHINES
-def test_calls_have_the_kernels_numbers(machine: Architecture) -> None:
+def test_system_call_numbers_equal_those_of_the_kernel(machine: Architecture) -> None:
     expected = numbers_in(header(machine, "asm/unistd.h"))
 
     assert machine.calls == {name: expected.get(f"__NR_{name}") for name in machine.calls}
 
 
-def test_registers_of_x86_64_are_where_the_kernel_puts_them() -> None:
+def test_x86_64_registers_are_at_the_offsets_of_the_kernel() -> None:
     text = header(X86_64, "sys/user.h")
     words = re.findall(r"long int (\w+);", text[text.index("struct user_regs_struct") :].split("}")[0])
 
@@ -63,7 +63,7 @@ def test_registers_of_x86_64_are_where_the_kernel_puts_them() -> None:
     assert [words[index] for index in used] == list(names)
 
 
-def test_registers_of_aarch64_are_where_the_kernel_puts_them() -> None:
+def test_aarch64_registers_are_at_the_offsets_of_the_kernel() -> None:
     """syscall(2): the number is in x8, arguments are in x0 to x5, the result is in x0."""
     text = header(AARCH64, "asm/ptrace.h")
     words = re.findall(r"__u64\s+(\w+)(?:\[(\d+)\])?;", text[text.index("struct user_pt_regs") :].split("}")[0])
@@ -83,7 +83,7 @@ def test_only_aarch64_has_a_separate_register_set_for_the_call_number() -> None:
 
 
 @pytest.mark.parametrize(("machine", "name"), [(X86_64, "EM_X86_64"), (AARCH64, "EM_AARCH64")])
-def test_seccomp_knows_a_machine_by_its_number_in_executables(machine: Architecture, name: str) -> None:
+def test_seccomp_and_executables_use_the_same_machine_number(machine: Architecture, name: str) -> None:
     numbers = dict(re.findall(r"#define (EM_\w+)\s+(\d+)", header(machine, "linux/elf-em.h")))
 
     assert machine.audit == int(numbers[name]) | _AUDIT_64_BITS | _AUDIT_LITTLE_ENDIAN

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.probe.steps import in_short, steps_of
+from tests.faults.probe.steps import as_short_texts, steps_of
 from tests.faults.probe.tracing.programs import traced
 from tornlog.faults.probe.tracing import plain_stores
 from tornlog.faults.probe.tracing.store_instructions import plain_store
@@ -116,7 +116,7 @@ for number, instruction in enumerate(OTHERS):
 
 
 @pytest.mark.parametrize("code", PLAIN.values(), ids=PLAIN)
-def test_a_plain_store_is_decoded(code: str) -> None:
+def test_a_plain_store_instruction_is_decoded(code: str) -> None:
     lacks = {"488935": "00010000", "66c705": "000100003412"}.get(code, "")
     instruction = bytes.fromhex(code + lacks)
 
@@ -127,11 +127,11 @@ def test_a_plain_store_is_decoded(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", [*OTHERS.values(), *UNTRIED.values()], ids=[*OTHERS, *UNTRIED])
-def test_other_instructions_are_no_plain_stores(code: str) -> None:
+def test_other_instructions_are_not_decoded_as_plain_stores(code: str) -> None:
     assert plain_store(bytes.fromhex(code)) is None
 
 
-def test_an_address_without_a_base_is_index_and_displacement() -> None:
+def test_a_store_address_without_a_base_register_is_index_plus_displacement() -> None:
     found = plain_store(bytes.fromhex("488934d5f0ffffff"))  # mov [rdx*8-16], rsi
 
     assert found is not None
@@ -146,7 +146,7 @@ def stepped(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code of x86-64")
-def test_plain_stores_match_the_processor(stepped: Callable[[], None]) -> None:
+def test_decoded_plain_stores_match_the_processor(stepped: Callable[[], None]) -> None:
     if " avx " not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this processor has no AVX")
     program = f"PLAIN, OTHERS = {[*PLAIN.values()]}, {[*OTHERS.values()]}\n{_RUN}"
@@ -174,14 +174,14 @@ def test_a_store_after_the_end_of_a_file_is_not_recorded() -> None:
             """)
     )
 
-    assert [step for step in in_short(steps) if step.startswith("store")] == [
+    assert [step for step in as_short_texts(steps) if step.startswith("store")] == [
         "store #0 @4999 '\\x01'",
         "store #0 @4996 'ÿÿÿÿ'",
         "store #0 @6000 'y'",
     ]
 
 
-def test_a_store_to_a_file_without_write_permission_is_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_through_a_shared_map_of_a_read_only_file_is_single_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_stores, "_AGAIN", 0)  # a read-only map
 
     steps = steps_of(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults.probe.steps import in_short
+from tests.faults.probe.steps import as_short_texts
 from tests.faults.probe.tracing.programs import python
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.tracing.control import RunControl
@@ -58,7 +58,7 @@ thread.join()
 """
 
 
-def run_under(seed: int, lines: str) -> TracedRun:
+def run_with_seed(seed: int, lines: str) -> TracedRun:
     run = run_traced(python(lines), EMPTY, 60.0, control=RunControl(seed=seed))
     assert (run.record.unseen, run.unlike, run.record.exit) == ((), [], 0)
     return run
@@ -66,8 +66,8 @@ def run_under(seed: int, lines: str) -> TracedRun:
 
 @pytest.mark.ci
 def test_a_seed_repeats_its_thread_order_and_other_seeds_differ() -> None:
-    orders = [in_short(list(run_under(seed, WRITERS).record.steps)) for seed in SEEDS]
-    again = [in_short(list(run_under(seed, WRITERS).record.steps)) for seed in SEEDS]
+    orders = [as_short_texts(list(run_with_seed(seed, WRITERS).record.steps)) for seed in SEEDS]
+    again = [as_short_texts(list(run_with_seed(seed, WRITERS).record.steps)) for seed in SEEDS]
 
     assert orders == again
     assert len({tuple(order) for order in orders}) > 2
@@ -75,21 +75,22 @@ def test_a_seed_repeats_its_thread_order_and_other_seeds_differ() -> None:
 
 
 @pytest.mark.ci
-def test_stores_through_maps_are_ordered_as_calls_are() -> None:
-    runs = [run_under(seed, STORERS) for seed in SEEDS]
+def test_stores_through_maps_and_calls_have_one_common_order() -> None:
+    runs = [run_with_seed(seed, STORERS) for seed in SEEDS]
     orders = [[step.at // 4096 for step in run.record.steps if step.kind == "store"] for run in runs]
 
     assert all(order.count(0) == order.count(1) == 4 for order in orders)
     assert len({tuple(order) for order in orders}) > 2
     assert orders == [
-        [step.at // 4096 for step in run_under(seed, STORERS).record.steps if step.kind == "store"] for seed in SEEDS
+        [step.at // 4096 for step in run_with_seed(seed, STORERS).record.steps if step.kind == "store"]
+        for seed in SEEDS
     ]
 
 
 @pytest.mark.ci
-def test_every_order_respects_a_wait_between_threads() -> None:
+def test_every_thread_order_respects_a_wait_between_threads() -> None:
     for seed in SEEDS:
-        written = [step.data.decode() for step in run_under(seed, CHAIN).record.steps if step.kind == "write"]
+        written = [step.data.decode() for step in run_with_seed(seed, CHAIN).record.steps if step.kind == "write"]
         used = [place for place, one in enumerate(written) if one == "used"]
 
         assert len(used) == 3
@@ -97,8 +98,8 @@ def test_every_order_respects_a_wait_between_threads() -> None:
             assert written[:place].count("made") > written[:place].count("used")
 
 
-def test_a_choice_without_a_computing_thread_is_counted_as_hurried() -> None:
-    run = run_under(0, SPINNER)
+def test_a_scheduling_choice_made_while_a_thread_computes_counts_as_hurried() -> None:
+    run = run_with_seed(0, SPINNER)
 
     assert run.hurried > 0
     assert {step.path for step in run.record.steps if step.kind == "create"} == {

@@ -65,7 +65,7 @@ GO = """
 Built = Callable[..., Path]
 
 
-def line_of(source: str, mark: str) -> int:
+def line_number_of(source: str, mark: str) -> int:
     return next(number for number, line in enumerate(dedent(source).splitlines(), 1) if line.endswith(f"// {mark}"))
 
 
@@ -101,16 +101,16 @@ def built(tmp_path: Path) -> Built:
     ],
     ids=" ".join,
 )
-def test_each_step_has_its_source_line_with_any_build_options(built: Built, options: tuple[str, ...]) -> None:
+def test_each_step_has_its_source_line_with_any_compiler_options(built: Built, options: tuple[str, ...]) -> None:
     record = recorded(built(*options))
     inner = [(step.kind, step.path.removeprefix("/files/"), record.stacks[step.stack][0]) for step in record.steps]
     places = {(kind, path, Path(place.file).name, place.line, place.function) for kind, path, place in inner}
 
     assert {
-        ("write", "", "server.c", line_of(C, "append"), "append_record"),
-        ("store", "", "server.c", line_of(C, "store"), "main"),
-        ("write", "", "server.c", line_of(C, "flush"), "main"),
-        ("create", "other", "server.c", line_of(C, "other"), "other"),
+        ("write", "", "server.c", line_number_of(C, "append"), "append_record"),
+        ("store", "", "server.c", line_number_of(C, "store"), "main"),
+        ("write", "", "server.c", line_number_of(C, "flush"), "main"),
+        ("create", "other", "server.c", line_number_of(C, "other"), "other"),
     } <= places
 
 
@@ -132,7 +132,9 @@ def test_a_story_names_the_line_and_the_function(built: Built) -> None:
     record = recorded(built("-g"))
     texts = [step_text(record, number) for number in range(len(record.steps))]
 
-    assert any(f"write log [0, 9000)  server.c:{line_of(C, 'append')} append_record  pwrite64" in one for one in texts)
+    assert any(
+        f"write log [0, 9000)  server.c:{line_number_of(C, 'append')} append_record  pwrite64" in one for one in texts
+    )
 
 
 def test_a_stripped_program_has_no_guessed_lines(built: Built) -> None:
@@ -157,7 +159,7 @@ def test_an_address_in_a_data_file_has_no_source_line() -> None:
             ElfFile(content)
 
 
-def test_an_unknown_function_has_no_frame_rule() -> None:
+def test_an_unknown_function_has_no_unwind_rule() -> None:
     module = ElfFile(Path(sys.executable).resolve().read_bytes())
     assert CallFrames(module).rule(1) is None
     assert module.address(1 << 60) is None
@@ -184,7 +186,7 @@ def test_a_go_program_has_source_lines(built_by_go: Built) -> None:
     write = next(step for step in record.steps if step.kind == "write")
     places = [(Path(one.file).name, one.line, one.function) for one in record.stacks[write.stack]]
 
-    assert places[0][:2] == ("main.go", line_of(GO, "append"))
+    assert places[0][:2] == ("main.go", line_number_of(GO, "append"))
     assert places[-1][2] == "main.main"
     assert all(one.file.endswith("main.go") for one in record.stacks[write.stack])
 
@@ -194,10 +196,10 @@ def test_a_go_program_without_symbols_has_source_lines(built_by_go: Built) -> No
     write = next(step for step in record.steps if step.kind == "write")
     places = [(Path(one.file).name, one.line, one.function) for one in record.stacks[write.stack]]
 
-    assert places == [("main.go", line_of(GO, "append"), "main.appendRecord"), ("main.go", 12, "main.main")]
+    assert places == [("main.go", line_number_of(GO, "append"), "main.appendRecord"), ("main.go", 12, "main.main")]
 
 
-def test_a_go_table_of_an_unknown_version_is_ignored() -> None:
+def test_a_go_line_table_of_an_unknown_version_is_ignored() -> None:
     module = ElfFile(Path(sys.executable).resolve().read_bytes())
     with pytest.raises(ValueError, match="of another version: 0xfffffffb"):
         GoLines(module, struct.pack("<IHBB8Q", 0xFFFF_FFFB, 0, 1, 8, *[0] * 8), 4096)

@@ -13,7 +13,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.faults.probe.steps import in_short, steps_of
+from tests.faults.probe.steps import as_short_texts, steps_of
 from tests.faults.probe.tracing.programs import compiled, python, traced
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.record import FILES, TEMPORARY
@@ -27,10 +27,15 @@ NOBODY = 65534
 def test_a_shell_script_is_recorded_with_its_processes() -> None:
     steps = steps_of(record_traced(["sh", "-c", "echo one > a; mv a b & wait; cat b"], EMPTY, 60.0))
 
-    assert in_short(steps) == ["create /files/a #0", "write #0 'one\\n'", "rename /files/a /files/b", "acknowledge one"]
+    assert as_short_texts(steps) == [
+        "create /files/a #0",
+        "write #0 'one\\n'",
+        "rename /files/a /files/b",
+        "acknowledge one",
+    ]
 
 
-def test_a_threads_name_is_its_name_at_the_first_step() -> None:
+def test_a_thread_is_shown_by_its_name_at_its_first_step() -> None:
     record, unlike = traced(
         """
         def work():
@@ -82,7 +87,7 @@ def test_a_static_program_without_any_library_is_recorded(tmp_path: Path) -> Non
 
     steps = steps_of(record_traced([program], EMPTY, 60.0))
 
-    assert in_short(steps) == [
+    assert as_short_texts(steps) == [
         "create /files/log #0",
         "acknowledge not yet",
         "write #0 'through stdio'",
@@ -126,11 +131,11 @@ def test_a_recorded_call_changes_only_the_result_register(tmp_path: Path) -> Non
         "-O1",
     )
 
-    assert in_short(steps_of(record_traced([program], EMPTY, 60.0))) == ["create /files/f #0"]
+    assert as_short_texts(steps_of(record_traced([program], EMPTY, 60.0))) == ["create /files/f #0"]
 
 
 @pytest.mark.skipif(os.uname().machine != "aarch64", reason="other processors guard no jumps, or Linux does not")
-def test_injected_calls_work_in_guarded_code(tmp_path: Path) -> None:
+def test_injected_calls_work_in_code_with_branch_protection(tmp_path: Path) -> None:
     program = compiled(
         tmp_path,
         """
@@ -163,7 +168,7 @@ def test_injected_calls_work_in_guarded_code(tmp_path: Path) -> None:
 
     steps = steps_of(record_traced([program], EMPTY, 60.0))
 
-    assert in_short(steps) == ["create /files/f #0", "truncate #0 @4096", "sync #0", "store #0 'B'"]
+    assert as_short_texts(steps) == ["create /files/f #0", "truncate #0 @4096", "sync #0", "store #0 'B'"]
 
 
 def test_files_at_the_start_exist_and_have_numbers() -> None:
@@ -171,10 +176,10 @@ def test_files_at_the_start_exist_and_have_numbers() -> None:
 
     steps = steps_of(traced('os.write(os.open("b", os.O_WRONLY | os.O_APPEND), open("a", "rb").read())', start=start))
 
-    assert in_short(steps) == ["write #1 @1 'A'"]
+    assert as_short_texts(steps) == ["write #1 @1 'A'"]
 
 
-def test_stores_by_call_are_found_at_the_next_call() -> None:
+def test_stores_made_by_a_system_call_are_found_at_the_next_call() -> None:
     steps = steps_of(
         traced(
             "f = file(content=bytes(8192)); m = mmap.mmap(f, 8192); m[0] = 65; m[9] = 66; os.fsync(f); m[5000] = 67",
@@ -182,7 +187,7 @@ def test_stores_by_call_are_found_at_the_next_call() -> None:
         )
     )
 
-    assert in_short(steps)[2:] == ["store #0 'A" + "\\x00" * 8 + "B'", "sync #0", "store #0 @5000 'C'"]
+    assert as_short_texts(steps)[2:] == ["store #0 'A" + "\\x00" * 8 + "B'", "sync #0", "store #0 @5000 'C'"]
 
 
 def test_a_blocked_call_does_not_block_other_threads() -> None:
@@ -201,7 +206,7 @@ def test_a_blocked_call_does_not_block_other_threads() -> None:
         )
     )
 
-    assert in_short(steps) == ["create /files/f #0", "write #0 'first'", "write #0 @10 'piped'"]
+    assert as_short_texts(steps) == ["create /files/f #0", "write #0 'first'", "write #0 @10 'piped'"]
 
 
 def test_signals_reach_a_recorded_program() -> None:
@@ -234,7 +239,7 @@ def test_signals_reach_a_recorded_program() -> None:
 def test_sigpipe_ends_a_recorded_program() -> None:
     steps = steps_of(record_traced(["sh", "-c", "(yes; echo $? > status) | head -1; cat status"], EMPTY, 60.0))
 
-    assert in_short(steps)[-1] == f"acknowledge {128 + signal.SIGPIPE}"
+    assert as_short_texts(steps)[-1] == f"acknowledge {128 + signal.SIGPIPE}"
 
 
 def test_a_program_inherits_no_descriptor_of_the_recorder() -> None:
@@ -522,11 +527,11 @@ print(mine())
         "in_child(lambda: print(mine(), flush=True))",
     ],
 )
-def test_a_program_is_pinned_to_one_cpu_until_it_could_notice(act: str) -> None:
+def test_a_recorded_program_is_pinned_to_one_cpu_until_it_asks_for_its_cpus(act: str) -> None:
     *_, words = Path("/proc/thread-self/status").read_text().partition("Cpus_allowed_list:")
     everywhere = words.split()[0]
 
-    alone, seen, then = in_short(steps_of(traced(f"{_MINE}{act}\nprint(mine())\n")))
+    alone, seen, then = as_short_texts(steps_of(traced(f"{_MINE}{act}\nprint(mine())\n")))
 
     assert alone.removeprefix("acknowledge ").isdecimal(), "one processor"
     assert [seen, then] == [f"acknowledge {everywhere}"] * 2

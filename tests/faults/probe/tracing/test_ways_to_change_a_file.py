@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.faults.probe.steps import in_short, steps_of, stories
+from tests.faults.probe.steps import as_short_texts, steps_of, stories
 from tests.faults.probe.tracing.programs import traced
 from tornlog.faults.probe.record import STORE, Step
 from tornlog.faults.probe.tracing import plain_stores, ptrace
@@ -430,7 +430,7 @@ WAYS = stories(_WAYS, _FILE)
 
 
 @pytest.mark.parametrize("sentence", WAYS)
-def test_a_way_to_change_a_file_is_recorded_exactly(sentence: str) -> None:
+def test_each_way_to_change_a_file_is_recorded_exactly(sentence: str) -> None:
     lines, expected = WAYS[sentence]
 
     assert_recorded(steps_of(traced(lines)), expected)
@@ -447,11 +447,11 @@ def test_single_steps_without_the_core_are_recorded_exactly(sentence: str, monke
 
 def assert_recorded(steps: list[Step], expected: list[str] | None) -> None:
     assert len(steps) > 1
-    if expected is not None and in_short(steps) != expected:
-        assert in_short(_joined(steps)) == expected
+    if expected is not None and as_short_texts(steps) != expected:
+        assert as_short_texts(_with_joined_stores(steps)) == expected
 
 
-def _joined(steps: list[Step]) -> list[Step]:
+def _with_joined_stores(steps: list[Step]) -> list[Step]:
     """Join adjacent stores, because some C libraries set a few bytes with several instructions."""
     joined: list[Step] = []
     for step in steps:
@@ -464,5 +464,5 @@ def _joined(steps: list[Step]) -> list[Step]:
     return joined
 
 
-def test_the_catalogue_of_file_changes_is_large() -> None:
+def test_the_catalogue_of_ways_to_change_a_file_is_large() -> None:
     assert len(WAYS) >= 40

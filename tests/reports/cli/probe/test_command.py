@@ -103,7 +103,7 @@ def test_a_failure_is_written_as_a_directory_and_a_replayable_file(save: list[st
     assert (said["format"], said["same"], said["disk"]) == ("tornlog-probe-replay/1", True, breach["smallest"]["disk"])
 
 
-def test_a_replay_uses_another_check_if_one_is_given(save: list[str], tmp_path: Path, write_file: WriteFile) -> None:
+def test_a_replay_can_use_another_check(save: list[str], tmp_path: Path, write_file: WriteFile) -> None:
     invoke("--out", str(tmp_path / "out"), *save)
     file = next((tmp_path / "out" / "failures").rglob("failure.json"))
     easy = write_file("easy.py", "def check(directory, acknowledged): pass")
@@ -113,7 +113,7 @@ def test_a_replay_uses_another_check_if_one_is_given(save: list[str], tmp_path: 
     assert "the check now accepts this state" in result.stdout
 
 
-def test_a_replay_that_builds_a_different_state_is_refused(save: list[str], tmp_path: Path) -> None:
+def test_a_replay_that_reconstructs_a_different_state_is_refused(save: list[str], tmp_path: Path) -> None:
     invoke("--out", str(tmp_path / "out"), *save)
     file = next((tmp_path / "out" / "failures").rglob("failure.json"))
     document = json.loads(file.read_text())
@@ -127,7 +127,7 @@ def test_a_replay_that_builds_a_different_state_is_refused(save: list[str], tmp_
 
 @pytest.mark.parametrize("option", ["--json", "--junit", "--summary"])
 @pytest.mark.parametrize("promise", ["broken", "kept"])
-def test_a_full_result_file_hides_neither_the_findings_nor_the_verdict(
+def test_a_result_file_on_a_full_disk_hides_neither_findings_nor_verdict(
     save: list[str], tmp_path: Path, option: str, promise: str
 ) -> None:
     out = tmp_path / "out"
@@ -147,7 +147,7 @@ def test_a_refusal_is_explained_even_if_the_result_file_cannot_be_written(write_
     assert os.strerror(errno.ENOSPC) in result.stderr
 
 
-def test_the_counts_in_the_json_add_up(save: list[str]) -> None:
+def test_the_counts_in_the_probe_json_add_up(save: list[str]) -> None:
     result = invoke("--json", "-", "--limit", "20", *save)
     document = json.loads(result.stdout)
 
@@ -166,14 +166,14 @@ def test_the_counts_in_the_json_add_up(save: list[str]) -> None:
     assert result.exit_code == 1
 
 
-def test_disks_are_chosen_by_name(save: list[str]) -> None:
+def test_probe_disks_are_chosen_by_name(save: list[str]) -> None:
     result = invoke("--disk", "process-kill", "--json", "-", *save)
 
     assert result.exit_code == 0
     assert [disk["disk"] for disk in json.loads(result.stdout)["disks"]] == ["process-kill"]
 
 
-def test_several_processes_find_the_same_as_one(save: list[str]) -> None:
+def test_several_probe_processes_have_the_same_findings_as_one(save: list[str]) -> None:
     one = json.loads(invoke("--json", "-", *save).stdout)
     save[save.index("--jobs") + 1] = "2"
     several = json.loads(invoke("--json", "-", *save).stdout)
@@ -191,7 +191,7 @@ def test_several_processes_find_the_same_as_one(save: list[str]) -> None:
         ("import os; os.mkfifo('pipe')", "the directory is not what was recorded: files/pipe"),
     ],
 )
-def test_a_program_with_unrecorded_calls_is_refused(
+def test_a_program_with_calls_that_cannot_be_recorded_is_refused(
     write_file: WriteFile, tmp_path: Path, lines: str, reason: str
 ) -> None:
     check, kept = write_file("check.py", CHECK), tmp_path / "probe.json"
@@ -204,7 +204,7 @@ def test_a_program_with_unrecorded_calls_is_refused(
     assert "\n--record calls records at the calls of the system" in result.stderr
 
 
-def test_unrecorded_calls_can_be_allowed_if_the_directory_matches_the_recording(write_file: WriteFile) -> None:
+def test_unrecordable_calls_can_be_allowed_if_the_directory_matches_the_recording(write_file: WriteFile) -> None:
     check = write_file("check.py", CHECK)
     harmless = write_file("save.py", "import subprocess; subprocess.run(['true'])")
     result = invoke("--check", str(check), "--allow", "subprocess.Popen", "--json", "-", "--", str(harmless))
@@ -217,7 +217,7 @@ def test_unrecorded_calls_can_be_allowed_if_the_directory_matches_the_recording(
     assert "/files/value: expected no such file, found one" in result.stderr
 
 
-def test_a_program_starts_with_a_copy_of_the_given_directory(
+def test_a_probed_program_starts_with_a_copy_of_the_given_directory(
     save: list[str], write_file: WriteFile, tmp_path: Path
 ) -> None:
     begin = tmp_path / "begin"
@@ -253,7 +253,7 @@ NEXT_LIFE = """
     """
 
 
-def test_a_bug_in_the_state_at_the_end_of_the_run_is_a_finding_without_a_crash(
+def test_a_check_that_fails_without_a_crash_is_a_finding_of_the_final_state(
     write_file: WriteFile, tmp_path: Path
 ) -> None:
     script, check = write_file("positions.py", QUEUE), write_file("check.py", NEXT_LIFE)
@@ -275,7 +275,7 @@ def test_a_bug_in_the_state_at_the_end_of_the_run_is_a_finding_without_a_crash(
     assert "broken without a crash: # is overwritten" in again.stdout
 
 
-def test_a_python_program_runs_with_the_interpreter_of_the_probe(write_file: WriteFile) -> None:
+def test_a_probed_python_program_runs_with_the_interpreter_of_the_probe(write_file: WriteFile) -> None:
     check = write_file("check.py", "def check(directory, acknowledged): assert acknowledged in ([], [EXPECTED])\n")
     check.write_text(check.read_text() + f"EXPECTED = {sys.executable!r}\n")
     script = write_file("save.py", "import sys; print(sys.executable)")
@@ -313,7 +313,7 @@ READ = """
     """
 
 
-def test_a_record_without_a_checksum_breaks_on_the_default_disks_and_one_with_a_checksum_does_not(
+def test_on_the_default_disks_a_record_fails_without_a_checksum_and_passes_with_one(
     write_file: WriteFile,
 ) -> None:
     script, check = write_file("append.py", APPEND), write_file("check.py", READ)
@@ -380,7 +380,7 @@ def test_each_kind_of_breach_has_a_row_and_a_story_and_lost_promises_come_first(
         assert invoke("--replay", breach["file"]).exit_code == 1
 
 
-def test_kinds_of_breach_beyond_the_limit_of_stories_are_counted(write_file: WriteFile, tmp_path: Path) -> None:
+def test_breach_kinds_beyond_the_story_limit_are_counted(write_file: WriteFile, tmp_path: Path) -> None:
     wordy = """
         def check(directory, acknowledged):
             log = (directory / "log").read_bytes() if (directory / "log").exists() else b""
@@ -410,7 +410,7 @@ def test_kinds_of_breach_beyond_the_limit_of_stories_are_counted(write_file: Wri
     assert "Broken in 26 ways" in (out / "report.html").read_text()
 
 
-def test_the_output_of_the_check_follows_all_findings(write_file: WriteFile) -> None:
+def test_the_output_of_the_check_is_printed_after_all_findings(write_file: WriteFile) -> None:
     loud = READ.replace("def check", "import os, sys\n    def check").replace(
         "    found = 0", "    sys.stderr.write('opened\\n'); os.write(2, b'below\\n'); print('aloud'); found = 0", 1
     )
@@ -452,7 +452,7 @@ def command(tmp_path: Path) -> Path:
 
 
 @pytest.mark.ci
-def test_a_check_may_be_any_executable(save: list[str], command: Path, tmp_path: Path) -> None:
+def test_a_check_can_be_any_executable(save: list[str], command: Path, tmp_path: Path) -> None:
     script = save[-1]
     kept = tmp_path / "probe.json"
     out = tmp_path / "out"
@@ -468,7 +468,7 @@ def test_a_check_may_be_any_executable(save: list[str], command: Path, tmp_path:
     assert invoke("--check", str(command), "--", script, "sync").exit_code == 0
 
 
-def test_a_check_may_be_a_server_that_stays_up(save: list[str], write_file: WriteFile, tmp_path: Path) -> None:
+def test_a_check_can_be_a_server_that_stays_up(save: list[str], write_file: WriteFile, tmp_path: Path) -> None:
     server = write_file(
         "server.py",
         """
@@ -491,7 +491,7 @@ def test_a_check_may_be_a_server_that_stays_up(save: list[str], write_file: Writ
     assert invoke("--check-server", command, "--", save[-1], "sync").exit_code == 0
 
 
-def test_a_crash_in_recovery_is_reported_with_the_crash_before_it(write_file: WriteFile, tmp_path: Path) -> None:
+def test_a_crash_in_recovery_is_reported_with_the_preceding_crash(write_file: WriteFile, tmp_path: Path) -> None:
     script = write_file("put.py", "open('journal', 'w').write('seven'); print('seven')")
     check = write_file(
         "check.py",
@@ -564,7 +564,7 @@ def test_a_fault_at_a_call_is_reported_with_its_losses_and_reproduced_by_a_repla
     assert "step 4 failed sync log  fsync" in again.stdout
 
 
-def test_a_fault_after_which_the_program_promises_nothing_is_no_failure(write_file: WriteFile) -> None:
+def test_a_fault_after_which_the_program_makes_no_promise_is_not_a_failure(write_file: WriteFile) -> None:
     script, check = write_file("stop.py", IGNORE.replace("pass", "raise")), write_file("check.py", SEVEN)
     result = invoke("--check", str(check), "--faults", "failed-sync", "--jobs", "0", "--", str(script))
 
@@ -600,7 +600,7 @@ ALL_LINES = """
     """
 
 
-def test_a_socket_and_a_fifo_left_by_a_fault_do_not_discard_a_run(write_file: WriteFile, tmp_path: Path) -> None:
+def test_a_run_is_not_discarded_for_a_socket_or_fifo_left_by_a_fault(write_file: WriteFile, tmp_path: Path) -> None:
     script, check = write_file("server.py", SERVER), write_file("check.py", ALL_LINES)
     faults = ("--record", "calls", "--faults", "failed-sync", "--disk", "ext4-ordered", "--jobs", "0")
     result = invoke(*faults, "--json", "-", "--check", str(check), "--", str(script))
@@ -612,7 +612,7 @@ def test_a_socket_and_a_fifo_left_by_a_fault_do_not_discard_a_run(write_file: Wr
     assert [(one["kind"], one["signature"]) for one in found["reruns"]["breaches"]] == [("failed sync", "# is lost")]
 
 
-def test_a_discarded_run_is_named_and_prevents_a_green_verdict(write_file: WriteFile, tmp_path: Path) -> None:
+def test_a_discarded_run_is_named_and_the_probe_does_not_pass(write_file: WriteFile, tmp_path: Path) -> None:
     moves_away = IGNORE.replace("pass", f"os.rename('log', {str(tmp_path / 'away')!r}); raise")
     script, check = write_file("move.py", moves_away), write_file("check.py", SEVEN)
     kept, junit, summary, out = (tmp_path / name for name in ("json", "xml", "md", "out"))
@@ -633,7 +633,7 @@ def test_a_discarded_run_is_named_and_prevents_a_green_verdict(write_file: Write
     assert (root.get("failures"), root.get("errors")) == ("0", "1")
 
 
-def test_a_discarded_recovery_prevents_a_green_verdict(write_file: WriteFile) -> None:
+def test_a_probe_with_a_discarded_recovery_does_not_pass(write_file: WriteFile) -> None:
     script = write_file("put.py", "open('journal', 'w').write('seven'); print('seven')")
     check = write_file("check.py", "def check(directory, acknowledged): import os; os.system('rm -f journal')")
     options = ("--recovery-crashes", "1", "--disk", "process-kill", "--jobs", "0")
@@ -703,7 +703,7 @@ def test_an_interrupted_probe_reports_its_findings(
 
 
 @pytest.mark.ci
-def test_faults_and_seeds_that_a_time_limit_leaves_untried_are_named(write_file: WriteFile, tmp_path: Path) -> None:
+def test_faults_and_seeds_left_out_by_a_time_limit_are_named(write_file: WriteFile, tmp_path: Path) -> None:
     script = write_file("wait.py", IGNORE.replace("pass", "__import__('time').sleep(600)"))
     check = write_file("check.py", SEVEN)
     faults = ("--faults", "failed-sync", "--faults", "lying-sync", "--seeds", "3")
@@ -718,7 +718,7 @@ def test_faults_and_seeds_that_a_time_limit_leaves_untried_are_named(write_file:
 
 
 @pytest.mark.parametrize("record", ["python", "calls"])
-def test_stories_name_a_file_that_existed_before_the_run(write_file: WriteFile, tmp_path: Path, record: str) -> None:
+def test_stories_include_a_file_that_existed_before_the_run(write_file: WriteFile, tmp_path: Path, record: str) -> None:
     begin, out = tmp_path / "begin", tmp_path / "out"
     begin.mkdir()
     for name in ("data", "later"):
@@ -752,7 +752,7 @@ def test_stories_name_a_file_that_existed_before_the_run(write_file: WriteFile, 
     assert "file 1" not in (out / "report.html").read_text()
 
 
-def test_stories_name_a_file_that_existed_before_a_recovery(write_file: WriteFile) -> None:
+def test_stories_include_a_file_that_existed_before_a_recovery(write_file: WriteFile) -> None:
     script = write_file("put.py", "open('data', 'w').write('AA'); open('log', 'w').write('BB'); print('BB')")
     check = write_file(
         "check.py",
@@ -790,7 +790,7 @@ def test_a_failed_script_is_reported_with_the_end_of_its_standard_output(write_f
     )
 
 
-def test_distinct_thread_orders_are_counted(write_file: WriteFile) -> None:
+def test_distinct_thread_orders_of_a_probed_program_are_counted(write_file: WriteFile) -> None:
     lines = """
         import threading
         threads = [threading.Thread(target=lambda name=name: open(name, "w").write(name)) for name in "ab"]
@@ -835,7 +835,7 @@ def test_distinct_thread_orders_are_counted(write_file: WriteFile) -> None:
         (["--check", "CHECK", "--time", "soon", "--", "SAVE"], "expected a time such as 30s or 5m, found soon"),
     ],
 )
-def test_bad_input_is_a_usage_error_with_an_explanation(
+def test_an_invalid_probe_argument_is_a_usage_error_with_an_explanation(
     write_file: WriteFile, arguments: list[str], sentence: str
 ) -> None:
     places = {
@@ -849,7 +849,7 @@ def test_bad_input_is_a_usage_error_with_an_explanation(
     assert sentence in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_any_executable_is_recorded_with_its_calls_and_its_processes(command: Path, tmp_path: Path) -> None:
+def test_any_executable_is_recorded_with_its_calls_and_processes(command: Path, tmp_path: Path) -> None:
     program = "for value in one two; do echo $value > new; mv new value; echo $value; done"
     kept = tmp_path / "probe.json"
     result = invoke("--check", str(command), "--json", str(kept), "--jobs", "2", "--", "sh", "-c", program)

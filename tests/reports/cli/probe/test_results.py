@@ -89,7 +89,7 @@ def page(out: Path) -> Links:
     return Links((out / "report.html").read_text())
 
 
-def test_every_link_of_the_report_leads_somewhere(broken: Path) -> None:
+def test_every_link_of_the_probe_report_has_a_target(broken: Path) -> None:
     found = page(broken)
 
     assert len([link for link in found.links if "failure.json" in link]) == 1
@@ -100,7 +100,7 @@ def test_every_link_of_the_report_leads_somewhere(broken: Path) -> None:
             assert (broken / link).exists(), link
 
 
-def test_the_report_has_the_breach_its_crash_and_the_replay_command(broken: Path) -> None:
+def test_the_probe_report_has_the_breach_its_crash_and_the_replay_command(broken: Path) -> None:
     text = page(broken).text
 
     assert "the value is <lost>" in text
@@ -109,7 +109,7 @@ def test_the_report_has_the_breach_its_crash_and_the_replay_command(broken: Path
     assert re.search(r"tornlog probe .*--faults failed-write .*-- \S*save.py 'a b'", text)
 
 
-def test_the_report_lists_recorded_calls_and_untried_faults(broken: Path, held: Path) -> None:
+def test_the_probe_report_lists_recorded_calls_and_untried_faults(broken: Path, held: Path) -> None:
     text = page(broken).text
 
     assert re.search(r"by file\s+name\s*times\s*bar\s+new\s*2", text)
@@ -120,7 +120,7 @@ def test_the_report_lists_recorded_calls_and_untried_faults(broken: Path, held: 
     assert "Every promise held" in page(held).text
 
 
-def test_a_failure_has_a_timeline_beside_the_report(broken: Path) -> None:
+def test_a_failure_has_a_timeline_file_beside_the_probe_report(broken: Path) -> None:
     (timeline,) = [link for link in page(broken).links if link.startswith("timelines/")]
     html = (broken / timeline).read_text()
 
@@ -128,7 +128,7 @@ def test_a_failure_has_a_timeline_beside_the_report(broken: Path) -> None:
     assert "rename of new to value undone" in html
 
 
-def test_a_replay_draws_its_timeline(broken: Path, tornlog: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_replay_can_write_its_timeline(broken: Path, tornlog: Callable[..., Result], tmp_path: Path) -> None:
     (failure,) = broken.rglob("failure.json")
     drawn, again = tmp_path / "one.html", tmp_path / "two.html"
     first = tornlog("probe", "--replay", failure, "--timeline", drawn, "--json", tmp_path / "replay.json")
@@ -140,7 +140,9 @@ def test_a_replay_draws_its_timeline(broken: Path, tornlog: Callable[..., Result
     assert str(again) in second.stdout
 
 
-def test_a_replay_of_a_program_has_no_trace_and_no_original(broken: Path, tornlog: Callable[..., Result]) -> None:
+def test_a_replay_of_a_probed_program_has_no_trace_and_no_original(
+    broken: Path, tornlog: Callable[..., Result]
+) -> None:
     (failure,) = broken.rglob("failure.json")
     for option in (("--original",), ("--trace", "trace.json")):
         result = tornlog("replay", failure, *option)
@@ -148,14 +150,14 @@ def test_a_replay_of_a_program_has_no_trace_and_no_original(broken: Path, tornlo
         assert "expected none with a failure of a program" in result.stderr
 
 
-def test_a_timeline_requires_a_replay(files: Path, tornlog: Callable[..., Result]) -> None:
+def test_the_timeline_option_requires_a_replay(files: Path, tornlog: Callable[..., Result]) -> None:
     result = tornlog("probe", "--timeline", "one.html", "--check", files / "check.py", "--", files / "save.py")
 
     assert result.exit_code == 2
     assert "needs --replay" in result.stderr
 
 
-def test_junit_has_a_case_for_everything_that_was_tried(broken: Path, held: Path) -> None:
+def test_junit_xml_has_a_test_case_for_each_disk_and_for_recovery_and_faults(broken: Path, held: Path) -> None:
     root = ElementTree.parse(broken.with_suffix(".xml")).getroot()
     failed = {case.get("name"): case.findtext("failure") for case in root.iter("testcase")}
 
@@ -168,7 +170,7 @@ def test_junit_has_a_case_for_everything_that_was_tried(broken: Path, held: Path
     assert ElementTree.parse(held.with_suffix(".xml")).getroot().get("failures") == "0"
 
 
-def test_the_summary_has_a_table_and_the_breaches(broken: Path, held: Path) -> None:
+def test_the_probe_summary_has_a_table_and_the_breaches(broken: Path, held: Path) -> None:
     text = broken.with_suffix(".md").read_text()
 
     assert re.search(r"^\| \*\*ext4-ordered\*\* \| \d+ \| \d+ \| 1 \|$", text, re.MULTILINE)
@@ -177,5 +179,5 @@ def test_the_summary_has_a_table_and_the_breaches(broken: Path, held: Path) -> N
     assert "every promise held" in held.with_suffix(".md").read_text()
 
 
-def test_the_document_names_the_report(broken: Path) -> None:
+def test_the_probe_json_names_the_report(broken: Path) -> None:
     assert json.loads(broken.with_suffix(".json").read_text())["report"] == str(broken / "report.html")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tornlog.reports.pipeline.spark.engine import code_here
+from tornlog.reports.pipeline.spark.engine import own_code_version
 from tornlog.reports.pipeline.spark.session import session
-from tornlog.reports.pipeline.sweep.request import Begun, Block, SweepRequest
+from tornlog.reports.pipeline.sweep.request import Block, StartedSweep, SweepRequest
 from tornlog.reports.pipeline.sweep.table import Table
 
 Row = dict[str, Any]
@@ -28,7 +28,7 @@ _PLAIN: Row = {
     "injected": [],
     "marks": [],
     "put_latency": [],
-    "code": code_here(),
+    "code": own_code_version(),
     "wall_seconds": 1.0,
 }
 
@@ -46,7 +46,7 @@ def sweep_of(tmp_path: Path) -> SweepOf:
     def make(*rows: Row, name: str = "sweep [1]", **begun: Any) -> str:
         place = str(tmp_path / name)
         table = Table(place)
-        table.begin(Begun(SweepRequest(("a", "b"), 0, 100), **begun))
+        table.begin(StartedSweep(SweepRequest(("a", "b"), 0, 100), **begun))
         code = {"code": begun["code"]} if "code" in begun else {}
         for number, row in enumerate(rows):  # one file per row, so that tests cannot depend on the order of rows
             table.write(Block("a", number, 1), [{**_PLAIN, **code, "seed": number, **row}])

@@ -7,12 +7,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tornlog.reports.pipeline.analysis.analysis import NoSweepError, analysed, never, rows_of, sweep_at, write_tables
+from tornlog.reports.pipeline.analysis.analysis import (
+    NoSweepError,
+    analyse_rows,
+    find_sweep,
+    names_that_never_occurred,
+    rows_of,
+    write_tables,
+)
 from tornlog.reports.pipeline.spark.engine import InProcess
-from tornlog.reports.pipeline.sweep.request import Begun, SweepRequest
-from tornlog.reports.pipeline.sweep.sweep import sweep
+from tornlog.reports.pipeline.sweep.request import StartedSweep, SweepRequest
+from tornlog.reports.pipeline.sweep.sweep import run_sweep
 from tornlog.reports.pipeline.sweep.table import Table
-from tornlog.reports.quantities import bounds
+from tornlog.reports.quantities import confidence_bounds
 from tornlog.scenarios.campaigns.coverage import FAULTS, MARKS
 
 pytestmark = pytest.mark.slow
@@ -24,7 +31,7 @@ Analysis = Callable[..., dict[str, list[Row]]]
 @pytest.fixture
 def analysis(spark: SparkSession) -> Analysis:
     def of(*places: str) -> dict[str, list[Row]]:
-        tables = analysed(rows_of(spark, [sweep_at(place) for place in places]))
+        tables = analyse_rows(rows_of(spark, [find_sweep(place) for place in places]))
         return {name: table.to_pylist() for name, table in tables.items()}
 
     return of
@@ -49,11 +56,11 @@ def test_pass_rates_have_a_row_for_each_mutant_scenario_disk_and_policy(analysis
         ("m", "a", "xfs", "pct", 1, 1, 0, 0, 1.0),
     ]
     assert [(row["rate_low"], row["rate_high"]) for row in rates] == [
-        bounds(held, seeds) for held, seeds in ((0, 1), (1, 1), (2, 3), (1, 1))
+        confidence_bounds(held, seeds) for held, seeds in ((0, 1), (1, 1), (2, 3), (1, 1))
     ]
 
 
-def test_detection_counts_seeds_in_order_up_to_the_first_that_broke(analysis: Analysis, sweep_of: Any) -> None:
+def test_detection_counts_seeds_up_to_the_first_that_fails(analysis: Analysis, sweep_of: Any) -> None:
     def ran(scenario: str, seed: int, **more: Any) -> Row:
         return {"mutant": "m", "scenario": scenario, "seed": seed, "wall_seconds": 0.5, **more}
 
@@ -83,7 +90,7 @@ def test_detection_counts_seeds_in_order_up_to_the_first_that_broke(analysis: An
     ]
 
 
-def test_coverage_has_every_fault_and_mark_and_zeros_for_those_that_never_occurred(
+def test_coverage_has_a_row_for_every_fault_and_mark_even_with_count_0(
     analysis: Analysis, sweep_of: Any, spark: SparkSession
 ) -> None:
     place = sweep_of(
@@ -100,9 +107,9 @@ def test_coverage_has_every_fault_and_mark_and_zeros_for_those_that_never_occurr
         ("end", "crash", 1, 1),
         ("end", "crash xfs", 1, 1),
     ]
-    arrow = analysed(rows_of(spark, [sweep_at(place)]))["coverage"]
-    assert never(arrow, "fault") == sorted(set(FAULTS) - {"bit rot"})
-    assert never(arrow, "mark") == sorted(set(MARKS) - {"index rolls"})
+    arrow = analyse_rows(rows_of(spark, [find_sweep(place)]))["coverage"]
+    assert names_that_never_occurred(arrow, "fault") == sorted(set(FAULTS) - {"bit rot"})
+    assert names_that_never_occurred(arrow, "mark") == sorted(set(MARKS) - {"index rolls"})
 
 
 def test_percentiles_are_computed_over_the_puts_of_all_runs(analysis: Analysis, sweep_of: Any) -> None:
@@ -135,7 +142,7 @@ def test_the_tables_of_a_real_sweep_agree_with_its_rows(
     analysis: Analysis, spark: SparkSession, tmp_path: Path
 ) -> None:
     table = Table(str(tmp_path / "real"))
-    sweep(SweepRequest(("clean-shutdown", "torn-record"), 0, 15), table, InProcess())
+    run_sweep(SweepRequest(("clean-shutdown", "torn-record"), 0, 15), table, InProcess())
     tables, rows = analysis(table.place), table.read().to_pylist()
 
     cells = Counter((row["scenario"], row["disk"], row["policy"]) for row in rows)
@@ -157,20 +164,20 @@ def test_each_table_is_written_to_a_file_and_read_back_unchanged(
     spark: SparkSession, sweep_of: Any, tmp_path: Path
 ) -> None:
     place = sweep_of({"mutant": "m"}, {"put_latency": [{"us": 3, "puts": 2}]})
-    tables = analysed(rows_of(spark, [sweep_at(place)]))
+    tables = analyse_rows(rows_of(spark, [find_sweep(place)]))
     paths = write_tables(tables, tmp_path / "deep" / "out")
 
     assert [path.name for path in paths] == [f"{name}.parquet" for name in tables]
     assert all(pq.read_table(path).equals(tables[path.stem]) for path in paths)
 
 
-def test_a_place_without_a_sweep_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_place_without_a_sweep_names_the_place(tmp_path: Path) -> None:
     with pytest.raises(NoSweepError, match=r"nowhere: expected a directory that .* wrote, found no sweep\.json"):
-        sweep_at(str(tmp_path / "nowhere"))
+        find_sweep(str(tmp_path / "nowhere"))
     begun = Table(str(tmp_path / "begun"))
-    begun.begin(Begun(SweepRequest(("a",), 0, 1)))
+    begun.begin(StartedSweep(SweepRequest(("a",), 0, 1)))
     with pytest.raises(NoSweepError, match="begun: the sweep there has no rows yet"):
-        sweep_at(begun.place)
+        find_sweep(begun.place)
     (tmp_path / "begun" / "sweep.json").write_text("{")
     with pytest.raises(NoSweepError, match="begun: not the description of a sweep"):
-        sweep_at(begun.place)
+        find_sweep(begun.place)

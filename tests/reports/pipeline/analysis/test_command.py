@@ -43,7 +43,7 @@ def test_an_analysis_writes_json_and_files(sweep_of: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_the_terminal_shows_sums_and_broken_promises(sweep_of: Any) -> None:
+def test_the_terminal_shows_totals_and_broken_promises(sweep_of: Any) -> None:
     broken = {"outcome": "violated", "invariant": "DUR", "seed": 1}
     place = sweep_of(
         {},
@@ -86,7 +86,7 @@ def test_an_analysis_without_spark_is_a_usage_error(sweep_of: Any) -> None:
 
 
 @pytest.mark.slow
-def test_unreadable_row_files_are_named_and_not_counted_and_exit_3(sweep_of: Any, tmp_path: Path) -> None:
+def test_unreadable_row_files_are_named_and_skipped_and_the_exit_code_is_3(sweep_of: Any, tmp_path: Path) -> None:
     place = Path(sweep_of({}, {}, {}, {}))
     first, second, third, _ = sorted((place / "rows").iterdir())
     first.write_bytes(b"")

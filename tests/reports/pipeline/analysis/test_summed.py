@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tornlog.reports.pipeline.analysis.analysis import analysed, rows_of, sweep_at
+from tornlog.reports.pipeline.analysis.analysis import analyse_rows, find_sweep, rows_of
 from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.sweep.request import SweepRequest
-from tornlog.reports.pipeline.sweep.summed import detections, summed
-from tornlog.reports.pipeline.sweep.sweep import sweep
+from tornlog.reports.pipeline.sweep.summed import detections, sum_sweep
+from tornlog.reports.pipeline.sweep.sweep import run_sweep
 from tornlog.reports.pipeline.sweep.table import Table
 
 NAMES = ("sync-flush-power-cut", "combined-faults", "recovery-on-dying-disk")
@@ -16,11 +16,15 @@ NAMES = ("sync-flush-power-cut", "combined-faults", "recovery-on-dying-disk")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", [None, "ack-before-flush"])
-def test_the_sums_of_a_sweep_equal_the_tables_of_spark(spark: SparkSession, tmp_path: Path, mutant: str | None) -> None:
+def test_totals_computed_without_spark_equal_those_of_spark(
+    spark: SparkSession, tmp_path: Path, mutant: str | None
+) -> None:
     table = Table(str(tmp_path / "sweep"))
-    sweep(SweepRequest(NAMES, 0, 20, mutant=mutant, block_seeds=7), table, InProcess())
-    by_spark = {name: found.to_pylist() for name, found in analysed(rows_of(spark, [sweep_at(table.place)])).items()}
-    sums = summed(table)
+    run_sweep(SweepRequest(NAMES, 0, 20, mutant=mutant, block_seeds=7), table, InProcess())
+    by_spark = {
+        name: found.to_pylist() for name, found in analyse_rows(rows_of(spark, [find_sweep(table.place)])).items()
+    }
+    sums = sum_sweep(table)
     assert sums.pass_rates() == by_spark["pass_rates"]
     assert sums.put_latency() == by_spark["put_latency"]
     assert bool(by_spark["put_latency"]) == (mutant is None)
@@ -40,7 +44,7 @@ def test_the_sums_of_a_sweep_equal_the_tables_of_spark(spark: SparkSession, tmp_
 def test_seeds_whose_process_died_count_as_seeds_without_a_verdict(sweep_of: Any) -> None:
     lost = {"outcome": "crashed", "disk": None, "policy": None, "sync_flush": None, "injected": None, "marks": None}
     place = sweep_of({}, lost, {"put_latency": None})
-    sums = summed(Table(place))
+    sums = sum_sweep(Table(place))
     assert sums.judged == {"xfs": 2}
     first, second = sums.pass_rates()
     assert (first["disk"], first["other"], first["pass_rate"]) == (None, 1, 0.0)

@@ -35,6 +35,6 @@ def store_at(tmp_path: Path) -> Path:
     store.start()
     for number in range(140):
         body = f"{number}|".encode() * 80
-        store.put_message(Message.of("T", body, queue_id=number % 2, tags=f"Tag{number % 5}", keys=f"k{number}"))
+        store.put_message(Message.create("T", body, queue_id=number % 2, tags=f"Tag{number % 5}", keys=f"k{number}"))
     store.shutdown()
     return root

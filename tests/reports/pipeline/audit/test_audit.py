@@ -12,18 +12,18 @@ from typer.testing import CliRunner, Result
 from tornlog.__main__ import application
 from tornlog.reports.pipeline.audit import audit as audits
 from tornlog.reports.pipeline.audit import engine_spread, place_files
-from tornlog.reports.pipeline.audit.audit import audit, some_of
+from tornlog.reports.pipeline.audit.audit import audit, select_violations
 from tornlog.reports.pipeline.audit.engine_spread import EngineSpread
 from tornlog.reports.pipeline.audit.place_files import PlaceFiles
 from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.store.real.native import load_core
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
-from tornlog.store.tools.spread import in_turn
+from tornlog.store.tools.spread import one_after_another
 from tornlog.store.tools.verify import verify_directory
 from tornlog.store.tools.violation import DirectoryPromise, DirectoryViolation
 
-from .defects import CLEAN, explained
+from .defects import CLEAN, apply_damage_explained_by_unclean_exit
 
 
 def run(*arguments: str) -> Result:
@@ -57,14 +57,14 @@ def test_violations_are_printed_and_written_as_a_table(store_at: Path, tmp_path:
 
 
 def test_damage_from_an_unclean_exit_is_reported_as_notes(store_at: Path) -> None:
-    explained(store_at)
+    apply_damage_explained_by_unclean_exit(store_at)
     done = run(str(store_at))
     assert done.exit_code == 0
     assert "note: " in done.stdout
     assert "unclean exit: recovery will" in done.stdout
 
 
-def test_a_place_without_a_store_is_refused(tmp_path: Path) -> None:
+def test_auditing_a_directory_without_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no store"):
         audit(InProcess(), str(tmp_path))
     done = run(str(tmp_path))
@@ -80,9 +80,9 @@ def violations_of(counts: dict[DirectoryPromise, int]) -> list[DirectoryViolatio
     ]
 
 
-def test_the_shown_violations_have_an_equal_share_for_each_promise() -> None:
+def test_the_shown_violations_are_shared_equally_among_promises() -> None:
     found = violations_of({DirectoryPromise.LOG: 1, DirectoryPromise.CQ_VALID: 100, DirectoryPromise.IDX: 100})
-    shown = some_of(found, 5)
+    shown = select_violations(found, 5)
     assert [(one.promise.value, one.offset) for one in shown] == [
         ("LOG", 0),
         ("CQ-VALID", 0),
@@ -90,8 +90,8 @@ def test_the_shown_violations_have_an_equal_share_for_each_promise() -> None:
         ("IDX", 0),
         ("IDX", 1),
     ]
-    assert some_of(found, 1000) == found
-    assert some_of(found, 0) == []
+    assert select_violations(found, 1000) == found
+    assert select_violations(found, 0) == []
 
 
 class OutOfOrder:
@@ -105,7 +105,7 @@ class OutOfOrder:
         yield from found
 
 
-def test_the_order_of_task_results_does_not_change_the_findings(
+def test_the_order_of_task_results_does_not_change_the_audit_findings(
     store_at: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audits, "_SPLIT_BYTES", 3000)
@@ -122,7 +122,7 @@ def test_a_read_error_of_a_file_is_raised(store_at: Path) -> None:
         list(EngineSpread(InProcess(), str(store_at))(refused, [7]))
 
 
-def test_short_parts_are_bundled(store_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_audit_parts_are_processed_in_bundles(store_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, bundles = [0.0], list[int]()
     monkeypatch.setattr(engine_spread, "perf_counter", lambda: clock[0])
 
@@ -151,12 +151,12 @@ def test_a_remote_store_has_the_same_findings_as_a_local_one(
         defect.plant(store_at)
     here = verify_directory(overlay_world().files, str(store_at), Geometry(), lambda read_bytes: None)
     files = PlaceFiles(fs.SubTreeFileSystem(str(store_at.parent), fs.LocalFileSystem()))
-    spread = in_turn(files, load_core())
+    spread = one_after_another(files, load_core())
     there = verify_directory(files, store_at.name, Geometry(), lambda read_bytes: None, spread=spread)
     assert there.fields() == here.fields()
 
 
-def test_remote_files_are_read_only(store_at: Path) -> None:
+def test_remote_files_cannot_be_written_by_an_audit(store_at: Path) -> None:
     files = PlaceFiles(fs.SubTreeFileSystem(str(store_at), fs.LocalFileSystem()))
     with pytest.raises(OSError, match="only read"):
         files.unlink("checkpoint")

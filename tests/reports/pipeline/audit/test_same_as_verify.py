@@ -12,7 +12,7 @@ from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import verify_directory
 
-from .defects import CLEAN, STRAYS, UNCLEAN, Defect, explained, unclean
+from .defects import CLEAN, STRAYS, UNCLEAN, Defect, apply_damage_explained_by_unclean_exit, mark_unclean
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ Judged = Callable[[Path], dict[str, Any]]
 
 
 @pytest.fixture
-def judged(on_spark: OnSpark, monkeypatch: pytest.MonkeyPatch) -> Judged:
+def judge_both_ways(on_spark: OnSpark, monkeypatch: pytest.MonkeyPatch) -> Judged:
     """Return a function that runs verify and the audit in parts, and returns their common result."""
     monkeypatch.setattr(audits, "_SPLIT_BYTES", SPLIT_BYTES)
 
@@ -36,7 +36,7 @@ def judged(on_spark: OnSpark, monkeypatch: pytest.MonkeyPatch) -> Judged:
     return judge
 
 
-def places(found: dict[str, Any]) -> set[tuple[str, str]]:
+def violated_files(found: dict[str, Any]) -> set[tuple[str, str]]:
     return {(one["promise"], one["file"]) for one in found["violations"]}
 
 
@@ -46,43 +46,48 @@ def places(found: dict[str, Any]) -> set[tuple[str, str]]:
     ids=[*CLEAN, *UNCLEAN],
 )
 def test_verify_and_audit_report_every_planted_defect(
-    store_at: Path, judged: Judged, defects: list[Defect], *, is_clean: bool
+    store_at: Path, judge_both_ways: Judged, defects: list[Defect], *, is_clean: bool
 ) -> None:
     if not is_clean:
-        unclean(store_at)
+        mark_unclean(store_at)
         (store_at / "checkpoint").write_bytes(bytes(4096))
     wanted = {defect.name: (defect.promise, defect.plant(store_at)) for defect in defects}
-    found = places(judged(store_at))
+    found = violated_files(judge_both_ways(store_at))
     assert {name: place for name, place in wanted.items() if place not in found} == {}
 
 
-def test_verify_and_audit_ignore_foreign_files_among_the_queues(store_at: Path, judged: Judged) -> None:
+def test_verify_and_audit_ignore_foreign_files_among_the_queues(store_at: Path, judge_both_ways: Judged) -> None:
     planted = {name: plant(store_at) for name, plant in STRAYS.items()}
-    found = judged(store_at)
+    found = judge_both_ways(store_at)
     assert found["violations"] == []
     assert {name: file for name, file in planted.items() if not any(file in note for note in found["notes"])} == {}
     assert len(found["notes"]) == len(planted)
 
 
-def test_verify_and_audit_accept_the_damage_of_an_unclean_exit(store_at: Path, judged: Judged) -> None:
-    explained(store_at)
-    assert judged(store_at)["violations"] == []
+def test_verify_and_audit_accept_the_damage_of_an_unclean_exit(store_at: Path, judge_both_ways: Judged) -> None:
+    apply_damage_explained_by_unclean_exit(store_at)
+    assert judge_both_ways(store_at)["violations"] == []
     (store_at / "abort").unlink()
-    assert {promise for promise, _ in places(judged(store_at))} == {"LOG", "CQ-VALID", "CQ-COMPLETE", "IDX"}
+    assert {promise for promise, _ in violated_files(judge_both_ways(store_at))} == {
+        "LOG",
+        "CQ-VALID",
+        "CQ-COMPLETE",
+        "IDX",
+    }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_verify_and_audit_agree_on_stores_written_by_rocketmq(
-    tmp_path: Path, judged: Judged, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, judge_both_ways: Judged, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(audits, "_SPLIT_BYTES", 1 << 20)  # one task per part would take too long
     with tarfile.open(GOLDEN / name / "store.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     for root in sorted(path for path in tmp_path.iterdir() if path.is_dir()):
-        judged(root)
+        judge_both_ways(root)
 
 
-def test_there_are_more_than_forty_five_distinct_defects() -> None:
+def test_there_are_more_than_45_distinct_planted_defects() -> None:
     names = [defect.name for group in (*CLEAN.values(), *UNCLEAN.values()) for defect in group]
     assert len(names) == len(set(names))
     assert len(names) > 45

@@ -21,7 +21,7 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.real.native import PURE_PYTHON
 from tornlog.store.real.world import overlay_world, real_world
 from tornlog.store.tools.geometry import Geometry, config_of_directory
-from tornlog.store.tools.rebuild import Rebuilt, rebuild_directory
+from tornlog.store.tools.rebuild import RebuildResult, rebuild_directory
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 CASES = sorted(str(path.parent.relative_to(GOLDEN)) for path in GOLDEN.rglob("store.tar.gz"))
@@ -56,20 +56,20 @@ def contents(root: Path) -> tuple[dict[str, tuple[bytes, int]], list[bytes]]:
     return others, [path.read_bytes() for name, path in files.items() if name.startswith("index/")]
 
 
-def rebuilt_here(root: Path, new: Path, geometry: Geometry | None = None) -> Rebuilt:
+def rebuild_locally(root: Path, new: Path, geometry: Geometry | None = None) -> RebuildResult:
     files = overlay_world().files
     config = config_of_directory(files, str(root), geometry or Geometry())
     return rebuild_directory(files, config, real_world(), str(new), lambda read_bytes: None)
 
 
 def require_same(root: Path, at: Path, engine: Engine, geometry: Geometry | None = None) -> None:
-    here = rebuilt_here(root, at / "here", geometry)
+    here = rebuild_locally(root, at / "here", geometry)
     there = rebuild_with(engine, str(root), str(at / "there"), geometry)
     assert contents(at / "there") == contents(at / "here")
     assert there.fields() == here.fields()
 
 
-def test_no_undamaged_golden_store_is_refused() -> None:
+def test_a_rebuild_accepts_every_undamaged_golden_store() -> None:
     assert set(REFUSED) < set(CASES)
     assert all("-abn-" in name or "-cln-" in name for name in REFUSED)
     assert len(CASES) - len(REFUSED) >= 40
@@ -91,7 +91,7 @@ def test_the_rebuild_without_the_compiled_core_is_the_same(
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_damaged_log_is_refused_and_no_files_remain(tmp_path: Path, name: str) -> None:
+def test_a_damaged_log_is_refused_and_the_rebuild_leaves_no_files(tmp_path: Path, name: str) -> None:
     root, geometry = extracted(name, tmp_path)
     before = contents(root)
     command = ["rebuild", str(root), "--to", str(tmp_path / "new"), "--master", "in-process"]
@@ -125,7 +125,7 @@ def store_at(tmp_path: Path) -> Path:
     store.start()
     for number in range(280):
         properties = {"INNER_MULTI_DISPATCH": f"%LMQ%{number % 3},Other"} if number % 4 == 0 else {}
-        message = Message.of(
+        message = Message.create(
             "T", b"x" * (number * 3), queue_id=number % 2, keys=f"k{number} same", properties=properties
         )
         store.put_message(message)

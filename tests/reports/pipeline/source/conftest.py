@@ -65,7 +65,7 @@ def put_numbers(store: MessageStore, numbers: range, body_bytes: int = 300) -> N
         properties = {"keys": f"k{number}"} if number % 3 == 0 else {}
         body = f"{number}|".encode() * (body_bytes // 4)
         store.put_message(
-            Message.of(f"T{number % 2}", body, queue_id=number // 2 % 2, tags=f"Tag{number % 5}", **properties)
+            Message.create(f"T{number % 2}", body, queue_id=number // 2 % 2, tags=f"Tag{number % 5}", **properties)
         )
 
 
@@ -102,7 +102,7 @@ def written(tmp_path: Path, opened: Callable[[Path], MessageStore]) -> Callable[
 
 
 @pytest.fixture
-def queues_always_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def always_use_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make queries use queues even for small gains."""
     monkeypatch.setattr(dispatched, "SEARCH_BYTES", 0)
     monkeypatch.setattr(dispatched, "SHARE_MAX", 1.0)

@@ -5,14 +5,14 @@ import pytest
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 
 
-def made(root: Path, *names: str) -> None:
+def create_files(root: Path, *names: str) -> None:
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(b"x")
 
 
 def test_files_are_found_by_directory_and_name(tmp_path: Path) -> None:
-    made(
+    create_files(
         tmp_path,
         f"commitlog/{7:020}",
         f"commitlog/{0:020}",
@@ -40,21 +40,21 @@ def test_files_are_found_by_directory_and_name(tmp_path: Path) -> None:
 
 
 def test_the_log_can_be_in_several_separate_directories(tmp_path: Path) -> None:
-    made(tmp_path, f"one/{0:020}", f"two/{9:020}", f"commitlog/{5:020}")
+    create_files(tmp_path, f"one/{0:020}", f"two/{9:020}", f"commitlog/{5:020}")
     store = StoreDirectory(str(tmp_path), f"{tmp_path}/one, {tmp_path}/two")
     assert [segment.base_offset for segment in store.segments()] == [0, 9]
 
 
 @pytest.mark.parametrize("place", ["/", "file:///"])
-def test_a_place_is_a_path_or_a_uri(tmp_path: Path, place: str) -> None:
-    made(tmp_path, f"commitlog/{0:020}")
+def test_a_place_can_be_a_path_or_a_uri(tmp_path: Path, place: str) -> None:
+    create_files(tmp_path, f"commitlog/{0:020}")
     store = StoreDirectory(f"{place}{str(tmp_path).lstrip('/')}")
     (segment,) = store.segments()
     assert bytes(store.content(segment)) == b"x"
 
 
-def test_an_empty_file_has_no_bytes(tmp_path: Path) -> None:
-    made(tmp_path, "checkpoint")
+def test_an_empty_file_is_read_as_no_bytes(tmp_path: Path) -> None:
+    create_files(tmp_path, "checkpoint")
     (tmp_path / "checkpoint").write_bytes(b"")
     file = StoreDirectory(str(tmp_path)).file("checkpoint")
     assert file is not None

@@ -23,7 +23,7 @@ from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 
-pytestmark = pytest.mark.usefixtures("queues_always_used")
+pytestmark = pytest.mark.usefixtures("always_use_queues")
 
 SEGMENT_BYTES = 16 << 10
 ENTRY = struct.Struct(">qiq")
@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 def rows_of(directory: StoreDirectory, filters: list[Condition], **options: str) -> list[Row]:
-    table = Messages(SourceOptions.of({"path": directory.root, "columns": COLUMNS, **options}))
+    table = Messages(SourceOptions.from_spark({"path": directory.root, "columns": COLUMNS, **options}))
     conditions = RowConditions(filters)
     return [
         row | {"file": Path(row["file"]).name}
@@ -52,7 +52,7 @@ def _meets(value: Any, condition: Condition) -> bool:
     return bool(condition.compare(value, condition.value))
 
 
-def built(root: Path, messages: int = 240, segment_bytes: int = SEGMENT_BYTES, body_bytes: int = 150) -> Path:
+def write_store(root: Path, messages: int = 240, segment_bytes: int = SEGMENT_BYTES, body_bytes: int = 150) -> Path:
     """Write a store: two topics, one of them rare, prepared messages in the old format, a delayed one."""
     config = StoreConfig(
         str(root),
@@ -66,12 +66,12 @@ def built(root: Path, messages: int = 240, segment_bytes: int = SEGMENT_BYTES, b
     store.start()
     for number in range(messages):
         topic = "Rare" if number % 20 == 7 else f"T{number % 2}"
-        message = Message.of(topic, f"{number}|".encode() * (body_bytes // 4), queue_id=number // 2 % 2)
+        message = Message.create(topic, f"{number}|".encode() * (body_bytes // 4), queue_id=number // 2 % 2)
         if number % 37 == 5:
             kind = TRANSACTION_PREPARED if number % 2 else TRANSACTION_ROLLBACK
             message = replace(message, sys_flag=kind, topic="Rare")
         if number == 100:
-            message = Message.of("Rare", b"later", properties={"DELAY": "3"})
+            message = Message.create("Rare", b"later", properties={"DELAY": "3"})
         assert store.put_message(message).status.name == "PUT_OK"
     store.shutdown()
     return root
@@ -79,7 +79,7 @@ def built(root: Path, messages: int = 240, segment_bytes: int = SEGMENT_BYTES, b
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("base") / "store")
+    return write_store(tmp_path_factory.mktemp("base") / "store")
 
 
 def queue_files(root: Path) -> list[Path]:
@@ -140,7 +140,7 @@ damages = st.lists(
 )
 
 
-def harm(root: Path, kind: str, first: int, second: int) -> None:
+def damage_store(root: Path, kind: str, first: int, second: int) -> None:
     """Damage a store in one way."""
     if kind == "behind":
         for queue in {path.parent for path in queue_files(root)}:
@@ -222,7 +222,7 @@ def test_a_query_of_a_damaged_store_returns_the_rows_of_its_log(
         root = Path(place) / "store"
         shutil.copytree(base, root)
         for one in harms:
-            harm(root, *one)
+            damage_store(root, *one)
         assert_same(root, opened_directory(root, is_local=is_local), wanted, splitBytes=split_bytes)
 
 
@@ -232,7 +232,9 @@ def test_the_queues_of_an_undamaged_store_cover_every_range(
     conditions = RowConditions([Condition("topic", eq, "Rare")])
     for is_local in (True, False):
         directory = opened_directory(base, is_local=is_local)
-        parts = Messages(SourceOptions.of({"path": str(base), "splitBytes": "3000"})).partitions(directory, conditions)
+        parts = Messages(SourceOptions.from_spark({"path": str(base), "splitBytes": "3000"})).partitions(
+            directory, conditions
+        )
         found = [wanted_pieces(directory, part, conditions) for part in parts]
         assert len(found) > 10
         assert None not in found
@@ -250,7 +252,7 @@ def test_a_range_with_an_entry_that_contradicts_the_log_is_read_completely(
     path.write_bytes(raw)
     directory = opened_directory(tmp_path / "store", is_local=True)
     conditions = RowConditions([Condition("topic", eq, "Rare")])
-    first, *others = Messages(SourceOptions.of({"path": str(base)})).partitions(directory, conditions)
+    first, *others = Messages(SourceOptions.from_spark({"path": str(base)})).partitions(directory, conditions)
     assert wanted_pieces(directory, first, conditions) is None
     assert all(wanted_pieces(directory, one, conditions) is not None for one in others)
 
@@ -271,7 +273,7 @@ def test_conditions_that_queues_cannot_answer_read_the_log(
     assert rows_of(directory, wanted, **options) == expected
 
 
-def test_of_two_records_with_one_queue_offset_the_query_returns_that_of_the_queue(
+def test_of_two_records_with_one_queue_offset_the_query_returns_the_one_in_the_queue(
     base: Path, tmp_path: Path, opened_directory: Callable[..., StoreDirectory]
 ) -> None:
     root = tmp_path / "store"
@@ -294,7 +296,7 @@ def test_of_two_records_with_one_queue_offset_the_query_returns_that_of_the_queu
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a store of 4 KiB messages in six segments of 1 MiB."""
-    return built(tmp_path_factory.mktemp("large") / "store", 1_445, 1 << 20, 4_000)
+    return write_store(tmp_path_factory.mktemp("large") / "store", 1_445, 1 << 20, 4_000)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +346,7 @@ def interleaved(root: Path, topics: int, body_bytes: int, segment_bytes: int) ->
     store.load()
     store.start()
     for number in range(messages):
-        message = Message.of(f"T{number % topics}", bytes(body_bytes), queue_id=0)
+        message = Message.create(f"T{number % topics}", bytes(body_bytes), queue_id=0)
         assert store.put_message(message).status.name == "PUT_OK"
     store.shutdown()
     return root

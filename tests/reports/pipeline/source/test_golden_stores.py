@@ -13,7 +13,7 @@ from tornlog.reports.pipeline.source.messages import Messages
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 from tornlog.store.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 
-pytestmark = pytest.mark.usefixtures("queues_always_used")
+pytestmark = pytest.mark.usefixtures("always_use_queues")
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ _DECIDED_BY_SPLIT = ("is_proven",)
 
 
 def rows_of(root: Path, *filters: Condition, **options: str) -> list[dict[str, Any]]:
-    chosen = SourceOptions.of({"path": str(root), **options})
+    chosen = SourceOptions.from_spark({"path": str(root), **options})
     table, directory = Messages(chosen), StoreDirectory(str(root))
     conditions = RowConditions(filters)
     return [

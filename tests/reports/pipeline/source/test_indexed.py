@@ -41,7 +41,7 @@ Row = dict[str, Any]
 
 
 def rows_of(directory: StoreDirectory, filters: list[Condition], columns: str = COLUMNS, **options: str) -> list[Row]:
-    table = Messages(SourceOptions.of({"path": directory.root, "columns": columns, **options}))
+    table = Messages(SourceOptions.from_spark({"path": directory.root, "columns": columns, **options}))
     conditions = RowConditions(filters)
     return [
         row | {"file": Path(row["file"]).name}
@@ -70,7 +70,7 @@ def message_of(number: int, body_bytes: int) -> Message:
     properties = {"KEYS": " ".join(keys[: number % 5])} if number % 5 else {}
     if number % 7 == 0:
         properties["UNIQ_KEY"] = f"unique {number % 14}"
-    message = Message.of(
+    message = Message.create(
         topic, f"{number}|".encode() * (body_bytes // 4), queue_id=number // 2 % 2, properties=properties
     )
     if number % 37 == 5:
@@ -91,7 +91,7 @@ def opened_store(root: Path, **settings: int) -> MessageStore:
     return store
 
 
-def built(root: Path, messages: int = 240, body_bytes: int = 150, **settings: int) -> Path:
+def write_store(root: Path, messages: int = 240, body_bytes: int = 150, **settings: int) -> Path:
     store = opened_store(root, **settings)
     for number in range(messages):
         assert store.put_message(message_of(number, body_bytes)).status.name == "PUT_OK"
@@ -101,7 +101,7 @@ def built(root: Path, messages: int = 240, body_bytes: int = 150, **settings: in
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("base") / "store")
+    return write_store(tmp_path_factory.mktemp("base") / "store")
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def store(base: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
+def always_use_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make queries use the index and its slots even for small gains."""
     monkeypatch.setattr(indexed, "SHARE_MAX", 100.0)
     monkeypatch.setattr(index_lookup, "ASKING_BYTES", 1)
@@ -131,7 +131,7 @@ splits = st.sampled_from(["0", "3000", "9999"])
 places = st.integers(0, 1 << 20)
 
 
-def harm(root: Path, kind: str, first: int, second: int) -> None:
+def damage_store(root: Path, kind: str, first: int, second: int) -> None:
     """Damage a store in one way."""
     if kind == "crashed":
         (root / "abort").write_bytes(b"")
@@ -174,7 +174,7 @@ def entries_of(path: Path) -> list[tuple[int, int, int, int]]:
     return list(ENTRY.iter_unpack(raw[ENTRIES_AT:behind])) if behind > ENTRIES_AT else []
 
 
-def led_to(path: Path, hashed: int) -> Iterator[int]:
+def offsets_of_slot(path: Path, hashed: int) -> Iterator[int]:
     """Yield the log offsets that a slot of a file leads to."""
     entries, raw = entries_of(path), path.read_bytes()
     (number,) = struct.unpack_from(">i", raw, HEADER.size + 4 * (hashed % SLOTS))
@@ -185,11 +185,11 @@ def led_to(path: Path, hashed: int) -> Iterator[int]:
         number = previous if previous < number else 0
 
 
-def is_hidden(root: Path, row: Row, key: str) -> bool:
+def is_hidden_by_damage(root: Path, row: Row, key: str) -> bool:
     """Return whether damage has changed the only entry of a row, or the links to the entry."""
     place = key_hash(row["topic"], key.encode()), row["physical_offset"]
     return not any(
-        place in [one[:2] for one in entries_of(path)] and place[1] in led_to(path, place[0])
+        place in [one[:2] for one in entries_of(path)] and place[1] in offsets_of_slot(path, place[0])
         for path in index_files(root)
     )
 
@@ -241,7 +241,7 @@ def test_a_key_query_of_a_damaged_store_returns_the_rows_of_its_log(
     with TemporaryDirectory() as place:
         root = Path(shutil.copytree(base, Path(place) / "store"))
         for one in harms:
-            harm(root, *one)
+            damage_store(root, *one)
         directory = opened_directory(root, is_local=is_local)
         options = {"splitBytes": split_bytes, "hashSlots": str(SLOTS)}
         rows = [row | {"is_proven": None} for row in rows_of(directory, [], **options, **NO_HELP)]
@@ -251,7 +251,7 @@ def test_a_key_query_of_a_damaged_store_returns_the_rows_of_its_log(
         hidden = [row for row in expected if row not in found]
         assert found == [row for row in expected if row not in hidden]
         is_seen = all(kind in SEEN for kind, *_ in harms)
-        assert not hidden if is_seen else all(is_hidden(root, row, key) for row in hidden)
+        assert not hidden if is_seen else all(is_hidden_by_damage(root, row, key) for row in hidden)
 
 
 @pytest.mark.parametrize("is_local", [True, False])
@@ -265,7 +265,7 @@ def test_in_an_indexed_part_only_records_with_matching_entries_are_read(
 ) -> None:
     monkeypatch.setattr(index_lookup, "ASKING_BYTES", asking_bytes)
     directory = opened_directory(base, is_local=is_local)
-    options = SourceOptions.of({"path": str(base), "key": "k33", "hashSlots": str(SLOTS)})
+    options = SourceOptions.from_spark({"path": str(base), "key": "k33", "hashSlots": str(SLOTS)})
     conditions = RowConditions([Condition("topic", eq, "T1")])
     parts = [part for part in Messages(options).partitions(directory, conditions) if isinstance(part, IndexedPart)]
     assert len(parts) >= len(index_files(base)) - 1 > 5
@@ -275,7 +275,7 @@ def test_in_an_indexed_part_only_records_with_matching_entries_are_read(
     )
 
 
-def damaged_in(path: Path, kind: str) -> None:
+def damage_index_file(path: Path, kind: str) -> None:
     """Make a file inconsistent."""
     raw = bytearray(path.read_bytes())
     slot = next(slot for slot in range(SLOTS) if raw[HEADER.size + 4 * slot + 3])
@@ -313,7 +313,7 @@ def test_the_part_of_an_inconsistent_index_file_is_read_completely(
     hashed = entries_of(path)
     raw = path.read_bytes()
     slot = next(slot for slot in range(SLOTS) if raw[HEADER.size + 4 * slot + 3])
-    damaged_in(path, kind)
+    damage_index_file(path, kind)
     directory = StoreDirectory(str(store))
     everything = rows_of(directory, [], **NO_HELP)
     wanted = {
@@ -329,8 +329,8 @@ def test_the_part_of_an_inconsistent_index_file_is_read_completely(
         assert found == with_key(everything, key, (topic,))
 
 
-def test_an_index_of_another_log_is_not_trusted(store: Path, tmp_path: Path) -> None:
-    other = built(tmp_path / "other", body_bytes=310)
+def test_an_index_of_another_log_is_ignored(store: Path, tmp_path: Path) -> None:
+    other = write_store(tmp_path / "other", body_bytes=310)
     shutil.rmtree(store / "index")
     shutil.copytree(other / "index", store / "index")
     directory = StoreDirectory(str(store))
@@ -353,7 +353,7 @@ def test_parts_of_the_log_without_an_index_file_are_read(store: Path, kept: list
         assert rows_of(directory, [Condition("topic", is_in, ("T0", "T1"))], key=key, hashSlots=str(SLOTS)) == expected
 
 
-def test_index_files_that_cover_the_same_part_of_the_log_are_not_trusted(store: Path) -> None:
+def test_index_files_that_cover_the_same_part_of_the_log_are_ignored(store: Path) -> None:
     files = index_files(store)
     raw = files[1].read_bytes()
     header = HEADER.unpack_from(raw)
@@ -374,7 +374,7 @@ def test_index_entries_of_removed_segments_are_skipped(store: Path) -> None:
     assert len([one for one in parts if isinstance(one, IndexedPart)]) < len(index_files(store))
 
 
-def test_slots_older_than_the_entries_after_a_crash_hide_no_rows(store: Path) -> None:
+def test_outdated_index_slots_after_a_crash_hide_no_rows(store: Path) -> None:
     path = index_files(store)[3]
     raw = bytearray(path.read_bytes())
     offsets = [entry[1] for entry in entries_of(path)]
@@ -422,7 +422,7 @@ def test_a_key_query_without_a_topic_reads_the_log(base: Path, options: dict[str
 
 def test_a_stream_with_a_key_returns_the_rows_with_the_key(base: Path) -> None:
     expected = with_key(rows_of(StoreDirectory(str(base)), [], **NO_HELP), "all")
-    stream = LogStream(SourceOptions.of({"path": str(base), "key": "all", "columns": COLUMNS}))
+    stream = LogStream(SourceOptions.from_spark({"path": str(base), "key": "all", "columns": COLUMNS}))
     begin = stream.initialOffset()
     parts = stream.partitions(begin, stream.latestOffset(begin, ReadAllAvailable()))
     found = [row for part in parts for batch in stream.read(part) for row in batch.to_pylist()]
@@ -445,7 +445,7 @@ def test_a_key_query_of_a_live_store_finds_each_message(tmp_path: Path) -> None:
     def write() -> None:
         while not done.is_set():
             number = len(put)
-            store.put_message(Message.of("T", b"x" * (number % 900), keys=f"k{number} all"))
+            store.put_message(Message.create("T", b"x" * (number % 900), keys=f"k{number} all"))
             put.append(number)
             done.wait(0.0005)
 
@@ -475,7 +475,7 @@ def test_a_key_query_reads_less_than_a_hundredth_of_a_log(
     sizes = {"max_hash_slot_num": 5_000, "max_index_num": 20_000, "mapped_file_size_consume_queue": 60_000}
     store = opened_store(tmp_path / "store", mapped_file_size_commit_log=64 << 20, **sizes)
     for number in range(12_000):
-        store.put_message(Message.of(f"T{number % 2}", b"x" * 40_000, keys=f"k{number} {number // 2 % 5_000}"))
+        store.put_message(Message.create(f"T{number % 2}", b"x" * 40_000, keys=f"k{number} {number // 2 % 5_000}"))
     store.shutdown()
     directory = counting_directory(str(tmp_path / "store"))
     log_bytes = sum(path.stat().st_size for path in (tmp_path / "store/commitlog").iterdir())
@@ -495,4 +495,4 @@ def test_a_key_query_reads_less_than_a_hundredth_of_a_log(
 )
 def test_an_invalid_key_is_refused(given: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        SourceOptions.of({"path": "/", **given})
+        SourceOptions.from_spark({"path": "/", **given})

@@ -35,14 +35,14 @@ WRITER = """
     store.load()
     store.start()
     for number in range(20_000):
-        store.put_message(Message.of("T", b"x" * (number % 4000), queue_id=number % 2, keys=f"k{number}"))
+        store.put_message(Message.create("T", b"x" * (number % 4000), queue_id=number % 2, keys=f"k{number}"))
         if number == 100:
             print("begun", flush=True)
 """
 
 
 @contextmanager
-def being_written(root: Path) -> Iterator[None]:
+def while_being_written(root: Path) -> Iterator[None]:
     """During the block, another process writes a store."""
     command = [sys.executable, "-c", dedent(WRITER), str(root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
@@ -59,7 +59,7 @@ def damage_seen(root: Path, looks: int = LOOKS) -> Counter[str]:
     seen: Counter[str] = Counter()
     for _ in range(looks):
         for name in ("messages", "queue_entries", "index_entries"):
-            options = SourceOptions.of({"path": str(root), "table": name, "hashslots": "50"})
+            options = SourceOptions.from_spark({"path": str(root), "table": name, "hashslots": "50"})
             table, directory = TABLES[name](options), StoreDirectory(str(root))
             found = [
                 row
@@ -73,8 +73,8 @@ def damage_seen(root: Path, looks: int = LOOKS) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_a_live_store_shows_no_damage(tmp_path: Path) -> None:
-    with being_written(tmp_path / "store"):
+def test_a_store_in_use_shows_no_damage(tmp_path: Path) -> None:
+    with while_being_written(tmp_path / "store"):
         assert damage_seen(tmp_path / "store").total() == 0
 
 
@@ -92,7 +92,7 @@ def rows_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any
 
         for module in (records, queue_entries, index_entries):
             monkeypatch.setattr(module, "pause", pause)
-        options = SourceOptions.of({"path": str(root), "table": name, "hashslots": "50"})
+        options = SourceOptions.from_spark({"path": str(root), "table": name, "hashslots": "50"})
         table, directory = TABLES[name](options), StoreDirectory(str(root))
         return [
             row
@@ -104,15 +104,15 @@ def rows_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any
     return read
 
 
-def nothing() -> None:
+def change_nothing() -> None:
     """No-op: the file does not change."""
 
 
-def test_a_partly_written_record_is_read_again(
+def test_a_partly_written_record_of_a_store_in_use_is_read_again(
     written: Callable[..., Path], rows_of: Callable[..., list[dict[str, Any]]]
 ) -> None:
     root = written()
-    whole = rows_of(root, "messages", nothing)
+    whole = rows_of(root, "messages", change_nothing)
     last = whole[-1]
     path = Path(last["file"])
     raw = path.read_bytes()
@@ -120,39 +120,39 @@ def test_a_partly_written_record_is_read_again(
     torn = raw[:half] + bytes(last["size"] - last["size"] // 2) + raw[last["position"] + last["size"] :]
     path.write_bytes(torn)
 
-    (odd,) = [row for row in rows_of(root, "messages", nothing) if row["damage"]]
+    (odd,) = [row for row in rows_of(root, "messages", change_nothing) if row["damage"]]
     assert last["position"] <= odd["position"] < last["position"] + last["size"]
-    assert rows_of(root, "messages", lambda: written_over(path, raw)) == whole
+    assert rows_of(root, "messages", lambda: overwrite_in_place(path, raw)) == whole
 
 
-def test_an_entry_written_after_its_queue_was_read_is_no_gap(
+def test_an_entry_written_after_its_queue_was_read_is_not_a_gap(
     written: Callable[..., Path], rows_of: Callable[..., list[dict[str, Any]]]
 ) -> None:
     root = written()
-    whole = rows_of(root, "queue_entries", nothing)
+    whole = rows_of(root, "queue_entries", change_nothing)
     path = root / f"consumequeue/T0/1/{0:020}"
     raw = path.read_bytes()
     path.write_bytes(raw[:540] + bytes(20) + raw[560:])
 
-    assert [row["position"] for row in rows_of(root, "queue_entries", nothing) if row["damage"]] == [540]
-    assert rows_of(root, "queue_entries", lambda: written_over(path, raw)) == whole
+    assert [row["position"] for row in rows_of(root, "queue_entries", change_nothing) if row["damage"]] == [540]
+    assert rows_of(root, "queue_entries", lambda: overwrite_in_place(path, raw)) == whole
 
 
-def test_slots_that_point_to_entries_added_after_the_header_was_read_are_no_damage(
+def test_index_slots_newer_than_the_header_that_was_read_are_not_damage(
     written: Callable[..., Path], rows_of: Callable[..., list[dict[str, Any]]]
 ) -> None:
     root = written()
-    whole = rows_of(root, "index_entries", nothing)
+    whole = rows_of(root, "index_entries", change_nothing)
     path = sorted((root / "index").iterdir())[-1]
     raw = path.read_bytes()
     count = int.from_bytes(raw[36:40], "big")
     path.write_bytes(raw[:36] + (count - 1).to_bytes(4, "big") + raw[40:])
 
-    assert [row for row in rows_of(root, "index_entries", nothing) if row["damage"]]
-    assert rows_of(root, "index_entries", lambda: written_over(path, raw)) == whole[:-1]
+    assert [row for row in rows_of(root, "index_entries", change_nothing) if row["damage"]]
+    assert rows_of(root, "index_entries", lambda: overwrite_in_place(path, raw)) == whole[:-1]
 
 
-def written_over(path: Path, raw: bytes) -> None:
+def overwrite_in_place(path: Path, raw: bytes) -> None:
     """Overwrite bytes of a file in place, as through a mapping."""
     with path.open("r+b") as file:
         file.write(raw)

@@ -25,7 +25,7 @@ LAST_MS = FIRST_MS + MESSAGES * STEP_MS
 STORED_AT = 56
 
 
-def give_times(root: Path, *, back_at: int) -> None:
+def set_store_times(root: Path, *, back_at: int) -> None:
     """Give records ascending times, except for one step back."""
     number = 0
     for path in sorted((root / "commitlog").iterdir()):
@@ -44,9 +44,9 @@ def store_at(root: Path, segment_bytes: int = SEGMENT_BYTES, *, back_at: int = M
     store.load()
     store.start()
     for number in range(MESSAGES):
-        store.put_message(Message.of(f"T{number % 3}", b"x" * (number % 400), queue_id=number % 2))
+        store.put_message(Message.create(f"T{number % 3}", b"x" * (number % 400), queue_id=number % 2))
     store.shutdown()
-    give_times(root, back_at=back_at)
+    set_store_times(root, back_at=back_at)
     return root
 
 
@@ -62,7 +62,7 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def offsets(directory: StoreDirectory, low_ms: int, high_ms: int, **options: str) -> list[int]:
     """Return the offsets of the records stored between two times, the last one excluded."""
-    table = Messages(SourceOptions.of({"path": directory.root, "columns": "physical_offset", **options}))
+    table = Messages(SourceOptions.from_spark({"path": directory.root, "columns": "physical_offset", **options}))
     time = "store_timestamp_ms"
     conditions = RowConditions([Condition(time, ge, low_ms), Condition(time, lt, high_ms)])
     return [
@@ -79,7 +79,7 @@ times = st.integers(FIRST_MS - 5_000, LAST_MS + 5_000)
 @pytest.mark.parametrize("is_local", [True, False])
 @given(low_ms=times, high_ms=times, split_bytes=st.sampled_from(["0", "20000"]))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_rows_are_those_of_the_log(
+def test_a_time_range_query_returns_the_rows_of_the_log(
     rising: Path,
     stepped: Path,
     opened_directory: Callable[..., StoreDirectory],
@@ -96,7 +96,7 @@ def test_rows_are_those_of_the_log(
 
 
 @pytest.mark.parametrize("length", [1, 40])
-def test_no_record_around_a_clock_step_back_is_missed(stepped: Path, length: int) -> None:
+def test_a_time_range_query_misses_no_record_around_a_backward_clock_step(stepped: Path, length: int) -> None:
     directory = StoreDirectory(str(stepped))
     for number in range(300, 800, 10):
         between = FIRST_MS + number * STEP_MS, FIRST_MS + (number + length) * STEP_MS
@@ -105,7 +105,7 @@ def test_no_record_around_a_clock_step_back_is_missed(stepped: Path, length: int
         assert offsets(directory, *between, outOfOrderMs=str(BACK_MS)) == wanted
 
 
-def test_an_out_of_order_bound_that_is_too_small_misses_rows(stepped: Path) -> None:
+def test_a_time_range_query_misses_rows_if_out_of_order_ms_is_too_small(stepped: Path) -> None:
     directory = StoreDirectory(str(stepped))
     around = FIRST_MS + 700 * STEP_MS - 500, FIRST_MS + 700 * STEP_MS
 
@@ -117,7 +117,7 @@ def test_an_out_of_order_bound_that_is_too_small_misses_rows(stepped: Path) -> N
 
 
 @pytest.mark.parametrize("harm", ["queues gone", "first records gone", "a segment gone", "a record gone"])
-def test_segments_that_cannot_be_searched_by_time_are_read(rising: Path, tmp_path: Path, harm: str) -> None:
+def test_segments_that_cannot_be_searched_by_time_are_read_completely(rising: Path, tmp_path: Path, harm: str) -> None:
     root = tmp_path / "store"
     shutil.copytree(rising, root)
     segments = sorted((root / "commitlog").iterdir())
@@ -159,4 +159,4 @@ def test_a_short_time_range_reads_few_bytes(
 )
 def test_an_invalid_value_of_out_of_order_ms_is_refused(options: dict[str, str], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        SourceOptions.of({"path": "/store", **options})
+        SourceOptions.from_spark({"path": "/store", **options})

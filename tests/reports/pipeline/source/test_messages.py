@@ -22,7 +22,7 @@ DERIVED = "physical_offset,tags_code,key_hashes,light_places"
 
 
 def rows_of(root: Path, *filters: Condition, **options: str) -> list[dict[str, Any]]:
-    chosen = SourceOptions.of({"path": str(root), **options})
+    chosen = SourceOptions.from_spark({"path": str(root), **options})
     table, directory = Messages(chosen), StoreDirectory(chosen.path, chosen.commit_log)
     conditions = RowConditions(filters)
     parts = table.partitions(directory, conditions)
@@ -34,7 +34,7 @@ def rows_of(root: Path, *filters: Condition, **options: str) -> list[dict[str, A
     ]
 
 
-def damaged(root: Path, position: int, raw: bytes, segment: int = 0) -> None:
+def overwrite_in_log(root: Path, position: int, raw: bytes, segment: int = 0) -> None:
     with (root / "commitlog" / f"{segment:020}").open("r+b") as file:
         file.seek(position)
         file.write(raw)
@@ -95,7 +95,7 @@ def test_a_body_that_contains_a_valid_record_starts_no_range(
     for number in range(3):
         at = store.max_phy_offset + 88  # where the body will lie
         forged = raw[:28] + at.to_bytes(8, "big") + raw[36:]
-        assert store.put_message(Message.of("T", forged, tags=str(number))).status.name == "PUT_OK"
+        assert store.put_message(Message.create("T", forged, tags=str(number))).status.name == "PUT_OK"
     store.shutdown()
     for split_bytes in (1, 100, 0):
         rows = rows_of(tmp_path / "store", splitBytes=str(split_bytes))
@@ -113,7 +113,7 @@ def test_a_body_that_contains_a_valid_record_starts_no_range(
         [Condition("size", is_in, ())],
     ],
 )
-def test_conditions_select_the_matching_rows(written: Callable[..., Path], filters: list[Any]) -> None:
+def test_query_conditions_select_the_matching_rows(written: Callable[..., Path], filters: list[Any]) -> None:
     root = written()
     wanted = [
         row
@@ -126,9 +126,9 @@ def test_conditions_select_the_matching_rows(written: Callable[..., Path], filte
     assert rows_of(root, *filters) == wanted
 
 
-def test_ranges_that_the_conditions_exclude_are_not_read(written: Callable[..., Path]) -> None:
+def test_ranges_that_the_query_conditions_exclude_are_not_read(written: Callable[..., Path]) -> None:
     root = written()
-    options = SourceOptions.of({"path": str(root)})
+    options = SourceOptions.from_spark({"path": str(root)})
     table, directory = Messages(options), StoreDirectory(str(root))
     condition = Condition("physical_offset", gt, 20_000)
     everything = table.partitions(directory, RowConditions())
@@ -155,7 +155,7 @@ def test_columns_can_be_selected_and_derived_columns_only_by_name(written: Calla
 def test_a_record_with_a_corrupt_body_is_a_row_with_damage(written: Callable[..., Path]) -> None:
     root = written()
     before = rows_of(root)
-    damaged(root, before[5]["position"] + 100, b"\xff")
+    overwrite_in_log(root, before[5]["position"] + 100, b"\xff")
     after = rows_of(root)
     assert after[5]["damage"]["field"] == "bodyCRC"
     assert (after[5]["topic"], after[5]["is_proven"]) == (before[5]["topic"], True)
@@ -166,19 +166,21 @@ def test_a_topic_length_with_the_highest_bit_set_is_damage(written: Callable[...
     root = written()
     before = rows_of(root)
     length_at = before[5]["position"] + 88 + len(before[5]["body"])
-    damaged(root, length_at - 1, b"\xc9\xc9")  # the body's last byte, so that it is read again without its checksum
+    overwrite_in_log(
+        root, length_at - 1, b"\xc9\xc9"
+    )  # the body's last byte, so that it is read again without its checksum
     after = rows_of(root)
     assert [row["damage"]["field"] for row in after if row["damage"]] == ["bodyCRC"]
     assert [row for row in after if not row["damage"]] == before[:5] + before[6:]
 
 
 @pytest.mark.parametrize("has_queues", [True, False])
-def test_records_after_a_corrupt_header_are_found_and_proven_by_their_queues(
+def test_records_after_a_corrupt_header_are_found_and_confirmed_by_their_queues(
     written: Callable[..., Path], *, has_queues: bool
 ) -> None:
     root = written()
     before = rows_of(root)
-    damaged(root, before[5]["position"], b"\0\1")
+    overwrite_in_log(root, before[5]["position"], b"\0\1")
     if not has_queues:
         shutil.rmtree(root / "consumequeue")
     for split_bytes in ("0", "700", "4000"):
@@ -194,12 +196,12 @@ def test_records_after_a_corrupt_header_are_found_and_proven_by_their_queues(
         assert unproven == ([] if has_queues else in_segment)
 
 
-def test_zeros_are_damage_inside_the_log_and_no_damage_at_its_end(written: Callable[..., Path]) -> None:
+def test_zeros_are_damage_inside_the_log_but_not_at_its_end(written: Callable[..., Path]) -> None:
     root = written()
     before = rows_of(root)
     assert [row["damage"] for row in before] == [None] * 200
     first = [row for row in before if row["file"] == before[0]["file"]]
-    damaged(root, first[-3]["position"], bytes(16_384 - first[-3]["position"]))
+    overwrite_in_log(root, first[-3]["position"], bytes(16_384 - first[-3]["position"]))
     (odd,) = [row for row in rows_of(root) if row["damage"]]
     assert (odd["position"], odd["damage"]) == (
         first[-3]["position"],
@@ -210,7 +212,7 @@ def test_zeros_are_damage_inside_the_log_and_no_damage_at_its_end(written: Calla
 def test_a_blank_record_that_does_not_fill_the_segment_hides_no_records(written: Callable[..., Path]) -> None:
     root = written()
     before = rows_of(root)
-    damaged(root, before[5]["position"] + 4, BLANK_MAGIC.to_bytes(4, "big", signed=True))
+    overwrite_in_log(root, before[5]["position"] + 4, BLANK_MAGIC.to_bytes(4, "big", signed=True))
     for split_bytes in ("0", "300", "4000"):
         after = rows_of(root, splitBytes=split_bytes)
         (odd,) = [row for row in after if row["damage"]]
@@ -228,8 +230,8 @@ def test_remote_files_are_read_in_windows(
 ) -> None:
     root = written()
     before = rows_of(root)
-    damaged(root, before[30]["position"], b"\0\1")
-    damaged(root, before[40]["position"] + 100, b"\xff")
+    overwrite_in_log(root, before[30]["position"], b"\0\1")
+    overwrite_in_log(root, before[40]["position"] + 100, b"\xff")
     mapped = rows_of(root)
     system = fs.SubTreeFileSystem("/", fs.LocalFileSystem())
     monkeypatch.setattr(directories, "open_place", lambda place: (system, place))

@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 
 def streamed(root: Path, limit: ReadLimit | None = None, **options: str) -> list[Row]:
-    stream = LogStream(SourceOptions.of({"path": str(root), **options}))
+    stream = LogStream(SourceOptions.from_spark({"path": str(root), **options}))
     start, rows = stream.initialOffset(), list[Row]()
     while (end := stream.latestOffset(start, limit or ReadAllAvailable())) is not start:
         rows += [
@@ -43,9 +43,9 @@ def entries_of(root: Path, limit: ReadLimit | None = None, **options: str) -> li
     return streamed(root, limit, table="queue_entries", columns=COLUMNS, **options)
 
 
-def in_files(root: Path, **options: str) -> list[Row]:
+def entries_in_queue_files(root: Path, **options: str) -> list[Row]:
     """Return the rows of the table, without blank and expired entries."""
-    chosen = SourceOptions.of({"path": str(root), "table": "queue_entries", "columns": COLUMNS, **options})
+    chosen = SourceOptions.from_spark({"path": str(root), "table": "queue_entries", "columns": COLUMNS, **options})
     begin = min((int(path.name) for path in (root / "commitlog").iterdir()), default=0)
     table, conditions = StoresTable(chosen, QueueEntries), RowConditions()
     parts = table.partitions(conditions)
@@ -53,7 +53,7 @@ def in_files(root: Path, **options: str) -> list[Row]:
     return [row for row in rows if not row["is_blank"] and row["physical_offset"] >= begin]
 
 
-def in_log(root: Path, **options: str) -> list[Row]:
+def entries_in_log(root: Path, **options: str) -> list[Row]:
     """Return the entries expected from the messages of a stream, and damage."""
     names = "topic,queue_id,queue_offset,physical_offset,size,sys_flag,tags_code,light_places,damage"
     rows = list[Row]()
@@ -66,7 +66,7 @@ def in_log(root: Path, **options: str) -> list[Row]:
     return rows
 
 
-def in_order(rows: list[Row]) -> list[Row]:
+def sorted_rows(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["topic"], row["queue_id"], row["queue_offset"]))
 
 
@@ -87,8 +87,8 @@ def stores_in(archive: str, place: Path) -> Iterator[tuple[Path, dict[str, str]]
 def test_entries_of_an_undamaged_golden_store_equal_its_queue_files(archive: str, tmp_path: Path) -> None:
     seen = 0
     for root, options in stores_in(archive, tmp_path):
-        found = in_order(entries_of(root, **options))
-        assert found == in_order(in_files(root, **options))
+        found = sorted_rows(entries_of(root, **options))
+        assert found == sorted_rows(entries_in_queue_files(root, **options))
         seen += len(found)
     assert seen > 0
 
@@ -97,11 +97,11 @@ def test_entries_of_an_undamaged_golden_store_equal_its_queue_files(archive: str
 @pytest.mark.parametrize("archive", [one for one in ARCHIVES if one.startswith(TAMPERED)])
 def test_entries_of_a_damaged_golden_store_are_those_of_its_readable_records(archive: str, tmp_path: Path) -> None:
     for root, options in stores_in(archive, tmp_path):
-        assert entries_of(root, **options) == in_log(root, **options)
+        assert entries_of(root, **options) == entries_in_log(root, **options)
 
 
 @pytest.fixture
-def varied(tmp_path: Path) -> Path:
+def store_with_all_kinds_of_messages(tmp_path: Path) -> Path:
     """A store with light queues, transactions and delayed messages."""
     config = StoreConfig(
         str(tmp_path / "varied"),
@@ -126,10 +126,12 @@ def varied(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("limit", [ReadAllAvailable(), ReadMaxRows(9)])
-def test_light_queues_have_entries_and_halves_of_transactions_have_none(varied: Path, limit: ReadLimit) -> None:
-    found = entries_of(varied, limit)
-    assert in_order(found) == in_order(in_files(varied))
-    assert found == in_log(varied)
+def test_light_queues_have_entries_and_half_messages_have_none(
+    store_with_all_kinds_of_messages: Path, limit: ReadLimit
+) -> None:
+    found = entries_of(store_with_all_kinds_of_messages, limit)
+    assert sorted_rows(found) == sorted_rows(entries_in_queue_files(store_with_all_kinds_of_messages))
+    assert found == entries_in_log(store_with_all_kinds_of_messages)
     topics = {row["topic"] for row in found}
     assert topics >= {"T", "%LMQ%0", "%LMQ%1", "%LMQ%2", "Other", "SCHEDULE_TOPIC_XXXX"}
     physical_offsets = [row["physical_offset"] for row in found]
@@ -137,9 +139,7 @@ def test_light_queues_have_entries_and_halves_of_transactions_have_none(varied: 
     assert len(set(physical_offsets)) == 160 - 64 < len(found)
 
 
-def test_tags_codes_equal_those_of_the_queue_for_any_tag(
-    tmp_path: Path, opened: Callable[[Path], MessageStore]
-) -> None:
+def test_streamed_tags_codes_equal_those_of_the_queue(tmp_path: Path, opened: Callable[[Path], MessageStore]) -> None:
     root = tmp_path / "store"
     store = opened(root)
     for tags in ("a", "é", "\U0001f600", "", " ", "a b || c", "x" * 300, "\x7f", "a\x7f"):
@@ -149,36 +149,42 @@ def test_tags_codes_equal_those_of_the_queue_for_any_tag(
             store.put_message(Message("T", b"body", 0, f"DELAY\00118\2{properties}"))
     store.shutdown()
     found = entries_of(root)
-    assert in_order(found) == in_order(in_files(root))
+    assert sorted_rows(found) == sorted_rows(entries_in_queue_files(root))
     assert len(found) == 90
     for segment in (root / "commitlog").iterdir():
         segment.write_bytes(segment.read_bytes().replace(b"\x7f", b"\xff"))
     changed = entries_of(root)
-    assert changed == in_log(root)
+    assert changed == entries_in_log(root)
     assert sum(before != after for before, after in zip(found, changed, strict=True)) == 8
 
 
-def test_an_entry_missing_from_its_queue_is_streamed_with_the_place_of_its_record(varied: Path) -> None:
-    before = entries_of(varied)
-    shutil.rmtree(varied / "consumequeue")
-    assert entries_of(varied) == before
-    for row in streamed(varied, table="queue_entries", columns="file,position,physical_offset,size"):
+def test_an_entry_missing_from_its_queue_is_streamed_with_the_offset_of_its_record(
+    store_with_all_kinds_of_messages: Path,
+) -> None:
+    before = entries_of(store_with_all_kinds_of_messages)
+    shutil.rmtree(store_with_all_kinds_of_messages / "consumequeue")
+    assert entries_of(store_with_all_kinds_of_messages) == before
+    for row in streamed(
+        store_with_all_kinds_of_messages, table="queue_entries", columns="file,position,physical_offset,size"
+    ):
         with Path(row["file"]).open("rb") as segment:
             segment.seek(row["position"])
             head = segment.read(36)
         assert (int.from_bytes(head[:4]), int.from_bytes(head[28:])) == (row["size"], row["physical_offset"])
 
 
-def test_damage_is_streamed_with_its_place_and_entries_tell_of_a_corrupt_body(varied: Path) -> None:
-    before = entries_of(varied)
-    segment = varied / "commitlog" / f"{0:020}"
+def test_damage_is_streamed_with_its_offset_and_entries_report_a_corrupt_body(
+    store_with_all_kinds_of_messages: Path,
+) -> None:
+    before = entries_of(store_with_all_kinds_of_messages)
+    segment = store_with_all_kinds_of_messages / "commitlog" / f"{0:020}"
     raw = bytearray(segment.read_bytes())
     in_one_queue = [row["physical_offset"] for row in before if (row["topic"], row["queue_id"]) == ("T", 1)]
     third, fourth = in_one_queue[2:4]
     raw[third + 88] ^= 1
     raw[fourth + 4 : fourth + 8] = bytes(4)
     segment.write_bytes(raw)
-    found = streamed(varied, table="queue_entries", columns=f"file,position,{COLUMNS}")
+    found = streamed(store_with_all_kinds_of_messages, table="queue_entries", columns=f"file,position,{COLUMNS}")
     odd = [row for row in found if row["damage"] is not None]
     assert [(row["damage"]["field"], row["topic"]) for row in odd] == [("bodyCRC", "T"), ("magicCode", None)]
     assert (odd[1]["file"], odd[1]["position"]) == (str(segment), fourth + 4)

@@ -26,7 +26,7 @@ def table(spark: SparkSession) -> Callable[..., DataFrame]:
     return load
 
 
-def test_a_store_has_four_tables(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
+def test_a_store_has_four_spark_tables(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
     root = written()
     messages = table(root)
     assert [tuple(row) for row in messages.groupBy("topic").count().orderBy("topic").collect()] == [
@@ -57,7 +57,9 @@ def test_several_tasks_can_read_one_segment(table: Callable[..., DataFrame], wri
     assert split.count() == 30
 
 
-def test_the_source_applies_the_conditions(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
+def test_the_spark_source_applies_the_query_conditions(
+    table: Callable[..., DataFrame], written: Callable[..., Path]
+) -> None:
     root = written()
     some = table(root, where="topic = 'T1' and queue_offset >= 40")
     assert some.count() == 20
@@ -86,7 +88,7 @@ def test_several_queries_on_one_table_are_independent_of_each_other(
 
 
 @pytest.mark.slow
-def test_a_key_query_returns_the_rows_that_have_it_among_their_keys(
+def test_a_key_query_returns_rows_with_that_key_among_their_keys(
     table: Callable[..., DataFrame], written: Callable[..., Path]
 ) -> None:
     root = written()
@@ -110,14 +112,14 @@ def test_a_key_query_returns_the_rows_that_have_it_among_their_keys(
         ({"where": "body = 'x'"}, "where: expected a column that rows can be chosen by, found body; there are .*topic"),
     ],
 )
-def test_an_unknown_option_is_refused(
+def test_an_unknown_source_option_is_refused(
     spark: SparkSession, written: Callable[..., Path], options: dict[str, str], wanted: str
 ) -> None:
     root = written(1)
     with pytest.raises((AnalysisException, PythonException), match=wanted):
         spark.read.format("rocketmq").options(**options).load(str(root)).collect()
     with pytest.raises(ValueError, match="no directory"):
-        SourceOptions.of({})
+        SourceOptions.from_spark({})
 
 
 def test_a_place_without_a_store_is_an_error_and_a_store_without_messages_has_no_rows(
@@ -133,7 +135,9 @@ def test_a_place_without_a_store_is_an_error_and_a_store_without_messages_has_no
 
 
 @pytest.mark.slow
-def test_damage_of_side_files_appears_as_rows(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
+def test_damage_of_side_files_is_returned_as_rows(
+    table: Callable[..., DataFrame], written: Callable[..., Path]
+) -> None:
     root = written()
     (root / "checkpoint").write_bytes(bytes(7))
     queue = root / f"consumequeue/T0/1/{0:020}"
@@ -169,7 +173,7 @@ def test_conditions_of_every_kind_exclude_queue_entries(
         assert 0 < len(found) < len(everything)
 
 
-def test_sessions_have_the_source_and_its_name_is_rocketmq() -> None:
+def test_the_source_is_registered_in_sessions_as_rocketmq() -> None:
     assert RocketMQSource.name() == "rocketmq"
 
 
@@ -236,7 +240,7 @@ def test_create_table_without_a_path_or_with_an_unknown_option_is_refused(spark:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_column_has_a_comment(table: Callable[..., DataFrame], tmp_path: Path, name: str) -> None:
+def test_every_table_column_has_a_comment(table: Callable[..., DataFrame], tmp_path: Path, name: str) -> None:
     derived = ["tags_code", "key_hashes", "light_places"] if name == "messages" else []
     derived.append("store")
     columns = [*table(tmp_path, name).columns, *derived]
@@ -253,7 +257,7 @@ def _described(shown: DataFrame) -> list[Any]:
     return shown.sparkSession.sql("DESCRIBE shown").collect()
 
 
-def test_times_are_timestamps_of_the_same_millisecond(
+def test_times_are_timestamps_with_millisecond_precision(
     spark: SparkSession, table: Callable[..., DataFrame], written: Callable[..., Path]
 ) -> None:
     root = written(30)

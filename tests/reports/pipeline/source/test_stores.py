@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def table_of(options: dict[str, str], name: str = "messages") -> StoresTable:
-    return StoresTable(SourceOptions.of({**options, "table": name}), TABLES[name])
+    return StoresTable(SourceOptions.from_spark({**options, "table": name}), TABLES[name])
 
 
 def rows_of(table: StoresTable, *filters: Condition) -> list[Row]:
@@ -67,7 +67,7 @@ def test_a_store_that_a_filter_excludes_is_not_read_and_damage_of_the_other_rema
     assert rows_of(table, Condition("store", eq, two[1])) == found
 
 
-def test_a_missing_store_is_named(two: list[str], tmp_path: Path) -> None:
+def test_the_error_for_a_missing_store_names_it(two: list[str], tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=f"^{nowhere}: no such directory"):
         rows_of(table_of({"paths": json.dumps([two[0], nowhere])}))
@@ -87,4 +87,4 @@ def test_a_missing_store_is_named(two: list[str], tmp_path: Path) -> None:
 )
 def test_an_invalid_list_of_stores_is_refused(options: dict[str, str], wanted: str) -> None:
     with pytest.raises(ValueError, match=wanted):
-        SourceOptions.of(options)
+        SourceOptions.from_spark(options)

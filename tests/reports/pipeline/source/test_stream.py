@@ -36,7 +36,7 @@ while True:
 
 
 def stream_of(root: Path, **options: str) -> LogStream:
-    return LogStream(SourceOptions.of({"path": str(root), **options}))
+    return LogStream(SourceOptions.from_spark({"path": str(root), **options}))
 
 
 def rows_of(stream: LogStream, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
@@ -56,23 +56,23 @@ def batches_of(stream: LogStream, start: dict[str, Any], rows: int | None = None
         start = end
 
 
-def places(rows: list[dict[str, Any]]) -> list[int]:
+def offsets_of(rows: list[dict[str, Any]]) -> list[int]:
     return [row["physical_offset"] for row in rows]
 
 
 @pytest.mark.parametrize("rows", [None, 1, 7, 50])
-def test_batches_have_each_record_once_across_segments(written: Callable[..., Path], rows: int | None) -> None:
+def test_stream_batches_have_each_record_once_across_segments(written: Callable[..., Path], rows: int | None) -> None:
     root = written()
-    whole = places(rows_of(stream_of(root), {}, stream_of(root).latestOffset(_begin(), ReadAllAvailable())))
+    whole = offsets_of(rows_of(stream_of(root), {}, stream_of(root).latestOffset(_begin(), ReadAllAvailable())))
     assert len(set(whole)) == len(whole) == 200
     stream = stream_of(root)
     found = list(batches_of(stream, stream.initialOffset(), rows))
-    assert [place for batch, _ in found for place in places(batch)] == whole
+    assert [place for batch, _ in found for place in offsets_of(batch)] == whole
     assert all(len(batch) <= (rows or 200) for batch, _ in found)
     assert len(list((root / "commitlog").iterdir())) > 3
 
 
-def test_a_batch_can_be_read_again_from_its_offset_alone(written: Callable[..., Path]) -> None:
+def test_a_stream_batch_can_be_read_again_from_its_offset_alone(written: Callable[..., Path]) -> None:
     root = written()
     stream = stream_of(root)
     (first, end), (second, last), *_ = batches_of(stream, stream.initialOffset(), 60)
@@ -80,7 +80,7 @@ def test_a_batch_can_be_read_again_from_its_offset_alone(written: Callable[..., 
     assert rows_of(stream_of(root), end, last) == second
 
 
-def test_maxRows_is_the_limit_of_a_batch(written: Callable[..., Path]) -> None:  # noqa: N802
+def test_a_stream_batch_has_at_most_maxRows_rows(written: Callable[..., Path]) -> None:  # noqa: N802
     root = written(20)
     assert stream_of(root, maxRows="7").getDefaultReadLimit() == ReadMaxRows(7)
     assert isinstance(stream_of(root).getDefaultReadLimit(), ReadAllAvailable)
@@ -98,10 +98,14 @@ def test_a_partial_record_is_left_for_a_later_batch(written: Callable[..., Path]
         end = last["position"] + last["size"]
         torn[end - missing : end] = bytes(missing)
         segment.write_bytes(torn)
-        assert places(rows_of(stream, {}, stream.latestOffset(_begin(), ReadAllAvailable()))) == places(rows)[:-1]
+        assert (
+            offsets_of(rows_of(stream, {}, stream.latestOffset(_begin(), ReadAllAvailable()))) == offsets_of(rows)[:-1]
+        )
     before = stream.latestOffset(_begin(), ReadAllAvailable())
     segment.write_bytes(whole)
-    assert places(rows_of(stream, before, stream.latestOffset(before, ReadAllAvailable()))) == [last["physical_offset"]]
+    assert offsets_of(rows_of(stream, before, stream.latestOffset(before, ReadAllAvailable()))) == [
+        last["physical_offset"]
+    ]
 
 
 @pytest.mark.parametrize("cut", [1, 30])
@@ -111,7 +115,7 @@ def test_after_a_truncation_the_new_records_appear_once(
     root = written(60)
     stream = stream_of(root)
     ((rows, end),) = batches_of(stream, stream.initialOffset())
-    _cut(root, rows[-cut])
+    _truncate_log(root, rows[-cut])
     recovered = opened(root)
     put(recovered, range(100, 120), body_bytes=80)
     recovered.shutdown()
@@ -125,7 +129,7 @@ def test_a_truncated_log_without_new_records_gives_no_rows(written: Callable[...
     root = written(30)
     stream = stream_of(root)
     ((rows, end),) = batches_of(stream, stream.initialOffset())
-    _cut(root, rows[-3])
+    _truncate_log(root, rows[-3])
     after = stream.latestOffset(end, ReadAllAvailable())
     assert after["to"] == rows[-3]["physical_offset"]
     assert rows_of(stream, end, after) == []
@@ -136,7 +140,7 @@ def test_a_truncation_before_all_known_records_ends_the_stream(written: Callable
     root = written(KNOWN_MAX + 100)
     stream = stream_of(root)
     ((rows, end),) = batches_of(stream, stream.initialOffset())
-    _cut(root, rows[20])
+    _truncate_log(root, rows[20])
     with pytest.raises(LogCutError, match="upTo=durable"):
         stream.latestOffset(end, ReadAllAvailable())
 
@@ -151,7 +155,7 @@ def test_records_removed_before_they_were_read_end_the_stream(written: Callable[
         stream.latestOffset(first_batch, ReadAllAvailable())
 
 
-def test_up_to_durable_reads_only_up_to_the_checkpoint(written: Callable[..., Path]) -> None:
+def test_a_stream_with_up_to_durable_reads_only_up_to_the_checkpoint(written: Callable[..., Path]) -> None:
     root = written(40)
     everything = stream_of(root).latestOffset(_begin(), ReadAllAvailable())
     rows = rows_of(stream_of(root), {}, everything)
@@ -163,7 +167,7 @@ def test_up_to_durable_reads_only_up_to_the_checkpoint(written: Callable[..., Pa
     (root / "checkpoint").write_bytes(checkpoint)
     durable = stream_of(root, upTo="durable").latestOffset(_begin(), ReadAllAvailable())
     wanted = [row["physical_offset"] for row in rows if row["store_timestamp_ms"] < vouched_ms]
-    assert places(rows_of(stream_of(root), {}, durable)) == wanted
+    assert offsets_of(rows_of(stream_of(root), {}, durable)) == wanted
     (root / "checkpoint").unlink()
     assert stream_of(root, upTo="durable").latestOffset(_begin(), ReadAllAvailable())["to"] == 0
 
@@ -179,16 +183,16 @@ def test_damage_in_a_full_segment_appears_as_a_row_and_the_stream_continues(writ
     found = [row for batch, _ in batches_of(stream, stream.initialOffset()) for row in batch]
     (odd,) = [row for row in found if row["damage"] is not None]
     assert (odd["position"], odd["damage"]["field"]) == (third["position"] + 4, "magicCode")
-    assert places([row for row in found if row["damage"] is None]) == places(rows[:2] + rows[3:])
+    assert offsets_of([row for row in found if row["damage"] is None]) == offsets_of(rows[:2] + rows[3:])
 
 
-def test_without_new_records_the_offset_stays_the_same(written: Callable[..., Path]) -> None:
+def test_without_new_records_the_stream_offset_does_not_change(written: Callable[..., Path]) -> None:
     stream = stream_of(written(20))
     ((_, end),) = batches_of(stream, stream.initialOffset())
     assert stream.latestOffset(end, ReadAllAvailable()) is end
 
 
-def test_a_query_with_available_now_ends_at_the_current_end(
+def test_a_stream_with_available_now_ends_at_the_current_end(
     written: Callable[..., Path], opened: Callable[[Path], MessageStore], put: Callable[..., None]
 ) -> None:
     root = written(40)
@@ -205,7 +209,7 @@ def test_a_query_with_available_now_ends_at_the_current_end(
 
 
 @pytest.mark.parametrize("table", ["index_entries", "checkpoint", "letters"])
-def test_messages_and_entries_of_queues_can_be_streamed_and_nothing_else(table: str) -> None:
+def test_only_messages_and_queue_entries_can_be_streamed(table: str) -> None:
     with pytest.raises(ValueError, match=f"only messages and queue_entries can be streamed, not {table}"):
         stream_of(Path("/nowhere"), table=table)
 
@@ -287,7 +291,7 @@ def _begin() -> dict[str, Any]:
     return {"from": 0, "to": 0, "known": ""}
 
 
-def _cut(root: Path, row: dict[str, Any]) -> None:
+def _truncate_log(root: Path, row: dict[str, Any]) -> None:
     """Truncate the log before a record, as after a power cut and recovery."""
     for segment in sorted((root / "commitlog").iterdir()):
         keep = max(row["physical_offset"] - int(segment.name), 0)

@@ -25,7 +25,7 @@ Offset = dict[str, Any]
 
 def options_of(*roots: Path, **options: str) -> SourceOptions:
     paths = json.dumps([str(root) for root in roots])
-    return SourceOptions.of({"paths": paths, "columns": COLUMNS, **options})
+    return SourceOptions.from_spark({"paths": paths, "columns": COLUMNS, **options})
 
 
 def table_of(*roots: Path) -> list[Row]:
@@ -72,7 +72,7 @@ def stores(
 
 
 @pytest.mark.parametrize("limit", [{}, {"maxRows": "1"}, {"maxRows": "7"}, {"maxBytes": "9000"}, {"maxBytes": "1"}])
-def test_batches_have_each_record_of_each_log_once(stores: tuple[Path, ...], limit: dict[str, str]) -> None:
+def test_stream_batches_have_each_record_of_each_log_once(stores: tuple[Path, ...], limit: dict[str, str]) -> None:
     batches = list(batches_of(*stores, **limit))
     assert in_order(rows_in(batches)) == in_order(table_of(*stores))
     assert Counter(row["store"] for row in rows_in(batches)) == {str(stores[0]): 200, str(stores[1]): 30}
@@ -80,7 +80,7 @@ def test_batches_have_each_record_of_each_log_once(stores: tuple[Path, ...], lim
         assert len(batches) == 1
 
 
-def test_logs_share_the_limit_of_a_batch_and_use_what_others_do_not_need(stores: tuple[Path, ...]) -> None:
+def test_logs_share_the_batch_limit_and_reuse_unused_shares(stores: tuple[Path, ...]) -> None:
     many, few, _ = map(str, stores)
     counts = [Counter(row["store"] for row in rows) for rows, _ in batches_of(*stores, maxRows="30")]
     assert counts == [{few: 15, many: 15}] * 2 + [{many: 30}] * 5 + [{many: 20}]
@@ -90,13 +90,13 @@ def test_logs_share_the_limit_of_a_batch_and_use_what_others_do_not_need(stores:
     assert all(size > limit_bytes // 2 for size in sizes[:-1])
 
 
-def test_with_a_limit_below_the_number_of_logs_each_log_still_provides_a_record(stores: tuple[Path, ...]) -> None:
+def test_with_a_limit_below_the_number_of_logs_each_log_still_advances(stores: tuple[Path, ...]) -> None:
     many, few, _ = map(str, stores)
     (first, _), *_ = batches_of(*stores, maxRows="1")
     assert Counter(row["store"] for row in first) == {many: 1, few: 1}
 
 
-def test_an_added_log_is_read_from_its_beginning_and_the_others_continue(stores: tuple[Path, ...]) -> None:
+def test_a_log_added_to_a_stream_is_read_from_its_beginning(stores: tuple[Path, ...]) -> None:
     many, few, idle = stores
     before = list(batches_of(few, idle))
     after = list(batches_of(idle, many, few, start=before[-1][1]))
@@ -119,9 +119,9 @@ def test_a_batch_with_an_added_log_can_be_read_again_from_its_offset_alone(
     assert rows
 
 
-def test_an_offset_of_a_single_unnamed_log_continues_as_that_of_the_first_store(stores: tuple[Path, ...]) -> None:
+def test_a_stream_offset_of_a_single_unnamed_log_continues_as_that_of_the_first_store(stores: tuple[Path, ...]) -> None:
     many, few, _ = stores
-    alone = LogStream(SourceOptions.of({"path": str(many)}))
+    alone = LogStream(SourceOptions.from_spark({"path": str(many)}))
     start = alone.latestOffset(alone.initialOffset(), ReadAllAvailable())
     assert "logs" not in start
     assert in_order(rows_in(list(batches_of(many, few, start=start)))) == in_order(table_of(few))
@@ -129,10 +129,10 @@ def test_an_offset_of_a_single_unnamed_log_continues_as_that_of_the_first_store(
         list(batches_of(few, many, start=start))
 
 
-def test_a_missing_log_ends_the_stream_and_is_named(stores: tuple[Path, ...]) -> None:
+def test_a_missing_log_ends_the_stream_with_an_error_that_names_it(stores: tuple[Path, ...]) -> None:
     many, few, idle = stores
     *_, (_, start) = batches_of(many, few)
-    for reader in (LogStream(options_of(many, idle)), LogStream(SourceOptions.of({"path": str(many)}))):
+    for reader in (LogStream(options_of(many, idle)), LogStream(SourceOptions.from_spark({"path": str(many)}))):
         with pytest.raises(ValueError, match=f"^{few}: the stream has read this log before"):
             reader.latestOffset(start, ReadAllAvailable())
         with pytest.raises(ValueError, match=f"^{few}: "):
@@ -164,7 +164,7 @@ def test_a_truncated_log_continues_independently_and_an_expired_log_is_named(
         list(batches_of(*stores, start=early))
 
 
-def test_available_now_covers_every_log(
+def test_a_stream_with_available_now_covers_every_log(
     stores: tuple[Path, ...], opened: Callable[[Path], MessageStore], put: Callable[..., None]
 ) -> None:
     there = in_order(table_of(*stores))
@@ -177,7 +177,7 @@ def test_available_now_covers_every_log(
     assert in_order(rows_in(list(batches_of(*stores, stream=reader, maxRows="60")))) == there
 
 
-def test_lag_is_reported_in_total_and_for_each_log(stores: tuple[Path, ...]) -> None:
+def test_stream_lag_is_reported_in_total_and_for_each_log(stores: tuple[Path, ...]) -> None:
     many, few, idle = map(str, stores)
     reader = LogStream(options_of(*stores, maxRows="30"))
     nothing_planned = reader.reportLatestOffset()
@@ -191,7 +191,7 @@ def test_lag_is_reported_in_total_and_for_each_log(stores: tuple[Path, ...]) -> 
     assert lag["logs"][idle] == {"to": 0, "lag_bytes": 0}
 
 
-def test_without_new_records_in_any_log_the_offset_stays_the_same(stores: tuple[Path, ...]) -> None:
+def test_without_new_records_in_any_log_the_stream_offset_does_not_change(stores: tuple[Path, ...]) -> None:
     reader = LogStream(options_of(*stores))
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert reader.latestOffset(end, ReadAllAvailable()) is end

@@ -31,12 +31,12 @@ Row = dict[str, Any]
 
 def stream_of(root: Path, **options: str) -> LogStream:
     return LogStream(
-        SourceOptions.of({"path": str(root), "columns": "physical_offset,size,position,damage", **options})
+        SourceOptions.from_spark({"path": str(root), "columns": "physical_offset,size,position,damage", **options})
     )
 
 
 def table_of(root: Path) -> list[Row]:
-    table = Messages(SourceOptions.of({"path": str(root), "columns": COLUMNS}))
+    table = Messages(SourceOptions.from_spark({"path": str(root), "columns": COLUMNS}))
     directory, conditions = StoreDirectory(str(root)), RowConditions()
     parts = table.partitions(directory, conditions)
     return [row for part in parts for batch in table.batches(directory, part, conditions) for row in batch.to_pylist()]
@@ -64,7 +64,7 @@ def rows_in(batches: list[tuple[list[Row], dict[str, Any]]]) -> list[Row]:
 
 @pytest.mark.parametrize("without", ["", "consumequeue"])
 @pytest.mark.parametrize("size_bytes", [1, 700, 3000, SEGMENT_BYTES, SEGMENT_BYTES + 1, 40_000, 1 << 30])
-def test_a_limit_of_bytes_keeps_batches_small_and_loses_nothing(
+def test_a_byte_limit_keeps_stream_batches_small_without_loss(
     template: Path, tmp_path: Path, size_bytes: int, without: str
 ) -> None:
     root = tmp_path / "store"
@@ -77,7 +77,7 @@ def test_a_limit_of_bytes_keeps_batches_small_and_loses_nothing(
         assert len(batches) < 2 * sum(row["size"] for row in rows_in(batches)) / (size_bytes - largest) + 1
 
 
-def test_maxBytes_is_the_limit_of_a_batch_and_maxRows_another(template: Path) -> None:  # noqa: N802
+def test_a_stream_batch_has_at_most_maxBytes_and_at_most_maxRows(template: Path) -> None:  # noqa: N802
     assert stream_of(template, maxBytes="7000").getDefaultReadLimit() == ReadMaxBytes(7000)
     assert stream_of(template, maxBytes="7000", maxRows="5").getDefaultReadLimit() == ReadMaxRows(5)
     batches = batches_of(template, maxBytes="7000", maxRows="5")
@@ -87,7 +87,7 @@ def test_maxBytes_is_the_limit_of_a_batch_and_maxRows_another(template: Path) ->
     assert len(rows) == MESSAGES
 
 
-def test_planning_does_not_read_full_segments(
+def test_planning_a_stream_batch_does_not_read_full_segments(
     written: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, counting_directory: Callable[[str], Any]
 ) -> None:
     root = written(4000)
@@ -103,7 +103,7 @@ def test_planning_does_not_read_full_segments(
     assert directory.read_bytes < heads_bytes + 2 * known_bytes + 4 * SEGMENT_BYTES
 
 
-def test_an_offset_has_less_than_a_thousand_bytes(written: Callable[..., Path]) -> None:
+def test_a_stream_offset_has_less_than_a_thousand_bytes(written: Callable[..., Path]) -> None:
     root = written(2 * KNOWN_MAX)
     *_, (_, end) = batches_of(root)
     assert len(json.dumps(end)) < 1000
@@ -150,7 +150,7 @@ def test_after_a_truncation_anywhere_the_new_records_appear_once(
     limit = ReadAllAvailable() if rows is None else ReadMaxRows(rows)
     batches = batches_of(root, limit=limit)
     before = rows_in(batches)
-    cut(root, before[kept]["physical_offset"])
+    truncate_log(root, before[kept]["physical_offset"])
     recovered = opened(root)
     put(recovered, range(kept, kept + 90))
     recovered.shutdown()
@@ -159,14 +159,12 @@ def test_after_a_truncation_anywhere_the_new_records_appear_once(
     assert len(after) == 90
 
 
-def test_a_truncation_ends_the_stream_if_the_clock_was_set_back_and_records_are_ambiguous(
-    template: Path, tmp_path: Path
-) -> None:
+def test_an_ambiguous_truncation_after_a_backward_clock_step_ends_the_stream(template: Path, tmp_path: Path) -> None:
     root = tmp_path / "store"
     shutil.copytree(template, root)
     *_, (_, end) = batches_of(root)
     *_, row, behind = table_of(root)[:-4]
-    cut(root, behind["physical_offset"])
+    truncate_log(root, behind["physical_offset"])
     head = head_of(root, row)
     stored_ms = int.from_bytes(head[STORE_TIME_AT : STORE_TIME_AT + 8], "big")
     mark = blake2b(head, digest_size=8).digest()[0]
@@ -184,7 +182,7 @@ def test_a_truncation_ends_the_stream_if_the_clock_was_set_back_and_records_are_
 
 
 @pytest.mark.parametrize("lost", [0, 1, 12])
-def test_a_stream_continues_from_an_offset_of_the_older_form(
+def test_a_stream_continues_from_an_offset_in_the_older_format(
     template: Path, tmp_path: Path, opened: Callable[[Path], MessageStore], put: Callable[..., None], lost: int
 ) -> None:
     root = tmp_path / "store"
@@ -196,7 +194,7 @@ def test_a_stream_continues_from_an_offset_of_the_older_form(
     to = rows[-1]["physical_offset"] + rows[-1]["size"]
     old = {"from": 0, "to": to, "known": b64encode(known).decode()}
     if lost:
-        cut(root, rows[-lost]["physical_offset"])
+        truncate_log(root, rows[-lost]["physical_offset"])
     store = opened(root)
     put(store, range(30), body_bytes=80)
     store.shutdown()
@@ -205,7 +203,9 @@ def test_a_stream_continues_from_an_offset_of_the_older_form(
     assert len(json.dumps(batches[-1][1])) < 1000
 
 
-def test_an_older_offset_without_any_record_of_the_log_ends_the_stream(template: Path, tmp_path: Path) -> None:
+def test_an_offset_in_the_older_format_without_a_matching_record_ends_the_stream(
+    template: Path, tmp_path: Path
+) -> None:
     root = tmp_path / "store"
     shutil.copytree(template, root)
     place = table_of(root)[-1]["physical_offset"]
@@ -214,7 +214,7 @@ def test_an_older_offset_without_any_record_of_the_log_ends_the_stream(template:
         batches_of(root, {"from": 0, "to": place + 100, "known": b64encode(known).decode()})
 
 
-def test_the_lag_of_a_batch_is_reported(
+def test_the_lag_of_a_stream_batch_is_reported(
     template: Path, tmp_path: Path, opened: Callable[[Path], MessageStore], put: Callable[..., None]
 ) -> None:
     root = tmp_path / "store"
@@ -236,11 +236,11 @@ def test_the_lag_of_a_batch_is_reported(
     grown = table_of(root)[-1]
     lag_bytes = grown["physical_offset"] + grown["size"] - last["to"]
     assert stream.reportLatestOffset()["lag_bytes"] == lag_bytes > 50 * 300
-    cut(root, rows[10]["physical_offset"])
+    truncate_log(root, rows[10]["physical_offset"])
     assert stream.reportLatestOffset()["to"] == rows[10]["physical_offset"]
 
 
-def test_a_directory_without_a_log_has_no_lag(tmp_path: Path) -> None:
+def test_a_directory_without_a_log_has_no_stream_lag(tmp_path: Path) -> None:
     stream = stream_of(tmp_path)
     begin = stream.initialOffset()
     assert stream.latestOffset(begin, ReadAllAvailable()) is begin
@@ -260,7 +260,7 @@ def head_of(root: Path, row: Row) -> bytes:
     return segment[row["position"] : row["position"] + RECORD_HEAD_BYTES]
 
 
-def cut(root: Path, end: int) -> None:
+def truncate_log(root: Path, end: int) -> None:
     """Truncate the log at an offset, as after a power cut and recovery."""
     for segment in sorted((root / "commitlog").iterdir()):
         keep = max(end - int(segment.name), 0)

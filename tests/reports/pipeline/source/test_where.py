@@ -11,7 +11,7 @@ COLUMNS = ("topic", "queue_id", "queue_offset", "store")
 ROW = {"topic": "T1", "queue_id": 2, "queue_offset": 40, "store": "/a/b"}
 
 
-def chooses(text: str, row: Mapping[str, Any] = ROW) -> bool:
+def selects(text: str, row: Mapping[str, Any] = ROW) -> bool:
     conditions = conditions_of(text, COLUMNS)
     return all(conditions.allow(name, value) for name, value in row.items())
 
@@ -33,8 +33,8 @@ def chooses(text: str, row: Mapping[str, Any] = ROW) -> bool:
         ("queue_id = 2 and queue_id = 3", False),
     ],
 )
-def test_rows_must_satisfy_all_comparisons(text: str, is_chosen: bool) -> None:
-    assert chooses(text) == is_chosen
+def test_returned_rows_satisfy_all_where_comparisons(text: str, is_chosen: bool) -> None:
+    assert selects(text) == is_chosen
     assert bool(conditions_of(text, COLUMNS)) == bool(text)
 
 
@@ -73,6 +73,6 @@ def test_a_condition_on_a_missing_column_is_refused() -> None:
         conditions_of("topic = 'a'", ())
 
 
-def test_a_stream_refuses_conditions() -> None:
+def test_a_stream_with_where_conditions_is_refused() -> None:
     with pytest.raises(ValueError, match="where: not supported by a stream"):
-        LogStream(SourceOptions.of({"path": "/a", "where": "topic = 'a'"}))
+        LogStream(SourceOptions.from_spark({"path": "/a", "where": "topic = 'a'"}))

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.reports.pipeline.spark.session import Cargo, CargoError, session
+from tornlog.reports.pipeline.spark.session import ShippedParts, ShippingError, session
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> list[str]:
+def parts_to_ship(tmp_path: Path) -> list[str]:
     """Create a wheel, a module and an archive, and return their paths in this order."""
     paths = [tmp_path / name for name in ("mine-1.0-py3-none-any.whl", "more.py", "environment.tar.gz")]
     for path in paths:
@@ -14,26 +14,26 @@ def there(tmp_path: Path) -> list[str]:
     return [str(path) for path in paths]
 
 
-def test_parts_to_ship_are_divided_by_kind(there: list[str]) -> None:
-    wheel, module, archive = there
-    cargo = Cargo.of([archive, wheel, "hdfs:///libraries/other.zip", f"{module}#data", module])
+def test_shipped_parts_are_grouped_by_kind(parts_to_ship: list[str]) -> None:
+    wheel, module, archive = parts_to_ship
+    cargo = ShippedParts.from_paths([archive, wheel, "hdfs:///libraries/other.zip", f"{module}#data", module])
 
     assert cargo.importable == (wheel, "hdfs:///libraries/other.zip", module)
     assert cargo.archives == (archive, f"{module}#data")
 
 
-def test_the_python_of_executors_is_that_of_the_first_archive(there: list[str]) -> None:
-    wheel, _, archive = there
+def test_executors_use_the_python_of_the_first_archive(parts_to_ship: list[str]) -> None:
+    wheel, _, archive = parts_to_ship
 
-    assert Cargo.of([wheel]).python is None
-    assert Cargo.of([archive]).python == "./environment.tar.gz/bin/python"
-    assert Cargo.of([wheel, f"{archive}#environment", archive]).python == "./environment/bin/python"
+    assert ShippedParts.from_paths([wheel]).python is None
+    assert ShippedParts.from_paths([archive]).python == "./environment.tar.gz/bin/python"
+    assert ShippedParts.from_paths([wheel, f"{archive}#environment", archive]).python == "./environment/bin/python"
 
 
-def test_a_wheel_is_shipped_as_a_zip(there: list[str], tmp_path: Path) -> None:
-    wheel, module, _ = there
+def test_a_wheel_is_shipped_as_a_zip(parts_to_ship: list[str], tmp_path: Path) -> None:
+    wheel, module, _ = parts_to_ship
     (tmp_path / "aside").mkdir()
-    named, as_it_is = Cargo.of([wheel, module]).importable_files(tmp_path / "aside")
+    named, as_it_is = ShippedParts.from_paths([wheel, module]).importable_files(tmp_path / "aside")
 
     assert Path(named).name == "mine-1.0-py3-none-any.zip"
     assert Path(named).read_bytes() == Path(wheel).read_bytes()
@@ -50,10 +50,10 @@ def test_a_wheel_is_shipped_as_a_zip(there: list[str], tmp_path: Path) -> None:
     ],
 )
 def test_a_part_that_cannot_be_shipped_is_refused_before_the_session_starts(part: str, message: str) -> None:
-    with pytest.raises(CargoError, match=message):
-        Cargo.of([part])
+    with pytest.raises(ShippingError, match=message):
+        ShippedParts.from_paths([part])
 
 
-def test_parts_to_ship_to_a_local_session_are_refused(there: list[str]) -> None:
-    with pytest.raises(CargoError, match="nothing to ship to"), session("local[2]", ship=there):
+def test_shipping_parts_to_a_local_session_is_refused(parts_to_ship: list[str]) -> None:
+    with pytest.raises(ShippingError, match="nothing to ship to"), session("local[2]", ship=parts_to_ship):
         pass

@@ -17,7 +17,7 @@ from tornlog.reports.pipeline.audit.audit import audit
 from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.reports.pipeline.sweep.request import SweepRequest
-from tornlog.reports.pipeline.sweep.sweep import SweepProgress, sweep
+from tornlog.reports.pipeline.sweep.sweep import SweepProgress, run_sweep
 from tornlog.reports.pipeline.sweep.table import Table
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
@@ -42,7 +42,7 @@ def environment(bare_python: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(autouse=True)
-def idle(cluster: Any) -> Iterator[None]:
+def without_idle_session(cluster: Any) -> Iterator[None]:
     """Stop the session and its executors after a test, because a process has one session."""
     assert SparkSession.getActiveSession() is None
     yield
@@ -54,7 +54,7 @@ def idle(cluster: Any) -> Iterator[None]:
 def session_of_two(master: str, config: Mapping[str, str], ship: list[str]) -> Iterator[SparkSession]:
     """Yield a session once both workers have an executor for it, and stop it."""
     with session(master, config=config, ship=ship) as running:
-        until(lambda: len(tasks_done(running)) == 2)
+        until(lambda: len(finished_tasks(running)) == 2)
         yield running
 
 
@@ -111,7 +111,7 @@ def rows_of(table: Table) -> Any:
     return table.read().drop(["wall_seconds"])
 
 
-def tasks_done(spark: SparkSession) -> dict[str, int]:
+def finished_tasks(spark: SparkSession) -> dict[str, int]:
     """Return the number of finished tasks by executor."""
     jvm: Any = spark.sparkContext._jsc
     executors = jvm.sc().statusStore().executorList(False)
@@ -142,7 +142,7 @@ def test_without_shipped_parts_the_command_names_the_missing_packages(invoke: Ca
     assert "executors lack tornlog: ship them, or install them where executors run" in result.stdout
 
 
-def test_a_wheel_of_other_code_is_refused(invoke: Callable[..., Done], other_wheel: Path) -> None:
+def test_a_shipped_wheel_of_other_code_is_refused(invoke: Callable[..., Done], other_wheel: Path) -> None:
     result = invoke("--ship", other_wheel)
 
     assert result.returncode == 2, result.stdout
@@ -170,7 +170,7 @@ def test_two_workers_audit_a_store_with_the_shipped_wheel(
         found = audit(engine, str(root))
         assert (found.counts["records"], found.counts["entries"], found.counts["indexEntries"]) == (145, 145, 138)
         assert found.findings.violations == []
-        assert min(tasks_done(spark).values()) > 0
+        assert min(finished_tasks(spark).values()) > 0
 
         queue = min((root / "consumequeue").glob("*/*/*"))
         raw = queue.read_bytes()
@@ -184,12 +184,12 @@ def test_two_workers_audit_a_store_with_the_shipped_wheel(
 def test_two_workers_run_a_sweep_with_the_shipped_wheel(spark: SparkSession, wheel: Path, tmp_path: Path) -> None:
     request = SweepRequest(tuple(SCENARIOS), 0, 6, block_seeds=3)
     shipped, here = Table(str(tmp_path / "shipped")), Table(str(tmp_path / "here"))
-    assert sweep(request, shipped, OnSpark(spark.sparkContext)).is_complete
-    sweep(request, here, InProcess())
+    assert run_sweep(request, shipped, OnSpark(spark.sparkContext)).is_complete
+    run_sweep(request, here, InProcess())
 
     assert rows_of(shipped).num_rows == 6 * len(SCENARIOS)
     assert rows_of(shipped).equals(rows_of(here))
-    blocks = tasks_done(spark)
+    blocks = finished_tasks(spark)
     assert len(blocks) == 2
     assert min(blocks.values()) > 0
     assert sum(blocks.values()) == 2 * len(SCENARIOS) + len(blocks)  # each core was asked for its packages first
@@ -204,7 +204,7 @@ def test_two_workers_run_a_sweep_with_the_shipped_wheel(spark: SparkSession, whe
 
 
 def test_the_cluster_listens_only_on_loopback(
-    spark: SparkSession, cluster: Any, heard_elsewhere: Callable[[int], list[str]]
+    spark: SparkSession, cluster: Any, other_listen_addresses: Callable[[int], list[str]]
 ) -> None:
     spark.sparkContext.parallelize(range(2), 2).map(abs).collect()
     jvm: Any = spark.sparkContext._jvm
@@ -212,10 +212,10 @@ def test_the_cluster_listens_only_on_loopback(
 
     assert len(cluster.executors()) == 2
     for pid in (driver, *cluster.daemons, *cluster.executors()):
-        assert heard_elsewhere(pid) == []
+        assert other_listen_addresses(pid) == []
 
 
-def test_every_seed_has_a_row_although_an_executor_died(spark: SparkSession, cluster: Any, tmp_path: Path) -> None:
+def test_every_seed_has_a_row_even_if_an_executor_dies(spark: SparkSession, cluster: Any, tmp_path: Path) -> None:
     request = SweepRequest((NAME,), 0, 200, block_seeds=10)
     victim, *_ = cluster.executors()
 
@@ -224,8 +224,8 @@ def test_every_seed_has_a_row_although_an_executor_died(spark: SparkSession, clu
             os.kill(victim, signal.SIGKILL)
 
     broken, here = Table(str(tmp_path / "broken")), Table(str(tmp_path / "here"))
-    assert sweep(request, broken, OnSpark(spark.sparkContext), on_progress=at_the_third_block).is_complete
-    sweep(request, here, InProcess())
+    assert run_sweep(request, broken, OnSpark(spark.sparkContext), on_progress=at_the_third_block).is_complete
+    run_sweep(request, here, InProcess())
 
     assert victim not in cluster.executors()
     assert rows_of(broken).equals(rows_of(here))

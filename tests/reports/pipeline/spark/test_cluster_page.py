@@ -58,11 +58,11 @@ def sweep_of(way: str, **changes: str) -> list[str]:
     return shlex.split(command.replace("\\\n", " "))
 
 
-def test_the_page_lists_the_packages_that_executors_import(first_way: str) -> None:
+def test_the_cluster_page_lists_the_packages_that_executors_import(first_way: str) -> None:
     assert sorted(packages_on(first_way)) == sorted([*packages_of_executors(), _TABLES])
 
 
-def test_the_page_states_the_required_version_of_spark(source: Path, pyproject: dict[str, Any]) -> None:
+def test_the_cluster_page_states_the_required_spark_version(source: Path, pyproject: dict[str, Any]) -> None:
     (spark,) = (line for line in pyproject["project"]["optional-dependencies"]["spark"] if line.startswith("pyspark"))
     minimum = spark.removeprefix("pyspark>=")
 
@@ -71,7 +71,7 @@ def test_the_page_states_the_required_version_of_spark(source: Path, pyproject: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lacking", [[], ["msgspec", "pyarrow"]], ids=["as written", "without two packages"])
-def test_the_first_command_of_the_page_works_and_names_missing_packages(
+def test_the_first_command_of_the_cluster_page_names_missing_packages(
     lacking: list[str], first_way: str, cluster: Any, wheel: Path, tmp_path: Path
 ) -> None:
     names = [name for name in packages_on(first_way) if name not in lacking]

@@ -32,7 +32,7 @@ def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jdk, "_bundled", lambda: None)
 
 
-def started(home: Path, *arguments: str) -> list[str]:
+def run_java(home: Path, *arguments: str) -> list[str]:
     command = [str(home / "bin" / "java"), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
@@ -43,7 +43,7 @@ def test_a_suitable_java_is_started_without_the_module_argument(make_java: MakeJ
     home = java_home(environment)
 
     arguments = ("-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-modules=other", "", "Main")
-    assert started(home, *arguments) == ["[-cp]", "[a b]", "[--add-modules=other]", "[]", "[Main]"]
+    assert run_java(home, *arguments) == ["[-cp]", "[a b]", "[--add-modules=other]", "[]", "[Main]"]
     assert java_home(environment) == home
 
 
@@ -54,7 +54,7 @@ def test_without_a_suitable_java_home_the_java_on_the_path_is_used(make_java: Ma
     assert f"{new}/bin/java" in (java_home(environment) / "bin" / "java").read_text()
 
 
-def test_without_another_suitable_java_that_of_the_wheel_is_used(
+def test_without_a_suitable_java_on_the_system_that_of_the_wheel_is_used(
     monkeypatch: pytest.MonkeyPatch, make_java: MakeJava, tmp_path: Path
 ) -> None:
     wheel = make_java("25.0.2", "wheel")

@@ -14,7 +14,7 @@ from tornlog.reports.pipeline.spark.engine import is_in_this_environment, is_mas
         ("yarn", False, False),
     ],
 )
-def test_a_master_runs_in_this_environment_on_this_machine_or_elsewhere(
+def test_a_spark_master_is_classified_as_in_process_local_or_remote(
     master: str, *, in_this_environment: bool, on_this_machine: bool
 ) -> None:
     assert is_in_this_environment(master) is in_this_environment
@@ -28,10 +28,10 @@ def test_a_master_runs_in_this_environment_on_this_machine_or_elsewhere(
         *("spark://head:7077", "spark://one:7077,two:7077", "k8s://https://api:6443"),
     ],
 )
-def test_valid_masters_are_accepted(master: str) -> None:
+def test_valid_spark_masters_are_accepted(master: str) -> None:
     assert is_master(master)
 
 
 @pytest.mark.parametrize("master", ["nonsense", "", "local[]", "local[0]", "local[x]", "spark://head", "in-process"])
-def test_invalid_masters_are_refused(master: str) -> None:
+def test_invalid_spark_masters_are_refused(master: str) -> None:
     assert not is_master(master)

@@ -9,15 +9,15 @@ from tornlog.reports.pipeline.spark import engine
 from tornlog.reports.pipeline.spark.engine import (
     ExecutorError,
     SameCodeFunction,
-    code_here,
-    raise_if_lacking,
+    own_code_version,
+    raise_known_cause,
     require_same_code,
 )
 
 
 def code_of(package: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(engine, "files", lambda name: package)
-    return code_here.__wrapped__()
+    return own_code_version.__wrapped__()
 
 
 @pytest.fixture
@@ -61,13 +61,13 @@ def test_the_code_hash_covers_all_modules_of_tornlog() -> None:
     assert Path(__file__).read_bytes() not in sources
 
 
-def test_a_function_is_not_called_in_a_process_with_other_code() -> None:
-    assert SameCodeFunction(abs, code_here())(-1) == (code_here(), 1)
-    assert SameCodeFunction(_must_not_be_called, "tornlog 0.0.9 (0)")(-1) == (code_here(), None)
+def test_a_function_is_not_called_in_an_executor_with_other_code() -> None:
+    assert SameCodeFunction(abs, own_code_version())(-1) == (own_code_version(), 1)
+    assert SameCodeFunction(_must_not_be_called, "tornlog 0.0.9 (0)")(-1) == (own_code_version(), None)
 
-    require_same_code(code_here(), code_here())
+    require_same_code(own_code_version(), own_code_version())
     with pytest.raises(ExecutorError, match=r"executors have tornlog 0\.0\.9 \(0\), the driver has tornlog"):
-        require_same_code(code_here(), "tornlog 0.0.9 (0)")
+        require_same_code(own_code_version(), "tornlog 0.0.9 (0)")
 
 
 @pytest.mark.parametrize(
@@ -81,15 +81,15 @@ def test_a_function_is_not_called_in_a_process_with_other_code() -> None:
         ),
     ],
 )
-def test_packages_that_executors_lack_are_named(report: Iterable[str], said: str) -> None:
+def test_the_error_for_packages_that_executors_lack_names_them(report: Iterable[str], said: str) -> None:
     with pytest.raises(ExecutorError) as caught:
-        raise_if_lacking(RuntimeError("\n".join(report)))
+        raise_known_cause(RuntimeError("\n".join(report)))
 
     assert str(caught.value).startswith(f"executors could not begin: {said}. What they need")
 
 
-def test_other_errors_of_spark_are_not_converted() -> None:
-    raise_if_lacking(RuntimeError("bad operand type"))
+def test_other_spark_errors_are_raised_unchanged() -> None:
+    raise_known_cause(RuntimeError("bad operand type"))
 
 
 def _must_not_be_called(item: int) -> int:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.reports.pipeline.sweep.request import SweepRequest
-from tornlog.reports.pipeline.sweep.sweep import sweep
+from tornlog.reports.pipeline.sweep.sweep import run_sweep
 from tornlog.reports.pipeline.sweep.table import Table
 
 
@@ -19,12 +19,12 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.mark.slow
-def test_rows_are_the_same_on_spark_and_in_this_process(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_sweep_has_the_same_rows_on_spark_and_in_this_process(spark: SparkSession, tmp_path: Path) -> None:
     request = SweepRequest(("clean-shutdown", "segment-rollover-crash"), 0, 12, block_seeds=5)
     tables = []
     for name, engine in (("spark", OnSpark(spark.sparkContext)), ("here", InProcess())):
         table = Table(str(tmp_path / name))
-        assert sweep(request, table, engine).is_complete
+        assert run_sweep(request, table, engine).is_complete
         tables.append(table.read().drop(["wall_seconds"]))
 
     assert tables[0].num_rows == 24
@@ -32,7 +32,7 @@ def test_rows_are_the_same_on_spark_and_in_this_process(spark: SparkSession, tmp
 
 
 @pytest.mark.ci
-def test_results_are_yielded_when_they_are_done_and_an_error_ends_the_work(spark: SparkSession) -> None:
+def test_results_are_yielded_as_soon_as_they_are_ready_and_an_error_ends_the_work(spark: SparkSession) -> None:
     engine = OnSpark(spark.sparkContext)
     assert sorted(engine.results(abs, [-3, 2, -1, 0])) == [0, 1, 2, 3]
     assert list(engine.results(abs, [])) == []
@@ -57,9 +57,9 @@ def test_no_tasks_are_submitted_after_the_iterator_is_closed(spark: SparkSession
 
 
 def test_a_local_session_listens_on_loopback_only_and_has_no_ui(
-    spark: SparkSession, heard_elsewhere: Callable[[int], list[str]]
+    spark: SparkSession, other_listen_addresses: Callable[[int], list[str]]
 ) -> None:
     jvm: Any = spark.sparkContext._jvm
 
-    assert heard_elsewhere(jvm.java.lang.ProcessHandle.current().pid()) == []
+    assert other_listen_addresses(jvm.java.lang.ProcessHandle.current().pid()) == []
     assert spark.sparkContext.uiWebUrl is None

@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 from tornlog.__main__ import application
 from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.sweep.request import SweepRequest
-from tornlog.reports.pipeline.sweep.sweep import sweep
-from tornlog.reports.pipeline.sweep.sweeping import with_ui
+from tornlog.reports.pipeline.sweep.sweep import run_sweep
+from tornlog.reports.pipeline.sweep.sweeping import spark_properties_with_ui
 from tornlog.reports.pipeline.sweep.table import Table
 
 pytestmark = pytest.mark.slow
@@ -120,10 +120,10 @@ def test_compaction_leaves_the_same_rows_in_one_file(invoke: Any, tmp_path: Path
         ("spark://head:7077", ["spark.ui.enabled=false"], ["spark.ui.enabled=false"]),
     ],
 )
-def test_the_ui_of_spark_is_on_by_default_only_on_a_cluster(
+def test_the_spark_ui_is_on_by_default_only_on_a_cluster(
     master: str, conf: list[str] | None, given: list[str] | None
 ) -> None:
-    assert with_ui(master, conf) == given
+    assert spark_properties_with_ui(master, conf) == given
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_an_interrupted_sweep_on_spark_reports_its_progress_and_can_be_resumed(t
     assert 0 < Table(str(out)).read().num_rows < seeds
 
 
-def test_a_sweep_does_not_replace_the_report_of_something_else(tmp_path: Path) -> None:
+def test_a_sweep_does_not_overwrite_a_report_of_another_command(tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("of a run")
     done = subprocess.run(
         [*(sys.executable, "-m", "tornlog", "sweep", "--seeds", "1", "--scenario", NAME, "--out", str(tmp_path))],
@@ -164,7 +164,7 @@ def test_a_sweep_does_not_replace_the_report_of_something_else(tmp_path: Path) -
     assert (tmp_path / "report.html").read_text() == "of a run"
 
 
-def test_a_sweep_on_spark_that_is_killed_twice_has_the_same_table(tmp_path: Path) -> None:
+def test_a_spark_sweep_that_is_killed_twice_produces_the_same_table(tmp_path: Path) -> None:
     seeds, out = 1500, tmp_path / "out"
     command = [
         *(sys.executable, "-m", "tornlog", "sweep", "--seeds", str(seeds), "--scenario", NAME),
@@ -181,7 +181,7 @@ def test_a_sweep_on_spark_that_is_killed_twice_has_the_same_table(tmp_path: Path
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     whole = Table(str(tmp_path / "whole"))
-    sweep(SweepRequest((NAME,), 0, seeds), whole, InProcess())
+    run_sweep(SweepRequest((NAME,), 0, seeds), whole, InProcess())
     rows = [table.read().drop(["wall_seconds"]) for table in (Table(str(out)), whole)]
     assert rows[0].num_rows == seeds
     assert rows[0].equals(rows[1])

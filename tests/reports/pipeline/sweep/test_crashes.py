@@ -104,7 +104,7 @@ MERGER_CHECK = """
 """
 
 
-def probed(
+def probe_writer(
     directory: Path, *arguments: str, writer: str = WRITER, check: str = CHECK, by: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Return the result of probing a writer on the most lossy disk; by: the interpreter that runs the probe."""
@@ -119,8 +119,8 @@ def probed(
 
 
 @pytest.mark.slow
-def test_a_finished_block_survives_every_crash_and_no_file_is_torn(tmp_path: Path) -> None:
-    found = probed(tmp_path)
+def test_a_finished_block_survives_every_crash_and_no_row_file_is_torn(tmp_path: Path) -> None:
+    found = probe_writer(tmp_path)
     assert found["breaches"] == []
     assert found["acknowledged"] == 3
     assert found["judged"] > 20
@@ -130,15 +130,17 @@ def test_a_finished_block_survives_every_crash_and_no_file_is_torn(tmp_path: Pat
 @pytest.mark.parametrize(
     ("left_out", "breach"), [("file", "is not whole"), ("directory", "is lost")], ids=["file", "directory"]
 )
-def test_the_probe_detects_each_missing_sync_of_a_block(tmp_path: Path, left_out: str, breach: str) -> None:
-    found = probed(tmp_path, left_out)
+def test_the_probe_detects_each_missing_sync_of_a_row_file(tmp_path: Path, left_out: str, breach: str) -> None:
+    found = probe_writer(tmp_path, left_out)
     said = [line for one in found["breaches"] for line in one["violations"]]
     assert any(breach in line for line in said), said
 
 
 @pytest.mark.slow
-def test_a_merge_interrupted_at_any_operation_loses_and_repeats_no_row(tmp_path: Path) -> None:
-    found = probed(tmp_path, writer=MERGER, check=MERGER_CHECK, by=(sys.executable,))  # files are deleted by Arrow
+def test_a_row_file_merge_interrupted_at_any_operation_loses_or_repeats_no_row(tmp_path: Path) -> None:
+    found = probe_writer(
+        tmp_path, writer=MERGER, check=MERGER_CHECK, by=(sys.executable,)
+    )  # files are deleted by Arrow
     assert found["breaches"] == []
     assert found["acknowledged"] == 2
     assert found["judged"] > 10

@@ -19,7 +19,7 @@ def without_times(rows: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "wall_seconds": 0.0} for row in rows]
 
 
-def doing(deed: Callable[[], object], at: int) -> Callable[..., Iterator[SeedResult]]:
+def runner_that(deed: Callable[[], object], at: int) -> Callable[..., Iterator[SeedResult]]:
     """Return a replacement for the batch runner that acts differently at one seed."""
 
     def results(batch: Batch, **_: object) -> Iterator[SeedResult]:
@@ -36,10 +36,8 @@ def test_rows_are_the_same_with_and_without_a_child_process() -> None:
 
 
 @pytest.mark.parametrize("at", [10, 12, 14])
-def test_a_seed_that_kills_its_process_has_a_row_and_the_other_seeds_run(
-    monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    monkeypatch.setattr(sweep, "results_of", doing(lambda: os.kill(os.getpid(), signal.SIGKILL), at))
+def test_a_seed_that_kills_its_process_has_a_row_and_other_seeds_run(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    monkeypatch.setattr(sweep, "results_of", runner_that(lambda: os.kill(os.getpid(), signal.SIGKILL), at))
     rows = list(isolated_rows(BATCH))
 
     assert [row["seed"] for row in rows] == [10, 11, 12, 13, 14]
@@ -48,8 +46,8 @@ def test_a_seed_that_kills_its_process_has_a_row_and_the_other_seeds_run(
     assert (lost["digest"], lost["parameters"]) == ("", None)
 
 
-def test_a_seed_that_hangs_has_a_row_and_the_other_seeds_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "results_of", doing(lambda: time.sleep(600), 12))
+def test_a_seed_that_hangs_has_a_row_and_other_seeds_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "results_of", runner_that(lambda: time.sleep(600), 12))
     rows = list(isolated_rows(BATCH, seconds_max=0.5))
 
     assert [row["outcome"] for row in rows] == ["held", "held", "timed-out", "held", "held"]

@@ -9,10 +9,10 @@ from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.sweep import request as request_module
 from tornlog.reports.pipeline.sweep import table as table_module
 from tornlog.reports.pipeline.sweep.merging import MergeError, merge_table
-from tornlog.reports.pipeline.sweep.request import Begun, Block, SeedSpan, SweepFileError, SweepRequest
+from tornlog.reports.pipeline.sweep.request import Block, SeedSpan, StartedSweep, SweepFileError, SweepRequest
 from tornlog.reports.pipeline.sweep.row_files import RowFiles
 from tornlog.reports.pipeline.sweep.rows import row_of
-from tornlog.reports.pipeline.sweep.sweep import sweep
+from tornlog.reports.pipeline.sweep.sweep import run_sweep
 from tornlog.reports.pipeline.sweep.table import Table
 from tornlog.scenarios.campaigns.seeds import SeedResult
 
@@ -26,7 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_module, "GROUP_ROWS", 3)
 
 
-def written(table: Table, blocks: Iterable[Block]) -> None:
+def write_blocks(table: Table, blocks: Iterable[Block]) -> None:
     for block in blocks:
         seeds = range(block.first, block.first + block.count)
         table.write(block, [row_of(SeedResult(block.scenario, seed, "held"), None) for seed in seeds])
@@ -35,8 +35,8 @@ def written(table: Table, blocks: Iterable[Block]) -> None:
 @pytest.fixture
 def whole(table: Table) -> Table:
     """A table of two scenarios with thirty seeds each, in eight files each."""
-    table.begin(Begun(REQUEST))
-    written(table, Begun(REQUEST).blocks())
+    table.begin(StartedSweep(REQUEST))
+    write_blocks(table, StartedSweep(REQUEST).blocks())
     return table
 
 
@@ -44,7 +44,7 @@ def names(table: Table) -> list[str]:
     return sorted(path.name for path in (Path(table.place) / "rows").iterdir())
 
 
-def test_a_merge_leaves_few_files_with_the_same_rows(whole: Table) -> None:
+def test_merging_row_files_leaves_few_files_with_the_same_rows(whole: Table) -> None:
     before = whole.read()
 
     assert len(names(whole)) == 16
@@ -65,15 +65,15 @@ def test_a_merge_leaves_few_files_with_the_same_rows(whole: Table) -> None:
 
 def test_a_merged_sweep_is_complete(whole: Table) -> None:
     merge_table(whole, InProcess())
-    progress = sweep(REQUEST, whole, InProcess())
+    progress = run_sweep(REQUEST, whole, InProcess())
 
     assert (progress.done_before, progress.done) == (60, 0)
 
 
 def test_incomplete_blocks_are_not_merged(table: Table) -> None:
-    table.begin(Begun(REQUEST))
-    blocks = [block for block in Begun(REQUEST).blocks() if block.span != SeedSpan("a", 9, 4)]
-    written(table, blocks)
+    table.begin(StartedSweep(REQUEST))
+    blocks = [block for block in StartedSweep(REQUEST).blocks() if block.span != SeedSpan("a", 9, 4)]
+    write_blocks(table, blocks)
     before = table.read()
     merge_table(table, InProcess())
 
@@ -82,7 +82,7 @@ def test_incomplete_blocks_are_not_merged(table: Table) -> None:
     assert table.read().equals(before)
 
 
-def test_covered_files_are_not_read_and_are_deleted(whole: Table) -> None:
+def test_row_files_covered_by_a_merged_file_are_ignored_and_deleted(whole: Table) -> None:
     before = whole.read()
     saved = {path: path.read_bytes() for path in (Path(whole.place) / "rows").iterdir()}
     merge_table(whole, InProcess())
@@ -98,16 +98,16 @@ def test_covered_files_are_not_read_and_are_deleted(whole: Table) -> None:
 
 
 @pytest.mark.ci
-def test_a_damaged_merged_file_is_written_again_from_its_blocks(table: Table, request_of: Callable[..., Any]) -> None:
+def test_a_damaged_merged_file_is_rebuilt_from_its_blocks(table: Table, request_of: Callable[..., Any]) -> None:
     request = request_of()
-    sweep(request, table, InProcess())
+    run_sweep(request, table, InProcess())
     before = table.read().drop(["wall_seconds"])
     merge_table(table, InProcess())
     damaged = Path(table.place) / "rows" / "clean-shutdown-0000000000-8.parquet"
     damaged.write_bytes(damaged.read_bytes()[:-9])
 
     assert set(table.files().damaged) == {damaged.name}
-    progress = sweep(request, table, InProcess())
+    progress = run_sweep(request, table, InProcess())
     assert (progress.done_before, progress.done) == (12, 8)
     assert table.files().damaged == {}, "the blocks have its rows"
     assert table.read().drop(["wall_seconds"]).equals(before)
@@ -126,16 +126,16 @@ def test_rows_that_contradict_their_file_name_are_neither_merged_nor_deleted(who
     assert names(whole) == before
 
 
-def test_two_files_with_some_equal_seeds_are_damaged(whole: Table) -> None:
-    written(whole, [Block("a", 31, 9)])
+def test_two_row_files_with_overlapping_seeds_are_damaged(whole: Table) -> None:
+    write_blocks(whole, [Block("a", 31, 9)])
 
     assert whole.files().damaged == {
         "a-0000000031-9.parquet": "seeds: expected none below 33, for another file has them"
     }
 
 
-def test_a_span_counts_as_stored_only_with_every_seed() -> None:
-    files = RowFiles.sorted_out(
+def test_a_seed_span_counts_as_stored_only_if_files_cover_every_seed() -> None:
+    files = RowFiles.classify(
         {"a-0000000000-4.parquet": None, "a-0000000004-4.parquet": None, "a-0000000009-1.parquet": None}
     )
     held = [

@@ -3,8 +3,15 @@ import random
 import pytest
 
 from tornlog.reports.pipeline.spark.engine import InProcess
-from tornlog.reports.pipeline.sweep.request import BLOCK_SECONDS, BLOCK_SEEDS_MAX, Begun, Block, SeedSpan, SweepRequest
-from tornlog.reports.pipeline.sweep.sweep import measured_sizes, seconds_a_seed
+from tornlog.reports.pipeline.sweep.request import (
+    BLOCK_SECONDS,
+    BLOCK_SEEDS_MAX,
+    Block,
+    SeedSpan,
+    StartedSweep,
+    SweepRequest,
+)
+from tornlog.reports.pipeline.sweep.sweep import measured_sizes, seconds_per_seed
 
 
 def test_a_block_has_a_fixed_duration_or_less_if_cores_would_be_idle() -> None:
@@ -14,18 +21,18 @@ def test_a_block_has_a_fixed_duration_or_less_if_cores_would_be_idle() -> None:
     assert large.sizes(seconds, 1000) == {"quick": 4500, "slow": 450}
     assert large.sizes({"quick": 1e-6, "slow": 100.0}, 1) == {"quick": BLOCK_SEEDS_MAX, "slow": 1}
     small = SweepRequest(("quick", "slow"), 0, 10_000).sizes(seconds, 4)
-    blocks = list(Begun(SweepRequest(("quick", "slow"), 0, 10_000), small).blocks())
+    blocks = list(StartedSweep(SweepRequest(("quick", "slow"), 0, 10_000), small).blocks())
     assert max(block.count * seconds[block.scenario] for block in blocks) < BLOCK_SECONDS
     assert len(blocks) >= 4 * 32
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_blocks_and_merged_files_have_every_seed_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_and_merged_files_contain_every_seed_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     monkeypatch.setattr("tornlog.reports.pipeline.sweep.request.MERGED_SEEDS", draw.randint(1, 60))
     first = draw.randint(0, 50)
     request = SweepRequest(("a", "b", "c"), first, first + draw.randint(1, 120))
-    begun = Begun(request, {"a": draw.randint(1, 30), "b": draw.randint(1, 30)})
+    begun = StartedSweep(request, {"a": draw.randint(1, 30), "b": draw.randint(1, 30)})
     blocks = [block.span for block in begun.blocks()]
 
     assert len({span.file_name for span in blocks}) == len(blocks)
@@ -62,6 +69,6 @@ def test_block_sizes_are_measured_on_the_engine_of_the_sweep() -> None:
 
 
 def test_the_measured_time_of_a_seed_is_plausible() -> None:
-    scenario, seconds = seconds_a_seed(Block("clean-shutdown", 0, 3))
+    scenario, seconds = seconds_per_seed(Block("clean-shutdown", 0, 3))
     assert scenario == "clean-shutdown"
     assert 0 < seconds < 30

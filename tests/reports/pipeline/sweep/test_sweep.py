@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tornlog.reports.pipeline.spark.engine import InProcess, code_here
-from tornlog.reports.pipeline.sweep.request import Begun, SweepFileError, SweepRequest
+from tornlog.reports.pipeline.spark.engine import InProcess, own_code_version
+from tornlog.reports.pipeline.sweep.request import StartedSweep, SweepFileError, SweepRequest
 from tornlog.reports.pipeline.sweep.row_files import RowFiles
 from tornlog.reports.pipeline.sweep.rows import SCHEMA
-from tornlog.reports.pipeline.sweep.sweep import SweepProgress, shrunk_failures, smallest_failures, sweep
+from tornlog.reports.pipeline.sweep.sweep import SweepProgress, run_sweep, shrunk_failures, smallest_failures
 from tornlog.reports.pipeline.sweep.table import Table
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def rows(table: Table) -> Any:
 
 
 def test_every_seed_of_every_scenario_has_a_row(table: Table, request_of: RequestOf) -> None:
-    progress = sweep(request_of(), table, InProcess())
+    progress = run_sweep(request_of(), table, InProcess())
 
     found = table.read()
     assert found.schema.equals(SCHEMA)
@@ -56,21 +56,21 @@ def test_every_seed_of_every_scenario_has_a_row(table: Table, request_of: Reques
     assert all(found["digest"].to_pylist())
 
 
-def test_a_killed_sweep_can_be_resumed_and_has_the_same_table(
+def test_a_killed_sweep_can_be_resumed_and_produces_the_same_table(
     tmp_path: Path, table: Table, request_of: RequestOf
 ) -> None:
     for results in (1, 3):
         with pytest.raises(Killed):
-            sweep(request_of(), table, DiesAfter(results))
+            run_sweep(request_of(), table, DiesAfter(results))
     seen: list[tuple[int, int]] = []
-    sweep(
+    run_sweep(
         request_of(),
         table,
         InProcess(),
         on_progress=lambda progress: seen.append((progress.done_before, progress.done)),
     )
     whole = Table(str(tmp_path / "whole"))
-    sweep(request_of(), whole, InProcess())
+    run_sweep(request_of(), whole, InProcess())
 
     assert rows(table).equals(rows(whole))
     assert seen[0] == (16, 0)
@@ -78,15 +78,15 @@ def test_a_killed_sweep_can_be_resumed_and_has_the_same_table(
 
 
 def test_a_block_that_is_written_twice_is_stored_once(table: Table, request_of: RequestOf) -> None:
-    sweep(request_of(), table, InProcess())
+    run_sweep(request_of(), table, InProcess())
     before = rows(table)
-    for block in Begun(request_of()).blocks():
-        table.write(block, table.read().filter(_of(block)).to_pylist())
+    for block in StartedSweep(request_of()).blocks():
+        table.write(block, table.read().filter(_rows_of_block(block)).to_pylist())
 
     assert rows(table).equals(before)
 
 
-def _of(block: Any) -> Any:
+def _rows_of_block(block: Any) -> Any:
     field = pc.field
     return (
         (field("scenario") == block.scenario)
@@ -95,47 +95,49 @@ def _of(block: Any) -> Any:
     )
 
 
-def test_an_unfinished_file_is_ignored_and_deleted(table: Table, request_of: RequestOf) -> None:
-    table.begin(Begun(request_of()))
+def test_an_unfinished_row_file_is_ignored_and_deleted(table: Table, request_of: RequestOf) -> None:
+    table.begin(StartedSweep(request_of()))
     rows_at = Path(table.place) / "rows"
     orphan = rows_at / f".segment-rollover-crash-0000000000-4.parquet.{'0' * 32}"
     orphan.write_bytes(b"PAR1")
 
     assert table.files() == RowFiles()
-    sweep(request_of(), table, InProcess())
+    run_sweep(request_of(), table, InProcess())
     assert table.read().num_rows == 20
     assert not orphan.exists()
     assert len(list(rows_at.iterdir())) == 6
 
 
-def cut(path: Path) -> None:
+def truncate_row_file(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-200])
 
 
-def emptied(path: Path) -> None:
+def empty_row_file(path: Path) -> None:
     path.write_bytes(b"")
 
 
-def flipped(path: Path) -> None:
+def flip_row_file(path: Path) -> None:
     column = pq.read_metadata(path).row_group(0).column(0)
     raw = bytearray(path.read_bytes())
     raw[column.dictionary_page_offset + column.total_compressed_size - 1] ^= 1
     path.write_bytes(raw)
 
 
-def of_fewer_seeds(path: Path) -> None:
+def write_fewer_seeds(path: Path) -> None:
     pq.write_table(pq.read_table(path).slice(1), path)
 
 
-def of_other_columns(path: Path) -> None:
+def write_other_columns(path: Path) -> None:
     pq.write_table(pq.read_table(path).drop(["digest"]), path)
 
 
-@pytest.mark.parametrize("damage", [cut, emptied, flipped, of_fewer_seeds, of_other_columns])
+@pytest.mark.parametrize(
+    "damage", [truncate_row_file, empty_row_file, flip_row_file, write_fewer_seeds, write_other_columns]
+)
 def test_a_damaged_row_file_is_named_and_written_again(
     table: Table, request_of: RequestOf, damage: Callable[[Path], None]
 ) -> None:
-    sweep(request_of(), table, InProcess())
+    run_sweep(request_of(), table, InProcess())
     before, whole = rows(table), table.files()
     damaged = Path(table.place) / "rows" / sorted(whole.whole)[1]
     damage(damaged)
@@ -143,13 +145,13 @@ def test_a_damaged_row_file_is_named_and_written_again(
     found = table.files(every_page=True)
     assert (set(found.damaged), found.whole) == ({damaged.name}, whole.whole - {damaged.name})
     assert found.damaged[damaged.name]
-    progress = sweep(request_of(), table, InProcess())
+    progress = run_sweep(request_of(), table, InProcess())
     assert (progress.done_before, progress.done) == (16, 4)
     assert rows(table).equals(before)
 
 
-def test_a_file_that_belongs_to_no_block_is_damaged_and_not_read(table: Table, request_of: RequestOf) -> None:
-    sweep(request_of(), table, InProcess())
+def test_a_row_file_that_belongs_to_no_block_is_damaged_and_not_read(table: Table, request_of: RequestOf) -> None:
+    run_sweep(request_of(), table, InProcess())
     (Path(table.place) / "rows" / "notes.txt").write_text("seen by hand")
 
     assert set(table.files().damaged) == {"notes.txt"}
@@ -159,30 +161,30 @@ def test_a_file_that_belongs_to_no_block_is_damaged_and_not_read(table: Table, r
 def test_a_sweep_started_by_other_code_of_the_same_version_is_refused(
     table: Table, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep(request_of(4), table, InProcess())
+    run_sweep(request_of(4), table, InProcess())
     described = Path(table.place) / "sweep.json"
     text = described.read_text()
-    described.write_text(text.replace(code_here(), "tornlog 0.1.0 (0123456789abcdef)"))
+    described.write_text(text.replace(own_code_version(), "tornlog 0.1.0 (0123456789abcdef)"))
 
     with pytest.raises(SweepFileError, match=r"started by tornlog 0\.1\.0 \(0123456789abcdef\), this is tornlog"):
-        sweep(request_of(4), table, InProcess())
+        run_sweep(request_of(4), table, InProcess())
 
 
 def test_rows_without_a_sweep_description_are_refused(table: Table, request_of: RequestOf) -> None:
-    sweep(request_of(4), table, InProcess())
+    run_sweep(request_of(4), table, InProcess())
     (Path(table.place) / "sweep.json").unlink()
 
     with pytest.raises(SweepFileError, match=r"sweep\.json is gone"):
-        sweep(request_of(4), table, InProcess())
+        run_sweep(request_of(4), table, InProcess())
 
 
 def test_a_place_with_a_running_sweep_is_refused_and_not_changed(table: Table, request_of: RequestOf) -> None:
-    sweep(request_of(4), table, InProcess())
+    run_sweep(request_of(4), table, InProcess())
     lines = """
         import sys
         from tornlog.reports.pipeline.sweep.table import RowFiles, Table
 
-        with Table(sys.argv[1]).held():
+        with Table(sys.argv[1]).locked():
             print("held", flush=True)
             sys.stdin.read()
     """
@@ -191,17 +193,17 @@ def test_a_place_with_a_running_sweep_is_refused_and_not_changed(table: Table, r
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(SweepFileError, match=f"another sweep is running there, process {other.pid}"):
-            sweep(request_of(4), table, InProcess())
+            run_sweep(request_of(4), table, InProcess())
         other.kill()
-    assert sweep(request_of(4), table, InProcess()).done_before == 8, "a death gives the place back"
+    assert run_sweep(request_of(4), table, InProcess()).done_before == 8, "a death gives the place back"
 
 
 def test_a_place_with_another_sweep_is_refused_and_not_changed(table: Table, request_of: RequestOf) -> None:
-    sweep(request_of(4), table, InProcess())
+    run_sweep(request_of(4), table, InProcess())
     with pytest.raises(SweepFileError, match="of other seeds or with other options"):
-        sweep(request_of(5), table, InProcess())
+        run_sweep(request_of(5), table, InProcess())
     with pytest.raises(SweepFileError, match="of other seeds or with other options"):
-        sweep(request_of(4, disk="xfs"), table, InProcess())
+        run_sweep(request_of(4, disk="xfs"), table, InProcess())
 
     assert table.read().num_rows == 8
 
@@ -210,7 +212,7 @@ def test_a_sweep_stops_after_a_number_of_failures_and_keeps_the_smallest_of_each
     table: Table, request_of: RequestOf
 ) -> None:
     request = request_of(40, mutant="ack-before-flush")
-    progress = sweep(request, table, InProcess(), stop_after=2)
+    progress = run_sweep(request, table, InProcess(), stop_after=2)
 
     assert 2 <= progress.failures <= 6
     assert not progress.is_complete
@@ -225,7 +227,7 @@ def test_a_sweep_stops_after_a_number_of_failures_and_keeps_the_smallest_of_each
     assert [failure.signature for failure in small] == [failure.signature for failure in failures]
 
 
-def test_progress_is_the_sum_over_all_blocks() -> None:
+def test_sweep_progress_is_the_sum_over_all_blocks() -> None:
     progress = SweepProgress(seeds=8, done_before=4)
     assert not progress.is_complete
     progress.done = 4
@@ -244,12 +246,12 @@ def test_progress_is_the_sum_over_all_blocks() -> None:
 )
 def test_an_invalid_sweep_description_is_refused(text: str, message: str) -> None:
     with pytest.raises(SweepFileError, match=message):
-        Begun.from_json(text)
+        StartedSweep.from_json(text)
 
 
 @pytest.mark.parametrize("sizes", [{}, {"clean-shutdown": 3, "segment-rollover-crash": 7}])
 def test_a_sweep_description_is_read_back_unchanged(request_of: RequestOf, sizes: dict[str, int]) -> None:
-    begun = Begun(request_of(mutant="ack-before-flush"), sizes)
-    assert Begun.from_json(begun.to_json()) == begun
+    begun = StartedSweep(request_of(mutant="ack-before-flush"), sizes)
+    assert StartedSweep.from_json(begun.to_json()) == begun
     with pytest.raises(SweepFileError, match="seeds_a_block: expected more than 0"):
-        Begun.from_json(Begun(request_of(), {"segment-rollover-crash": 0}).to_json())
+        StartedSweep.from_json(StartedSweep(request_of(), {"segment-rollover-crash": 0}).to_json())

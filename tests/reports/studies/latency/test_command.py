@@ -20,7 +20,7 @@ def rows_in(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_pictures_are_written_beside_their_data(tmp_path: Path) -> None:
+def test_latency_study_pictures_are_written_beside_their_data(tmp_path: Path) -> None:
     result = invoke("--disk", "nvme-ssd", "--producers", 1, "--producers", 4, "--puts", 200, "--out", tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     rows = rows_in(tmp_path / "latency.csv")
@@ -44,7 +44,7 @@ def test_pictures_are_written_beside_their_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
+def test_the_latency_study_writes_the_same_bytes_for_the_same_seed(tmp_path: Path) -> None:
     options = ("--disk", "hdd", "--producers", 2, "--puts", 150, "--seed", 3)
     for name in ("one", "other"):
         assert invoke(*options, "--out", tmp_path / name).exit_code == 0
@@ -54,7 +54,7 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.ci
-def test_the_output_compares_this_machine_with_its_simulation(tmp_path: Path) -> None:
+def test_the_latency_study_compares_this_machine_with_its_simulation(tmp_path: Path) -> None:
     document = tmp_path / "here.json"
     result = invoke(
         *("--disk", "here", "--producers", 2, "--turns", 1),
@@ -82,14 +82,14 @@ def test_the_output_compares_this_machine_with_its_simulation(tmp_path: Path) ->
     assert {path.name for path in tmp_path.iterdir()} == {"here.json", "out"}  # the stores are gone
 
 
-def test_an_unknown_disk_is_a_wrong_command_line(tmp_path: Path) -> None:
+def test_an_unknown_disk_of_the_latency_study_is_a_usage_error(tmp_path: Path) -> None:
     result = invoke("--disk", "floppy", "--out", tmp_path)
 
     assert result.exit_code == 2
     assert "no disk floppy" in result.output
 
 
-def test_without_matplotlib_the_error_names_the_package_to_install(
+def test_the_latency_study_without_matplotlib_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delitem(sys.modules, f"{latency.__name__}.pictures", raising=False)

@@ -11,7 +11,7 @@ US = 1_000
 
 
 @pytest.mark.ci
-def test_a_turn_measures_the_parts_and_the_total(tmp_path: Path) -> None:
+def test_a_measurement_round_measures_the_parts_and_the_total(tmp_path: Path) -> None:
     (turn,) = measure_here(str(tmp_path), [2], 1)
 
     assert (turn.number, turn.producers) == (0, 2)
@@ -43,7 +43,7 @@ def turn() -> Turn:
     )
 
 
-def test_the_simulation_of_the_parts_gives_the_total(turn: Turn) -> None:
+def test_the_simulated_latency_is_the_sum_of_the_measured_parts(turn: Turn) -> None:
     (sync_us,) = percentiles_us(turn.simulated("sync"), [0.5])
     (async_us,) = percentiles_us(turn.simulated("async"), [0.5])
 
@@ -51,7 +51,7 @@ def test_the_simulation_of_the_parts_gives_the_total(turn: Turn) -> None:
     assert async_us == 20
 
 
-def test_a_disk_twice_as_slow_increases_the_total(turn: Turn) -> None:
+def test_a_disk_twice_as_slow_increases_the_simulated_total(turn: Turn) -> None:
     turn.syncs[0] *= 2
 
     assert percentiles_us(turn.simulated("sync"), [0.5]) == [800 + 120]

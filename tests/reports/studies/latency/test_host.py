@@ -1,13 +1,13 @@
 from dataclasses import replace
 
-from tornlog.faults.devices.drives import Spread
+from tornlog.faults.devices.drives import DurationDistribution
 from tornlog.faults.devices.storage import MeasuredStorage
 from tornlog.reports.studies.latency.host import REFERENCE, STALL_NS_MIN, FileStalls, Stalls
 from tornlog.reports.studies.latency.simulated import simulate
 from tornlog.reports.studies.latency.traffic import Setup
 
 US = 1_000
-HOST = replace(REFERENCE, put=Spread([20 * US]), put_work_ns=20 * US, dispatch_ns=0, touch_ns=0)
+HOST = replace(REFERENCE, put=DurationDistribution([20 * US]), put_work_ns=20 * US, dispatch_ns=0, touch_ns=0)
 
 
 def test_only_a_long_write_counts_as_a_stall() -> None:
@@ -23,7 +23,7 @@ def test_stalls_are_replayed_in_their_order() -> None:
     stalls.of("/s/commitlog/0").record(10)
     stalls.of("/s/commitlog/0").record(5 * STALL_NS_MIN)
     stalls.of("/s/consumequeue/T/0/0").record(3 * STALL_NS_MIN)
-    again = stalls.rewound()
+    again = stalls.from_first_write()
 
     assert [again.log.next_ns() for _ in range(3)] == [0, 5 * STALL_NS_MIN, 0]
     assert [again.others.next_ns() for _ in range(2)] == [3 * STALL_NS_MIN, 0]

@@ -5,7 +5,7 @@ from tornlog.reports.studies.latency.pictures import distribution_axes
 from tornlog.reports.studies.latency.tables import curve_of
 
 
-def test_a_curve_has_the_share_of_slower_puts() -> None:
+def test_a_latency_curve_has_the_share_of_slower_puts() -> None:
     curve = curve_of(range(1_000, 1_001_000, 1_000))
     share_of = dict(zip(curve.us, curve.share, strict=True))
 
@@ -14,7 +14,7 @@ def test_a_curve_has_the_share_of_slower_puts() -> None:
     assert all(share == pytest.approx(1 - (us - 1) / 1_000) for us, share in share_of.items())
 
 
-def test_a_curve_of_many_puts_has_few_points_and_a_complete_tail() -> None:
+def test_a_latency_curve_of_many_puts_has_few_points_and_a_complete_tail() -> None:
     curve = curve_of(range(1_000_000))
 
     assert len(curve.us) <= 401
@@ -22,11 +22,11 @@ def test_a_curve_of_many_puts_has_few_points_and_a_complete_tail() -> None:
     assert list(curve.us) == sorted(curve.us)
 
 
-def test_a_curve_of_one_put_has_one_point() -> None:
+def test_a_latency_curve_of_one_put_has_one_point() -> None:
     assert curve_of([5_000]) == ([5.0], [1.0])
 
 
-def test_axes_name_percentiles_and_durations() -> None:
+def test_axis_labels_are_percentiles_and_durations() -> None:
     axes = Figure().subplots()
     distribution_axes(axes, 5.0, 2e6, 1e-3)
 

@@ -5,7 +5,7 @@ import pytest
 from tornlog.reports.studies.latency.here import ClockedFiles
 
 
-def test_sleeping_syncs_record_the_durations_of_the_log(tmp_path: Path) -> None:
+def test_sleeping_syncs_record_the_durations_of_log_syncs_only(tmp_path: Path) -> None:
     files = ClockedFiles(0.002)
     files.make_directories(str(tmp_path / "commitlog"))
     log, other = files.map(str(tmp_path / "commitlog" / "0"), 4096), files.map(str(tmp_path / "queue"), 4096)

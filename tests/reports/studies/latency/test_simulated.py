@@ -3,14 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.faults.devices.drives import MODELS, Spread
+from tornlog.faults.devices.drives import MODELS, DurationDistribution
 from tornlog.faults.devices.storage import Run
 from tornlog.reports.quantities import percentiles_us
 from tornlog.reports.studies.latency.host import REFERENCE, HostCosts
 from tornlog.reports.studies.latency.simulated import (
     ALL_AT_ONCE,
     RATE_MAX,
-    cells,
+    grid_cells,
     group_commit,
     measure_grid,
     rollover,
@@ -21,7 +21,7 @@ from tornlog.reports.studies.latency.traffic import Setup
 from tornlog.sim.choices import Stream
 
 US = 1_000
-FREE = HostCosts(Spread([0]), 0, Spread([0]), 0, 0, 0)
+FREE = HostCosts(DurationDistribution([0]), 0, DurationDistribution([0]), 0, 0, 0)
 """A host on which no operation takes time."""
 
 
@@ -42,7 +42,9 @@ class Steady:
 
 
 def test_a_put_under_sync_flush_takes_computing_handover_and_sync() -> None:
-    host = replace(FREE, put=Spread([20 * US]), put_work_ns=20 * US, handover=Spread([80 * US]))
+    host = replace(
+        FREE, put=DurationDistribution([20 * US]), put_work_ns=20 * US, handover=DurationDistribution([80 * US])
+    )
     series = simulate(Setup("sync", 1, 100.0, 50), host, Steady)
 
     assert percentiles_us(series.latencies_ns, [0.5]) == [20 + 80 + 500]
@@ -50,14 +52,14 @@ def test_a_put_under_sync_flush_takes_computing_handover_and_sync() -> None:
 
 
 def test_a_put_under_async_flush_takes_only_computing() -> None:
-    host = replace(FREE, put=Spread([20 * US]), put_work_ns=20 * US)
+    host = replace(FREE, put=DurationDistribution([20 * US]), put_work_ns=20 * US)
     for flush in ("async", "pool"):
         series = simulate(Setup(flush, 1, 100.0, 50), host, Steady)
         assert set(series.latencies_ns) == {20 * US}
 
 
 def test_producers_share_the_processor_and_the_syncs() -> None:
-    host = replace(FREE, put=Spread([50 * US]), put_work_ns=50 * US)
+    host = replace(FREE, put=DurationDistribution([50 * US]), put_work_ns=50 * US)
     alone = simulate(Setup("async", 1, ALL_AT_ONCE, 200), host, Steady)
     together = simulate(Setup("async", 8, ALL_AT_ONCE, 200), host, Steady)
     assert together.rate == pytest.approx(alone.rate, rel=0.01)
@@ -123,16 +125,18 @@ def test_a_slow_sync_delays_the_puts_that_wait_for_it() -> None:
 
 
 @pytest.mark.ci
-def test_the_grid_has_a_series_for_every_disk_flush_and_number_of_producers() -> None:
+def test_the_latency_grid_has_a_series_for_every_disk_flush_mode_and_number_of_producers() -> None:
     found = list(measure_grid(["hdd", "nvme-ssd"], [1, 4], 100, seed=1))
 
-    assert [(one.disk, one.setup.flush, one.setup.producers) for one in found] == cells(["hdd", "nvme-ssd"], [1, 4])
+    assert [(one.disk, one.setup.flush, one.setup.producers) for one in found] == grid_cells(
+        ["hdd", "nvme-ssd"], [1, 4]
+    )
     assert len(found) == 12
     assert all(len(one.series.latencies_ns) == 100 for one in found)
 
 
 @pytest.mark.ci
-def test_the_load_grows_with_the_producers_up_to_a_limit() -> None:
+def test_the_load_grows_with_the_number_of_producers_up_to_a_limit() -> None:
     rates = {
         (one.disk, one.setup.flush, one.setup.producers): one.setup.rate
         for one in measure_grid(["hdd", "nvme-ssd"], [1, 4, 64], 100, seed=1)

@@ -29,7 +29,7 @@ def test_puts_that_arrive_during_a_stall_wait_for_its_end() -> None:
     assert latencies([10, 10, 10, 100], World([35, 1, 1, 1])) == [35, 35 + 1 - 10, 35 + 1 + 1 - 20, 1]
 
 
-def test_a_closed_loop_omits_the_puts_that_would_arrive_during_a_stall() -> None:
+def test_a_closed_loop_has_no_put_arrivals_during_a_stall() -> None:
     world = World([35, 1, 1])
     asked_when_answered = []
     for _ in range(3):
@@ -56,7 +56,7 @@ def test_arrivals_are_a_poisson_process_split_evenly() -> None:
         assert pstdev(mine) == pytest.approx(mean(mine), rel=0.05)  # as in an exponential distribution
 
 
-def test_the_same_setup_has_the_same_arrivals() -> None:
+def test_the_same_setup_gives_the_same_arrivals() -> None:
     setup = Setup("async", 2, 100.0, 50, seed=3)
 
     assert arrivals(setup) == arrivals(setup)

@@ -18,7 +18,7 @@ def invoke(*arguments: object) -> Result:
 
 
 @pytest.mark.slow
-def test_pictures_are_written_beside_their_data(tmp_path: Path) -> None:
+def test_recovery_study_pictures_are_written_beside_their_data(tmp_path: Path) -> None:
     document = tmp_path / "found.json"
     result = invoke(
         *("--log-bytes", 16 * MIB, "--log-bytes", 48 * MIB, "--turns", 1),
@@ -51,7 +51,7 @@ def test_pictures_are_written_beside_their_data(tmp_path: Path) -> None:
     assert "crash" in result.output
 
 
-def test_without_matplotlib_the_error_names_the_package_to_install(
+def test_the_recovery_study_without_matplotlib_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delitem(sys.modules, f"{recovery_time.__name__}.pictures", raising=False)

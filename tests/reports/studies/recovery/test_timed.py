@@ -10,7 +10,7 @@ from tornlog.reports.studies.recovery.timed import (
     cases_by_distance,
     cases_by_size,
     cold_read_s,
-    fill,
+    fill_store,
     measure_recovery,
 )
 from tornlog.store.message_store import MessageStore
@@ -20,7 +20,7 @@ LOG_BYTES = 3 * SEGMENT_BYTES
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[RecoveryCase, tuple[int, int, int]]:
+def measured_recoveries(tmp_path_factory: pytest.TempPathFactory) -> dict[RecoveryCase, tuple[int, int, int]]:
     """Scanned bytes, log bytes and records, by case."""
     directory = tmp_path_factory.mktemp("recovery")
     found = list(measure_recovery(str(directory), [LOG_BYTES], 1))
@@ -31,24 +31,26 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[RecoveryCase, tup
     return {one.case: (one.scanned_bytes, one.log_bytes, one.records) for one in found}
 
 
-def test_recovery_of_the_whole_log_scans_all_of_it(measured: dict[RecoveryCase, tuple[int, int, int]]) -> None:
+def test_recovery_of_the_whole_log_scans_all_of_it(
+    measured_recoveries: dict[RecoveryCase, tuple[int, int, int]],
+) -> None:
     for clean in (True, False):
-        scanned, log_bytes, records = measured[RecoveryCase(clean, True)]
+        scanned, log_bytes, records = measured_recoveries[RecoveryCase(clean, True)]
         assert scanned == log_bytes
         assert LOG_BYTES - SEGMENT_BYTES < log_bytes <= LOG_BYTES
         assert records == pytest.approx(log_bytes / 1_148, rel=0.02)
 
 
 def test_after_a_crash_a_log_that_the_checkpoint_does_not_cover_is_scanned_completely(
-    measured: dict[RecoveryCase, tuple[int, int, int]],
+    measured_recoveries: dict[RecoveryCase, tuple[int, int, int]],
 ) -> None:
-    assert measured[RecoveryCase(False, False, ALL)] == measured[RecoveryCase(False, True, ALL)]
+    assert measured_recoveries[RecoveryCase(False, False, ALL)] == measured_recoveries[RecoveryCase(False, True, ALL)]
 
 
-def test_a_crash_is_recovered_from_the_checkpoint_on(tmp_path: Path) -> None:
-    filled = fill(str(tmp_path), LOG_BYTES)
+def test_recovery_after_a_crash_starts_at_the_checkpoint(tmp_path: Path) -> None:
+    filled = fill_store(str(tmp_path), LOG_BYTES)
     for behind in (1, 2, 3):
-        filled.leave_crashed(behind * SEGMENT_BYTES)
+        filled.make_crashed(behind * SEGMENT_BYTES)
         store = MessageStore(real_world(), filled.config(recover_whole_log=False, index=False))
         report = store.load()
         store.close()
@@ -57,7 +59,7 @@ def test_a_crash_is_recovered_from_the_checkpoint_on(tmp_path: Path) -> None:
         assert report.start_offset == (3 - behind) * SEGMENT_BYTES
         assert not report.findings
         assert report.changed_entries == 0
-    filled.leave_clean()
+    filled.make_clean()
     store = MessageStore(real_world(), filled.config(recover_whole_log=False, index=True))
     assert store.load().clean_exit
     store.close()
@@ -69,7 +71,7 @@ def test_a_cold_log_takes_at_least_its_size_over_the_bandwidth() -> None:
 
 
 def test_a_recovery_that_finds_damage_is_not_measured(tmp_path: Path) -> None:
-    filled = fill(str(tmp_path / str(LOG_BYTES)), LOG_BYTES)
+    filled = fill_store(str(tmp_path / str(LOG_BYTES)), LOG_BYTES)
     first = tmp_path / str(LOG_BYTES) / "commitlog" / f"{0:020d}"
     with first.open("r+b") as file:
         file.seek(5_000)

@@ -24,15 +24,15 @@ def rows_in(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def left(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+def left_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     out = tmp_path_factory.mktemp("topics")
     result = invoke(*SMALL, "--disk", "hdd", "--topics", 1, "--topics", 8, "--out", out, "--json", out / "found.json")
     return out, result
 
 
 @pytest.mark.slow
-def test_pictures_are_written_beside_their_data(left: tuple[Path, Result]) -> None:
-    out, result = left
+def test_topics_study_pictures_are_written_beside_their_data(left_files: tuple[Path, Result]) -> None:
+    out, result = left_files
     rows = rows_in(out / "topics.csv")
 
     assert result.exit_code == 0, result.output
@@ -59,8 +59,8 @@ def test_pictures_are_written_beside_their_data(left: tuple[Path, Result]) -> No
 
 
 @pytest.mark.slow
-def test_the_json_has_the_values_of_the_tables(left: tuple[Path, Result]) -> None:
-    out, _ = left
+def test_the_topics_study_json_has_the_values_of_the_tables(left_files: tuple[Path, Result]) -> None:
+    out, _ = left_files
     found = json.loads((out / "found.json").read_text())
     rows = rows_in(out / "topics.csv")
 
@@ -74,8 +74,10 @@ def test_the_json_has_the_values_of_the_tables(left: tuple[Path, Result]) -> Non
 
 
 @pytest.mark.slow
-def test_the_same_seed_writes_the_same_bytes(left: tuple[Path, Result], tmp_path: Path) -> None:
-    out, _ = left
+def test_the_topics_study_writes_the_same_bytes_for_the_same_seed(
+    left_files: tuple[Path, Result], tmp_path: Path
+) -> None:
+    out, _ = left_files
     result = invoke(*SMALL, "--disk", "hdd", "--topics", 1, "--topics", 8, "--out", tmp_path)
 
     assert result.exit_code == 0
@@ -84,7 +86,7 @@ def test_the_same_seed_writes_the_same_bytes(left: tuple[Path, Result], tmp_path
 
 
 @pytest.mark.slow
-def test_a_measurement_of_this_machine_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_topics_study_on_this_machine_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_TURN_SECONDS", "_RATE_SECONDS", "_PULL_SECONDS"):
         monkeypatch.setattr(here, name, 0.05)
     document = tmp_path / "here.json"
@@ -105,20 +107,20 @@ def test_a_measurement_of_this_machine_leaves_no_files(tmp_path: Path, monkeypat
 
 
 @pytest.mark.ci
-def test_stdout_has_only_json(tmp_path: Path) -> None:
+def test_the_stdout_of_the_topics_study_has_only_json(tmp_path: Path) -> None:
     result = invoke(*SMALL, "--disk", "nvme-ssd", "--topics", 2, "--out", tmp_path, "--json", "-")
 
     assert json.loads(result.stdout)["format"] == "tornlog-topics/1"
 
 
-def test_an_unknown_disk_is_a_wrong_command_line(tmp_path: Path) -> None:
+def test_an_unknown_disk_of_the_topics_study_is_a_usage_error(tmp_path: Path) -> None:
     result = invoke("--disk", "floppy", "--out", tmp_path)
 
     assert result.exit_code == 2
     assert "no disk floppy" in result.output
 
 
-def test_without_matplotlib_the_error_names_the_package_to_install(
+def test_the_topics_study_without_matplotlib_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delitem(sys.modules, f"{topics.__name__}.pictures", raising=False)

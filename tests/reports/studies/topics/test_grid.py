@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.faults.devices.pages import Memory
+from tornlog.faults.devices.pages import PageCacheLimits
 from tornlog.reports.studies.topics.grid import (
     AS_ASSUMED,
     PACKED,
@@ -13,10 +13,10 @@ from tornlog.reports.studies.topics.grid import (
     writing_in_grid,
 )
 
-TINY = Memory(dirty_bytes_max=1 << 20)
+TINY = PageCacheLimits(dirty_bytes_max=1 << 20)
 
 
-def grid_of(topics: int) -> list[LayoutResult]:
+def grid_results(topics: int) -> list[LayoutResult]:
     return [cell.measure() for cell in grid_cells(["hdd"], [topics], 1_000, TINY, seed=2)]
 
 
@@ -33,7 +33,7 @@ def test_cases_measured_in_several_processes_have_the_same_results_and_order() -
 
 @pytest.mark.slow
 def test_a_grid_has_a_row_for_each_cell_and_is_the_same_each_time() -> None:
-    one, other = (grid_of(4) for _ in range(2))
+    one, other = (grid_results(4) for _ in range(2))
 
     assert one == other
     assert [(row.disk, row.flush, row.variant, row.topics) for row in one] == [
@@ -48,7 +48,7 @@ def test_a_grid_has_a_row_for_each_cell_and_is_the_same_each_time() -> None:
 
 @pytest.mark.slow
 def test_changed_assumptions_are_shown_beside_the_results_of_the_grid() -> None:
-    rows = grid_of(8)
+    rows = grid_results(8)
     known = [*writing_in_grid(rows, "hdd", 8), *reading_in_grid(rows, "hdd", 8)]
     writing = [one.measure() for one in writing_cases("hdd", 8, 1_000, TINY, seed=2)]
     reading = [one.measure() for one in reading_cases("hdd", 8, 1_000, TINY, seed=2)]

@@ -17,7 +17,7 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 
 
-def opened(
+def opened_log(
     directory: Path, *, is_sync: bool = False, files: OpenFile = RealGrowingFile, **others: Any
 ) -> PartitionedLog:
     config = config_of("sync" if is_sync else "async", str(directory), others.pop("segment_bytes", 1 << 20), **others)
@@ -59,10 +59,10 @@ def body(number: int) -> bytes:
     return f"{number:06d}".encode() * 100
 
 
-def test_records_are_consecutive_in_their_partition(tmp_path: Path) -> None:
-    log = opened(tmp_path)
+def test_records_of_a_partition_are_consecutive(tmp_path: Path) -> None:
+    log = opened_log(tmp_path)
     for number in range(30):
-        log.put(Message.of(f"topic-{number % 3}", body(number), queue_id=number % 2))
+        log.put(Message.create(f"topic-{number % 3}", body(number), queue_id=number % 2))
     log.shutdown()
 
     for topic in range(3):
@@ -83,8 +83,8 @@ def test_records_are_consecutive_in_their_partition(tmp_path: Path) -> None:
 
 
 def test_a_record_has_the_same_bytes_as_in_the_shared_log(tmp_path: Path) -> None:
-    message = Message.of("Orders", b"hello", tags="new", keys="order-1")
-    log = opened(tmp_path / "partitions")
+    message = Message.create("Orders", b"hello", tags="new", keys="order-1")
+    log = opened_log(tmp_path / "partitions")
     log.put(message)
     log.shutdown()
     store = MessageStore(real_world(), config_of("async", str(tmp_path / "store"), 1 << 20))
@@ -100,10 +100,10 @@ def test_a_record_has_the_same_bytes_as_in_the_shared_log(tmp_path: Path) -> Non
     assert mine == theirs
 
 
-def test_the_index_has_an_entry_for_each_4_kib_and_no_more(tmp_path: Path) -> None:
-    log = opened(tmp_path)
+def test_the_partition_index_has_one_entry_for_each_4_kib(tmp_path: Path) -> None:
+    log = opened_log(tmp_path)
     for number in range(100):
-        log.put(Message.of("T", body(number)))
+        log.put(Message.create("T", body(number)))
     log.shutdown()
     raw = (tmp_path / "T-0" / f"{0:020d}.index").read_bytes()
     entries = [unpack(">ii", raw[at : at + 8]) for at in range(0, len(raw), 8)]
@@ -115,10 +115,10 @@ def test_the_index_has_an_entry_for_each_4_kib_and_no_more(tmp_path: Path) -> No
     assert len(entries) == 100 * size_bytes // (gaps[0])
 
 
-def test_reads_start_at_any_offset_and_end_at_the_limit_or_at_the_end(tmp_path: Path) -> None:
-    log = opened(tmp_path)
+def test_reads_start_at_any_offset_and_stop_at_the_limit_or_the_end(tmp_path: Path) -> None:
+    log = opened_log(tmp_path)
     for number in range(200):
-        log.put(Message.of("T", body(number)))
+        log.put(Message.create("T", body(number)))
 
     def read(offset: int, most: int) -> list[bytes]:
         return [decode_record(raw, 0, file="", file_offset=0).body for raw in log.read("T", 0, offset, most)]
@@ -132,9 +132,9 @@ def test_reads_start_at_any_offset_and_end_at_the_limit_or_at_the_end(tmp_path: 
 
 
 def test_partitions_roll_over_and_are_read_across_segments(tmp_path: Path) -> None:
-    log = opened(tmp_path, segment_bytes=5_000)
+    log = opened_log(tmp_path, segment_bytes=5_000)
     for number in range(50):
-        log.put(Message.of("T", body(number)))
+        log.put(Message.create("T", body(number)))
     found: list[bytes] = []
     while records := log.read("T", 0, len(found), 32):
         found += [decode_record(raw, 0, file="", file_offset=0).body for raw in records]
@@ -149,20 +149,20 @@ def test_partitions_roll_over_and_are_read_across_segments(tmp_path: Path) -> No
 
 
 def test_a_record_larger_than_a_chunk_is_read_whole(tmp_path: Path) -> None:
-    log = opened(tmp_path)
+    log = opened_log(tmp_path)
     large = bytes(range(256)) * 400
     for payload in (b"a", large, b"z"):
-        log.put(Message.of("T", payload))
+        log.put(Message.create("T", payload))
 
     bodies = [decode_record(raw, 0, file="", file_offset=0).body for raw in log.read("T", 0, 0, 32)]
     log.shutdown()
     assert bodies == [b"a", large, b"z"]
 
 
-def test_short_writes_are_continued(tmp_path: Path) -> None:
-    log = opened(tmp_path, files=Watched(bytes_max=7))
+def test_short_writes_of_a_partition_are_continued(tmp_path: Path) -> None:
+    log = opened_log(tmp_path, files=Watched(bytes_max=7))
     for number in range(20):
-        log.put(Message.of("T", body(number)))
+        log.put(Message.create("T", body(number)))
 
     bodies = [decode_record(raw, 0, file="", file_offset=0).body for raw in log.read("T", 0, 0, 32)]
     log.shutdown()
@@ -171,9 +171,9 @@ def test_short_writes_are_continued(tmp_path: Path) -> None:
 
 def test_a_put_under_sync_flush_is_synced_before_it_returns(tmp_path: Path) -> None:
     files = Watched()
-    log = opened(tmp_path, is_sync=True, files=files)
+    log = opened_log(tmp_path, is_sync=True, files=files)
     for number in range(3):
-        log.put(Message.of("T", body(number)))
+        log.put(Message.create("T", body(number)))
         assert len(files.synced) == number + 1
         assert log.partition("T", 0).durable_bytes == log.partition("T", 0).end_bytes
     log.shutdown()
@@ -183,8 +183,8 @@ def test_a_put_under_sync_flush_is_synced_before_it_returns(tmp_path: Path) -> N
 def test_puts_into_one_partition_share_a_sync(tmp_path: Path) -> None:
     files, may_go_on = Watched(), Event()
     files.on_sync = lambda: None if may_go_on.wait(10) else pytest.fail("nobody let it go on")
-    log = opened(tmp_path, is_sync=True, files=files)
-    threads = [Thread(target=log.put, args=(Message.of("T", body(number)),)) for number in range(8)]
+    log = opened_log(tmp_path, is_sync=True, files=files)
+    threads = [Thread(target=log.put, args=(Message.create("T", body(number)),)) for number in range(8)]
     for thread in threads:
         thread.start()
     partition = log.partition("T", 0)
@@ -200,15 +200,15 @@ def test_puts_into_one_partition_share_a_sync(tmp_path: Path) -> None:
 
 def test_after_a_failed_sync_no_put_succeeds(tmp_path: Path) -> None:
     files = Watched()
-    log = opened(tmp_path, is_sync=True, files=files)
-    log.put(Message.of("T", body(0)))
+    log = opened_log(tmp_path, is_sync=True, files=files)
+    log.put(Message.create("T", body(0)))
     files.fails = True
     with pytest.raises(OSError, match="the disk is gone"):
-        log.put(Message.of("T", body(1)))
+        log.put(Message.create("T", body(1)))
     files.fails = False
     with pytest.raises(OSError, match="the durable end is unknown"):
-        log.put(Message.of("T", body(2)))
-    log.put(Message.of("Other", body(3)))
+        log.put(Message.create("T", body(2)))
+    log.put(Message.create("Other", body(3)))
     log.shutdown()
 
     assert log.partition("T", 0).durable_bytes < log.partition("T", 0).end_bytes
@@ -216,10 +216,10 @@ def test_after_a_failed_sync_no_put_succeeds(tmp_path: Path) -> None:
 
 def test_async_flush_syncs_partitions_with_many_dirty_pages_and_sometimes_all(tmp_path: Path) -> None:
     files = Watched()
-    log = opened(tmp_path, files=files, flush_interval_commit_log_ms=100_000)
+    log = opened_log(tmp_path, files=files, flush_interval_commit_log_ms=100_000)
     for _ in range(40):
-        log.put(Message.of("Busy", body(0)))
-    log.put(Message.of("Idle", body(0)))
+        log.put(Message.create("Busy", body(0)))
+    log.put(Message.create("Idle", body(0)))
 
     log._flusher.flush(4)
     assert len(files.synced) == 1  # 40 records are 6 pages
@@ -227,6 +227,6 @@ def test_async_flush_syncs_partitions_with_many_dirty_pages_and_sometimes_all(tm
     assert len(files.synced) == 2
     log._flusher.flush(0)
     assert len(files.synced) == 2
-    log.put(Message.of("Idle", body(0)))
+    log.put(Message.create("Idle", body(0)))
     log.shutdown()
     assert len(files.synced) == 3

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.devices.pages import Memory
+from tornlog.faults.devices.pages import PageCacheLimits
 from tornlog.reports.quantities import percentiles_us
 from tornlog.reports.studies.latency.host import REFERENCE
 from tornlog.reports.studies.topics.grid import DEVICES
@@ -18,13 +18,13 @@ from tornlog.reports.studies.topics.layouts import (
     put_factor,
 )
 from tornlog.reports.studies.topics.timed_machine import TimedMachine, run_timed
-from tornlog.reports.studies.topics.workload import catch_up, closed_loop, few_of, open_loop
+from tornlog.reports.studies.topics.workload import catch_up, closed_loop, few_topics_of, open_loop
 from tornlog.store.formats.message import decode_record
 
-SMALL = Memory(dirty_bytes_max=1 << 20)
+SMALL = PageCacheLimits(dirty_bytes_max=1 << 20)
 
 
-def on(disk: str, setup: TopicsSetup, body: Any) -> Any:
+def run_on(disk: str, setup: TopicsSetup, body: Any) -> Any:
     return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: body(machine, machine.start()))
 
 
@@ -49,7 +49,7 @@ def test_every_record_that_was_put_is_pulled_in_order(layout: str, flush: str) -
             found.append(offsets)
         return found
 
-    found = on("nvme-ssd", setup, body)
+    found = run_on("nvme-ssd", setup, body)
 
     assert [offsets == list(range(len(offsets))) for offsets in found] == [True] * 5
     assert sum(map(len, found)) == pytest.approx(305, abs=300)
@@ -59,7 +59,7 @@ def test_every_record_that_was_put_is_pulled_in_order(layout: str, flush: str) -
 def test_under_sync_flush_puts_share_syncs_in_one_log_but_not_in_many() -> None:
     def rate(layout: str, topics: int) -> float:
         setup = TopicsSetup(layout, "sync", topics, puts=300)
-        return float(on("hdd", setup, closed_loop).puts_per_second)
+        return float(run_on("hdd", setup, closed_loop).puts_per_second)
 
     assert rate(SHARED, 64) == pytest.approx(rate(SHARED, 1), rel=0.3)
     assert rate(PARTITIONED, 64) < 0.5 * rate(PARTITIONED, 1)
@@ -68,7 +68,7 @@ def test_under_sync_flush_puts_share_syncs_in_one_log_but_not_in_many() -> None:
 
 def test_with_few_topics_the_processor_limits_async_flush() -> None:
     for layout in LAYOUTS:
-        sustained = on("nvme-ssd", TopicsSetup(layout, "async", 4, puts=2_000, memory=SMALL), closed_loop)
+        sustained = run_on("nvme-ssd", TopicsSetup(layout, "async", 4, puts=2_000, memory=SMALL), closed_loop)
         cost_us = 22 * put_factor(layout, 4)
 
         assert sustained.puts_per_second == pytest.approx(1e6 / cost_us, rel=0.05)
@@ -78,18 +78,18 @@ def test_with_few_topics_the_processor_limits_async_flush() -> None:
 def test_with_full_memory_the_device_limits_the_writers() -> None:
     def rate(**others: Any) -> float:
         setup = TopicsSetup(PARTITIONED, "async", 256, puts=4_000, memory=SMALL)
-        return float(on("hdd", replace(setup, **others), closed_loop).puts_per_second)
+        return float(run_on("hdd", replace(setup, **others), closed_loop).puts_per_second)
 
     scattered = rate()
     assert scattered < 3_000
     assert rate(packed=True) > 1.5 * scattered
-    assert rate(memory=Memory(dirty_bytes_max=4 << 20), puts=16_000) > 1.5 * scattered
+    assert rate(memory=PageCacheLimits(dirty_bytes_max=4 << 20), puts=16_000) > 1.5 * scattered
 
 
 def test_arriving_puts_wait_only_for_their_syncs() -> None:
     def median_us(flush: str, disk: str) -> float:
         setup = TopicsSetup(SHARED, flush, 4, puts=200, producers=4)
-        return percentiles_us(on(disk, setup, lambda machine, layout: open_loop(machine, layout, 50.0)), [0.5])[0]
+        return percentiles_us(run_on(disk, setup, lambda machine, layout: open_loop(machine, layout, 50.0)), [0.5])[0]
 
     assert median_us("async", "hdd") == pytest.approx(19, rel=0.3)
     assert 10_000 < median_us("sync", "hdd") < 60_000
@@ -104,24 +104,24 @@ def test_the_same_setup_gives_identical_results(layout: str) -> None:
         return latencies, catch_up(machine, running, range(16)), machine.kernel.digest()
 
     setup = TopicsSetup(layout, "async", 16, puts=400, seed=3, memory=SMALL)
-    one, other, third = (on("sata-ssd", each, body) for each in (setup, setup, replace(setup, seed=4)))
+    one, other, third = (run_on("sata-ssd", each, body) for each in (setup, setup, replace(setup, seed=4)))
 
     assert one == other
     assert one != third
 
 
-def late(layout: str, topics: int, disk: str, **others: Any) -> Any:
+def late_consumer_figures(layout: str, topics: int, disk: str, **others: Any) -> Any:
     def body(machine: TimedMachine, running: TopicLayout) -> Any:
         closed_loop(machine, running)
         machine.settle(running)
-        return catch_up(machine, running, few_of(topics)), catch_up(machine, running, range(topics))
+        return catch_up(machine, running, few_topics_of(topics)), catch_up(machine, running, range(topics))
 
-    return on(disk, TopicsSetup(layout, "async", topics, puts=4_000, memory=SMALL, **others), body)
+    return run_on(disk, TopicsSetup(layout, "async", topics, puts=4_000, memory=SMALL, **others), body)
 
 
-def test_late_consumers_of_a_few_topics_read_foreign_records_only_from_a_shared_log() -> None:
-    shared, _ = late(SHARED, 64, "sata-ssd")
-    partitioned, _ = late(PARTITIONED, 64, "sata-ssd")
+def test_consumers_of_few_topics_read_records_of_other_topics_only_in_a_shared_log() -> None:
+    shared, _ = late_consumer_figures(SHARED, 64, "sata-ssd")
+    partitioned, _ = late_consumer_figures(PARTITIONED, 64, "sata-ssd")
 
     assert shared.topics_read == partitioned.topics_read == 8
     assert shared.records > 100
@@ -131,7 +131,7 @@ def test_late_consumers_of_a_few_topics_read_foreign_records_only_from_a_shared_
 
 
 def test_consumers_of_all_topics_read_each_page_of_the_log_about_once() -> None:
-    few, every = late(SHARED, 16, "nvme-ssd")
+    few, every = late_consumer_figures(SHARED, 16, "nvme-ssd")
 
     assert every.topics_read == 16
     assert every.records > few.records
@@ -139,17 +139,17 @@ def test_consumers_of_all_topics_read_each_page_of_the_log_about_once() -> None:
     assert every.records_per_second == pytest.approx(1e9 / pulled_ns(SHARED), rel=0.1)  # the limit of the processor
 
 
-def test_without_read_around_mappings_read_less_and_wait_more() -> None:
-    around, _ = late(SHARED, 64, "sata-ssd")
-    exact, _ = late(SHARED, 64, "sata-ssd", around_faults=False)
+def test_without_read_around_page_faults_read_less_and_wait_more() -> None:
+    around, _ = late_consumer_figures(SHARED, 64, "sata-ssd")
+    exact, _ = late_consumer_figures(SHARED, 64, "sata-ssd", around_faults=False)
 
     assert exact.read_bytes_per_record < around.read_bytes_per_record
     assert exact.waits_per_record > around.waits_per_record
 
 
-def test_the_few_topics_are_spread_evenly_over_all() -> None:
-    assert few_of(3) == [0, 1, 2]
-    assert few_of(16) == [0, 2, 4, 6, 8, 10, 12, 14]
+def test_the_consumed_topics_are_spread_evenly_over_all_topics() -> None:
+    assert few_topics_of(3) == [0, 1, 2]
+    assert few_topics_of(16) == [0, 2, 4, 6, 8, 10, 12, 14]
 
 
 def test_costs_grow_with_the_number_of_topics_up_to_a_constant() -> None:

@@ -12,7 +12,7 @@ def file_in(run: RunRecording, path: str, cut: int = 0) -> FileMap:
     return next(file for file in run.cuts[cut].files if file.path == path)
 
 
-def write_some(world: Any) -> None:
+def write_some_sectors(world: Any) -> None:
     """Write a file with two durable sectors, one unsynced sector, and an empty rest."""
     file = world.files.map("/log", 4096)
     file.store(0, b"d" * 2 * SECTOR)
@@ -21,13 +21,13 @@ def write_some(world: Any) -> None:
     file.store(2 * SECTOR, b"w" * SECTOR)
 
 
-def look(world: Any) -> Any:
+def read_log(world: Any) -> Any:
     return world.files.read("/log")
 
 
-def test_sectors_before_a_cut_are_durable_dirty_or_empty(workshop: Any) -> None:
-    image = workshop.live("one", workshop.disk(), write_some, cut="strict-posix")
-    found = workshop.live("two", workshop.disk(image), look)
+def test_sectors_before_a_crash_are_durable_dirty_or_empty(workshop: Any) -> None:
+    image = workshop.live("one", workshop.disk(), write_some_sectors, cut="strict-posix")
+    found = workshop.live("two", workshop.disk(image), read_log)
     run = workshop.run_recording()
     (cut,) = run.cuts
     assert (cut.machine, cut.how, cut.following, cut.operation) == ("one", "strict-posix", "two", "")
@@ -38,11 +38,11 @@ def test_sectors_before_a_cut_are_durable_dirty_or_empty(workshop: Any) -> None:
     assert (file.bytes_before, file.bytes_after, file.name_is_durable) == (4096, 4096, True)
 
 
-def test_kept_and_lost_sectors_agree_with_what_the_next_machine_reads(workshop: Any) -> None:
+def test_kept_and_lost_sectors_agree_with_reads_of_the_next_machine(workshop: Any) -> None:
     outcomes = set()
     for number in range(24):
-        image = workshop.live(f"one-{number}", workshop.disk(), write_some, cut="strict-posix")
-        found = workshop.live(f"two-{number}", workshop.disk(image), look)
+        image = workshop.live(f"one-{number}", workshop.disk(), write_some_sectors, cut="strict-posix")
+        found = workshop.live(f"two-{number}", workshop.disk(image), read_log)
         outcomes.add((found[2 * SECTOR] == ord("w"), number))
     run = workshop.run_recording()
     assert {kept for kept, _ in outcomes} == {True, False}
@@ -52,7 +52,7 @@ def test_kept_and_lost_sectors_agree_with_what_the_next_machine_reads(workshop: 
         assert file.after[2] == ("k" if kept else "l")
 
 
-def test_a_torn_page_is_marked(workshop: Any) -> None:
+def test_a_torn_page_is_marked_in_the_timeline(workshop: Any) -> None:
     def write(world: Any) -> None:
         file = world.files.map("/log", 8192)
         file.msync(0, 8192)
@@ -62,7 +62,7 @@ def test_a_torn_page_is_marked(workshop: Any) -> None:
     torn = 0
     for number in range(30):
         image = workshop.live(f"one-{number}", workshop.disk(), write, cut="strict-posix")
-        found = workshop.live(f"two-{number}", workshop.disk(image), look)
+        found = workshop.live(f"two-{number}", workshop.disk(image), read_log)
         sectors = {found[at] for at in range(4096, 8192, SECTOR)}
         torn += len(sectors) > 1
     run = workshop.run_recording()
@@ -74,7 +74,7 @@ def test_a_torn_page_is_marked(workshop: Any) -> None:
         assert file.after[:8] == "e" * 8
 
 
-def test_a_file_without_a_durable_name_is_lost_in_the_cut(workshop: Any) -> None:
+def test_a_file_without_a_durable_name_is_lost_in_the_crash(workshop: Any) -> None:
     def write(world: Any) -> None:
         file = world.files.map("/log", 4096)
         file.store(0, b"d" * SECTOR)
@@ -114,8 +114,8 @@ def test_sectors_dropped_by_a_failed_sync_differ_from_dirty_sectors(workshop: An
 
 def test_a_process_kill_keeps_the_page_cache(workshop: Any) -> None:
     disk = workshop.disk()
-    workshop.live("one", disk, write_some, killed=True)
-    workshop.live("two", disk, look)
+    workshop.live("one", disk, write_some_sectors, killed=True)
+    workshop.live("two", disk, read_log)
     run = workshop.run_recording()
     assert run.cuts[0].how == "process-kill"
     assert file_in(run, "/log").after == "ddkeeeee"
@@ -123,25 +123,25 @@ def test_a_process_kill_keeps_the_page_cache(workshop: Any) -> None:
 
 def test_changes_while_a_machine_is_off_are_recorded(workshop: Any) -> None:
     disk = workshop.disk()
-    workshop.live("one", disk, write_some)
+    workshop.live("one", disk, write_some_sectors)
     image = disk.settle()
     rotten = image.files["/log"].content[:SECTOR] + b"!" * SECTOR + image.files["/log"].content[2 * SECTOR :]
     changed = type(image)({"/log": type(image.files["/log"])(rotten, image.files["/log"].mtime_ms)}, image.directories)
-    workshop.live("two", workshop.disk(changed), look)
+    workshop.live("two", workshop.disk(changed), read_log)
     run = workshop.run_recording()
     (cut,) = run.cuts
     assert (cut.how, cut.machine, cut.following) == ("changed while off", "one", "two")
     assert file_in(run, "/log").after == "dodeeeee"
 
 
-def test_a_clean_stop_without_changes_is_no_cut(workshop: Any) -> None:
+def test_a_clean_stop_without_changes_is_not_recorded_as_a_crash(workshop: Any) -> None:
     disk = workshop.disk()
-    workshop.live("one", disk, write_some)
-    workshop.live("two", workshop.disk(disk.settle()), look)
+    workshop.live("one", disk, write_some_sectors)
+    workshop.live("two", workshop.disk(disk.settle()), read_log)
     assert workshop.run_recording().cuts == []
 
 
-def test_a_run_that_ends_at_its_crash_shows_the_undurable_sectors(ended_at_its_crash: RunRecording) -> None:
+def test_a_run_that_ends_at_its_crash_shows_the_sectors_that_were_not_durable(ended_at_its_crash: RunRecording) -> None:
     run = ended_at_its_crash
     cut = run.cuts[-1]
     assert cut.following == ""

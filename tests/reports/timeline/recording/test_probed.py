@@ -32,7 +32,7 @@ def killed() -> Recorded:
     return killed
 
 
-def test_steps_are_in_the_lanes_of_their_threads_and_files(probed: RunRecording) -> None:
+def test_probe_steps_are_drawn_in_the_lanes_of_their_threads_and_files(probed: RunRecording) -> None:
     assert [task.name for task in probed.tasks] == ["program/save", "program/io", "check/check.py"]
     assert [(one.kind, one.path, one.task, one.parts) for one in probed.operations] == [
         ("create", "new", 0, ["create"]),
@@ -43,12 +43,12 @@ def test_steps_are_in_the_lanes_of_their_threads_and_files(probed: RunRecording)
     assert probed.operations[1].place == "save.py:3, write"
 
 
-def test_steps_after_the_crash_are_not_drawn(probed: RunRecording) -> None:
+def test_probe_steps_after_the_crash_are_not_drawn(probed: RunRecording) -> None:
     assert [moment.step for moment in probed.moments] == [0, 1, 1, 2, 2, 3, 3, 4, 4, 4, 4, 4]
     assert not any(one.path == "later" for one in probed.operations)
 
 
-def test_a_step_whose_effect_was_lost_in_the_crash_describes_the_effect(probed: RunRecording) -> None:
+def test_a_probe_step_that_was_lost_in_the_crash_is_drawn_with_its_loss(probed: RunRecording) -> None:
     assert [one.taken for one in probed.operations] == ["", "", "rename of new to value undone"]
     (cut,) = probed.cuts
     assert (cut.how, cut.lost, cut.following) == ("ext4-ordered", ("rename of new to value undone",), "check")
@@ -62,7 +62,7 @@ def test_file_maps_show_the_states_before_and_after_the_crash(probed: RunRecordi
     assert maps["new"].after == "b" * 12, "it is back under its old name, and nothing has changed it since"
 
 
-def test_promises_and_the_verdict_have_their_moments(probed: RunRecording) -> None:
+def test_probe_promises_and_the_verdict_have_their_moments(probed: RunRecording) -> None:
     (promise,) = probed.promises
     (broken,) = probed.broken
     assert (promise.text, promise.begin, promise.task) == ("one", 7, 0)
@@ -70,7 +70,7 @@ def test_promises_and_the_verdict_have_their_moments(probed: RunRecording) -> No
     assert probed.cuts[0].at < broken.at == len(probed.moments) - 1
 
 
-def test_each_line_of_the_check_is_a_violation(killed: Recorded) -> None:
+def test_each_output_line_of_the_check_is_a_violation(killed: Recorded) -> None:
     run = killed(Step("create", "/files/a", file=0))
     assert [one.violation.summary for one in run.broken] == ["it is lost", "so is this"]
     assert run.machines[0].ending == "killed"
@@ -81,7 +81,7 @@ def test_a_check_that_raises_has_one_verdict(killed: Recorded) -> None:
     assert [one.violation.summary for one in run.broken] == ["KeyError: 1; check.py:3"]
 
 
-def test_a_state_that_the_check_accepts_now_has_no_violation(killed: Recorded) -> None:
+def test_a_state_that_the_check_now_accepts_has_no_violation(killed: Recorded) -> None:
     assert killed(Step("create", "/files/a", file=0), verdict=CheckOutcome("held")).broken == []
 
 

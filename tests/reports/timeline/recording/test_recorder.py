@@ -14,7 +14,7 @@ from tornlog.reports.timeline.recording.record import RunRecording, Subject
 from tornlog.reports.timeline.recording.recorder import RunRecorder, record_finding, record_seed, replay_recorded
 from tornlog.reports.timeline.recording.watched_world import WatchedLock, WatchedTasks
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.machine import world_of
 from tornlog.scenarios.claims.plan import Plan
@@ -29,26 +29,26 @@ from tornlog.sim.policies.random_walk import RoundRobin
 
 
 def execute(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunOutcome:
-    choices, plan = draw(scenario, seed)
+    choices, plan = draw_plan_of_seed(scenario, seed)
     ledger = None if recorder is None else recorder.ledger
     return Run(plan, simulation_of(plan, choices, None, recorder), ledger=ledger).execute()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_recording_does_not_change_the_digest(name: str) -> None:
+def test_recording_a_timeline_does_not_change_the_digest(name: str) -> None:
     for seed in range(2):
         assert execute(SCENARIOS[name], seed, RunRecorder()) == execute(SCENARIOS[name], seed, None)
 
 
 def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario) -> None:
-    took = RunRecorder.took
+    took = RunRecorder.on_lock_acquired
 
     def took_and_paused(self: RunRecorder, lock: WatchedLock) -> None:
         took(self, lock)
         self._moments.kernel.point("a point that the run does not have")
 
-    monkeypatch.setattr(RunRecorder, "took", took_and_paused)
+    monkeypatch.setattr(RunRecorder, "on_lock_acquired", took_and_paused)
     assert execute(quiet_scenario, 1, RunRecorder()) != execute(quiet_scenario, 1, None)
 
 
@@ -61,7 +61,7 @@ def test_without_a_recorder_the_world_is_not_wrapped() -> None:
     assert not isinstance(world.tasks, WatchedTasks)
 
 
-def test_a_replay_is_the_same_with_its_recording(failure: Failure) -> None:
+def test_recording_does_not_change_a_replay(failure: Failure) -> None:
     subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
     with applied_mutant(failure.mutant):
         replayed, run_recording = replay_recorded(subject, failure.original.record)
@@ -76,7 +76,7 @@ def test_the_same_run_gives_the_same_recording(quiet_scenario: Scenario) -> None
 
 
 @pytest.mark.ci
-def test_every_event_has_an_existing_moment(broken_by: Callable[[str], RunRecording]) -> None:
+def test_every_recorded_event_has_an_existing_moment(broken_by: Callable[[str], RunRecording]) -> None:
     run = broken_by("stale-tail-after-truncate")
     count = len(run.moments)
     assert run.moments == sorted(run.moments)
@@ -86,7 +86,7 @@ def test_every_event_has_an_existing_moment(broken_by: Callable[[str], RunRecord
     assert all(0 <= one.at < count for one in [*run.positions, *run.cuts, *run.broken, *run.faults])
 
 
-def test_machines_are_recorded_in_order_with_their_endings(
+def test_machines_are_recorded_in_order_with_the_way_they_ended(
     crash_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     assert execute(crash_plan).violations == []
@@ -133,7 +133,7 @@ def test_after_a_violation_no_events_are_recorded(quiet_plan: Plan) -> None:
     assert run.machines[-1].ending == ""
 
 
-def lossy(run: Simulation) -> None:
+def write_without_sync(run: Simulation) -> None:
     """Write a file without a sync, and demand that it survives."""
 
     def write(world: SimWorld) -> None:
@@ -150,10 +150,10 @@ def lossy(run: Simulation) -> None:
     run.live("second", judge)
 
 
-def test_a_finding_of_a_users_own_code_is_recorded_with_cut_and_violation() -> None:
-    finding = find(lossy, range(200))
+def test_the_finding_of_a_users_own_code_is_recorded_with_crash_and_violation() -> None:
+    finding = find(write_without_sync, range(200))
     assert finding is not None
-    recording = record_finding(lossy, finding)
+    recording = record_finding(write_without_sync, finding)
 
     assert recording.digest == finding.digest
     assert [machine.name for machine in recording.machines] == ["first", "second"]

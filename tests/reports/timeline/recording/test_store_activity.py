@@ -31,7 +31,7 @@ def record_plan() -> Callable[[Plan], RunRecording]:
     return record_plan
 
 
-def steps(run: RunRecording, name: str, machine: str = "life-0") -> list[tuple[int, int]]:
+def position_changes(run: RunRecording, name: str, machine: str = "life-0") -> list[tuple[int, int]]:
     life = next(one for one in run.machines if one.name == machine)
     return [(one.at, one.value) for one in run.positions if one.name == name and life.begin <= one.at <= life.end]
 
@@ -40,11 +40,11 @@ def value_at(changes: list[tuple[int, int]], at: int) -> int:
     return max((value for moment, value in changes if moment <= at), default=0)
 
 
-def test_log_positions_increase_and_keep_their_order(
+def test_recorded_log_positions_increase_and_keep_their_order(
     record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
 ) -> None:
     run = record_plan(quiet_plan)
-    wrote, flushed, dispatched = (steps(run, name) for name in (WROTE, FLUSHED, DISPATCHED))
+    wrote, flushed, dispatched = (position_changes(run, name) for name in (WROTE, FLUSHED, DISPATCHED))
     for changes in (wrote, flushed, dispatched):
         values = [value for _, value in changes]
         assert values == sorted(values)
@@ -61,17 +61,17 @@ def test_the_flushed_position_moves_only_after_a_sync(
 ) -> None:
     run = record_plan(quiet_plan)
     syncs = [one for one in run.operations if one.kind == "msync" and "/commitlog/" in one.path]
-    moved = [at for at, value in steps(run, FLUSHED) if value]
+    moved = [at for at, value in position_changes(run, FLUSHED) if value]
     assert moved
     for at in moved:
         assert any(one.end < at and not one.ending for one in syncs)
 
 
-def test_with_the_pool_the_committed_position_is_recorded(
+def test_with_a_transient_pool_the_committed_position_is_recorded(
     record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
 ) -> None:
     run = record_plan(quiet_plan.replace(sync_flush=False, memory={"transient_pool": True}))
-    wrote, committed = steps(run, WROTE), steps(run, COMMITTED)
+    wrote, committed = position_changes(run, WROTE), position_changes(run, COMMITTED)
     assert committed[-1][1] == wrote[-1][1] > 0
     assert [at for at, value in committed if value and value < value_at(wrote, at)] or len(committed) < len(wrote)
     for at, value in committed:
@@ -83,9 +83,9 @@ def test_each_life_starts_with_the_positions_that_recovery_found(
     record_plan: Callable[[Plan], RunRecording], crash_plan: Plan
 ) -> None:
     run = record_plan(crash_plan)
-    last = steps(run, WROTE, "life-0")[-1][1]
+    last = position_changes(run, WROTE, "life-0")[-1][1]
     for machine in ("heal", "healed"):
-        assert steps(run, WROTE, machine)[0][1] == last > 0
+        assert position_changes(run, WROTE, machine)[0][1] == last > 0
 
 
 def test_a_write_of_the_checkpoint_is_recorded(record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan) -> None:
@@ -97,15 +97,15 @@ def test_a_write_of_the_checkpoint_is_recorded(record_plan: Callable[[Plan], Run
         assert store.end <= write.at
 
 
-def recorded(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[RunRecording, RunRecorder]:
+def record_run(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[RunRecording, RunRecorder]:
     recorder = RunRecorder()
     with applied_mutant(mutant):
         outcome = Run(plan, simulation_of(plan, Choices(seed), None, recorder), ledger=recorder.ledger).execute()
     return recorder.run_recording(Subject("", "", 1, mutant), outcome.plan, outcome.digest, outcome.injected), recorder
 
 
-def test_the_recorded_puts_are_those_of_the_ledger(quiet_plan: Plan) -> None:
-    run, recorder = recorded(quiet_plan.replace(messages={"batch_chance": 0.4, "illegal_chance": 0.2}))
+def test_the_recorded_puts_equal_those_of_the_ledger(quiet_plan: Plan) -> None:
+    run, recorder = record_run(quiet_plan.replace(messages={"batch_chance": 0.4, "illegal_chance": 0.2}))
     entries = recorder.ledger.puts
     assert [put.name for put in run.puts] == [entry.name for entry in entries]
     assert len({put.status for put in run.puts}) > 1
@@ -118,8 +118,8 @@ def test_the_recorded_puts_are_those_of_the_ledger(quiet_plan: Plan) -> None:
         assert put.log_offset == (-1 if entry.physical_offset is None else entry.physical_offset)
 
 
-def test_a_put_has_the_place_where_its_record_was_written(quiet_plan: Plan) -> None:
-    run, _ = recorded(quiet_plan)
+def test_a_recorded_put_has_the_log_offset_of_its_record(quiet_plan: Plan) -> None:
+    run, _ = record_run(quiet_plan)
     stored = [put for put in run.puts if put.status == "PUT_OK"]
     assert stored
     for put in stored:
@@ -132,11 +132,11 @@ def test_a_put_has_the_place_where_its_record_was_written(quiet_plan: Plan) -> N
         assert put.log_offset == int(put.path.rpartition("/")[2]) + put.start
 
 
-def test_a_put_without_an_answer_is_cut_off_and_can_have_a_place(quiet_plan: Plan) -> None:
+def test_a_put_without_an_answer_is_drawn_as_cut_off_and_may_have_an_offset(quiet_plan: Plan) -> None:
     cut_off = placed = 0
     for operation in range(20, 60, 3):
         life = Life(LifeEnding.CRASH_IN_TRAFFIC, "strict-posix", operation, "after", 6)
-        run, _ = recorded(replace(quiet_plan, lives=(life,)))
+        run, _ = record_run(replace(quiet_plan, lives=(life,)))
         for put in run.puts:
             if put.status == CUT_OFF:
                 assert put.answered == -1
@@ -146,7 +146,7 @@ def test_a_put_without_an_answer_is_cut_off_and_can_have_a_place(quiet_plan: Pla
 
 
 def test_every_recovery_finds_the_promised_puts(crash_plan: Plan) -> None:
-    run, _ = recorded(crash_plan)
+    run, _ = record_run(crash_plan)
     first = [put for put in run.puts if put.name.startswith("m0.") and put.status == "PUT_OK"]
     assert first
     for put in first:
@@ -155,7 +155,7 @@ def test_every_recovery_finds_the_promised_puts(crash_plan: Plan) -> None:
         assert [outcome.machine for outcome in put.outcomes] == ["heal", "after"]
 
 
-def test_a_lost_put_is_promised_not_found_and_damaged(broken_by: Callable[[str], RunRecording]) -> None:
+def test_a_lost_put_is_recorded_as_promised_not_found_and_damaged(broken_by: Callable[[str], RunRecording]) -> None:
     run = broken_by("no-dir-fsync-on-rollover")
     (broken,) = run.broken[:1]
     assert broken.violation.invariant == "DUR"
@@ -177,8 +177,8 @@ def test_a_put_that_an_earlier_recovery_missed_is_recorded_as_returned(came_back
     assert run.puts[run.broken[0].puts[0]] in returned
 
 
-def test_a_violation_with_a_log_offset_concerns_the_record_there(quiet_plan: Plan) -> None:
-    run, _ = recorded(quiet_plan, mutant="ack-before-flush")
+def test_a_violation_with_a_log_offset_is_linked_to_the_record_there(quiet_plan: Plan) -> None:
+    run, _ = record_run(quiet_plan, mutant="ack-before-flush")
     broken = run.broken[0]
     assert broken.violation.file == "commitlog"
     put = run.puts[broken.puts[0]]

@@ -29,7 +29,7 @@ def spans_of(run: RunRecording, name: str, state: str) -> list[Span]:
     return [span for span in run.spans if span.task == number and span.state == state]
 
 
-def test_a_task_that_waits_for_a_lock_names_its_holder(workshop: Any) -> None:
+def test_a_task_waiting_for_a_lock_names_its_holder(workshop: Any) -> None:
     def body(world: Any) -> None:
         lock = world.tasks.lock("put")
 
@@ -79,7 +79,7 @@ def test_an_uninterrupted_sleep_is_recorded_with_its_full_length(workshop: Any) 
         assert run.moments[span.end].now_ns - run.moments[span.begin].now_ns == 7_000_000
 
 
-def test_one_task_runs_at_a_time_and_no_time_passes_while_one_does(quiet_scenario: Scenario) -> None:
+def test_one_task_runs_at_a_time_and_no_virtual_time_passes_while_it_runs(quiet_scenario: Scenario) -> None:
     run = record_seed(quiet_scenario, 1)
     running = sorted((span.begin, span.end) for span in run.spans if span.state == RUNNING)
     assert len(running) > 50
@@ -89,7 +89,7 @@ def test_one_task_runs_at_a_time_and_no_time_passes_while_one_does(quiet_scenari
         assert run.moments[end].now_ns == run.moments[begin].now_ns
 
 
-def test_the_states_of_a_task_have_no_gaps(quiet_scenario: Scenario) -> None:
+def test_the_recorded_states_of_a_task_have_no_gaps(quiet_scenario: Scenario) -> None:
     run = record_seed(quiet_scenario, 1)
     spans: dict[int, list[Span]] = defaultdict(list)
     for span in run.spans:
@@ -103,7 +103,7 @@ def test_the_states_of_a_task_have_no_gaps(quiet_scenario: Scenario) -> None:
     assert {span.state for span in run.spans} == {RUNNING, READY, WAITING}
 
 
-def test_tasks_and_operations_are_cut_off_at_the_death_of_their_machine(workshop: Any) -> None:
+def test_tasks_and_operations_end_at_the_death_of_their_machine(workshop: Any) -> None:
     def body(world: Any) -> None:
         lock = world.tasks.lock("put")
 
@@ -121,7 +121,9 @@ def test_tasks_and_operations_are_cut_off_at_the_death_of_their_machine(workshop
     assert holder.end == run.holds[0].end == run.machines[0].end == run.cuts[0].at
 
 
-def test_the_endings_of_tasks_are_recorded(broken_by: Callable[[str], RunRecording], quiet_scenario: Scenario) -> None:
+def test_the_ways_in_which_tasks_ended_are_recorded(
+    broken_by: Callable[[str], RunRecording], quiet_scenario: Scenario
+) -> None:
     held = record_seed(quiet_scenario, 1)
     assert all(task.ending == "" for task in held.tasks)
     assert any(task.ending == CUT_OFF for task in broken_by("no-dir-fsync-on-rollover").tasks)
@@ -131,7 +133,7 @@ def calls(run: Any, kind: str) -> list[OperationRecord]:
     return [operation for operation in run.operations if operation.kind == kind]
 
 
-def test_calls_are_recorded_with_file_range_and_duration(workshop: Any) -> None:
+def test_disk_calls_are_recorded_with_file_range_and_duration(workshop: Any) -> None:
     def body(world: Any) -> None:
         file = world.files.map("/log", 8192)
         file.store(100, b"x" * 50)
@@ -160,7 +162,7 @@ def test_calls_are_recorded_with_file_range_and_duration(workshop: Any) -> None:
     assert all(one.begin < one.end for one in run.operations)
 
 
-def test_every_call_of_a_file_system_is_recorded_by_name(workshop: Any) -> None:
+def test_every_file_system_call_is_recorded_by_name(workshop: Any) -> None:
     def body(world: Any) -> None:
         files = world.files
         files.make_directories("/a/b")
@@ -215,7 +217,7 @@ def test_a_failed_sync_is_recorded_with_its_error(workshop: Any) -> None:
     assert sync.begin < fault.at < sync.end
 
 
-def test_a_call_during_which_the_machine_dies_is_cut_off(workshop: Any) -> None:
+def test_a_disk_call_during_which_the_machine_dies_is_recorded_as_cut_off(workshop: Any) -> None:
     disk = workshop.disk()
     disk.crash_at(3, "during")  # create, extend, store, msync
 

@@ -15,7 +15,7 @@ def shrunk(failure: Failure) -> Failure:
     return shrink_failure(failure, tries_max=50).failure
 
 
-def test_a_failure_is_unchanged_after_json(failure: Failure, shrunk: Failure) -> None:
+def test_a_failure_survives_a_round_trip_through_json(failure: Failure, shrunk: Failure) -> None:
     for one in (failure, shrunk):
         again = Failure.from_json(one.to_json())
         assert again == one
@@ -34,7 +34,7 @@ def test_an_artefact_names_its_kind_and_versions(failure: Failure) -> None:
     assert document["shrunk"] is None
 
 
-def test_the_smallest_run_is_the_shrunk_run_if_there_is_one(failure: Failure, shrunk: Failure) -> None:
+def test_the_smallest_run_is_the_shrunk_run_if_it_exists(failure: Failure, shrunk: Failure) -> None:
     assert failure.smallest is failure.original
     assert shrunk.smallest is shrunk.shrunk
     assert shrunk.original == failure.original
@@ -45,7 +45,7 @@ def test_the_smallest_run_is_the_shrunk_run_if_there_is_one(failure: Failure, sh
 # Invalid failure files
 
 
-def test_a_truncated_file_is_refused(failure: Failure) -> None:
+def test_a_truncated_failure_file_is_refused(failure: Failure) -> None:
     text = failure.to_json()
     for end in range(0, len(text), len(text) // 50):
         with pytest.raises(ArtefactError, match="not JSON"):

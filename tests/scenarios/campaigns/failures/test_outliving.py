@@ -55,7 +55,7 @@ def failures_that_do_not_replay(found: dict[str, tuple[FailingRun, RunReplay]]) 
     return lost
 
 
-def shrunk_ones(names: list[str]) -> list[str]:
+def shrunk_names(names: list[str]) -> list[str]:
     return [name for name in names if name.endswith(", shrunk")]
 
 
@@ -67,7 +67,7 @@ def test_stored_failures_include_each_kind() -> None:
     assert any(crash.point for breach in breaches for crash in breach.record.crashes)
 
 
-def test_stored_failures_reproduce() -> None:
+def test_stored_failures_still_reproduce() -> None:
     assert failures_that_do_not_replay(replay_all()) == []
 
 
@@ -80,7 +80,7 @@ def test_stored_failures_reproduce_with_an_additional_world_call(monkeypatch: py
 
     monkeypatch.setattr(MessageStore, "put_message", look_and_put)
     found = replay_all()
-    assert shrunk_ones(failures_that_do_not_replay(found)) == []
+    assert shrunk_names(failures_that_do_not_replay(found)) == []
     steps = {name: breach.steps for name, (breach, _) in found.items()}
     assert any(replayed.result.steps > steps[name] for name, (_, replayed) in found.items())
 
@@ -113,6 +113,6 @@ def test_stored_failures_reproduce_with_an_additional_producer() -> None:
     assert any(replayed.result.messages > breach.size.messages for breach, replayed in found.values())
 
 
-def test_no_stored_failure_reproduces_without_its_bug() -> None:
+def test_stored_failures_do_not_reproduce_without_their_bugs() -> None:
     for _, _, breach in failures():
         assert replay(breach.record).result.violations == []

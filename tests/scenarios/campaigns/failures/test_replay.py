@@ -16,7 +16,7 @@ from tornlog.scenarios.campaigns.failures.replay import (
 )
 from tornlog.scenarios.campaigns.failures.story import STORY_LINES
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
-from tornlog.scenarios.campaigns.seeds import draw, run_seed
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed, run_seed
 from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant, mutant_named
@@ -54,14 +54,14 @@ def test_a_replay_gives_the_same_digest_and_violations_every_time(failure: Failu
 
 
 @pytest.mark.parametrize("mutant", ["stale-tail-after-truncate", "group-commit-lost-wakeup", "props-outside-crc"])
-def test_failures_with_crashes_pauses_and_task_switches_replay(
+def test_failures_with_crashes_pauses_and_task_switches_can_be_replayed(
     mutant_result: Callable[[str], Failure], mutant: str
 ) -> None:
     failure = Failure.from_json(mutant_result(mutant).to_json())
     assert is_same_run(replay_with_its_mutant(failure), failure.original)
 
 
-def test_a_replay_does_not_use_operation_numbers(mutant_result: Callable[[str], Failure]) -> None:
+def test_a_replay_uses_crash_points_instead_of_operation_numbers(mutant_result: Callable[[str], Failure]) -> None:
     record = mutant_result("no-dir-fsync-on-rollover").original.record
     assert any(crash.point for crash in record.crashes)
     numbers = replace(record.setup, lives=tuple(replace(life, operation=0) for life in record.setup.lives))
@@ -97,7 +97,7 @@ def test_the_story_of_a_crash_has_the_crash_and_the_recovery(monkeypatch: pytest
 # Records and code that do not fit
 
 
-def doctored(failure: Failure, *more: Decision | Switch) -> Failure:
+def with_extra_decisions(failure: Failure, *more: Decision | Switch) -> Failure:
     record = failure.original.record
     record = replace(
         record,
@@ -120,18 +120,18 @@ def doctored(failure: Failure, *more: Decision | Switch) -> Failure:
     ],
 )
 def test_a_replay_names_a_missing_decision_and_continues(failure: Failure, part: Decision | Switch, line: str) -> None:
-    replayed = replay_with_its_mutant(doctored(failure, part))
-    assert replayed.gone_lines == [line]
+    replayed = replay_with_its_mutant(with_extra_decisions(failure, part))
+    assert replayed.unmet_lines == [line]
     assert not is_same_run(replayed, failure.original)
     assert replayed.result.digest == failure.original.digest
     assert replayed.record == failure.original.record
 
 
-def test_a_changed_plan_gives_a_different_run(failure: Failure) -> None:
+def test_a_replay_with_a_changed_plan_gives_a_different_run(failure: Failure) -> None:
     record = failure.original.record
     with applied_mutant(failure.mutant):
         replayed = replay(replace(record, setup=replace(record.setup, producers=1)))
-    assert any("life-0/producer-1" in line for line in replayed.gone_lines)
+    assert any("life-0/producer-1" in line for line in replayed.unmet_lines)
     assert not is_same_run(replayed, failure.original)
 
 
@@ -161,7 +161,7 @@ def test_a_record_without_a_violation_is_refused(failure: Failure) -> None:
 
 
 def test_a_run_that_differs_when_repeated_is_refused(quiet_scenario: Scenario) -> None:
-    choices, plan = draw(quiet_scenario, 1)
+    choices, plan = draw_plan_of_seed(quiet_scenario, 1)
     simulation = simulation_of(plan, choices)
     outcome = run_plan(plan, simulation)
     failing_run_of(outcome, simulation)
@@ -173,7 +173,9 @@ def test_a_run_that_differs_when_repeated_is_refused(quiet_scenario: Scenario) -
 # Sizes
 
 
-def test_the_size_counts_messages_switches_faults_and_lives(mutant_result: Callable[[str], Failure]) -> None:
+def test_the_size_of_a_failure_counts_messages_switches_faults_and_lives(
+    mutant_result: Callable[[str], Failure],
+) -> None:
     torn = mutant_result("props-outside-crc").original
     size, schedule = torn.size, torn.record.schedule
     assert size.messages > 0

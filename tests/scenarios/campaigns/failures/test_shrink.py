@@ -29,7 +29,7 @@ REST_OF_SAMPLE = (
 TRIES_MAX = 500
 
 
-def first_failures(names: tuple[str, ...]) -> dict[str, Failure]:
+def first_failure_per_mutant(names: tuple[str, ...]) -> dict[str, Failure]:
     """Return the first failure with each mutant."""
     failures = {}
     for name in names:
@@ -39,23 +39,23 @@ def first_failures(names: tuple[str, ...]) -> dict[str, Failure]:
     return failures
 
 
-def each_shrunk(failures: dict[str, Failure]) -> dict[str, Failure]:
+def shrink_each(failures: dict[str, Failure]) -> dict[str, Failure]:
     return {name: shrink_failure(failure, tries_max=TRIES_MAX).failure for name, failure in failures.items()}
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Failure]:
-    return first_failures(SAMPLE)
+def sample_failures() -> dict[str, Failure]:
+    return first_failure_per_mutant(SAMPLE)
 
 
 @pytest.fixture(scope="module")
-def shrunk(found: dict[str, Failure]) -> dict[str, Failure]:
-    return each_shrunk(found)
+def shrunk(sample_failures: dict[str, Failure]) -> dict[str, Failure]:
+    return shrink_each(sample_failures)
 
 
 @pytest.mark.slow
 def test_sample_failures_shrink_to_a_few_messages(shrunk: dict[str, Failure]) -> None:
-    failures = shrunk | each_shrunk(first_failures(REST_OF_SAMPLE))
+    failures = shrunk | shrink_each(first_failure_per_mutant(REST_OF_SAMPLE))
     sizes = [failure.smallest.size for failure in failures.values()]
     assert median(size.messages for size in sizes) <= 6
     assert median(size.preemptions for size in sizes) <= 3
@@ -107,12 +107,12 @@ def test_a_shrunk_torn_record_has_one_loss_in_the_log(shrunk: dict[str, Failure]
     assert by_power_cut.size.faults == 0
 
 
-def test_shrinking_is_deterministic(found: dict[str, Failure]) -> None:
+def test_shrinking_is_deterministic(sample_failures: dict[str, Failure]) -> None:
     ways = []
     for _ in range(2):
         way: list[tuple[RunRecord, bool]] = []
         small = shrink_failure(
-            found["props-outside-crc"],
+            sample_failures["props-outside-crc"],
             tries_max=60,
             on_try=lambda record, accepted, way=way: way.append((record, accepted)),  # type: ignore[misc]
         )
@@ -122,36 +122,36 @@ def test_shrinking_is_deterministic(found: dict[str, Failure]) -> None:
 
 
 @pytest.mark.slow
-def test_shrinking_continues_from_its_last_result(found: dict[str, Failure]) -> None:
-    first = shrink_failure(found["props-outside-crc"], tries_max=10)
+def test_shrinking_continues_from_its_last_result(sample_failures: dict[str, Failure]) -> None:
+    first = shrink_failure(sample_failures["props-outside-crc"], tries_max=10)
     second = shrink_failure(first.failure, tries_max=400)
-    assert second.failure.original == found["props-outside-crc"].original
+    assert second.failure.original == sample_failures["props-outside-crc"].original
     assert second.failure.smallest.size.switches <= first.failure.smallest.size.switches
-    assert second.failure.smallest.size.messages < found["props-outside-crc"].original.size.messages
+    assert second.failure.smallest.size.messages < sample_failures["props-outside-crc"].original.size.messages
 
 
-def test_shrinking_that_is_stopped_at_once_changes_nothing(found: dict[str, Failure]) -> None:
-    failure = found["props-outside-crc"]
+def test_shrinking_that_is_stopped_at_once_makes_no_try_and_no_change(sample_failures: dict[str, Failure]) -> None:
+    failure = sample_failures["props-outside-crc"]
     stopped = shrink_failure(failure, stop=lambda: True)
     assert stopped.tries == 0
     assert stopped.failure.shrunk == failure.original
 
 
-def test_a_failure_that_does_not_reproduce_is_not_shrunk(found: dict[str, Failure]) -> None:
-    repaired = Failure("hunt", "a bug that is gone", 0, None, found["ack-before-flush"].original)
+def test_a_failure_that_does_not_reproduce_is_not_shrunk(sample_failures: dict[str, Failure]) -> None:
+    repaired = Failure("hunt", "a bug that is gone", 0, None, sample_failures["ack-before-flush"].original)
     with pytest.raises(ReplayDivergedError):
         shrink_failure(repaired, tries_max=50)
 
 
 @pytest.mark.slow
-def test_a_failure_can_be_shrunk_by_invariant_only(found: dict[str, Failure]) -> None:
-    failure = found["props-outside-crc"]
+def test_shrinking_can_require_only_the_same_invariant(sample_failures: dict[str, Failure]) -> None:
+    failure = sample_failures["props-outside-crc"]
     small = shrink_failure(failure, tries_max=200, same="invariant").failure.smallest
     assert small.violations[0].invariant == failure.violations[0].invariant
 
 
-def test_json_of_a_shrunk_failure_has_the_sizes_before_and_after(found: dict[str, Failure]) -> None:
-    shrunk = shrink_failure(found["ack-before-flush"], tries_max=50)
+def test_json_of_a_shrunk_failure_has_the_sizes_before_and_after(sample_failures: dict[str, Failure]) -> None:
+    shrunk = shrink_failure(sample_failures["ack-before-flush"], tries_max=50)
     document = shrunk_json(shrunk, 1.23456)
     assert document["before"]["messages"] >= document["after"]["messages"] == 1
     assert document["tries"] == shrunk.tries

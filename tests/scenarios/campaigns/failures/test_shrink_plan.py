@@ -123,7 +123,7 @@ def test_shrinking_fills_files_with_fewer_larger_messages(quiet_plan: Plan) -> N
     assert found.messages.equal_sizes
 
 
-def test_shrinking_replaces_endings_by_a_stop_or_a_crash_in_traffic(quiet_plan: Plan) -> None:
+def test_shrinking_replaces_life_endings_by_a_stop_or_a_crash_in_traffic(quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, lives=(Life(LifeEnding.CRASH_IN_LOAD, "strict-posix", -1, "during", 3),))
     start = Record((), (), (Crash("life-0", "strict-posix", "during", "store /store/a #40"),), plan)
 

@@ -1,7 +1,7 @@
 """Stories of failures: the relevant events are found among hundreds of others."""
 
 from tornlog.scenarios.campaigns.failures.story import STORY_LINES, story_of
-from tornlog.scenarios.campaigns.mutation_run import Limits, MutationSettings, run_mutant
+from tornlog.scenarios.campaigns.mutation_run import MutationLimits, MutationSettings, run_mutant
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
@@ -19,17 +19,17 @@ def event(number: int, task: str, kind: str, text: str) -> TraceEvent:
     return TraceEvent(number * 1_000_000, number, task, kind, text)
 
 
-def among_other_events(*told: TraceEvent) -> list[TraceEvent]:
+def with_other_events(*told: TraceEvent) -> list[TraceEvent]:
     """Return the given events, followed by hundreds of others."""
     others = [event(1000 + number, "life-0/index", "store", "/store/index/1 [0, 4)") for number in range(500)]
     return [*told, *others]
 
 
-def test_events_on_the_bytes_of_a_violation_are_in_the_story() -> None:
+def test_the_story_has_events_on_the_bytes_of_the_violation() -> None:
     wrote = event(1, "life-0/producer-0", "store", f"{LOG} [100, 300)")
     other = event(2, "life-0/producer-0", "store", f"{LOG} [300, 500)")
     story = story_of(
-        among_other_events(wrote, other), [Violation("PREFIX", "a record that nobody put", LOG, 150)], CONFIG
+        with_other_events(wrote, other), [Violation("PREFIX", "a record that nobody put", LOG, 150)], CONFIG
     )
 
     assert len(story) <= STORY_LINES
@@ -38,11 +38,11 @@ def test_events_on_the_bytes_of_a_violation_are_in_the_story() -> None:
     assert "[300, 500)" in story[2]
 
 
-def test_events_on_the_record_of_a_named_message_are_in_the_story() -> None:
+def test_the_story_has_events_on_the_record_of_the_named_message() -> None:
     ledger = Ledger()
     put = PutEntry("m0.1.7", "T0", 0, "", b"body", b"KEYS\1m0.1.7", True, 0)
     put.physical_offset, put.queue_offset = 4_200, 3
-    ledger.ask(put)
+    ledger.record_request(put)
     wrote = event(1, "life-0/somebody", "store", f"{NEXT} [104, 210)")
     entry = event(2, "life-0/dispatch", "store", "/store/consumequeue/T0/0/00000000000000000000 [60, 80)")
     entries = [
@@ -50,7 +50,7 @@ def test_events_on_the_record_of_a_named_message_are_in_the_story() -> None:
         for n in range(40)
     ]
     violation = Violation("DUR", "m0.1.7 was promised and is gone", "commitlog", 4_200)
-    story = story_of(among_other_events(wrote, entry, *entries), [violation], CONFIG, ledger)
+    story = story_of(with_other_events(wrote, entry, *entries), [violation], CONFIG, ledger)
 
     assert len(story) == STORY_LINES
     assert "[104, 210)" in story[1]
@@ -58,20 +58,20 @@ def test_events_on_the_record_of_a_named_message_are_in_the_story() -> None:
     assert "m0.1.7" in story[0]
 
 
-def test_waiting_tasks_and_dead_machines_are_in_the_story() -> None:
+def test_the_story_has_waiting_tasks_and_dead_machines() -> None:
     died = event(1, "life-0/main", "kill", "life-0")
     read = event(2, "life-1/dispatch", "map", LOG)
     story = story_of(
-        among_other_events(died, read), [Violation("LIVE", "dispatch does not catch up", field="behind")], CONFIG
+        with_other_events(died, read), [Violation("LIVE", "dispatch does not catch up", field="behind")], CONFIG
     )
 
     assert [" kill life-0" in story[1], "life-1/dispatch" in story[2]] == [True, True]
 
 
-def test_events_on_a_file_that_an_error_names_are_in_the_story() -> None:
+def test_the_story_has_events_on_a_file_that_an_error_names() -> None:
     made = event(1, "life-0/allocate", "create", NEXT)
     summary = f"the store cannot be opened: CorruptFileError: {NEXT} @ 0: size: expected 4096, found 7"
-    story = story_of(among_other_events(made), [Violation("START", summary, field="load")], CONFIG)
+    story = story_of(with_other_events(made), [Violation("START", summary, field="load")], CONFIG)
 
     assert "create commitlog/00000000000000004096" in story[1]
 
@@ -85,7 +85,9 @@ def test_the_story_of_a_short_run_is_complete() -> None:
 
 
 def test_the_story_has_the_write_of_the_lost_message() -> None:
-    failure = run_mutant(MUTANTS["no-dir-fsync-on-rollover"], MutationSettings(Limits(120), scenarios=None)).failure
+    failure = run_mutant(
+        MUTANTS["no-dir-fsync-on-rollover"], MutationSettings(MutationLimits(120), scenarios=None)
+    ).failure
     assert failure is not None
     breach = failure.original
     assert len(breach.story) <= STORY_LINES

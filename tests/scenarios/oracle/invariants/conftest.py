@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundQueue, FoundRecord, RecoveredStore
-from tornlog.scenarios.workload.options import redirect
+from tornlog.scenarios.workload.options import set_delay
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -45,7 +45,7 @@ def evidence() -> Evidence:
     at = 0
     for number in range(3):
         put = put_of(number)
-        ledger.ask(put)
+        ledger.record_request(put)
         put.answered_ns, put.status = 1_000_000, PutMessageStatus.PUT_OK
         put.physical_offset, put.queue_offset, put.stored_ms = at, number, 1000 + number
         ledger.promise(put)
@@ -69,8 +69,8 @@ def delayed_evidence() -> Evidence:
     for number, put in enumerate(puts):
         put.name = f"d{number}"
         put.properties = f"KEYS\1{put.name}\2DELAY\0011".encode()
-        redirect(put, 1)
-        ledger.ask(put)
+        set_delay(put, 1)
+        ledger.record_request(put)
     for topic, store_ms in ((SCHEDULE_TOPIC, 1000), ("T0", 2000)):
         for number, put in enumerate(puts):
             properties = put.properties + b"\2REAL_TOPIC\1T0\2REAL_QID\0010"

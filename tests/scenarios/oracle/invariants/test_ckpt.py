@@ -11,65 +11,67 @@ from tornlog.store.message_store import MessageStore
 OnAStore = Callable[..., Any]
 
 
-def fill(store: MessageStore) -> None:
+def put_and_dispatch(store: MessageStore) -> None:
     """Put messages with different store times, and wait until all are dispatched."""
     for number in range(4):
-        store.put_message(Message.of("T0", bytes([number]) * 600))
+        store.put_message(Message.create("T0", bytes([number]) * 600))
         store.world.tasks.sleep(10)
 
 
-def broken(store: MessageStore, disk: Disk) -> list[str]:
+def violated_fields(store: MessageStore, disk: Disk) -> list[str]:
     return [violation.field for violation in side_files.check_checkpoint(store, disk)]
 
 
-def test_a_checkpoint_that_lags_holds(on_a_store: OnAStore) -> None:
+def test_a_checkpoint_that_lags_is_no_violation(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
-        fill(store)
-        return broken(store, disk)
+        put_and_dispatch(store)
+        return violated_fields(store, disk)
 
     assert on_a_store(body) == []
 
 
-def test_a_checkpoint_that_is_up_to_date_holds(on_a_store: OnAStore) -> None:
+def test_a_checkpoint_that_is_up_to_date_is_no_violation(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
-        fill(store)
+        put_and_dispatch(store)
         store.flush_queues.flush_thoroughly()
         assert store.checkpoint.logics_msg_timestamp_ms == store.commit_log.last_store_timestamp_ms
-        return broken(store, disk)
+        return violated_fields(store, disk)
 
     assert on_a_store(body) == []
 
 
-def test_a_time_ahead_of_the_queues_on_the_disk_is_found(on_a_store: OnAStore) -> None:
+def test_a_checkpoint_time_after_the_durable_queues_is_a_violation(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
-        fill(store)
-        store.checkpoint.queues_are_durable_to(store.dispatch.dispatched_store_timestamp_ms)
-        return broken(store, disk)
+        put_and_dispatch(store)
+        store.checkpoint.advance_queue_time(store.dispatch.dispatched_store_timestamp_ms)
+        return violated_fields(store, disk)
 
     assert on_a_store(body) == ["logicsMsgTimestamp"]
 
 
-def test_a_time_ahead_of_the_log_on_the_disk_is_found(on_a_store: OnAStore) -> None:
+def test_a_checkpoint_time_after_the_durable_log_is_a_violation(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
-        fill(store)
+        put_and_dispatch(store)
         store.log.segments[0].file.store(200, b"another body")
-        return broken(store, disk)
+        return violated_fields(store, disk)
 
     assert on_a_store(body) == ["physicMsgTimestamp"]
 
 
 def test_records_of_the_checkpoint_millisecond_are_not_checked(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
-        store.put_message(Message.of("T0", b"the only one"))
+        store.put_message(Message.create("T0", b"the only one"))
         store.world.tasks.sleep(10)
-        store.checkpoint.queues_are_durable_to(store.commit_log.last_store_timestamp_ms)
-        return broken(store, disk)
+        store.checkpoint.advance_queue_time(store.commit_log.last_store_timestamp_ms)
+        return violated_fields(store, disk)
 
     assert on_a_store(body) == []
 
 
 @pytest.mark.parametrize("synced", [False, True])
-def test_a_time_ahead_of_a_full_index_file_on_the_disk_is_found(on_an_indexed_store: OnAStore, synced: bool) -> None:
+def test_a_checkpoint_time_after_a_durable_full_index_file_is_a_violation(
+    on_an_indexed_store: OnAStore, synced: bool
+) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
         assert store.index is not None
         (file,) = store.index.table.files
@@ -77,9 +79,9 @@ def test_a_time_ahead_of_a_full_index_file_on_the_disk_is_found(on_an_indexed_st
             pass
         if synced:
             file.flush()
-        store.checkpoint.index_is_durable_to(file.end_timestamp_ms - 1)
-        assert broken(store, disk) == []
-        store.checkpoint.index_is_durable_to(file.end_timestamp_ms)
-        return broken(store, disk)
+        store.checkpoint.advance_index_time(file.end_timestamp_ms - 1)
+        assert violated_fields(store, disk) == []
+        store.checkpoint.advance_index_time(file.end_timestamp_ms)
+        return violated_fields(store, disk)
 
     assert on_an_indexed_store(body) == ([] if synced else ["indexMsgTimestamp"])

@@ -18,7 +18,7 @@ from tornlog.store.retention.cleaning import SEGMENTS_PER_PASS
 HOUR_MS = 3_600_000
 
 
-def expire(evidence: Evidence, count: int = 1) -> int:
+def expire_records(evidence: Evidence, count: int = 1) -> int:
     """Remove the first records as retention does; return the log's new first offset."""
     for _ in range(count):
         first = evidence.store.records.pop(0)
@@ -32,31 +32,33 @@ def expire(evidence: Evidence, count: int = 1) -> int:
 # -- after a recovery ------------------------------------------------------------------------------
 
 
-def test_a_store_without_its_removed_front_holds(evidence: Evidence) -> None:
+def test_a_log_without_its_removed_segments_is_no_violation(evidence: Evidence) -> None:
     puts = list(evidence.ledger.puts)
     evidence.ledger.stable = [ConsumedMessage("T0", 0, number, put) for number, put in enumerate(puts)]
-    expire(evidence, 2)
+    expire_records(evidence, 2)
     for check in (clean.check, dur.check, prefix.check, consume_queues.check_qoff, consumers.check_vis):
         assert list(check(evidence)) == [], check
 
 
-def test_a_store_with_its_removed_front_restored_holds(evidence: Evidence) -> None:
+def test_removed_segments_that_reappear_after_a_crash_are_no_violation(evidence: Evidence) -> None:
     evidence.ledger.expired_to = evidence.store.records[2].record.physical_offset
     for check in (clean.check, dur.check, prefix.check, consume_queues.check_qoff, consumers.check_vis):
         assert list(check(evidence)) == [], check
 
 
 @pytest.mark.parametrize("asked_for", [0, 50])
-def test_a_log_that_begins_after_the_removed_front_is_found(evidence: Evidence, asked_for: int) -> None:
-    begins = expire(evidence)
+def test_a_log_that_begins_after_more_than_the_removed_segments_is_a_violation(
+    evidence: Evidence, asked_for: int
+) -> None:
+    begins = expire_records(evidence)
     evidence.ledger.expired_to = asked_for
     (violation,) = clean.check(evidence)
     assert violation.invariant == "CLEAN"
     assert (violation.expected, violation.found) == (f"<= {asked_for}", str(begins))
 
 
-def test_a_log_without_its_never_created_first_segment_holds(evidence: Evidence) -> None:
-    begins = expire(evidence, 3)
+def test_a_log_whose_first_segment_was_never_created_is_no_violation(evidence: Evidence) -> None:
+    begins = expire_records(evidence, 3)
     evidence.ledger.expired_to = 0
     for put in evidence.ledger.puts:
         put.physical_offset = None
@@ -64,45 +66,45 @@ def test_a_log_without_its_never_created_first_segment_holds(evidence: Evidence)
     assert list(clean.check(evidence)) == []
 
 
-def test_a_log_that_retention_emptied_is_found(evidence: Evidence) -> None:
-    expire(evidence, 3)
+def test_a_log_that_retention_emptied_is_a_violation(evidence: Evidence) -> None:
+    expire_records(evidence, 3)
     evidence.store.min_offset = -1
     assert [violation.found for violation in clean.check(evidence)] == ["-1"]
 
 
-def test_a_queue_that_hides_a_record_is_found(evidence: Evidence) -> None:
-    expire(evidence)
+def test_a_queue_that_hides_a_record_is_a_violation(evidence: Evidence) -> None:
+    expire_records(evidence)
     evidence.store.queues["T0", 0].min_offset = 2
     (violation,) = clean.check(evidence)
     assert violation.summary == "a queue begins behind a record that is there"
     assert (violation.expected, violation.found) == ("<= 1", "2")
 
 
-def test_a_queue_that_begins_with_an_expired_entry_after_a_recovery_is_found(evidence: Evidence) -> None:
-    begins = expire(evidence, 2)
+def test_a_queue_that_begins_with_an_expired_entry_after_a_recovery_is_a_violation(evidence: Evidence) -> None:
+    begins = expire_records(evidence, 2)
     evidence.store.queues["T0", 0].min_offset = 1
     (violation,) = clean.check(evidence)
     assert violation.summary == "a queue leads to what was removed"
     assert violation.expected == f">= {begins}"
 
 
-def test_only_removed_messages_are_excused(evidence: Evidence) -> None:
+def test_only_removed_messages_may_be_missing(evidence: Evidence) -> None:
     m1 = evidence.ledger.puts[1]
     evidence.ledger.stable = [ConsumedMessage("T0", 0, 1, m1)]
-    expire(evidence, 2)
+    expire_records(evidence, 2)
     evidence.ledger.expired_to = m1.physical_offset or 0
     assert [violation.expected for violation in dur.check(evidence)] == ["m1"]
     assert [violation.expected for violation in consumers.check_vis(evidence)] == ["m1"]
 
 
-def test_a_truncated_record_after_the_removed_front_must_not_reappear(evidence: Evidence) -> None:
+def test_a_truncated_record_after_the_removed_segments_must_not_reappear(evidence: Evidence) -> None:
     evidence.ledger.expired_to = evidence.store.records[1].record.physical_offset
     evidence.ledger.gone = {put.name: put for put in evidence.ledger.puts}
     assert [violation.found for violation in prefix.check(evidence)] == ["m1", "m2"]
 
 
-def test_a_queue_that_counts_again_after_its_expired_messages_is_found(evidence: Evidence) -> None:
-    expire(evidence, 2)
+def test_a_queue_that_reuses_offsets_of_its_expired_messages_is_a_violation(evidence: Evidence) -> None:
+    expire_records(evidence, 2)
     (last,) = evidence.store.records
     last.record = last.record._replace(queue_offset=1)
     evidence.ledger.puts[2].queue_offset = 1
@@ -110,8 +112,8 @@ def test_a_queue_that_counts_again_after_its_expired_messages_is_found(evidence:
     assert (violation.expected, violation.found) == ("2", "1")
 
 
-def test_a_removed_queue_may_count_from_0(evidence: Evidence) -> None:
-    expire(evidence, 2)
+def test_queue_offsets_may_restart_at_0_in_a_removed_queue(evidence: Evidence) -> None:
+    expire_records(evidence, 2)
     (last,) = evidence.store.records
     last.record = last.record._replace(queue_offset=0)
     evidence.ledger.puts[2].queue_offset = 0
@@ -121,15 +123,15 @@ def test_a_removed_queue_may_count_from_0(evidence: Evidence) -> None:
 
 
 @pytest.mark.parametrize("given", [(0, 1, 2), (1, 2), (2,)])
-def test_a_consumer_may_have_received_expired_messages_or_not(evidence: Evidence, given: tuple[int, ...]) -> None:
+def test_a_consumer_may_or_may_not_have_received_expired_messages(evidence: Evidence, given: tuple[int, ...]) -> None:
     puts = evidence.ledger.puts
-    expire(evidence, 2)
+    expire_records(evidence, 2)
     evidence.ledger.pulls = [Pull("T0", 0, None, [puts[number] for number in given], 0, 3)]
     assert list(consumers.check_read(evidence.ledger, evidence.store)) == []
 
 
-def test_a_consumer_that_missed_an_existing_message_is_found(evidence: Evidence) -> None:
-    expire(evidence)
+def test_a_consumer_that_missed_an_existing_message_is_a_violation(evidence: Evidence) -> None:
+    expire_records(evidence)
     evidence.ledger.pulls = [Pull("T0", 0, None, [evidence.ledger.puts[1]], 0, 3)]
     assert [found.expected for found in consumers.check_read(evidence.ledger, evidence.store)] == ["m1, m2"]
 
@@ -137,18 +139,18 @@ def test_a_consumer_that_missed_an_existing_message_is_found(evidence: Evidence)
 # -- removals --------------------------------------------------------------------------------------
 
 
-def filled(store: MessageStore, count: int = 12) -> None:
+def put_messages(store: MessageStore, count: int = 12) -> None:
     """Put messages, three per segment and ten per queue file; wait until all are visible and durable."""
     for number in range(count):
-        message = Message.of("T0", b"b" * 500, keys=f"k{number}")
+        message = Message.create("T0", b"b" * 500, keys=f"k{number}")
         assert store.put_message(message).status is PutMessageStatus.PUT_OK
     while store.dispatch.behind_bytes:
         store.world.tasks.sleep(10)
-    store.flush_queues.hurry()
+    store.flush_queues.request_full_flush()
     store.world.tasks.sleep(100)
 
 
-def summaries(violations: object) -> list[str]:
+def summaries_of(violations: object) -> list[str]:
     return [violation.summary for violation in violations]
 
 
@@ -164,15 +166,15 @@ def summaries(violations: object) -> list[str]:
 def test_only_the_oldest_segment_may_be_removed_and_only_on_request(
     store: MessageStore, disk: Disk, base_offset: int, asked: bool, found: list[str]
 ) -> None:
-    filled(store)
-    assert summaries(clean.check_removal(store, disk, base_offset, asked=asked)) == found
+    put_messages(store)
+    assert summaries_of(clean.check_removal(store, disk, base_offset, asked=asked)) == found
 
 
 @on_a_store
-def test_removing_the_last_undurable_undispatched_segment_breaks_three_rules(store: MessageStore, disk: Disk) -> None:
-    filled(store, 1)
+def test_removing_the_last_undurable_undispatched_segment_is_three_violations(store: MessageStore, disk: Disk) -> None:
+    put_messages(store, 1)
     store.log.segments[0].file.store(1000, b"not synced")
-    assert summaries(clean.check_removal(store, disk, 0, asked=True)) == [
+    assert summaries_of(clean.check_removal(store, disk, 0, asked=True)) == [
         "the last segment goes",
         "a segment goes before it is durable",
         "a segment goes before it is dispatched",
@@ -180,15 +182,15 @@ def test_removing_the_last_undurable_undispatched_segment_breaks_three_rules(sto
 
 
 @on_a_store
-def test_the_removal_of_a_queue_file_with_an_existing_record_is_found(store: MessageStore, disk: Disk) -> None:
-    filled(store)
+def test_the_removal_of_a_queue_file_with_an_existing_record_is_a_violation(store: MessageStore, disk: Disk) -> None:
+    put_messages(store)
     (queue,) = store.queues.all()
-    assert summaries(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path, None)) == [
+    assert summaries_of(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path, None)) == [
         "a queue's file goes that leads to a record"
     ]
 
 
-def removed(store: MessageStore) -> None:
+def remove_first_segments(store: MessageStore) -> None:
     """Remove the first two segments as retention does."""
     long_ago_ms = store.world.clock.now_ms() - 100 * HOUR_MS
     for segment in store.log.segments[:2]:
@@ -200,45 +202,45 @@ def removed(store: MessageStore) -> None:
 
 @on_a_store
 def test_a_queue_file_without_existing_records_may_be_removed(store: MessageStore, disk: Disk) -> None:
-    filled(store, 30)
+    put_messages(store, 30)
     (queue,) = store.queues.all()
     first = queue.queue.segments[0].file.path
     store.log.segments = store.log.segments[5:]
-    assert summaries(clean.check_queue_removal(store, disk, first, None)) == []
+    assert summaries_of(clean.check_queue_removal(store, disk, first, None)) == []
 
 
 @on_a_store
 def test_a_queue_file_may_be_removed_only_after_the_next_name_is_durable(store: MessageStore, disk: Disk) -> None:
-    filled(store, 30)
+    put_messages(store, 30)
     (queue,) = store.queues.all()
     first, second = (segment.file.path for segment in queue.queue.segments[:2])
     store.log.segments = store.log.segments[5:]
     store.world.files.sync_directory(queue.queue.directory)
-    found = [summaries(clean.check_queue_removal(store, disk, first, second))]
+    found = [summaries_of(clean.check_queue_removal(store, disk, first, second))]
     store.world.files.open(f"{queue.queue.directory}/another")
-    found.append(summaries(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
+    found.append(summaries_of(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
     store.queues.forget(queue)
-    found.append(summaries(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
+    found.append(summaries_of(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
     nameless = ["a queue may have no file after a crash"]
     assert found == [[], nameless, []]
 
 
 @on_a_store
-def test_the_last_file_of_the_half_queue_must_stay(store: MessageStore, disk: Disk) -> None:
-    store.put_message(Message.of("RMQ_SYS_TRANS_HALF_TOPIC", b"half"))
-    filled(store, 30)
+def test_the_last_file_of_the_half_message_queue_must_not_be_removed(store: MessageStore, disk: Disk) -> None:
+    store.put_message(Message.create("RMQ_SYS_TRANS_HALF_TOPIC", b"half"))
+    put_messages(store, 30)
     paths = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.topic != "T0"]
     store.log.segments = store.log.segments[5:]
     assert [
-        summaries(clean.check_queue_removal(store, disk, path, following))
+        summaries_of(clean.check_queue_removal(store, disk, path, following))
         for path in paths
         for following in (store.log.segments[-2].file.path, None)
     ] == [[], ["a queue goes that others know by its numbers"]]
 
 
 @on_a_store
-def test_a_longer_log_may_take_more_passes(store: MessageStore, disk: Disk) -> None:
-    filled(store, 30)
+def test_a_longer_log_may_take_more_retention_passes(store: MessageStore, disk: Disk) -> None:
+    put_messages(store, 30)
     segments = store.log.segments
     assert len(segments) >= SEGMENTS_PER_PASS
     limits_ms = []
@@ -254,71 +256,75 @@ def test_a_longer_log_may_take_more_passes(store: MessageStore, disk: Disk) -> N
 # -- after all puts --------------------------------------------------------------------------------
 
 
-def asked(store: MessageStore, count: int) -> Ledger:
+def ledger_of_messages(store: MessageStore, count: int) -> Ledger:
     """Return a ledger of the messages that `filled` puts, with their log offsets."""
     ledger = Ledger()
     for number in range(count):
         put = PutEntry(f"k{number}", "T0", 0, "", b"", b"%d" % number, True, 0)
         put.physical_offset = number // 3 * 2048
-        ledger.ask(put)
+        ledger.record_request(put)
     return ledger
 
 
 @on_a_store
-def test_a_store_that_answers_requests_for_removed_messages_correctly_holds(store: MessageStore, disk: Disk) -> None:
-    filled(store)
-    removed(store)
+def test_a_store_that_answers_requests_for_removed_messages_correctly_is_no_violation(
+    store: MessageStore, disk: Disk
+) -> None:
+    put_messages(store)
+    remove_first_segments(store)
     assert store.get_min_offset_in_queue("T0", 0) == 6
-    assert [*clean.check_queues(store), *clean.check_answers(store, asked(store, 12))] == []
+    assert [*clean.check_queues(store), *clean.check_answers(store, ledger_of_messages(store, 12))] == []
 
 
 @on_a_store
-def test_a_queue_that_begins_with_removed_messages_is_found(store: MessageStore, disk: Disk) -> None:
-    filled(store)
-    removed(store)
+def test_a_queue_that_begins_with_removed_messages_is_a_violation(store: MessageStore, disk: Disk) -> None:
+    put_messages(store)
+    remove_first_segments(store)
     (queue,) = store.queues.all()
     queue.min_logic_offset = 0
-    assert summaries(clean.check_queues(store)) == ["a queue leads to what was removed"]
+    assert summaries_of(clean.check_queues(store)) == ["a queue leads to what was removed"]
 
 
-def with_a_log_that_begins_at(store: MessageStore, position: int) -> list[str]:
+def violations_if_log_begins_at(store: MessageStore, position: int) -> list[str]:
     """Return the violations of useless files if that many first segments of the log were removed."""
     segments = store.log.segments
     store.log.segments = segments[position:]
-    found = summaries(clean.check_leading(store))
+    found = summaries_of(clean.check_leading(store))
     store.log.segments = segments
     return found
 
 
 @on_a_store
-def test_a_queue_file_is_due_once_it_and_the_next_one_begin_with_removed_messages(
+def test_a_queue_file_must_be_removed_once_it_and_the_next_one_begin_with_removed_messages(
     store: MessageStore, disk: Disk
 ) -> None:
-    filled(store, 30)  # three per segment: the first queue file covers four segments, the next one begins in the fourth
+    put_messages(
+        store, 30
+    )  # three per segment: the first queue file covers four segments, the next one begins in the fourth
     stays = "a queue's file stays that leads to nothing any more"
-    assert [with_a_log_that_begins_at(store, gone) for gone in (0, 3, 4)] == [[], [], [stays]]
+    assert [violations_if_log_begins_at(store, gone) for gone in (0, 3, 4)] == [[], [], [stays]]
 
 
 @on_a_store
-def test_the_last_file_of_a_queue_stays(store: MessageStore, disk: Disk) -> None:
-    filled(store, 10)
+def test_the_last_file_of_a_queue_need_not_be_removed(store: MessageStore, disk: Disk) -> None:
+    put_messages(store, 10)
     assert [len(queue.queue.segments) for queue in store.queues.all()] == [1]
-    assert with_a_log_that_begins_at(store, 3) == []
+    assert violations_if_log_begins_at(store, 3) == []
 
 
 @on_a_store
-def test_a_queue_file_that_is_not_durable_stays(store: MessageStore, disk: Disk) -> None:
-    filled(store, 30)
+def test_a_queue_file_that_is_not_durable_need_not_be_removed(store: MessageStore, disk: Disk) -> None:
+    put_messages(store, 30)
     (queue,) = store.queues.all()
     queue.queue.flushed_where.set(queue.queue.segments[0].end_offset - 1)
-    assert with_a_log_that_begins_at(store, 4) == []
+    assert violations_if_log_begins_at(store, 4) == []
 
 
 @on_an_indexed_store
-def test_an_index_file_is_due_once_it_and_the_next_one_have_only_removed_messages(
+def test_an_index_file_must_be_removed_once_it_and_the_next_one_have_only_removed_messages(
     store: MessageStore, disk: Disk
 ) -> None:
-    filled(store, 30)
+    put_messages(store, 30)
     assert store.index is not None
     first, second, *_ = store.index.table.files
     segments = [segment.base_offset for segment in store.log.segments]
@@ -326,11 +332,11 @@ def test_an_index_file_is_due_once_it_and_the_next_one_have_only_removed_message
     assert behind[0] < behind[1]
     counts = (behind[0], behind[1] - 1, behind[1])
     stays = "an index file stays that leads to nothing any more"
-    assert [with_a_log_that_begins_at(store, gone).count(stays) for gone in counts] == [0, 0, 1]
+    assert [violations_if_log_begins_at(store, gone).count(stays) for gone in counts] == [0, 0, 1]
 
 
 @on_a_store
-def test_wrong_answers_about_removed_messages_are_found(
+def test_wrong_answers_about_removed_messages_are_violations(
     store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     get_message = MessageStore.get_message
@@ -339,13 +345,13 @@ def test_wrong_answers_about_removed_messages_are_found(
         result = get_message(self, *arguments)
         return replace(result, next_begin_offset=0)
 
-    filled(store)
-    removed(store)
+    put_messages(store)
+    remove_first_segments(store)
     monkeypatch.setattr(MessageStore, "get_message", get_on)
     monkeypatch.setattr(MessageStore, "look_message_by_offset", lambda self, offset: object())
     found = QueryMessageResult(physical_offsets=[0])
     monkeypatch.setattr(MessageStore, "query_message", lambda self, *arguments: found)
-    first, *others = summaries(clean.check_answers(store, asked(store, 4)))
+    first, *others = summaries_of(clean.check_answers(store, ledger_of_messages(store, 4)))
     assert first == "a pull of what was removed is not turned to what is there"
     assert set(others) == {
         f"k{number} was removed and {how}" for number in range(4) for how in ("can be looked up", "is found by its key")

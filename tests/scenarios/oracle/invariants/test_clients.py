@@ -12,10 +12,10 @@ from tornlog.scenarios.oracle.invariants.consume_queues import check_answered_pl
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
 
-BOUNDS = consumers.Bounds(0, 2, 3)
+BOUNDS = consumers.PullBounds(0, 2, 3)
 
 
-def answered(ledger: Ledger, put: PutEntry, **other: object) -> list[str]:
+def violated_fields(ledger: Ledger, put: PutEntry, **other: object) -> list[str]:
     said = {"host": PLAIN.store_host, "queue_id": 0, "queue_offset": 3, "physical_offset": 600, **other}
     return [found.field for found in check_answered_place(ledger, put, **said)]  # type: ignore[arg-type]
 
@@ -29,31 +29,31 @@ def answered(ledger: Ledger, put: PutEntry, **other: object) -> list[str]:
         ({"queue_offset": 2}, ["order"]),
     ],
 )
-def test_an_answer_names_the_broker_the_queue_and_a_free_place(
+def test_an_answer_must_name_the_broker_the_queue_and_an_unused_offset(
     evidence: Evidence, unasked: Callable[[int], PutEntry], other: dict[str, object], field: list[str]
 ) -> None:
     put = replace(unasked(3), asked_ns=500_000)
-    evidence.ledger.ask(put)
-    assert answered(evidence.ledger, put, **other) == field
+    evidence.ledger.record_request(put)
+    assert violated_fields(evidence.ledger, put, **other) == field
 
 
-def test_an_answer_names_the_place_at_which_a_consumer_has_seen_the_message(
+def test_an_answer_must_have_the_offsets_at_which_a_consumer_has_seen_the_message(
     evidence: Evidence, unasked: Callable[[int], PutEntry]
 ) -> None:
     put = replace(unasked(3), physical_offset=700, queue_offset=4)
-    evidence.ledger.ask(put)
-    assert answered(evidence.ledger, put) == ["queueOffset", "physicalOffset"]
+    evidence.ledger.record_request(put)
+    assert violated_fields(evidence.ledger, put) == ["queueOffset", "physicalOffset"]
 
 
-def test_a_put_requested_after_an_answer_has_a_greater_queue_offset(
+def test_a_put_requested_after_an_answer_must_have_a_greater_queue_offset(
     evidence: Evidence, unasked: Callable[[int], PutEntry]
 ) -> None:
     ledger = evidence.ledger
     for number, asked_ns, found in ((3, 999_999, []), (4, 1_000_001, ["order"])):
         ledger.promised["m2"].queue_offset = 9
         put = replace(unasked(number), asked_ns=asked_ns)
-        ledger.ask(put)
-        assert answered(ledger, put) == found
+        ledger.record_request(put)
+        assert violated_fields(ledger, put) == found
 
 
 @pytest.mark.parametrize(
@@ -69,20 +69,22 @@ def test_a_put_requested_after_an_answer_has_a_greater_queue_offset(
         ("magic", 1),
     ],
 )
-def test_a_received_record_has_every_header_field_of_its_put(evidence: Evidence, field: str, value: object) -> None:
+def test_a_received_record_must_have_every_header_field_of_its_put(
+    evidence: Evidence, field: str, value: object
+) -> None:
     put, record = evidence.ledger.puts[1], evidence.store.records[1].record
-    assert not list(consumers.check_given(evidence.ledger, put, record))
+    assert not list(consumers.check_received(evidence.ledger, put, record))
     changed = record._replace(head=record.head._replace(**{field: value}))  # type: ignore[arg-type]
-    assert [found.invariant for found in consumers.check_given(evidence.ledger, put, changed)] == ["READ"]
+    assert [found.invariant for found in consumers.check_received(evidence.ledger, put, changed)] == ["READ"]
 
 
 @pytest.mark.parametrize("field", ["queue_offset", "physical_offset", "sys_flag", "store_timestamp_ms"])
-def test_a_received_record_has_its_offsets_and_store_time(evidence: Evidence, field: str) -> None:
+def test_a_received_record_must_have_its_offsets_and_store_time(evidence: Evidence, field: str) -> None:
     put, record = evidence.ledger.puts[1], evidence.store.records[1].record
     changed = record._replace(**{field: getattr(record, field) + 1})  # type: ignore[arg-type]
     if field == "physical_offset":
         put.stored_ms = None
-    (found,) = consumers.check_given(evidence.ledger, put, changed)
+    (found,) = consumers.check_received(evidence.ledger, put, changed)
     assert found.field.lower() == field.replace("_ms", "").replace("_", "")
 
 
@@ -97,14 +99,14 @@ def test_a_received_record_has_its_offsets_and_store_time(evidence: Evidence, fi
         ({"max_offset": 0}, False, True),
     ],
 )
-def test_an_answer_to_a_pull_has_the_offsets_of_queue_and_next_pull(
+def test_an_answer_to_a_pull_must_have_the_offsets_of_the_queue_and_the_next_pull(
     other: dict[str, int], *, passes_over: bool, is_broken: bool
 ) -> None:
     found = list(consumers.check_bounds(Ledger(), BOUNDS._replace(**other), (0, 0, 2), passes_over=passes_over))
     assert bool(found) is is_broken
 
 
-def test_a_consumer_is_sent_past_expired_messages_only(evidence: Evidence) -> None:
+def test_a_consumer_may_skip_only_expired_messages(evidence: Evidence) -> None:
     ledger = evidence.ledger
     (missed,) = consumers.check_skipped(ledger, ("T0", 0), 0, 2)
     assert (missed.invariant, missed.expected, missed.found) == ("CLEAN", "T0/0 @ 0", "@ 2")
@@ -114,12 +116,12 @@ def test_a_consumer_is_sent_past_expired_messages_only(evidence: Evidence) -> No
     assert missed.expected == "T0/0 @ 2"
 
 
-def test_a_matching_message_that_no_consumer_handled_is_found(evidence: Evidence) -> None:
+def test_a_matching_message_that_no_consumer_handled_is_a_violation(evidence: Evidence) -> None:
     group = GroupDelivery()
-    group.deal_with([MessagePlace("T0", 0, 0)])
+    group.record_handled([MessagePlace("T0", 0, 0)])
 
     def missed(unwanted: bytes = b"nothing") -> list[str]:
-        found = consumers.check_dealt_with(evidence.ledger, group, evidence.store, lambda has: unwanted not in has)
+        found = consumers.check_all_handled(evidence.ledger, group, evidence.store, lambda has: unwanted not in has)
         return [f"{one.invariant} {one.summary.split()[0]}" for one in found]
 
     assert missed() == ["LIVE m1", "LIVE m2"]
@@ -145,14 +147,14 @@ def test_a_pending_put_does_not_count_as_lost_after_a_recovery(unasked: Callable
     ledger = Ledger()
     for life, over_in, may_come in ((1, None, True), (1, 1, True), (1, 0, False), (1, -1, False)):
         ledger.life = life
-        assert ledger.may_still_come(replace(unasked(0), over_in=over_in)) is may_come
+        assert ledger.may_still_be_stored(replace(unasked(0), over_in=over_in)) is may_come
 
 
-def test_the_port_of_a_client_is_learned_from_the_first_record_and_holds_for_others(evidence: Evidence) -> None:
+def test_the_port_of_a_client_is_taken_from_its_first_record(evidence: Evidence) -> None:
     put, record = evidence.ledger.puts[0], evidence.store.records[0].record
     put.knows_port = False
     of_port_7 = record._replace(head=record.head._replace(born_host=b"\x7f\0\0\1\0\0\0\7"))
     assert not list(put.differences(of_port_7))
-    put.learn_port(of_port_7)
-    assert put.is_kept_by(of_port_7)
+    put.set_born_port(of_port_7)
+    assert put.has_expected_head(of_port_7)
     assert [one.field for one in put.differences(record)] == ["bornHost"]

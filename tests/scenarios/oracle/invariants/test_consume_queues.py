@@ -17,11 +17,11 @@ UNREACHABLE = "a record that its queue does not lead to"
 Entries = list[tuple[int, int, int]]
 
 
-def missing(evidence: Evidence) -> list[str]:
+def missing_entry_summaries(evidence: Evidence) -> list[str]:
     return [violation.summary for violation in check_cq_complete(evidence)]
 
 
-def test_a_queue_with_one_matching_entry_per_record_passes(evidence: Evidence) -> None:
+def test_a_queue_with_one_matching_entry_per_record_is_no_violation(evidence: Evidence) -> None:
     for check in (check_cq_complete, check_cq_valid, check_qoff):
         assert list(check(evidence)) == []
 
@@ -29,7 +29,7 @@ def test_a_queue_with_one_matching_entry_per_record_passes(evidence: Evidence) -
 # -- CQ-COMPLETE -----------------------------------------------------------------------------------
 
 
-def test_a_record_without_an_entry_is_found_at_its_slot(evidence: Evidence) -> None:
+def test_a_record_without_an_entry_is_a_violation_at_its_queue_offset(evidence: Evidence) -> None:
     evidence.store.queues["T0", 0].entries.pop()
 
     (violation,) = check_cq_complete(evidence)
@@ -44,17 +44,17 @@ def test_a_record_without_an_entry_is_found_at_its_slot(evidence: Evidence) -> N
         (lambda entries: entries.append(entries[2]), ["a record that its queue leads to more than once"]),
     ],
 )
-def test_a_wrong_or_repeated_entry_is_found(
+def test_a_wrong_or_repeated_entry_is_a_violation(
     evidence: Evidence, change: Callable[[Entries], None], found: list[str]
 ) -> None:
     change(evidence.store.queues["T0", 0].entries)
-    assert missing(evidence) == found
+    assert missing_entry_summaries(evidence) == found
 
 
-def test_a_record_of_a_missing_queue_is_found(evidence: Evidence) -> None:
+def test_a_record_of_a_missing_queue_is_a_violation(evidence: Evidence) -> None:
     evidence.store.queues.clear()
 
-    assert missing(evidence) == [UNREACHABLE] * 3
+    assert missing_entry_summaries(evidence) == [UNREACHABLE] * 3
 
 
 def test_a_prepared_message_needs_no_entry(evidence: Evidence) -> None:
@@ -62,7 +62,7 @@ def test_a_prepared_message_needs_no_entry(evidence: Evidence) -> None:
     found.record = found.record._replace(sys_flag=TRANSACTION_PREPARED)
     evidence.store.queues["T0", 0].entries.pop()
 
-    assert missing(evidence) == []
+    assert missing_entry_summaries(evidence) == []
 
 
 # -- CQ-VALID --------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def test_a_prepared_message_needs_no_entry(evidence: Evidence) -> None:
         (BLANK_ENTRY, {"size": 28, "tagsCode": 32}),
     ],
 )
-def test_an_entry_that_points_at_no_record_or_is_blank_is_found(
+def test_an_entry_that_points_to_no_record_or_is_blank_is_a_violation(
     evidence: Evidence, entry: tuple[int, int, int], found: dict[str, int]
 ) -> None:
     evidence.store.queues["T0", 0].entries[1] = entry
@@ -84,7 +84,7 @@ def test_an_entry_that_points_at_no_record_or_is_blank_is_found(
     assert {violation.field: violation.offset for violation in check_cq_valid(evidence)} == found
 
 
-def test_a_wrong_size_and_a_wrong_tag_are_found_at_their_bytes(evidence: Evidence) -> None:
+def test_a_wrong_size_or_tag_code_is_a_violation_at_its_bytes(evidence: Evidence) -> None:
     entries = evidence.store.queues["T0", 0].entries
     physical_offset, size_bytes, code = entries[2]
     entries[2] = (physical_offset, size_bytes + 1, code + 1)
@@ -94,13 +94,13 @@ def test_a_wrong_size_and_a_wrong_tag_are_found_at_their_bytes(evidence: Evidenc
     assert found == {"size": 48, "tagsCode": 52}
 
 
-def test_an_entry_for_a_record_of_another_queue_is_found(evidence: Evidence) -> None:
+def test_an_entry_for_a_record_of_another_queue_is_a_violation(evidence: Evidence) -> None:
     evidence.store.queues["T0", 1] = evidence.store.queues.pop(("T0", 0))
 
     assert [violation.found for violation in check_cq_valid(evidence)] == ["T0/0"] * 3
 
 
-def test_an_entry_rebuilt_for_a_damaged_record_is_found_and_a_kept_one_is_not(evidence: Evidence) -> None:
+def test_a_rebuilt_entry_for_a_damaged_record_is_a_violation_but_a_kept_one_is_not(evidence: Evidence) -> None:
     put = evidence.ledger.puts[1]
     flaw = Flaw((put.physical_offset or 0) + 90, b"a", b"b", put)
     note_unreadable(evidence.ledger, flaw, unfit=False)
@@ -111,7 +111,7 @@ def test_an_entry_rebuilt_for_a_damaged_record_is_found_and_a_kept_one_is_not(ev
     assert (violation.summary, violation.offset) == ("an entry that was made for a damaged record", 20)
 
 
-def test_the_tag_code_of_a_delayed_message_is_its_due_time_and_its_copy_has_the_real_one(
+def test_the_tag_code_of_a_delayed_message_must_be_its_due_time_and_that_of_its_copy_the_real_one(
     delayed_evidence: Evidence,
 ) -> None:
     own, _, copy, _ = delayed_evidence.store.records
@@ -142,7 +142,7 @@ def light(evidence: Evidence) -> FoundQueue:
 
 
 def test_a_record_must_have_an_entry_in_its_light_queue(evidence: Evidence, light: FoundQueue) -> None:
-    assert missing(evidence) == []
+    assert missing_entry_summaries(evidence) == []
     assert list(check_cq_valid(evidence)) == []
 
     light.entries.clear()
@@ -150,7 +150,7 @@ def test_a_record_must_have_an_entry_in_its_light_queue(evidence: Evidence, ligh
     assert (violation.file, violation.found) == ("consumequeue/%LMQ%a/0", "none")
 
 
-def test_an_entry_for_a_record_that_does_not_name_the_light_queue_is_found(
+def test_an_entry_for_a_record_that_does_not_name_the_light_queue_is_a_violation(
     evidence: Evidence, light: FoundQueue
 ) -> None:
     light.entries.append(evidence.store.queues["T0", 0].entries[2])
@@ -158,16 +158,18 @@ def test_an_entry_for_a_record_that_does_not_name_the_light_queue_is_found(
     assert [violation.found for violation in check_cq_valid(evidence)] == ["T0/0"]
 
 
-def test_a_record_without_an_offset_in_a_named_light_queue_is_found(evidence: Evidence, light: FoundQueue) -> None:
+def test_a_record_without_an_offset_in_a_named_light_queue_is_a_violation(
+    evidence: Evidence, light: FoundQueue
+) -> None:
     evidence.ledger.puts[1].light_names = ("%LMQ%a", "%LMQ%b")
 
-    assert missing(evidence) == ["a record without a place in a light queue that it names"]
+    assert missing_entry_summaries(evidence) == ["a record without a place in a light queue that it names"]
 
 
 # -- QOFF ------------------------------------------------------------------------------------------
 
 
-def misnumbered(evidence: Evidence) -> list[tuple[str, str]]:
+def offset_violations(evidence: Evidence) -> list[tuple[str, str]]:
     return [(violation.expected, violation.found) for violation in check_qoff(evidence)]
 
 
@@ -182,10 +184,10 @@ def test_a_gap_in_queue_offsets_is_reported_once(
     for put, one, number in zip(evidence.ledger.puts, evidence.store.records, numbers, strict=True):
         one.record = one.record._replace(queue_offset=number)
         put.queue_offset = number
-    assert misnumbered(evidence) == found
+    assert offset_violations(evidence) == found
     if numbers[0]:  # a log without its first segment may begin with any queue offset
         evidence.store.min_offset = 2048
-        assert misnumbered(evidence) == []
+        assert offset_violations(evidence) == []
 
 
 @pytest.mark.parametrize(("tears", "position", "count"), [(False, 488, 1), (True, 488, 0), (True, 100, 1)])
@@ -204,14 +206,14 @@ def test_a_queue_offset_must_be_the_answered_one_unless_a_torn_sector_may_have_c
 @pytest.mark.parametrize(
     ("places", "found"), [((0, 1, 2), []), ((0, 0), [("1", "0")]), ((4, 5), [("0", "4")])], ids=str
 )
-def test_places_in_a_light_queue_must_count_up(
+def test_offsets_in_a_light_queue_must_increase_by_one(
     evidence: Evidence, places: tuple[int, ...], found: list[tuple[str, str]]
 ) -> None:
     for put, one, place in zip(evidence.ledger.puts, evidence.store.records, places, strict=False):
         added = f"\2INNER_MULTI_DISPATCH\1%LMQ%a\2INNER_MULTI_QUEUE_OFFSET\1{place}".encode()
         put.properties += added.rpartition(b"\2")[0]
         one.record = one.record._replace(properties=one.record.properties + added)
-    assert misnumbered(evidence) == found
+    assert offset_violations(evidence) == found
     if places[0]:
         evidence.store.min_offset = 2048
-        assert misnumbered(evidence) == []
+        assert offset_violations(evidence) == []

@@ -60,7 +60,7 @@ def test_a_field_of_a_record_is_checked_by_an_invariant_that_declares_it(evidenc
 
 
 @pytest.mark.ci
-def test_invariants_are_tried_in_the_kinds_of_runs_that_they_declare() -> None:
+def test_invariants_are_checked_in_the_kinds_of_runs_that_they_declare() -> None:
     tried: dict[str, set[str]] = {kind: set() for kind in RUNS}
     for scenario in SCENARIOS.values():
         for seed in range(2):

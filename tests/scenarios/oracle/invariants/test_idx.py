@@ -44,7 +44,7 @@ def indexed(evidence: Evidence) -> Evidence:
     return evidence
 
 
-def judge(evidence: Evidence) -> list[tuple[str, str]]:
+def index_violations(evidence: Evidence) -> list[tuple[str, str]]:
     return [(violation.file, violation.field) for violation in idx.check(evidence)]
 
 
@@ -54,21 +54,21 @@ def with_field(content: bytes, form: str, at: int, value: int) -> bytes:
     return bytes(changed)
 
 
-def test_an_index_that_matches_the_log_holds(indexed: Evidence) -> None:
-    assert judge(indexed) == []
+def test_an_index_that_matches_the_log_is_no_violation(indexed: Evidence) -> None:
+    assert index_violations(indexed) == []
 
 
-def test_a_store_without_an_index_is_not_judged(evidence: Evidence) -> None:
-    assert judge(evidence) == []
+def test_a_store_without_an_index_is_not_checked_for_idx(evidence: Evidence) -> None:
+    assert index_violations(evidence) == []
 
 
-def test_a_log_without_keys_needs_no_file(indexed: Evidence) -> None:
+def test_a_log_without_keys_needs_no_index_file(indexed: Evidence) -> None:
     indexed.store.records.clear()
     indexed.store.index = FoundIndex(SLOTS, ENTRIES_MAX, [])
-    assert judge(indexed) == []
+    assert index_violations(indexed) == []
 
 
-def test_a_key_without_an_entry_is_found_by_its_name(indexed: Evidence) -> None:
+def test_a_key_without_an_index_entry_is_a_violation_that_names_it(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     del indexed.store.index.files[1]
 
@@ -78,7 +78,7 @@ def test_a_key_without_an_entry_is_found_by_its_name(indexed: Evidence) -> None:
     assert violation.expected.startswith("m2 of the record at ")
 
 
-def test_a_duplicate_index_entry_is_found(indexed: Evidence) -> None:
+def test_a_duplicate_index_entry_is_a_violation(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     m2 = indexed.store.records[2]
     twice = file_of([m2, m2], front_end_ms=15_000)
@@ -87,7 +87,7 @@ def test_a_duplicate_index_entry_is_found(indexed: Evidence) -> None:
     assert [violation.summary for violation in idx.check(indexed)] == ["an entry that is there twice"]
 
 
-def test_an_entry_of_a_record_that_is_not_there_is_found(indexed: Evidence) -> None:
+def test_an_index_entry_of_a_missing_record_is_a_violation(indexed: Evidence) -> None:
     m2 = indexed.store.records.pop()
 
     (violation, *_) = idx.check(indexed)
@@ -96,7 +96,7 @@ def test_an_entry_of_a_record_that_is_not_there_is_found(indexed: Evidence) -> N
     assert violation.found.startswith(f"{m2.record.physical_offset}, with hash ")
 
 
-def test_entries_that_are_not_in_the_logs_order_are_found(indexed: Evidence) -> None:
+def test_index_entries_out_of_log_order_are_a_violation(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     m0, m1, _ = indexed.store.records
     indexed.store.index.files[0] = (FIRST, file_of([m1, m0]))
@@ -106,21 +106,21 @@ def test_entries_that_are_not_in_the_logs_order_are_found(indexed: Evidence) -> 
     assert summaries[0] == "entries that are not in the log's order"
 
 
-def test_a_file_before_the_last_that_is_not_full_is_found(indexed: Evidence) -> None:
+def test_an_index_file_before_the_last_that_is_not_full_is_a_violation(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     m0, m1, m2 = indexed.store.records
     files = [(FIRST, file_of([m0])), (SECOND, file_of([m1, m2], front_end_ms=10_000))]
     indexed.store.index.files[:] = files
 
-    assert judge(indexed) == [(FIRST, "indexCount")]
+    assert index_violations(indexed) == [(FIRST, "indexCount")]
 
 
-def test_a_last_file_without_entries_is_found(indexed: Evidence) -> None:
+def test_a_last_index_file_without_entries_is_a_violation(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     indexed.store.records.pop()
     indexed.store.index.files[1] = (SECOND, bytes(len(indexed.store.index.files[0][1])))
 
-    assert judge(indexed) == [(SECOND, "indexCount")]
+    assert index_violations(indexed) == [(SECOND, "indexCount")]
 
 
 @pytest.mark.parametrize(
@@ -138,44 +138,46 @@ def test_a_last_file_without_entries_is_found(indexed: Evidence) -> None:
         (">i", 48 + 40 + 16, "previous"),
     ],
 )
-def test_every_field_that_differs_from_the_log_is_found(indexed: Evidence, form: str, at: int, field: str) -> None:
+def test_every_index_field_that_differs_from_the_log_is_a_violation(
+    indexed: Evidence, form: str, at: int, field: str
+) -> None:
     assert indexed.store.index is not None
     (path, content), _ = indexed.store.index.files
     indexed.store.index.files[0] = (path, with_field(content, form, at, 77))
 
-    assert judge(indexed) == [(FIRST, field)]
+    assert index_violations(indexed) == [(FIRST, field)]
 
 
-def test_a_header_that_counts_too_many_entries_is_found(indexed: Evidence) -> None:
+def test_an_index_header_that_counts_too_many_entries_is_a_violation(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     (path, content), _ = indexed.store.index.files
     indexed.store.index.files[0] = (path, with_field(content, ">i", 36, 1000))
 
-    assert judge(indexed) == [(FIRST, "indexCount")]
+    assert index_violations(indexed) == [(FIRST, "indexCount")]
 
 
-def test_entries_of_removed_records_are_not_checked(indexed: Evidence) -> None:
+def test_index_entries_of_removed_records_are_not_checked(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     del indexed.store.records[0]
     indexed.store.min_offset = 1
-    assert judge(indexed) == []
+    assert index_violations(indexed) == []
 
     (path, content), _ = indexed.store.index.files
     indexed.store.index.files[0] = (path, with_field(content, ">i", 48 + 40 + 12, 77))
-    assert judge(indexed) == [(FIRST, "timeDiff")], "that of a record that is still there is not"
+    assert index_violations(indexed) == [(FIRST, "timeDiff")], "that of a record that is still there is not"
 
 
-def test_the_first_entry_after_a_removed_file_may_have_any_time(indexed: Evidence) -> None:
+def test_the_first_index_entry_after_a_removed_file_may_have_any_time(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     del indexed.store.index.files[0]
     del indexed.store.records[:2]
     indexed.store.min_offset = indexed.store.records[0].record.physical_offset
 
-    assert judge(indexed) == []
+    assert index_violations(indexed) == []
 
 
 @on_an_indexed_store
-def test_a_clean_stop_leaves_an_index_that_is_durable_and_another_does_not(store: MessageStore, disk: Disk) -> None:
+def test_the_index_must_be_durable_only_after_a_clean_stop(store: MessageStore, disk: Disk) -> None:
     before = [violation.field for violation in idx.check_stopped(store, disk)]
     store.shutdown()
     assert (before, [violation.field for violation in idx.check_stopped(store, disk)]) == (["file"], [])

@@ -19,7 +19,7 @@ OnAStore = Callable[..., Any]
 
 
 @on_an_indexed_store
-def test_lookups_that_find_every_key_pass(store: MessageStore, disk: Disk) -> None:
+def test_lookups_that_find_every_key_are_no_violation(store: MessageStore, disk: Disk) -> None:
     assert list(idx.check_lookups(store, read_store(store))) == []
 
 
@@ -29,7 +29,9 @@ def test_a_store_without_an_index_gets_no_lookups(store: MessageStore, disk: Dis
 
 
 @on_an_indexed_store
-def test_a_key_that_is_not_found_is_named(store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_not_found_is_a_violation_that_names_it(
+    store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(IndexFile, "may_hold", lambda file, begin_ms, end_ms: False)
     summaries = [violation.summary for violation in idx.check_lookups(store, read_store(store))]
     assert summaries == [f"a look-up of m{number} in T0" for number in range(3) for _ in range(2)]
@@ -57,7 +59,7 @@ def test_a_damaged_key_is_looked_up_as_stored(store: MessageStore, disk: Disk) -
     assert [violation.summary for violation in idx.check_lookups(store, found)] == ["a look-up of \udcf00 in T0"] * 2
 
 
-def answer(
+def lookup_violations(
     store: MessageStore,
     unasked: Callable[[int], PutEntry],
     doctor: Callable[[QueryMessageResult], QueryMessageResult] = lambda result: result,
@@ -71,7 +73,7 @@ def answer(
         put = unasked(number)
         put.physical_offset = place
         if not forget:
-            ledger.ask(put)
+            ledger.record_request(put)
     result = store.query_message("T0", "m1", idx.ANSWERS_MAX, *ALWAYS_MS)
     assert result.physical_offsets == [places[1]]
     dispatched_to = store.dispatch.reput_from.get()
@@ -79,19 +81,19 @@ def answer(
     return [violation.summary for violation in found]
 
 
-def twice(result: QueryMessageResult) -> QueryMessageResult:
+def with_doubled_records(result: QueryMessageResult) -> QueryMessageResult:
     return QueryMessageResult(result.records * 2, result.physical_offsets * 2)
 
 
-def nothing(result: QueryMessageResult) -> QueryMessageResult:
+def without_records(result: QueryMessageResult) -> QueryMessageResult:
     return QueryMessageResult()
 
 
-def garbage(result: QueryMessageResult) -> QueryMessageResult:
+def with_garbage_record(result: QueryMessageResult) -> QueryMessageResult:
     return replace(result, records=[bytes(200)])
 
 
-def foreign(result: QueryMessageResult) -> QueryMessageResult:
+def with_another_key(result: QueryMessageResult) -> QueryMessageResult:
     return replace(result, records=[result.records[0].replace(b"KEYS\1m1", b"KEYS\1m7")])
 
 
@@ -99,39 +101,39 @@ def foreign(result: QueryMessageResult) -> QueryMessageResult:
     ("doctor", "summaries"),
     [
         (lambda result: result, []),
-        (twice, ["a look-up of m1 in T0"]),
-        (nothing, ["a look-up of m1 in T0"]),
-        (garbage, ["an answer without the key"]),
-        (foreign, ["an answer without the key"]),
+        (with_doubled_records, ["a look-up of m1 in T0"]),
+        (without_records, ["a look-up of m1 in T0"]),
+        (with_garbage_record, ["an answer without the key"]),
+        (with_another_key, ["an answer without the key"]),
     ],
 )
 @on_an_indexed_store
-def test_an_answer_must_match_the_puts(
+def test_a_query_answer_that_does_not_match_the_puts_is_a_violation(
     store: MessageStore,
     disk: Disk,
     unasked: Callable[[int], PutEntry],
     doctor: Callable[[QueryMessageResult], QueryMessageResult],
     summaries: list[str],
 ) -> None:
-    assert answer(store, unasked, doctor) == summaries
+    assert lookup_violations(store, unasked, doctor) == summaries
 
 
 @on_an_indexed_store
-def test_an_answer_from_another_time_is_found(
+def test_a_query_answer_outside_of_the_time_range_is_a_violation(
     store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
 ) -> None:
-    assert answer(store, unasked, window_ms=(0, 1)) == ["an answer from another time"]
+    assert lookup_violations(store, unasked, window_ms=(0, 1)) == ["an answer from another time"]
 
 
 @on_an_indexed_store
-def test_an_answer_that_was_never_put_is_found(
+def test_a_query_answer_that_was_never_put_is_a_violation(
     store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
 ) -> None:
-    assert answer(store, unasked, forget=True) == ["an answer that nobody put"]
+    assert lookup_violations(store, unasked, forget=True) == ["an answer that nobody put"]
 
 
 @on_an_indexed_store
-def test_an_answer_with_another_body_is_found(
+def test_a_query_answer_with_another_body_is_a_violation(
     store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
 ) -> None:
     def other(number: int) -> PutEntry:
@@ -139,11 +141,11 @@ def test_an_answer_with_another_body_is_found(
         put.body = put.body.upper()
         return put
 
-    assert answer(store, other) == ["an answer with another body"]
+    assert lookup_violations(store, other) == ["an answer with another body"]
 
 
 @on_an_indexed_store
-def test_a_full_answer_may_lack_older_messages(
+def test_a_query_answer_of_maximum_size_may_lack_older_messages(
     store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def same_key(number: int) -> PutEntry:
@@ -157,7 +159,7 @@ def test_a_full_answer_may_lack_older_messages(
         put = same_key(0 if number == 0 else 2)
         put.properties += b"\2n\1%d" % number
         put.physical_offset = place
-        ledger.ask(put)
+        ledger.record_request(put)
     store.dispatch.reput_from.set(10_000)
     result = store.query_message("T0", "m1", 1, *ALWAYS_MS)
     empty = QueryMessageResult()

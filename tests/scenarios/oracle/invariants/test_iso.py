@@ -12,28 +12,28 @@ from tornlog.store.message_store import MessageStore
 OnAStore = Callable[..., Any]
 
 
-def second_start(store: MessageStore, disk: Disk) -> dict[str, str]:
-    store.put_message(Message.of("T0", b"first come"))
+def violations_of_second_start(store: MessageStore, disk: Disk) -> dict[str, str]:
+    store.put_message(Message.create("T0", b"first come"))
     return {violation.field: violation.found for violation in iso.check(store)}
 
 
-def test_a_second_instance_that_is_refused_at_once_passes(on_a_store: OnAStore) -> None:
-    assert on_a_store(second_start) == {}
+def test_a_second_instance_that_is_refused_at_once_is_no_violation(on_a_store: OnAStore) -> None:
+    assert on_a_store(violations_of_second_start) == {}
 
 
 @on_a_store
-def test_a_second_instance_that_opens_is_found(
+def test_a_second_instance_that_opens_is_a_violation(
     store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MessageStore, "_lock_directory", lambda store: None)
-    found = second_start(store, disk)
+    found = violations_of_second_start(store, disk)
 
     assert found["second start"] == "opened"
     assert "unlink /store/commitlog/00000000000000002048" in found["changes"]
 
 
 @on_a_store
-def test_a_second_instance_that_writes_before_it_is_refused_is_found(
+def test_a_second_instance_that_writes_before_it_is_refused_is_a_violation(
     store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = MessageStore._lock_directory
@@ -43,12 +43,12 @@ def test_a_second_instance_that_writes_before_it_is_refused_is_found(
         lock(store)
 
     monkeypatch.setattr(MessageStore, "_lock_directory", write_then_lock)
-    assert second_start(store, disk) == {"changes": "write /store/lock"}
+    assert violations_of_second_start(store, disk) == {"changes": "write /store/lock"}
 
 
 @on_a_store
-def test_writes_to_maps_and_new_files_are_changes(store: MessageStore, disk: Disk) -> None:
-    files = iso.NotingFiles(store.world.files)
+def test_writes_to_maps_and_new_files_count_as_changes(store: MessageStore, disk: Disk) -> None:
+    files = iso.RecordingFiles(store.world.files)
     files.map("/store/checkpoint", 4096).view(0, 8)
     files.status("/store/abort")
     assert files.changes == []

@@ -32,14 +32,14 @@ def plan() -> Plan:
     return draw_plan(Choices("live").stream("plan"), ranges)
 
 
-def test_a_put_answered_within_a_few_syncs_holds(plan: Plan, evidence: Evidence) -> None:
+def test_a_put_answered_within_a_few_syncs_is_no_violation(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
     put.answered_ns = 260 * 1_000_000
 
     assert list(live.check_answer(live.answer_ms_max(plan), put)) == []
 
 
-def test_a_put_that_waited_longer_than_a_few_syncs_is_found(plan: Plan, evidence: Evidence) -> None:
+def test_a_put_that_waited_longer_than_a_few_syncs_is_a_violation(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
     put.answered_ns = 261 * 1_000_000
 
@@ -49,27 +49,27 @@ def test_a_put_that_waited_longer_than_a_few_syncs_is_found(plan: Plan, evidence
 
 
 @pytest.mark.parametrize("fault", ["slow_sync_chance", "failed_sync_chance", "failed_creation_chance"])
-def test_a_disk_that_is_slow_or_fails_sets_no_limit(plan: Plan, evidence: Evidence, fault: str) -> None:
+def test_on_a_slow_or_failing_disk_puts_have_no_time_limit(plan: Plan, evidence: Evidence, fault: str) -> None:
     put = evidence.ledger.puts[0]
     put.answered_ns = 10**12
 
     assert list(live.check_answer(live.answer_ms_max(replace(plan, faults=FaultPlan(**{fault: 0.1}))), put)) == []
 
 
-def test_a_put_without_an_answer_is_not_judged(plan: Plan, evidence: Evidence) -> None:
+def test_a_put_without_an_answer_has_no_time_limit(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
     put.answered_ns = None
 
     assert list(live.check_answer(live.answer_ms_max(plan), put)) == []
 
 
-def test_a_store_has_longer_on_a_slow_disk(plan: Plan) -> None:
+def test_the_time_limit_of_a_put_is_longer_on_a_slow_disk(plan: Plan) -> None:
     assert live.held_up_ms_max(plan) == 0
     slow = replace(plan, faults=FaultPlan(slow_sync_chance=0.1, slow_sync_ms_max=3000))
     assert live.held_up_ms_max(slow) == 5000 + 3000
 
 
-def test_each_segment_that_the_log_grows_by_may_cost_a_put_a_file_and_a_name(plan: Plan, evidence: Evidence) -> None:
+def test_the_time_limit_of_a_put_grows_with_each_new_segment(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
     segment_ms = live.segment_ms_max(plan)
     assert segment_ms == 20
@@ -86,40 +86,40 @@ def test_each_segment_that_the_log_grows_by_may_cost_a_put_a_file_and_a_name(pla
 # -- held pulls ------------------------------------------------------------------------------------
 
 
-def held(store: MessageStore, queue_offset: int, tags: str = "*", topic: str = "T0") -> list[str]:
+def held_pull_violations(store: MessageStore, queue_offset: int, tags: str = "*", topic: str = "T0") -> list[str]:
     """Return the violations for a held pull from an offset on."""
     command, wanted = RemotingCommand(RequestCode.PULL_MESSAGE, 1), TagFilter.parse(tags)
     pull = HeldPull(command, cast(Channel, None), (topic, 0), queue_offset, wanted, due_ns=0)
     return [violation.found for violation in live.check_held(store, pull)]
 
 
-def test_a_held_pull_with_a_dispatched_matching_message_is_found(
+def test_a_held_pull_with_a_dispatched_matching_message_is_a_violation(
     on_a_store_of_either_queues: Callable[..., object],
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> list[list[str]]:
         said = [
-            held(store, 3),
-            held(store, 0, "TagB"),
-            held(store, 0, topic="T1"),
-            held(store, 2),
-            held(store, 0, "TagA"),
+            held_pull_violations(store, 3),
+            held_pull_violations(store, 0, "TagB"),
+            held_pull_violations(store, 0, topic="T1"),
+            held_pull_violations(store, 2),
+            held_pull_violations(store, 0, "TagA"),
         ]
         entry = store.queues.find_or_create("T0", 0).entry(2)
         assert entry is not None
         store.dispatch.reput_from.set(entry.physical_offset)
-        return [*said, held(store, 2), held(store, 1)]
+        return [*said, held_pull_violations(store, 2), held_pull_violations(store, 1)]
 
     holds: list[str] = []
     there = [[f"held, and its message {queue_offset} announced"] for queue_offset in range(3)]
     assert on_a_store_of_either_queues(body) == [holds, holds, holds, there[2], there[0], holds, there[1]]
 
 
-def test_a_slave_may_hold_a_pull_that_has_a_message(
+def test_a_slave_may_hold_a_pull_although_a_message_is_available(
     on_an_indexed_store: Callable[..., object],
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
         store.config = replace(store.config, broker_role=BrokerRole.SLAVE)
-        return held(store, 0)
+        return held_pull_violations(store, 0)
 
     assert on_an_indexed_store(body) == []
 
@@ -129,37 +129,37 @@ def test_a_slave_may_hold_a_pull_that_has_a_message(
 STOPPED_MS = 40
 
 
-def left_over(plan: Plan, put: PutEntry, answered_ms: int | None) -> list[tuple[str, str]]:
+def violations_of_put_at_stop(plan: Plan, put: PutEntry, answered_ms: int | None) -> list[tuple[str, str]]:
     """Return the violations for a put that was requested at 0, if the store stopped at STOPPED_MS."""
     put.answered_ns = None if answered_ms is None else answered_ms * 1_000_000
     found = live.check_left_over(plan, put, STOPPED_MS * 1_000_000)
     return [(violation.expected, violation.found) for violation in found]
 
 
-def test_a_put_waiting_at_a_stop_may_take_a_few_syncs_after_it(plan: Plan, evidence: Evidence) -> None:
+def test_a_put_waiting_at_a_stop_may_take_a_few_more_syncs(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
 
-    assert left_over(plan, put, None) == []
-    assert left_over(plan, put, STOPPED_MS - 1) == []
-    assert left_over(plan, put, STOPPED_MS + 260) == []
-    assert left_over(plan, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]
+    assert violations_of_put_at_stop(plan, put, None) == []
+    assert violations_of_put_at_stop(plan, put, STOPPED_MS - 1) == []
+    assert violations_of_put_at_stop(plan, put, STOPPED_MS + 260) == []
+    assert violations_of_put_at_stop(plan, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]
 
 
-def test_a_put_requested_after_the_stop_was_not_left_waiting(plan: Plan, evidence: Evidence) -> None:
+def test_a_put_requested_after_the_stop_has_no_time_limit(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
 
     put.asked_ns = STOPPED_MS * 1_000_000
-    assert left_over(plan, put, 10_000) == []
+    assert violations_of_put_at_stop(plan, put, 10_000) == []
     put.asked_ns -= 1
-    assert left_over(plan, put, 10_000) == [("<= 260 ms", f"{10_000 - STOPPED_MS} ms")]
+    assert violations_of_put_at_stop(plan, put, 10_000) == [("<= 260 ms", f"{10_000 - STOPPED_MS} ms")]
 
 
 def test_a_slow_disk_may_delay_a_put_waiting_at_a_stop(plan: Plan, evidence: Evidence) -> None:
     slow = replace(plan, faults=FaultPlan(slow_sync_chance=0.1))
     harmless = replace(plan, faults=FaultPlan(short_write_chance=0.1))
 
-    assert left_over(slow, evidence.ledger.puts[0], 10**6) == []
-    assert left_over(harmless, evidence.ledger.puts[0], 10**6) != []
+    assert violations_of_put_at_stop(slow, evidence.ledger.puts[0], 10**6) == []
+    assert violations_of_put_at_stop(harmless, evidence.ledger.puts[0], 10**6) != []
 
 
 def test_a_pause_in_progress_may_delay_a_put_waiting_at_a_stop(plan: Plan, evidence: Evidence) -> None:
@@ -167,15 +167,15 @@ def test_a_pause_in_progress_may_delay_a_put_waiting_at_a_stop(plan: Plan, evide
     paused = replace(plan, disturbances=DisturbancePlan(paused_task_chance=0.1, paused_task_ms_max=500))
     stepped = replace(plan, disturbances=DisturbancePlan(clock_step_chance=0.1, paused_task_ms_max=500))
 
-    assert left_over(paused, put, STOPPED_MS + 760) == []
-    assert left_over(paused, put, STOPPED_MS + 761) == [("<= 760 ms", "761 ms")]
-    assert left_over(stepped, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]
+    assert violations_of_put_at_stop(paused, put, STOPPED_MS + 760) == []
+    assert violations_of_put_at_stop(paused, put, STOPPED_MS + 761) == [("<= 760 ms", "761 ms")]
+    assert violations_of_put_at_stop(stepped, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]
 
 
 # -- waits for a flush -----------------------------------------------------------------------------
 
 
-def flush_wait(plan: Plan, put: PutEntry, took_ms: int, wrote_offset: int = 300) -> list[tuple[str, str]]:
+def flush_wait_violations(plan: Plan, put: PutEntry, took_ms: int, wrote_offset: int = 300) -> list[tuple[str, str]]:
     """Return the violations for a put that is answered at 5000 ms, the given time after its record was stored."""
     append = AppendMessageResult(wrote_offset, 100, 0, 5_000, PLAIN.store_host)
     result = PutMessageResult(PutMessageStatus.FLUSH_DISK_TIMEOUT, append)
@@ -184,7 +184,7 @@ def flush_wait(plan: Plan, put: PutEntry, took_ms: int, wrote_offset: int = 300)
 
 
 @pytest.fixture
-def impatient(plan: Plan) -> Plan:
+def short_timeout_plan(plan: Plan) -> Plan:
     """Return a plan with a flush timeout of 200 ms and a disk that may take far longer."""
     return plan.replace(
         sync_flush=True,
@@ -194,50 +194,56 @@ def impatient(plan: Plan) -> Plan:
     )
 
 
-def test_a_put_waits_for_its_flush_as_long_as_settings_say_however_slow_the_disk_is(
-    impatient: Plan, evidence: Evidence
+def test_the_flush_wait_of_a_put_ends_at_the_configured_timeout_even_on_a_slow_disk(
+    short_timeout_plan: Plan, evidence: Evidence
 ) -> None:
     put = evidence.ledger.puts[0]
 
-    assert flush_wait(impatient, put, 220) == []
-    assert flush_wait(impatient, put, 221) == [("<= 220 ms", "221 ms")]
+    assert flush_wait_violations(short_timeout_plan, put, 220) == []
+    assert flush_wait_violations(short_timeout_plan, put, 221) == [("<= 220 ms", "221 ms")]
 
 
-def test_a_put_that_waits_for_a_slave_too_has_the_time_of_both(impatient: Plan, evidence: Evidence) -> None:
+def test_a_put_that_also_waits_for_a_slave_may_take_both_timeouts(short_timeout_plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
-    of_two = impatient.replace(cluster={"slaves": 1, "sync_master": True, "slave_timeout_ms": 1_000})
+    of_two = short_timeout_plan.replace(cluster={"slaves": 1, "sync_master": True, "slave_timeout_ms": 1_000})
 
-    assert flush_wait(of_two, put, 1_220) == []
-    assert flush_wait(of_two, put, 1_221) == [("<= 1220 ms", "1221 ms")]
-
-
-def test_a_put_that_opens_a_segment_has_waited_for_that_as_well(impatient: Plan, evidence: Evidence) -> None:
-    put = evidence.ledger.puts[0]
-
-    assert flush_wait(impatient, put, 9_000, wrote_offset=4096) == []
-    assert flush_wait(impatient, put, 9_000, wrote_offset=4097) != []
+    assert flush_wait_violations(of_two, put, 1_220) == []
+    assert flush_wait_violations(of_two, put, 1_221) == [("<= 1220 ms", "1221 ms")]
 
 
-def test_a_put_without_wait_is_not_judged_by_the_flush_timeout(impatient: Plan, evidence: Evidence) -> None:
+def test_a_put_that_opens_a_segment_may_exceed_the_flush_timeout(short_timeout_plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
 
-    assert flush_wait(impatient.replace(sync_flush=False), put, 9_000) == []
-    assert flush_wait(impatient, replace(put, wait=False), 9_000) == []
+    assert flush_wait_violations(short_timeout_plan, put, 9_000, wrote_offset=4096) == []
+    assert flush_wait_violations(short_timeout_plan, put, 9_000, wrote_offset=4097) != []
+
+
+def test_a_put_that_does_not_wait_for_the_flush_has_no_flush_timeout(
+    short_timeout_plan: Plan, evidence: Evidence
+) -> None:
+    put = evidence.ledger.puts[0]
+
+    assert flush_wait_violations(short_timeout_plan.replace(sync_flush=False), put, 9_000) == []
+    assert flush_wait_violations(short_timeout_plan, replace(put, wait=False), 9_000) == []
     refused = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-    assert live.check_flush_wait(impatient, put, refused, 9_000) == ()
+    assert live.check_flush_wait(short_timeout_plan, put, refused, 9_000) == ()
 
 
-def test_flush_waits_are_not_judged_in_runs_with_clock_steps(impatient: Plan, evidence: Evidence) -> None:
-    disturbed = impatient.replace(disturbances={"clock_step_chance": 0.1})
+def test_flush_waits_are_not_judged_in_runs_with_clock_steps(short_timeout_plan: Plan, evidence: Evidence) -> None:
+    disturbed = short_timeout_plan.replace(disturbances={"clock_step_chance": 0.1})
 
-    assert flush_wait(disturbed, evidence.ledger.puts[0], 9_000) == []
+    assert flush_wait_violations(disturbed, evidence.ledger.puts[0], 9_000) == []
 
 
-def test_a_send_is_answered_when_disk_and_slaves_have_had_their_time(impatient: Plan) -> None:
-    limit_ms = impatient.flush.sync_timeout_ms + impatient.cluster.slave_timeout_ms + live.request_ms_max(impatient)
+def test_a_send_must_be_answered_after_the_disk_and_slave_timeouts(short_timeout_plan: Plan) -> None:
+    limit_ms = (
+        short_timeout_plan.flush.sync_timeout_ms
+        + short_timeout_plan.cluster.slave_timeout_ms
+        + live.request_ms_max(short_timeout_plan)
+    )
     asked_ns = (5_000_000, 6_000_000)
-    assert not list(live.check_waiting(impatient, asked_ns, (limit_ms + 5) * 1_000_000))
-    (found,) = live.check_waiting(impatient, asked_ns, (limit_ms + 6) * 1_000_000)
+    assert not list(live.check_waiting(short_timeout_plan, asked_ns, (limit_ms + 5) * 1_000_000))
+    (found,) = live.check_waiting(short_timeout_plan, asked_ns, (limit_ms + 6) * 1_000_000)
     assert (found.invariant, found.found) == ("LIVE", f"{limit_ms + 1} ms")
 
 

@@ -21,14 +21,16 @@ def versions() -> Versions:
 
 
 @pytest.mark.parametrize("loaded", [b"durable", b"first", b"second"])
-def test_the_durable_version_and_all_later_ones_pass(versions: Versions, loaded: bytes) -> None:
+def test_the_durable_version_of_a_side_file_and_all_later_ones_are_no_violation(
+    versions: Versions, loaded: bytes
+) -> None:
     versions.loaded = loaded
 
     assert list(side_files.check_version(versions)) == []
 
 
 @pytest.mark.parametrize("loaded", [None, b"older"])
-def test_any_other_version_is_found(versions: Versions, loaded: bytes | None) -> None:
+def test_any_other_version_of_a_side_file_is_a_violation(versions: Versions, loaded: bytes | None) -> None:
     versions.loaded = loaded
 
     (violation,) = side_files.check_version(versions)
@@ -38,14 +40,14 @@ def test_any_other_version_is_found(versions: Versions, loaded: bytes | None) ->
     assert "2 were begun after it" in violation.summary
 
 
-def test_no_version_holds_before_the_first_is_durable() -> None:
+def test_a_missing_side_file_is_no_violation_before_the_first_version_is_durable() -> None:
     versions = Versions("/store/config/delayOffset.json")
     versions.begun = [b"first"]
 
     assert list(side_files.check_version(versions)) == []
 
 
-def test_progress_within_the_queues_of_its_levels_holds(on_a_store: Callable[..., object]) -> None:
+def test_delivery_progress_within_the_queues_of_its_levels_is_no_violation(on_a_store: Callable[..., object]) -> None:
     def body(store: MessageStore, disk: Disk) -> None:
         store.put_message(Message("T0", b"later", properties="KEYS\1k\2DELAY\0011"))
         store.world.tasks.sleep(2_000)
@@ -56,7 +58,7 @@ def test_progress_within_the_queues_of_its_levels_holds(on_a_store: Callable[...
 
 
 @pytest.mark.parametrize(("level", "offset", "expected"), [(1, 2, "0 to 1"), (1, -1, "0 to 1"), (2, 1, "0 to 0")])
-def test_progress_outside_of_a_levels_queue_is_found(
+def test_delivery_progress_outside_of_the_queue_of_its_level_is_a_violation(
     on_a_store: Callable[..., object], level: int, offset: int, expected: str
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> None:
@@ -71,7 +73,7 @@ def test_progress_outside_of_a_levels_queue_is_found(
 
 
 @pytest.mark.parametrize(("found", "clamped", "expected"), [(5, 5, "1"), (1, 0, "1"), (-1, 0, "-1")])
-def test_a_wrong_offset_of_a_group_is_found(
+def test_a_wrong_offset_of_a_group_is_a_violation(
     on_a_store: Callable[..., object], found: int, clamped: int, expected: str
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> None:

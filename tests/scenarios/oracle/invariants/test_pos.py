@@ -13,12 +13,12 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.recovery.recovery import RecoveryReport
 
 
-def fill(store: MessageStore, count: int) -> None:
+def put_messages(store: MessageStore, count: int) -> None:
     for number in range(count):
-        store.put_message(Message.of("T0", bytes([number]) * 900))
+        store.put_message(Message.create("T0", bytes([number]) * 900))
 
 
-def broken(store: MessageStore, disk: Disk) -> list[str]:
+def violated_summaries(store: MessageStore, disk: Disk) -> list[str]:
     return [violation.summary for violation in pos.check(store, disk)]
 
 
@@ -59,15 +59,15 @@ def flush_past_the_end(store: MessageStore) -> None:
     ],
 )
 @on_a_store
-def test_each_wrong_position_is_found(
+def test_each_wrong_log_position_is_a_violation(
     store: MessageStore, disk: Disk, count: int, damage: Callable[[MessageStore], None], found: set[str]
 ) -> None:
-    fill(store, count)
+    put_messages(store, count)
     damage(store)
-    assert {*broken(store, disk)} == found
+    assert {*violated_summaries(store, disk)} == found
 
 
-def buffered(store: MessageStore) -> BufferedSegment:
+def buffered_segment(store: MessageStore) -> BufferedSegment:
     """Put three messages into a segment with a write buffer, two of them committed."""
     files, size_bytes = store.world.files, store.log.segment_bytes
     files.make_directories(store.config.commit_log_directory)
@@ -78,7 +78,7 @@ def buffered(store: MessageStore) -> BufferedSegment:
     )
     at = 0
     for number in range(3):
-        encoded = store.commit_log.encoder.encode(Message.of("T0", bytes([number]) * 50))
+        encoded = store.commit_log.encoder.encode(Message.create("T0", bytes([number]) * 50))
         assert not isinstance(encoded, PutMessageStatus)
         record = encoded.buffer
         place_records(record, (0,), queue_offset=number, physical_offset=at, store_timestamp_ms=1, born_host_v6=False)
@@ -101,21 +101,21 @@ UNCOMMITTED = "committed bytes that are not in the page cache"
 def test_committed_bytes_must_be_in_the_page_cache_unless_a_failed_sync_reverted_them(
     store: MessageStore, disk: Disk, commits_all: bool, reverted: str, found: list[str]
 ) -> None:
-    segment = buffered(store)
+    segment = buffered_segment(store)
     assert 0 < segment.committed.get() < segment.wrote.get()
     if commits_all:
         segment.committed.set(segment.wrote.get())
     if reverted:
         path = segment.file.path if reverted == "this file" else reverted
         disk.damage.append(DamagedRange(path, 0, 4096, "failed sync"))
-    assert broken(store, disk) == found
+    assert violated_summaries(store, disk) == found
 
 
 @on_a_store
-def test_a_readable_position_after_the_committed_one_is_found(store: MessageStore, disk: Disk) -> None:
-    segment = buffered(store)
+def test_a_readable_position_after_the_committed_position_is_a_violation(store: MessageStore, disk: Disk) -> None:
+    segment = buffered_segment(store)
     segment.readable = segment.wrote
-    assert broken(store, disk) == ["positions out of order"]
+    assert violated_summaries(store, disk) == ["positions out of order"]
 
 
 @on_a_store
@@ -124,7 +124,7 @@ def test_truncated_bytes_must_be_durable_zeros_unless_the_exit_was_clean(store: 
         store.last_recovery = RecoveryReport(clean_exit=clean_exit)
         return [violation.summary for violation in pos.check_cut(store, disk)]
 
-    fill(store, 3)
+    put_messages(store, 3)
     segment = store.log.segments[-1]
     segment.file.store(segment.wrote.get() + 8, b"truncated bytes")
     segment.file.msync(0, segment.size_bytes)

@@ -10,21 +10,21 @@ from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.messages import PutMessageStatus
 
 
-def summaries(evidence: Evidence) -> list[str]:
+def summaries_of(evidence: Evidence) -> list[str]:
     return [violation.summary for violation in prefix.check(evidence)]
 
 
-def test_a_log_of_all_puts_holds(evidence: Evidence) -> None:
-    assert summaries(evidence) == []
+def test_a_log_of_all_puts_is_no_violation(evidence: Evidence) -> None:
+    assert summaries_of(evidence) == []
 
 
-def test_a_missing_end_of_the_log_holds(evidence: Evidence) -> None:
+def test_a_log_with_a_missing_end_is_no_violation(evidence: Evidence) -> None:
     evidence.store.max_offset = evidence.store.records.pop().record.physical_offset
 
-    assert summaries(evidence) == []
+    assert summaries_of(evidence) == []
 
 
-def test_damage_inside_the_log_is_a_hole(evidence: Evidence) -> None:
+def test_damage_inside_the_log_is_reported_as_a_gap(evidence: Evidence) -> None:
     evidence.store.damage = CorruptFileError("commitlog/0", 200, "magicCode", "daa320a7", "00000000")
 
     (violation,) = prefix.check(evidence)
@@ -32,21 +32,21 @@ def test_damage_inside_the_log_is_a_hole(evidence: Evidence) -> None:
     assert (violation.summary, violation.file, violation.offset) == ("the log has a hole", "commitlog/0", 200)
 
 
-def test_a_record_that_was_never_put_is_found(evidence: Evidence, unasked: Callable[[int], PutEntry]) -> None:
+def test_a_record_that_was_never_put_is_a_violation(evidence: Evidence, unasked: Callable[[int], PutEntry]) -> None:
     found = evidence.store.records[2]
     found.record = found.record._replace(properties=unasked(7).properties)
 
-    assert "a record that nobody put" in summaries(evidence)
+    assert "a record that nobody put" in summaries_of(evidence)
 
 
-def test_a_record_with_another_body_is_found(evidence: Evidence) -> None:
+def test_a_record_with_another_body_is_a_violation(evidence: Evidence) -> None:
     evidence.store.records[1].body = bytes(7)
 
-    assert "a record that nobody put" in summaries(evidence)
+    assert "a record that nobody put" in summaries_of(evidence)
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_duplicate_put_is_found_with_and_without_a_known_offset(evidence: Evidence, known: bool) -> None:
+def test_a_duplicate_put_is_a_violation_with_and_without_a_known_offset(evidence: Evidence, known: bool) -> None:
     store, first = evidence.store, evidence.store.records[0]
     record = first.record._replace(physical_offset=store.max_offset)
     again = FoundRecord(record, first.file, store.max_offset, first.body)
@@ -56,33 +56,33 @@ def test_a_duplicate_put_is_found_with_and_without_a_known_offset(evidence: Evid
     if not known:
         evidence.ledger.puts[0].physical_offset = None
 
-    assert summaries(evidence) == ["a put that is there twice"]
+    assert summaries_of(evidence) == ["a put that is there twice"]
 
 
 def test_a_truncated_record_must_not_reappear(evidence: Evidence) -> None:
     evidence.ledger.gone["m1"] = evidence.ledger.puts[1]
 
-    assert summaries(evidence) == ["a record that had been cut came back"]
+    assert summaries_of(evidence) == ["a record that had been cut came back"]
 
 
-def test_a_refused_put_must_not_be_there(evidence: Evidence) -> None:
+def test_a_refused_put_must_not_be_in_the_log(evidence: Evidence) -> None:
     evidence.ledger.puts[1].status = PutMessageStatus.MESSAGE_ILLEGAL
 
-    assert summaries(evidence) == ["a refused put is there"]
+    assert summaries_of(evidence) == ["a refused put is there"]
 
 
-def test_a_missing_record_between_others_is_a_hole(evidence: Evidence) -> None:
+def test_a_missing_record_between_others_is_reported_as_a_gap(evidence: Evidence) -> None:
     gone = evidence.store.records.pop(1)
     del evidence.store.by_offset[gone.record.physical_offset]
 
-    assert summaries(evidence) == ["a hole below the log's end"]
+    assert summaries_of(evidence) == ["a hole below the log's end"]
 
 
 @pytest.mark.parametrize(
     ("tears", "address", "fields"),
     [(True, b"\0\0\0\1", []), (True, b"\x7f\0\0\2", ["bornHost"]), (False, b"\0\0\0\1", ["bornHost"])],
 )
-def test_an_unchecked_field_may_have_zeros_where_power_cuts_tear_sectors(
+def test_an_unchecked_field_may_be_zero_where_power_cuts_tear_sectors(
     evidence: Evidence, tears: bool, address: bytes, fields: list[str]
 ) -> None:
     found = evidence.store.records[2]
@@ -103,7 +103,7 @@ def test_an_unchecked_field_may_have_zeros_where_power_cuts_tear_sectors(
         (True, 488, "T1", ["a record that nobody put"]),
     ],
 )
-def test_a_record_in_another_queue_is_found_unless_a_torn_sector_may_have_moved_it(
+def test_a_record_in_another_queue_is_a_violation_unless_a_torn_sector_may_have_moved_it(
     evidence: Evidence, tears: bool, position: int, topic: str, found: list[str]
 ) -> None:
     moved = evidence.store.records[2]
@@ -111,4 +111,4 @@ def test_a_record_in_another_queue_is_found_unless_a_torn_sector_may_have_moved_
     moved.position = position
     evidence.ledger.tears = tears
 
-    assert summaries(evidence) == found
+    assert summaries_of(evidence) == found

@@ -26,17 +26,23 @@ def plan() -> Plan:
 def cursors(store: MessageStore, plan: Plan, disk: Disk) -> dict[str, Cursor]:
     """Return the cursors of a store's log, queues, checkpoint and index, by name."""
     put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
-    reading = quiescence.reading(store, plan, put_end=put_end, readable_end=readable_end)
+    reading = quiescence.reading_cursors(store, plan, put_end=put_end, readable_end=readable_end)
     return {
         cursor.name: cursor
-        for found in (reading, quiescence.flushing(store, plan, {}), quiescence.leading(store, plan, disk, {}))
+        for found in (
+            reading,
+            quiescence.flushing_cursors(store, plan, {}),
+            quiescence.derived_file_cursors(store, plan, disk, {}),
+        )
         for cursor in found
     }
 
 
 @on_an_indexed_store
-def test_every_cursor_of_an_idle_store_is_at_its_end(store: MessageStore, disk: Disk, plan: Plan) -> None:
-    store.flush_queues.hurry()
+def test_the_position_of_every_service_of_an_idle_store_is_at_its_end(
+    store: MessageStore, disk: Disk, plan: Plan
+) -> None:
+    store.flush_queues.request_full_flush()
     store.world.tasks.sleep(_REST_MS)
     found = cursors(store, plan, disk)
     assert {"dispatch", "flush", "queue T0/0", "physicMsgTimestamp", "logicsMsgTimestamp", "index"} <= found.keys()
@@ -44,13 +50,15 @@ def test_every_cursor_of_an_idle_store_is_at_its_end(store: MessageStore, disk: 
 
 
 @on_an_indexed_store
-def test_queues_and_checkpoint_lag_until_their_interval_is_over(store: MessageStore, disk: Disk, plan: Plan) -> None:
+def test_queue_flush_and_checkpoint_may_lag_until_their_interval_is_over(
+    store: MessageStore, disk: Disk, plan: Plan
+) -> None:
     behind = {name for name, cursor in cursors(store, plan, disk).items() if cursor.is_behind}
     assert behind == {"queue T0/0", "physicMsgTimestamp", "logicsMsgTimestamp"}
 
 
 @on_an_indexed_store
-def test_an_index_without_the_last_record_lags(
+def test_an_index_without_the_last_record_is_reported_as_late(
     store: MessageStore, disk: Disk, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert store.index is not None
@@ -59,7 +67,7 @@ def test_an_index_without_the_last_record_lags(
 
 
 @on_an_indexed_store
-def test_a_late_cursor_is_named_with_its_service_and_known_causes(store: MessageStore, disk: Disk) -> None:
+def test_a_late_service_is_named_with_the_known_causes(store: MessageStore, disk: Disk) -> None:
     late = Cursor("queue T0/0", store.flush_queues.name, 0, 60, 10, "/store/consumequeue/T0/0")
     (violation,) = quiescence.check(late, store, "a cause")
     assert str(violation) == (
@@ -72,7 +80,7 @@ def test_a_late_cursor_is_named_with_its_service_and_known_causes(store: Message
     ("rotten", "is_behind"), [(b"\t", False), (b"\r", False), (b"1", True)], ids=["as it was", "a blank", "a digit"]
 )
 @on_an_indexed_store
-def test_progress_with_a_changed_blank_is_at_its_end(
+def test_progress_whose_json_white_space_has_rotted_counts_as_persisted(
     store: MessageStore, disk: Disk, plan: Plan, rotten: bytes, is_behind: bool
 ) -> None:
     members = {"offsetTable": {"T@G": {"0": 7}}}
@@ -80,5 +88,5 @@ def test_progress_with_a_changed_blank_is_at_its_end(
     assert raw.count(b"\t"), "it has blanks that can rot"
     found = SimpleNamespace(content=lambda path: raw.replace(b"\t", rotten, 1))
     offsets = SimpleNamespace(file=SimpleNamespace(path="/p"), members=members, name="offsets")
-    (cursor,) = quiescence.consuming(store, plan, found, offsets, 0)  # type: ignore[arg-type]
+    (cursor,) = quiescence.consumer_progress_cursors(store, plan, found, offsets, 0)  # type: ignore[arg-type]
     assert cursor.is_behind is is_behind

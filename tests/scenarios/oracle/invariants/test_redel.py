@@ -11,41 +11,41 @@ from tornlog.store.delivery.schedule import ScheduleMessageService
 from tornlog.store.formats.messages import Message, PutMessageResult
 
 
-def copy_again(evidence: Evidence, *, at: int) -> None:
+def add_copy(evidence: Evidence, *, at: int) -> None:
     """Put another copy of d0 at a log offset."""
     first = next(found for found in evidence.store.records if found.record.topic == "T0")
     record = first.record._replace(physical_offset=at)
     evidence.store.records.append(FoundRecord(record, first.file, at, first.body))
 
 
-def test_one_copy_of_each_message_passes(delayed_evidence: Evidence) -> None:
+def test_one_delivery_of_each_delayed_message_is_no_violation(delayed_evidence: Evidence) -> None:
     assert list(delivery.check_redel(delayed_evidence)) == []
 
 
-def test_a_store_without_delayed_messages_holds(evidence: Evidence) -> None:
+def test_a_log_without_delayed_messages_is_no_redelivery(evidence: Evidence) -> None:
     assert list(delivery.check_redel(evidence)) == []
 
 
-def test_a_second_copy_by_the_same_life_is_found(delayed_evidence: Evidence) -> None:
-    copy_again(delayed_evidence, at=5000)
+def test_a_second_delivery_in_the_same_life_is_a_violation(delayed_evidence: Evidence) -> None:
+    add_copy(delayed_evidence, at=5000)
 
     (violation,) = delivery.check_redel(delayed_evidence)
 
     assert violation.summary == "d0 was delivered twice by one life of the store"
 
 
-def test_a_second_copy_by_a_life_with_earlier_progress_passes(delayed_evidence: Evidence) -> None:
+def test_a_second_delivery_by_a_life_with_earlier_progress_is_no_violation(delayed_evidence: Evidence) -> None:
     delayed_evidence.ledger.begin_delivery(4000, {})
-    copy_again(delayed_evidence, at=5000)
+    add_copy(delayed_evidence, at=5000)
 
     assert list(delivery.check_redel(delayed_evidence)) == []
 
 
-def test_a_second_copy_by_a_life_with_later_progress_is_found(
+def test_a_second_delivery_by_a_life_with_later_progress_is_a_violation(
     delayed_evidence: Evidence,
 ) -> None:
     delayed_evidence.ledger.begin_delivery(4000, {1: 1})
-    copy_again(delayed_evidence, at=5000)
+    add_copy(delayed_evidence, at=5000)
 
     (violation,) = delivery.check_redel(delayed_evidence)
 
@@ -53,24 +53,24 @@ def test_a_second_copy_by_a_life_with_later_progress_is_found(
     assert (violation.expected, violation.found) == ("1 or later", "0")
 
 
-def test_a_copy_after_a_truncation_belongs_to_the_later_life(delayed_evidence: Evidence) -> None:
+def test_a_delivery_after_a_truncation_belongs_to_the_later_life(delayed_evidence: Evidence) -> None:
     ledger = delayed_evidence.ledger
     ledger.begin_delivery(9000, {})
     ledger.begin_delivery(4000, {})
-    copy_again(delayed_evidence, at=9500)
+    add_copy(delayed_evidence, at=9500)
 
     assert ledger.delivery_of(9500) == 2
     assert list(delivery.check_redel(delayed_evidence)) == []
 
 
-def test_a_copy_without_a_put_is_not_counted(delayed_evidence: Evidence) -> None:
+def test_a_delivered_copy_without_a_put_is_not_counted(delayed_evidence: Evidence) -> None:
     for found in delayed_evidence.store.records:
         found.record = found.record._replace(properties=b"KEYS\1stranger\2REAL_TOPIC\1T0")
 
     assert list(delivery.check_redel(delayed_evidence)) == []
 
 
-def test_progress_before_the_last_delivery_is_found_after_a_clean_stop(
+def test_progress_before_the_last_delivery_is_a_violation_after_a_clean_stop(
     delayed_evidence: Evidence,
 ) -> None:
     delayed_evidence.ledger.progress_is_final = True
@@ -86,7 +86,7 @@ def test_progress_before_the_last_delivery_is_found_after_a_clean_stop(
     assert list(delivery.check_redel(delayed_evidence)) == []
 
 
-def test_progress_that_a_crash_took_may_still_be_missing_after_a_later_life_stopped_cleanly(
+def test_progress_lost_in_a_crash_may_still_be_missing_after_a_later_clean_stop(
     delayed_evidence: Evidence,
 ) -> None:
     delayed_evidence.ledger.begin_delivery(9000, {})
@@ -96,7 +96,7 @@ def test_progress_that_a_crash_took_may_still_be_missing_after_a_later_life_stop
     assert list(delivery.check_redel(delayed_evidence)) == []
 
 
-def test_a_store_that_delivers_twice_is_found(
+def test_a_store_that_delivers_twice_breaks_redel(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     start = ScheduleMessageService.start
@@ -117,11 +117,11 @@ def test_a_store_that_delivers_twice_is_found(
     assert (violation.invariant, violation.expected, violation.found) == ("REDEL", "once", "again")
 
 
-def test_a_stop_that_keeps_progress_to_itself_is_found(
+def test_a_store_that_does_not_persist_delivery_progress_at_a_stop_breaks_redel(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(ScheduleMessageService, "persist", lambda self: False)
-    monkeypatch.setattr(quiescence, "delivering", lambda *_: iter(()))  # this check would find the error earlier
+    monkeypatch.setattr(quiescence, "delivery_cursors", lambda *_: iter(()))  # this check would find the error earlier
     violation = execute(delayed_plan).violations[0]
 
     assert violation.invariant == "REDEL"

@@ -28,7 +28,7 @@ class Stores:
         self._directory = directory
         self._made: list[MessageStore] = []
         self.master = self._open("master")
-        self.results = [self.master.put_message(Message.of("T", b"x" * 100, keys=f"k{n}")) for n in range(5)]
+        self.results = [self.master.put_message(Message.create("T", b"x" * 100, keys=f"k{n}")) for n in range(5)]
         self.data = log_bytes(self.master.log, 0, self.master.log.max_offset)
         self.history = MasterHistory()
         self.history.extend(self.master.log)
@@ -72,7 +72,7 @@ def entry(result: PutMessageResult, *, wait: bool = True) -> PutEntry:
     return PutEntry("m0", "T", 0, "", b"x" * 100, b"KEYS\1k0", wait, 0, 1, result.status)
 
 
-def unconfirmed(stores: Stores, number: int, data: bytes | None, *, wait: bool = True) -> list[int]:
+def unconfirmed_offsets(stores: Stores, number: int, data: bytes | None, *, wait: bool = True) -> list[int]:
     """Return the log offsets of violations in the answer to a put. Slaves may have reported some data, or none."""
     replicas = Replicas() if data is None else Replicas(held={"s": ReportedRange(0, data)})
     result = stores.results[number]
@@ -80,16 +80,16 @@ def unconfirmed(stores: Stores, number: int, data: bytes | None, *, wait: bool =
     return [violation.offset for violation in found]
 
 
-def test_an_answer_holds_only_if_a_slave_has_reported_the_bytes_of_the_put(stores: Stores) -> None:
+def test_an_acknowledged_put_must_be_in_a_report_of_a_slave(stores: Stores) -> None:
     start = stores.end_of(3)
-    assert unconfirmed(stores, 4, stores.data) == []
-    assert unconfirmed(stores, 4, stores.data[:start]) == [start]
-    assert unconfirmed(stores, 4, stores.data[:-1] + b"?") == [start]
-    assert unconfirmed(stores, 4, None) == [start]
-    assert unconfirmed(stores, 4, None, wait=False) == []
+    assert unconfirmed_offsets(stores, 4, stores.data) == []
+    assert unconfirmed_offsets(stores, 4, stores.data[:start]) == [start]
+    assert unconfirmed_offsets(stores, 4, stores.data[:-1] + b"?") == [start]
+    assert unconfirmed_offsets(stores, 4, None) == [start]
+    assert unconfirmed_offsets(stores, 4, None, wait=False) == []
 
 
-def test_a_report_counts_although_the_slave_lost_the_bytes_later(stores: Stores) -> None:
+def test_a_slave_report_counts_even_if_the_slave_lost_the_bytes_later(stores: Stores) -> None:
     replicas = Replicas(held={"s": ReportedRange(0, stores.data)})
     replicas.crashed("s", keeps_all=False, flushed_where=0)
 
@@ -97,31 +97,31 @@ def test_a_report_counts_although_the_slave_lost_the_bytes_later(stores: Stores)
     assert not rep.check_answer(stores.master, stores.history, replicas, entry(stores.results[0]), stores.results[0])
 
 
-def test_a_report_counts_although_a_failed_sync_reverted_the_bytes_at_the_master(stores: Stores) -> None:
+def test_a_slave_report_counts_even_if_a_failed_sync_reverted_the_bytes_on_the_master(stores: Stores) -> None:
     start = stores.end_of(3)
     zeros = bytes(len(stores.data) - start)
     stores.master.log.segments[0].file.store(start, zeros)
 
-    assert unconfirmed(stores, 4, stores.data) == []
-    assert unconfirmed(stores, 4, stores.data[:start] + zeros) == [start]
+    assert unconfirmed_offsets(stores, 4, stores.data) == []
+    assert unconfirmed_offsets(stores, 4, stores.data[:start] + zeros) == [start]
 
 
-def test_bytes_that_were_never_sent_are_confirmed_by_no_slave(stores: Stores) -> None:
+def test_bytes_that_were_never_sent_are_not_confirmed_by_a_slave(stores: Stores) -> None:
     append = stores.results[4].append
     assert append is not None
     stores.results[4] = stores.results[4]._replace(append=append._replace(wrote_offset=stores.end_of(4)))
 
-    assert unconfirmed(stores, 4, stores.data) == [len(stores.data)]
+    assert unconfirmed_offsets(stores, 4, stores.data) == [len(stores.data)]
 
 
-def test_a_put_that_retention_has_removed_needs_no_slave(stores: Stores) -> None:
+def test_a_put_that_retention_has_removed_needs_no_slave_report(stores: Stores) -> None:
     stores.master = stores.slave(stores.data, 4096)
 
-    assert unconfirmed(stores, 0, None) == []
+    assert unconfirmed_offsets(stores, 0, None) == []
 
 
 @pytest.mark.parametrize(("born", "store", "size_bytes"), [(4, 4, 8), (16, 4, 20), (4, 16, 20), (16, 16, 32)])
-def test_hosts_and_times_that_a_crash_zeroed_count_as_equal(born: int, store: int, size_bytes: int) -> None:
+def test_hosts_and_timestamps_zeroed_by_a_crash_count_as_equal(born: int, store: int, size_bytes: int) -> None:
     flags = (0x10 if born > 4 else 0) | (0x20 if store > 4 else 0)
     fixed = 84 + size_bytes - 8
     log = struct.pack(">iiiii", fixed, 0x0DAA320A7 - (1 << 32), 1, 1, 1) + b"\x02" * 16
@@ -132,7 +132,7 @@ def test_hosts_and_times_that_a_crash_zeroed_count_as_equal(born: int, store: in
     assert common_bytes(log + b"\x04", 0, torn + b"\0") == fixed
 
 
-def test_a_log_that_is_no_prefix_is_reported_at_the_first_difference(stores: Stores) -> None:
+def test_a_slave_log_that_is_no_prefix_of_the_master_log_is_reported_at_the_first_difference(stores: Stores) -> None:
     good = stores.slave(stores.data[: stores.end_of(2)])
     bad = stores.slave(stores.data[:200] + b"?" + stores.data[201:])
 
@@ -142,17 +142,17 @@ def test_a_log_that_is_no_prefix_is_reported_at_the_first_difference(stores: Sto
 
 
 @pytest.mark.parametrize(("field", "is_seen"), [(range(16, 20), False), (range(36, 84), False), (range(8, 12), True)])
-def test_zeros_in_unchecked_fields_are_not_another_history(stores: Stores, field: range, is_seen: bool) -> None:
+def test_zeros_in_unchecked_fields_do_not_count_as_another_history(stores: Stores, field: range, is_seen: bool) -> None:
     log = bytearray(stores.data)
     log[16:20] = b"\xff" * 4  # the first record's flag
     history = MasterHistory()
     history.logs = [bytes(log)]
     log[field.start : field.stop] = bytes(len(field))
 
-    assert (history.differs_at(0, bytes(log)) is not None) is is_seen
+    assert (history.first_difference_offset(0, bytes(log)) is not None) is is_seen
 
 
-def test_data_that_the_master_lost_is_part_of_an_earlier_history(stores: Stores) -> None:
+def test_data_that_the_master_lost_is_part_of_its_earlier_history(stores: Stores) -> None:
     longer = stores.slave(stores.data)
     shorter = stores.slave(stores.data[: stores.end_of(1)])
     stores.history.begin(shorter.log)
@@ -161,7 +161,7 @@ def test_data_that_the_master_lost_is_part_of_an_earlier_history(stores: Stores)
     assert not list(rep.check_prefix("s", longer, stores.history))
 
 
-def test_a_mixture_of_two_histories_is_found(stores: Stores) -> None:
+def test_a_slave_log_mixed_from_two_histories_is_a_violation(stores: Stores) -> None:
     cut = stores.end_of(1)
     stores.history.logs = [stores.data[:cut] + b"a" * 500, stores.data]
     spliced = stores.slave(stores.data[:cut] + b"a" * 10 + stores.data[cut + 10 :])
@@ -180,7 +180,7 @@ def test_a_slave_must_still_have_the_data_that_it_reported(stores: Stores) -> No
     assert violation.found == f"up to {cut}"
 
 
-def test_a_lost_blank_record_at_the_end_is_excused(stores: Stores) -> None:
+def test_a_slave_may_lose_the_blank_record_at_the_end_of_its_log(stores: Stores) -> None:
     cut = stores.end_of(3)
     slave = stores.slave(stores.data[:cut])
     blank = encode_blank(50) + bytes(42)
@@ -189,7 +189,9 @@ def test_a_lost_blank_record_at_the_end_is_excused(stores: Stores) -> None:
     assert list(rep.check_kept("s", slave, ReportedRange(0, stores.data[:cut] + blank[:-1])))
 
 
-def test_a_slave_with_an_equal_log_must_follow_and_any_other_must_report_it(stores: Stores) -> None:
+def test_a_slave_must_follow_if_its_log_equals_that_of_the_master_and_report_divergence_otherwise(
+    stores: Stores,
+) -> None:
     fits = stores.slave(stores.data[: stores.end_of(2)])
     differs = stores.slave(b"?" + stores.data[1:])
 
@@ -199,14 +201,14 @@ def test_a_slave_with_an_equal_log_must_follow_and_any_other_must_report_it(stor
     assert list(rep.check_settled("s", differs, stores.master, None, is_logged=True))
 
 
-def test_a_slave_must_report_that_retention_removed_its_next_data(stores: Stores) -> None:
+def test_a_slave_whose_next_data_was_removed_by_retention_must_report_it(stores: Stores) -> None:
     master, slave = stores.slave(stores.data, 4096), stores.slave(stores.data[: stores.end_of(2)])
 
     assert list(rep.check_settled("s", slave, master, None, is_logged=True))
     assert not list(rep.check_settled("s", slave, master, "because", is_logged=True))
 
 
-def test_removed_data_is_part_of_the_history(stores: Stores) -> None:
+def test_data_removed_by_retention_is_part_of_the_history_of_the_master(stores: Stores) -> None:
     master, slave = stores.slave(stores.data, 4096), stores.slave(stores.data)
     stores.history.begin(master.log)
 
@@ -219,8 +221,8 @@ def test_an_acknowledged_put_must_be_on_a_slave(stores: Stores) -> None:
     ledger = Ledger()
     put = replace(entry(stores.results[0]), properties=read_store(has).records[0].record.properties)
     unanswered = replace(entry(stores.results[0]), name="other", properties=b"KEYS\1other", status=None)
-    ledger.ask(put)
-    ledger.ask(unanswered)
+    ledger.record_request(put)
+    ledger.record_request(unanswered)
 
     assert not list(rep.check_takeover(ledger, [read_store(has_not), read_store(has)]))
     (violation,) = rep.check_takeover(ledger, [read_store(has_not)])
@@ -236,7 +238,7 @@ def test_an_acknowledged_put_must_be_on_a_slave(stores: Stores) -> None:
 def test_a_master_under_sync_flush_may_send_only_durable_data(store: MessageStore, disk: Disk) -> None:
     sizes = []
     for number in range(2):
-        append = store.put_message(Message.of("T0", b"x" * 100, keys=f"k{number}")).append
+        append = store.put_message(Message.create("T0", b"x" * 100, keys=f"k{number}")).append
         assert append is not None
         sizes.append(append.wrote_bytes)
     end = sum(sizes)
@@ -252,7 +254,7 @@ def test_a_master_under_sync_flush_may_send_only_durable_data(store: MessageStor
 
 @on_a_store
 def test_heartbeats_and_removed_data_are_not_checked_before_sending(store: MessageStore, disk: Disk) -> None:
-    store.put_message(Message.of("T0", b"x" * 100, keys="k0"))
+    store.put_message(Message.create("T0", b"x" * 100, keys="k0"))
     store.log.segments[0].file.store(1_000, b"not synced")
     frames = [FrameHeader(1_000, 0), FrameHeader(9 * 2048, 10)]
     assert [found.summary for frame in frames for found in rep.check_sent(store, disk, frame)] == []
@@ -260,7 +262,7 @@ def test_heartbeats_and_removed_data_are_not_checked_before_sending(store: Messa
 
 @on_a_store
 def test_a_master_under_async_flush_may_send_all_of_its_log(store: MessageStore, disk: Disk) -> None:
-    store.put_message(Message.of("T0", b"x" * 100, keys="k0"))
+    store.put_message(Message.create("T0", b"x" * 100, keys="k0"))
     store.log.segments[0].file.store(1_000, b"not synced")
     under_sync = [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))]
     assert under_sync == ["a slave is sent what is not durable at its master"]
@@ -284,13 +286,13 @@ def test_a_slave_may_lack_the_blank_record_at_the_end_of_its_masters_log(stores:
     behind: list[list[int]] = []
     for data in (whole, stores.data, stores.data[: stores.end_of(3)]):
         slave = stores.slave(data)
-        cursors = quiescence.following("ha", "s", slave, master, [slave.log.max_offset], 0)
+        cursors = quiescence.replication_cursors("ha", "s", slave, master, [slave.log.max_offset], 0)
         behind.append([cursor.end for cursor in cursors if cursor.is_behind])
 
     assert behind == [[], [], [end, end]]
 
 
-def test_a_flushing_slave_begins_its_stream_within_its_durable_data(stores: Stores) -> None:
+def test_a_sync_flush_slave_must_begin_its_stream_within_its_durable_data(stores: Stores) -> None:
     slave = stores.slave(stores.data)
     behind = slave.log.max_offset + 1
 

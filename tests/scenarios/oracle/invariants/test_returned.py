@@ -17,7 +17,7 @@ RETRY, DEAD = "%RETRY%consumers", "%DLQ%consumers"
 
 
 @pytest.fixture
-def again(evidence: Evidence) -> Callable[[str], FoundRecord]:
+def make_returned_record(evidence: Evidence) -> Callable[[str], FoundRecord]:
     """Return a function that makes the record of the returned message m0 in a topic."""
 
     def make(topic: str) -> FoundRecord:
@@ -33,65 +33,65 @@ def again(evidence: Evidence) -> Callable[[str], FoundRecord]:
     return make
 
 
-def broken(check: Callable[[Evidence], object], evidence: Evidence) -> list[str]:
+def violated_fields(check: Callable[[Evidence], object], evidence: Evidence) -> list[str]:
     return [violation.field for violation in check(evidence)]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, RETRY, DEAD])
-def test_a_message_that_was_sent_back_has_a_record_of_that(
-    evidence: Evidence, again: Callable[[str], FoundRecord], topic: str
+def test_a_message_that_was_sent_back_must_have_a_retry_record(
+    evidence: Evidence, make_returned_record: Callable[[str], FoundRecord], topic: str
 ) -> None:
     evidence.ledger.returned.kept.add("m0")
-    assert broken(dur.check, evidence) == ["returned message"]
-    evidence.store.records.append(again(topic))
-    assert broken(dur.check, evidence) == broken(prefix.check, evidence) == []
+    assert violated_fields(dur.check, evidence) == ["returned message"]
+    evidence.store.records.append(make_returned_record(topic))
+    assert violated_fields(dur.check, evidence) == violated_fields(prefix.check, evidence) == []
 
-    assert broken(delivery.check_delivered, evidence) == (["delivery"] if topic == SCHEDULE_TOPIC else [])
+    assert violated_fields(delivery.check_delivered, evidence) == (["delivery"] if topic == SCHEDULE_TOPIC else [])
 
 
-def test_a_message_that_was_sent_back_keeps_its_fields_and_counts_that(
-    evidence: Evidence, again: Callable[[str], FoundRecord]
+def test_a_retry_record_must_keep_the_fields_and_count_the_retry(
+    evidence: Evidence, make_returned_record: Callable[[str], FoundRecord]
 ) -> None:
-    found = again(RETRY)
+    found = make_returned_record(RETRY)
     head = found.record.head._replace(flag=9, reconsume_times=0)
     found.record = found.record._replace(head=head)
     evidence.store.records.append(found)
 
-    assert broken(prefix.check, evidence) == ["flag", "reconsumeTimes"]
+    assert violated_fields(prefix.check, evidence) == ["flag", "reconsumeTimes"]
 
 
-def test_a_record_with_other_properties_is_none_of_a_message_that_was_sent_back(
-    evidence: Evidence, again: Callable[[str], FoundRecord]
+def test_a_record_with_other_properties_is_not_the_retry_record(
+    evidence: Evidence, make_returned_record: Callable[[str], FoundRecord]
 ) -> None:
-    found = again(RETRY)
+    found = make_returned_record(RETRY)
     found.record = found.record._replace(properties=found.record.properties.replace(b"TagA", b"TagB"))
     evidence.store.records.append(found)
 
-    assert broken(prefix.check, evidence) == ["record"]
+    assert violated_fields(prefix.check, evidence) == ["record"]
 
 
 @pytest.mark.parametrize(
     ("profile", "sync_flush", "is_owed"), [("strict-posix", False, False), ("strict-posix", True, True)]
 )
-def test_a_power_cut_under_async_flush_may_lose_returned_messages(
+def test_only_a_power_cut_under_async_flush_may_lose_returned_messages(
     evidence: Evidence, quiet_plan: Plan, profile: str, *, sync_flush: bool, is_owed: bool
 ) -> None:
     ledger = evidence.ledger
     ledger.returned.kept.add("m0")
     guarantees.note_crash(ledger, quiet_plan.replace(sync_flush=sync_flush), PROFILES[profile], 1_000)
-    assert bool(ledger.returned.owed) is is_owed
+    assert bool(ledger.returned.names_to_store_again) is is_owed
 
 
-def test_a_returned_message_is_owed_after_recovery_or_stop_until_it_expires(
-    evidence: Evidence, again: Callable[[str], FoundRecord]
+def test_a_returned_message_must_exist_after_recovery_or_stop_until_it_expires(
+    evidence: Evidence, make_returned_record: Callable[[str], FoundRecord]
 ) -> None:
     ledger = evidence.ledger
-    evidence.store.records.append(again(SCHEDULE_TOPIC))
+    evidence.store.records.append(make_returned_record(SCHEDULE_TOPIC))
     guarantees.note_recovery(ledger, evidence.store, durable=True)
     ledger.returned.kept.add("m1")
     guarantees.note_stop(ledger)
-    assert ledger.returned.owed == ["m0", "m1"]
+    assert ledger.returned.names_to_store_again == ["m0", "m1"]
     evidence.store.records.pop()
-    assert broken(dur.check, evidence) == ["returned message"] * 2
+    assert violated_fields(dur.check, evidence) == ["returned message"] * 2
     ledger.expired_to = 1
-    assert broken(dur.check, evidence) == []
+    assert violated_fields(dur.check, evidence) == []

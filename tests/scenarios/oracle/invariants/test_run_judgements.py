@@ -17,14 +17,14 @@ from tornlog.store.recovery.recovery import RecoveryReport
 PLAIN = Ranges().replace(endings=("crash at rest",), disk=("process-kill",), lives=(1,))
 
 
-def run(seed: str = "judgements") -> list[Violation]:
+def run_violations(seed: str = "judgements") -> list[Violation]:
     choices = Choices(seed)
     plan = draw_plan(choices.stream("plan"), PLAIN)
     return Run(plan, simulation_of(plan, choices)).execute().violations
 
 
-def test_a_sound_store_has_no_violation() -> None:
-    assert run() == []
+def test_a_correct_store_has_no_violation() -> None:
+    assert run_violations() == []
 
 
 def test_a_store_that_does_not_open_breaks_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,13 +36,13 @@ def test_a_store_that_does_not_open_breaks_start(monkeypatch: pytest.MonkeyPatch
         return load(store)
 
     monkeypatch.setattr(MessageStore, "load", refuse)
-    (violation,) = run()
+    (violation,) = run_violations()
 
     assert violation.invariant == "START"
     assert "commitlog/0 @ 7" in violation.summary
 
 
-def test_a_recovery_that_changes_something_each_time_breaks_idempotent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recovery_that_changes_files_each_time_breaks_idempotent(monkeypatch: pytest.MonkeyPatch) -> None:
     recover, count = MessageStore.recover, itertools.count(1)
 
     def scribble(store: MessageStore, *, clean_exit: bool) -> RecoveryReport:
@@ -54,12 +54,12 @@ def test_a_recovery_that_changes_something_each_time_breaks_idempotent(monkeypat
 
     monkeypatch.setattr(MessageStore, "recover", scribble)
 
-    assert [violation.invariant for violation in run()] == ["IDEMPOTENT"]
+    assert [violation.invariant for violation in run_violations()] == ["IDEMPOTENT"]
 
 
 def test_a_dispatcher_without_progress_breaks_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DispatchService, "dispatch_available", lambda service: False)
-    (violation,) = run()
+    (violation,) = run_violations()
 
     assert (violation.invariant, violation.field) == ("QUIET", "dispatch")
 
@@ -69,7 +69,7 @@ def test_a_service_that_dies_breaks_live(monkeypatch: pytest.MonkeyPatch) -> Non
         raise ZeroDivisionError("of a bug")
 
     monkeypatch.setattr(DispatchService, "dispatch_available", die)
-    (violation,) = run()
+    (violation,) = run_violations()
 
     assert (violation.invariant, violation.field) == ("LIVE", "task")
     assert "ZeroDivisionError: of a bug" in violation.summary
@@ -77,13 +77,13 @@ def test_a_service_that_dies_breaks_live(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_stop_that_is_not_clean_breaks_live(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "is_clean", lambda store: False)
-    (violation,) = run()
+    (violation,) = run_violations()
 
     assert (violation.invariant, violation.field) == ("LIVE", "exit")
 
 
 def test_a_service_that_outlives_the_stop_breaks_live(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tornlog.store.log.allocate.AllocateMappedFileService.shutdown", lambda service: None)
-    (violation,) = run()
+    (violation,) = run_violations()
 
     assert (violation.invariant, violation.field) == ("LIVE", "tasks")

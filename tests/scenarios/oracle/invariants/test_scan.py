@@ -19,7 +19,7 @@ _LATER_MS = 5_000
 """Longer than the margin of the checkpoint."""
 
 
-def loaded_again(
+def scan_violations_of_reload(
     store: MessageStore, disk: Disk, *, stops: bool, whole: bool = False, lost: str = ""
 ) -> list[Violation]:
     """Fill and stop a store, load another on its files and return the violations of its scan."""
@@ -36,7 +36,7 @@ def loaded_again(
         store.world.files.unlink(lost)
     config = replace(store.config, recover_whole_log=whole)
     again = MessageStore(store.world, config)
-    before = scan.vouched(disk, config)
+    before = scan.read_scan_bounds(disk, config)
     assert before.is_clean is stops
     again.load()
     assert len(again.log.segments) > 3
@@ -44,25 +44,27 @@ def loaded_again(
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_a_start_that_reads_only_uncovered_data_holds(on_a_store: Callable[..., object], stops: bool) -> None:
-    assert on_a_store(lambda store, disk: loaded_again(store, disk, stops=stops)) == []
+def test_a_start_that_reads_only_data_after_the_checkpoint_is_no_violation(
+    on_a_store: Callable[..., object], stops: bool
+) -> None:
+    assert on_a_store(lambda store, disk: scan_violations_of_reload(store, disk, stops=stops)) == []
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_a_start_that_reads_the_whole_log_is_found(
+def test_a_start_that_reads_the_whole_log_is_a_violation(
     on_a_store: Callable[..., object], stops: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Recovery, "trusted_segments", lambda recovery: 0)
-    found = on_a_store(lambda store, disk: loaded_again(store, disk, stops=stops))
+    found = on_a_store(lambda store, disk: scan_violations_of_reload(store, disk, stops=stops))
     (violation,) = found  # type: ignore[misc]
     assert (violation.invariant, violation.field, violation.found) == ("SCAN", "scan from", "0")
 
 
-def test_a_start_may_read_the_whole_log_by_its_settings(on_a_store: Callable[..., object]) -> None:
-    assert on_a_store(lambda store, disk: loaded_again(store, disk, stops=False, whole=True)) == []
+def test_a_start_may_read_the_whole_log_if_the_settings_say_so(on_a_store: Callable[..., object]) -> None:
+    assert on_a_store(lambda store, disk: scan_violations_of_reload(store, disk, stops=False, whole=True)) == []
 
 
 @on_a_store
-def test_a_queue_without_its_first_file_excuses_reading_the_whole_log(store: MessageStore, disk: Disk) -> None:
+def test_a_start_may_read_the_whole_log_if_a_queue_lacks_its_first_file(store: MessageStore, disk: Disk) -> None:
     front = f"{store.config.consume_queue_directory}/T1/0/{0:020}"
-    assert loaded_again(store, disk, stops=False, lost=front) == []
+    assert scan_violations_of_reload(store, disk, stops=False, lost=front) == []

@@ -7,19 +7,19 @@ from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import delivery
 from tornlog.scenarios.runs.outcome import RunOutcome
-from tornlog.sim.disturbances import SetBack
+from tornlog.sim.disturbances import ClockSetBack
 from tornlog.store.delivery.schedule import ScheduleMessageService
 
 
-def test_messages_delivered_when_due_hold(delayed_evidence: Evidence) -> None:
+def test_messages_delivered_when_due_are_no_violation(delayed_evidence: Evidence) -> None:
     assert list(delivery.check_sched(delayed_evidence)) == []
 
 
-def test_a_store_without_delayed_messages_holds(evidence: Evidence) -> None:
+def test_a_log_without_delayed_messages_is_no_delivery_violation(evidence: Evidence) -> None:
     assert list(delivery.check_sched(evidence)) == []
 
 
-def test_a_copy_stored_a_ms_before_its_due_time_is_found(delayed_evidence: Evidence) -> None:
+def test_a_copy_stored_a_millisecond_before_its_due_time_is_a_violation(delayed_evidence: Evidence) -> None:
     copy = delayed_evidence.store.records[-1]
     early = copy.record._replace(store_timestamp_ms=copy.record.store_timestamp_ms - 1)
     copy.record = early
@@ -32,13 +32,13 @@ def test_a_copy_stored_a_ms_before_its_due_time_is_found(delayed_evidence: Evide
 
 
 @pytest.mark.parametrize(("set_back_by_ms", "is_found"), [(0, False), (1, True)])
-def test_a_copy_may_be_early_if_the_clock_has_read_its_time_and_was_set_back(
+def test_a_copy_may_be_early_if_the_clock_was_set_back(
     delayed_evidence: Evidence, set_back_by_ms: int, is_found: bool
 ) -> None:
     copy = delayed_evidence.store.records[-1]
     due_ms = copy.record.store_timestamp_ms
     copy.record = copy.record._replace(store_timestamp_ms=due_ms - 1)
-    delayed_evidence.ledger.clock_set_back.append(SetBack(due_ms - set_back_by_ms, 0))
+    delayed_evidence.ledger.clock_set_back.append(ClockSetBack(due_ms - set_back_by_ms, 0))
 
     found = list(delivery.check_sched(delayed_evidence))
 
@@ -46,7 +46,7 @@ def test_a_copy_may_be_early_if_the_clock_has_read_its_time_and_was_set_back(
 
 
 @pytest.mark.parametrize(("late_ms", "is_found"), [(100 + 40, False), (100 + 41, True)])
-def test_a_copy_stored_long_after_its_due_time_is_found(
+def test_a_copy_stored_long_after_its_due_time_is_a_violation(
     delayed_evidence: Evidence, late_ms: int, is_found: bool
 ) -> None:
     delayed_evidence.ledger.deliveries.clear()
@@ -59,7 +59,7 @@ def test_a_copy_stored_long_after_its_due_time_is_found(
     assert [violation.summary for violation in found] == ["d1 was delivered late"] * is_found
 
 
-def test_a_copy_is_late_from_when_its_life_began_and_not_where_something_held_that_up(
+def test_delivery_delay_counts_from_the_start_of_the_life_and_may_be_excused(
     delayed_evidence: Evidence,
 ) -> None:
     copy = delayed_evidence.store.records[-1]
@@ -71,7 +71,7 @@ def test_a_copy_is_late_from_when_its_life_began_and_not_where_something_held_th
     assert list(delivery.check_sched(delayed_evidence)) == []
 
 
-def test_a_copy_without_its_record_is_found(delayed_evidence: Evidence) -> None:
+def test_a_copy_without_its_record_is_a_violation(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[0]
 
     (violation,) = delivery.check_sched(delayed_evidence)
@@ -79,7 +79,7 @@ def test_a_copy_without_its_record_is_found(delayed_evidence: Evidence) -> None:
     assert violation.summary == "d0 was delivered without having been put"
 
 
-def test_a_copy_before_its_record_is_found(delayed_evidence: Evidence) -> None:
+def test_a_copy_before_its_record_is_a_violation(delayed_evidence: Evidence) -> None:
     records = delayed_evidence.store.records
     records.insert(0, records.pop())
 
@@ -88,14 +88,14 @@ def test_a_copy_before_its_record_is_found(delayed_evidence: Evidence) -> None:
     assert violation.summary == "d1 was delivered without having been put"
 
 
-def test_a_copy_may_outlive_its_record_when_the_front_of_the_log_expires(delayed_evidence: Evidence) -> None:
+def test_a_copy_may_outlive_its_record_if_the_first_segments_expire(delayed_evidence: Evidence) -> None:
     expired = delayed_evidence.store.records.pop(0)
     delayed_evidence.store.min_offset = expired.record.size_bytes
 
     assert list(delivery.check_sched(delayed_evidence)) == []
 
 
-def test_a_record_that_progress_has_passed_without_a_copy_is_found(delayed_evidence: Evidence) -> None:
+def test_a_record_without_a_copy_before_the_delivery_progress_is_a_violation(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[-1]
 
     (violation,) = delivery.check_sched(delayed_evidence)
@@ -104,21 +104,21 @@ def test_a_record_that_progress_has_passed_without_a_copy_is_found(delayed_evide
     assert (violation.expected, violation.found) == ("one at least", "none")
 
 
-def test_a_record_that_progress_has_not_reached_needs_no_copy(delayed_evidence: Evidence) -> None:
+def test_a_record_after_the_delivery_progress_needs_no_copy(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[-1]
     delayed_evidence.store.delivered_to = {1: 1}
 
     assert list(delivery.check_sched(delayed_evidence)) == []
 
 
-def test_a_copy_that_was_damaged_after_a_stop_is_not_missed(delayed_evidence: Evidence) -> None:
+def test_a_copy_that_was_damaged_after_a_stop_may_be_missing(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[-1]
     delayed_evidence.ledger.delivered_into_damage.add("d1")
 
     assert list(delivery.check_sched(delayed_evidence)) == []
 
 
-def test_a_store_that_delivers_without_delay_is_found(
+def test_a_store_that_delivers_without_delay_breaks_sched(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     deliver = ScheduleMessageService._deliver_entry
@@ -144,7 +144,7 @@ def test_a_store_that_never_delivers_breaks_quiet(
 
 
 @pytest.mark.parametrize(("now_ms", "found"), [(1004, "999 ms"), (1005, None)])
-def test_a_delayed_message_that_a_consumer_receives_early_is_found(
+def test_a_delayed_message_that_a_consumer_receives_early_is_a_violation(
     delayed_evidence: Evidence, now_ms: int, found: str | None
 ) -> None:
     put = delayed_evidence.ledger.puts[0]

@@ -22,7 +22,7 @@ T = TypeVar("T")
 PATH = f"{CONFIG}/consumerOffset.json"
 
 
-def as_it_is(raw: bytes, file: str) -> bytes:
+def parse_unless_bad(raw: bytes, file: str) -> bytes:
     if raw == b"bad":
         raise CorruptFileError(file, 0, "text", "good", "bad")
     return raw
@@ -53,11 +53,11 @@ class Bench:
         )
 
 
-def test_a_version_is_durable_when_store_has_returned() -> None:
+def test_a_side_file_version_is_durable_once_store_returns() -> None:
     bench = Bench()
 
     def body(file: WatchedSideFile, files: Files) -> None:
-        assert file.load(as_it_is) is None
+        assert file.load(parse_unless_bad) is None
         assert bench.versions.loaded is None
         assert file.store(b"one")
         assert not file.store(b"one")
@@ -67,7 +67,7 @@ def test_a_version_is_durable_when_store_has_returned() -> None:
     assert bench.begun == 1
 
 
-def test_a_version_that_fails_is_begun_and_no_more() -> None:
+def test_a_side_file_version_whose_store_fails_is_only_begun() -> None:
     bench = Bench(FaultPlan(failed_sync_chance=1.0))
 
     def body(file: WatchedSideFile, files: Files) -> None:
@@ -79,24 +79,24 @@ def test_a_version_that_fails_is_begun_and_no_more() -> None:
     assert not bench.versions.is_persisted
 
 
-def test_a_version_is_only_begun_if_its_machine_dies() -> None:
+def test_a_side_file_version_is_only_begun_if_its_machine_dies() -> None:
     bench = Bench()
     bench.live(lambda file, files: file.store(b"one"))
     bench.disk.crash_at(bench.disk.operations + 2, "before")
     with pytest.raises(MachineDied):
-        bench.live(lambda file, files: file.load(as_it_is) and file.store(b"two"))
+        bench.live(lambda file, files: file.load(parse_unless_bad) and file.store(b"two"))
 
     assert (bench.versions.durable, bench.versions.begun) == (b"one", [b"two"])
 
 
-def test_the_version_that_a_start_found_must_be_found_by_the_next_one() -> None:
+def test_a_start_must_find_the_side_file_version_that_the_previous_start_found() -> None:
     bench = Bench()
     bench.versions.begun = [b"one", b"two"]
 
     def body(file: WatchedSideFile, files: Files) -> None:
         files.make_directories(CONFIG)
         files.write(PATH, b"one")
-        assert file.load(as_it_is) == b"one"
+        assert file.load(parse_unless_bad) == b"one"
 
     bench.live(body)
     assert bench.versions.loaded == b"one"
@@ -104,21 +104,21 @@ def test_the_version_that_a_start_found_must_be_found_by_the_next_one() -> None:
     assert (bench.versions.durable, bench.versions.begun) == (b"one", [])
 
 
-def test_the_backup_is_found_if_the_file_is_damaged() -> None:
+def test_the_backup_is_loaded_if_the_side_file_is_damaged() -> None:
     bench = Bench()
 
     def body(file: WatchedSideFile, files: Files) -> None:
         files.make_directories(CONFIG)
         files.write(PATH, b"bad")
         files.write(f"{PATH}.bak", b"good")
-        assert file.load(as_it_is) == b"good"
+        assert file.load(parse_unless_bad) == b"good"
 
     bench.live(body)
     assert bench.versions.loaded == b"good"
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_any_crash_leaves_a_version_that_may_be_found(profile: str) -> None:
+def test_after_any_crash_the_side_file_has_an_allowed_version(profile: str) -> None:
     for operation in range(14):
         bench = Bench()
         bench.live(lambda file, files: (files.make_directories(ROOT), files.sync_directory("/")))
@@ -127,14 +127,14 @@ def test_any_crash_leaves_a_version_that_may_be_found(profile: str) -> None:
             bench.live(lambda file, files: [file.store(b"%d" % number) for number in range(9)])
         image = bench.disk.crash(PROFILES[profile])
         bench.disk = Disk(bench.kernel, Choices("next").stream("disk"), image=image)
-        bench.live(lambda file, files: file.load(as_it_is))
+        bench.live(lambda file, files: file.load(parse_unless_bad))
         assert bench.versions.loaded in (bench.versions.durable, *bench.versions.begun)
 
 
 # -- the backup ------------------------------------------------------------------------------------
 
 
-def backup(files: Files) -> bytes | None:
+def read_backup(files: Files) -> bytes | None:
     status = files.status(f"{PATH}.bak")
     return None if status is None else files.read(f"{PATH}.bak")
 
@@ -146,7 +146,7 @@ def test_the_backup_must_have_the_version_before_the_durable_one() -> None:
         found = []
         for content in (b"one", b"two", b"two", b"three"):
             file.store(content)
-            found.append((bench.versions.kept, backup(files)))
+            found.append((bench.versions.kept, read_backup(files)))
         return found
 
     assert bench.live(body) == [(None, None), (b"one", b"one"), (b"one", b"one"), (b"two", b"two")]
@@ -193,7 +193,7 @@ def test_after_the_durable_version_is_lost_the_backup_is_the_durable_one() -> No
         (b"three", (b"three",), None),
     ],
 )
-def test_a_backup_stays_required_only_if_a_start_finds_the_durable_version(
+def test_a_backup_stays_required_only_if_a_start_loads_the_durable_version(
     loaded: bytes, begun: tuple[bytes, ...], kept: bytes | None
 ) -> None:
     versions = versions_of(b"two", b"one", loaded, *begun)
@@ -201,7 +201,7 @@ def test_a_backup_stays_required_only_if_a_start_finds_the_durable_version(
     assert (versions.durable, versions.kept, versions.begun) == (loaded, kept, [])
 
 
-def test_a_start_finds_the_backup_if_the_durable_version_is_damaged() -> None:
+def test_a_start_loads_the_backup_if_the_durable_version_is_damaged() -> None:
     bench = Bench()
 
     def body(file: WatchedSideFile, files: Files) -> None:
@@ -209,12 +209,12 @@ def test_a_start_finds_the_backup_if_the_durable_version_is_damaged() -> None:
             file.store(content)
         files.write(PATH, b"bad")
         bench.versions.lose_durable()
-        assert file.load(as_it_is) == bench.versions.loaded == bench.versions.durable == b"one"
+        assert file.load(parse_unless_bad) == bench.versions.loaded == bench.versions.durable == b"one"
 
     bench.live(body)
 
 
-def test_the_file_of_a_slave_that_takes_over_is_not_compared_with_the_versions_of_its_master() -> None:
+def test_the_side_file_of_a_slave_is_not_compared_with_the_versions_of_its_master() -> None:
     versions = Versions(PATH, durable=b"one", loaded=b"other")
     assert [found.invariant for found in check_version(versions)] == ["META"]
     versions.is_known = False

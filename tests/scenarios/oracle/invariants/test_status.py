@@ -6,7 +6,7 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
-from tornlog.scenarios.oracle.disk_space import Room
+from tornlog.scenarios.oracle.disk_space import DiskRoom
 from tornlog.scenarios.oracle.invariants import status
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.sim.choices import Choices
@@ -40,7 +40,7 @@ def judge(on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]) 
     ) -> list[str]:
         def body(store: MessageStore, disk: Disk) -> list[str]:
             put = unasked(0)
-            result = doctor(store, disk, store.put_message(Message.of("T0", b"body")))
+            result = doctor(store, disk, store.put_message(Message.create("T0", b"body")))
             put.answered_ns = waited_ms * MS
             return [found.summary for found in status.check(plan, store, disk, put, result, refusal=refusal)]
 
@@ -61,11 +61,11 @@ def answered(
     return doctor
 
 
-def test_an_ok_for_a_durable_message_is_the_truth(judge: Callable[..., list[str]]) -> None:
+def test_put_ok_for_a_durable_message_is_no_violation(judge: Callable[..., list[str]]) -> None:
     assert judge(lambda store, disk, result: result) == []
 
 
-def test_an_ok_for_bytes_that_are_not_durable_is_a_lie(judge: Callable[..., list[str]]) -> None:
+def test_put_ok_for_bytes_that_are_not_durable_is_a_violation(judge: Callable[..., list[str]]) -> None:
     def doctor(store: MessageStore, disk: Disk, result: PutMessageResult) -> PutMessageResult:
         store.log.segments[0].file.store(10, b"not synced")
         return result
@@ -73,17 +73,17 @@ def test_an_ok_for_bytes_that_are_not_durable_is_a_lie(judge: Callable[..., list
     assert judge(doctor) == ["m0 was answered OK before it was durable"]
 
 
-def test_an_ok_for_an_impossible_message_is_a_lie(judge: Callable[..., list[str]]) -> None:
+def test_put_ok_for_a_message_that_no_record_can_hold_is_a_violation(judge: Callable[..., list[str]]) -> None:
     summary = "m0: a message no record can hold was taken"
 
     assert judge(lambda store, disk, result: result, refusal=PutMessageStatus.MESSAGE_ILLEGAL) == [summary]
 
 
-def test_an_ok_without_a_place_is_a_lie(judge: Callable[..., list[str]]) -> None:
+def test_put_ok_without_an_offset_is_a_violation(judge: Callable[..., list[str]]) -> None:
     assert judge(answered(PutMessageStatus.PUT_OK)) == ["m0: answered OK without a place"]
 
 
-def test_a_time_out_is_a_lie_before_the_time_is_up(judge: Callable[..., list[str]]) -> None:
+def test_a_flush_timeout_before_the_configured_time_is_a_violation(judge: Callable[..., list[str]]) -> None:
     timed_out = answered(PutMessageStatus.FLUSH_DISK_TIMEOUT)
 
     assert judge(timed_out, waited_ms=4999) == ["m0: timed out after 4999 ms"]
@@ -91,14 +91,14 @@ def test_a_time_out_is_a_lie_before_the_time_is_up(judge: Callable[..., list[str
     assert judge(answered(PutMessageStatus.FLUSH_DISK_TIMEOUT, "failed sync"), waited_ms=3) == []
 
 
-def test_a_good_message_is_not_illegal(judge: Callable[..., list[str]]) -> None:
+def test_message_illegal_for_a_valid_message_is_a_violation(judge: Callable[..., list[str]]) -> None:
     illegal = answered(PutMessageStatus.MESSAGE_ILLEGAL)
 
     assert judge(illegal) == ["m0: a good message was refused"]
     assert judge(illegal, refusal=PutMessageStatus.MESSAGE_ILLEGAL) == []
 
 
-def test_an_invalid_message_is_refused_with_the_matching_status(judge: Callable[..., list[str]]) -> None:
+def test_an_invalid_message_refused_with_the_wrong_status_is_a_violation(judge: Callable[..., list[str]]) -> None:
     summary = "m0: a message was refused for another reason than it gave"
 
     assert judge(answered(PutMessageStatus.MESSAGE_ILLEGAL), refusal=PutMessageStatus.PROPERTIES_SIZE_EXCEEDED) == [
@@ -106,7 +106,7 @@ def test_an_invalid_message_is_refused_with_the_matching_status(judge: Callable[
     ]
 
 
-def test_an_impossible_message_that_is_stored_is_no_time_out(judge: Callable[..., list[str]]) -> None:
+def test_a_flush_timeout_for_a_message_that_no_record_can_hold_is_a_violation(judge: Callable[..., list[str]]) -> None:
     timed_out = answered(PutMessageStatus.FLUSH_DISK_TIMEOUT)
 
     assert judge(timed_out, refusal=PutMessageStatus.MESSAGE_ILLEGAL, waited_ms=5000) == [
@@ -122,12 +122,14 @@ def test_an_impossible_message_that_is_stored_is_no_time_out(judge: Callable[...
         (PutMessageStatus.OS_PAGECACHE_BUSY, "slow sync"),
     ],
 )
-def test_a_refusal_needs_a_reason(judge: Callable[..., list[str]], refusal: PutMessageStatus, reason: str) -> None:
+def test_a_refusal_without_a_cause_is_a_violation(
+    judge: Callable[..., list[str]], refusal: PutMessageStatus, reason: str
+) -> None:
     assert judge(answered(refusal)) == ["m0: refused without a reason"]
     assert judge(answered(refusal, reason)) == []
 
 
-def test_a_slow_disk_excuses_a_missing_segment_only_after_the_wait_for_it(
+def test_a_slow_disk_excuses_a_missing_segment_only_after_the_allocation_timeout(
     judge: Callable[..., list[str]],
 ) -> None:
     no_segment = answered(PutMessageStatus.CREATE_MAPEDFILE_FAILED, "slow sync")
@@ -143,7 +145,7 @@ def test_a_slow_disk_excuses_a_missing_segment_only_after_the_wait_for_it(
         (PutMessageStatus.SERVICE_NOT_AVAILABLE, status.LOOK_MS_MAX),
     ],
 )
-def test_want_of_room_is_a_reason_for_as_long_as_a_store_may_take_to_see_that_there_is_some(
+def test_a_full_disk_excuses_refusals_until_the_store_must_have_noticed_free_space(
     on_a_store: OnAStore,
     plan: Plan,
     unasked: Callable[[int], PutEntry],
@@ -159,7 +161,7 @@ def test_want_of_room_is_a_reason_for_as_long_as_a_store_may_take_to_see_that_th
             return [violation.summary for violation in found]
 
         pauses: list[tuple[int, int]] = []
-        room = Room(
+        room = DiskRoom(
             disk.kernel,
             disk,
             lambda since_ns: sum(end * MS - max(begin * MS, since_ns) for begin, end in pauses if end * MS > since_ns),
@@ -183,7 +185,7 @@ def test_a_segment_removed_before_the_answer_need_not_be_durable(
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> list[list[str]]:
         put = unasked(0)
-        result = store.put_message(Message.of("T0", b"body"))
+        result = store.put_message(Message.create("T0", b"body"))
         store.log.segments[0].file.store(10, b"not synced")
         put.answered_ns = 3 * MS
         return [
@@ -197,7 +199,7 @@ def test_a_segment_removed_before_the_answer_need_not_be_durable(
     assert on_a_store(body) == [["m0 was answered OK before it was durable"], []]
 
 
-def test_a_put_may_be_turned_away_after_a_commit_that_failed(judge: Callable[..., list[str]]) -> None:
+def test_a_put_may_be_refused_after_a_failed_commit(judge: Callable[..., list[str]]) -> None:
     assert judge(answered(PutMessageStatus.SERVICE_NOT_AVAILABLE, fault="failed write")) == []
     (summary,) = judge(answered(PutMessageStatus.CREATE_MAPEDFILE_FAILED, fault="failed write"))
     assert "refused without a reason" in summary
@@ -219,35 +221,37 @@ def test_a_put_may_be_refused_after_a_stop_has_begun(
 # -- a store that must refuse puts -----------------------------------------------------------------
 
 
-def busy(store: MessageStore, held_ms: int) -> list[tuple[str, str, str]]:
+def busy_violations(store: MessageStore, held_ms: int) -> list[tuple[str, str, str]]:
     """Return the violations for a store in which a put has held the lock for this time; 0: the lock is free."""
     begin_ms = store.world.clock.now_ms() - held_ms if held_ms else 0
     store.commit_log.begin_time_in_lock_ms = begin_ms
     return [(found.summary, found.expected, found.found) for found in status.check_busy(store)]
 
 
-def test_a_store_that_is_busy_only_while_a_put_holds_the_lock_too_long_holds(on_a_store: OnAStore) -> None:
+def test_a_store_may_report_busy_only_while_a_put_holds_the_lock_too_long(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> list[object]:
         limit_ms = store.config.os_page_cache_busy_time_out_ms
-        return [busy(store, held_ms) for held_ms in (0, 1, limit_ms, limit_ms + 1, 100 * limit_ms)]
+        return [busy_violations(store, held_ms) for held_ms in (0, 1, limit_ms, limit_ms + 1, 100 * limit_ms)]
 
     assert on_a_store(body) == [[]] * 5
 
 
-def test_a_busy_store_that_reports_not_busy_is_found(on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_store_that_reports_not_busy_is_a_violation(
+    on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", False)
 
     def body(store: MessageStore, disk: Disk) -> list[object]:
-        return [busy(store, held_ms) for held_ms in (1000, 1001)]
+        return [busy_violations(store, held_ms) for held_ms in (1000, 1001)]
 
     assert on_a_store(body) == [[], [("a put has held the lock for 1001 ms", "busy", "not busy")]]
 
 
-def test_an_idle_store_that_reports_busy_is_found(on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_store_that_reports_busy_is_a_violation(on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", True)
 
     def body(store: MessageStore, disk: Disk) -> list[object]:
-        return [busy(store, held_ms) for held_ms in (0, 1000, 1001)]
+        return [busy_violations(store, held_ms) for held_ms in (0, 1000, 1001)]
 
     (nobody,), (in_time,), late = on_a_store(body)
     assert nobody == ("a put has held the lock for 0 ms", "not busy", "busy")
@@ -255,7 +259,7 @@ def test_an_idle_store_that_reports_busy_is_found(on_a_store: OnAStore, monkeypa
     assert late == []
 
 
-def test_a_store_that_accepts_puts_on_a_too_full_disk_is_found(on_a_store: OnAStore) -> None:
+def test_a_store_that_accepts_puts_on_a_too_full_disk_is_a_violation(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> None:
         (violation,) = status.check_refusing(store)
         assert (violation.invariant, violation.expected, violation.found) == (
@@ -270,12 +274,12 @@ def test_a_store_that_accepts_puts_on_a_too_full_disk_is_found(on_a_store: OnASt
 
 
 @pytest.mark.parametrize("error", ["failed write", "disk full", ""])
-def test_a_permanent_refusal_needs_an_error_other_than_a_full_disk(on_a_store: OnAStore, error: str) -> None:
+def test_a_permanent_refusal_requires_an_error_other_than_a_full_disk(on_a_store: OnAStore, error: str) -> None:
     def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
         disk.injected[error] += 1
-        before = [found.summary for found in status.check_lasting(store, disk)]
+        before = [found.summary for found in status.check_permanent_refusal(store, disk)]
         store.flags.refuse_for_good(Refusal.NOT_WRITEABLE)
-        return before, [found.summary for found in status.check_lasting(store, disk)]
+        return before, [found.summary for found in status.check_permanent_refusal(store, disk)]
 
     lasting = [] if error == "failed write" else ["puts are refused for good without an error"]
     assert on_a_store(body) == ([], lasting)

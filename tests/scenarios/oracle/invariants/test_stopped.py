@@ -9,7 +9,7 @@ from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.scenarios.runs.outcome import RunOutcome
 
 
-def test_a_clean_stop_passes_all_checks(quiet_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
+def test_a_clean_stop_is_no_violation(quiet_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
     assert execute(quiet_plan).violations == []
 
 
@@ -28,7 +28,7 @@ def test_a_clean_stop_passes_all_checks(quiet_plan: Plan, execute: Callable[...,
         ),
     ],
 )
-def test_a_stop_that_leaves_something_is_seen(
+def test_an_incomplete_stop_is_a_violation(
     quiet_plan: Plan, execute: Callable[..., RunOutcome], mutant: str, invariant: str, summary: str
 ) -> None:
     with applied_mutant(mutant):

@@ -22,11 +22,11 @@ FAILED = EndTransactionStatus.PUT_FAILED
 History = Any
 
 
-def summaries(history: History) -> list[str]:
+def summaries_of(history: History) -> list[str]:
     return [violation.summary for violation in tx.check(history.evidence)]
 
 
-def test_correct_transactions_hold(history: History) -> None:
+def test_correct_transactions_are_no_violation(history: History) -> None:
     for name in ("committed", "rolled", "open", "hopeless"):
         history.prepare(name)
     committed = history.decide("committed")
@@ -38,13 +38,13 @@ def test_correct_transactions_hold(history: History) -> None:
     history.put_back("open", 3)
     history.put_back("hopeless", 3, GIVEN_UP_TOPIC)
 
-    assert summaries(history) == []
+    assert summaries_of(history) == []
 
 
-def test_a_log_without_transactions_holds(history: History) -> None:
+def test_a_log_without_transactions_is_no_violation(history: History) -> None:
     history.op("nonsense")
 
-    assert summaries(history) == []
+    assert summaries_of(history) == []
 
 
 def test_an_uncommitted_message_must_not_be_visible(history: History) -> None:
@@ -53,21 +53,21 @@ def test_an_uncommitted_message_must_not_be_visible(history: History) -> None:
     history.decide("m", status=ALREADY)
     history.copy("m")
 
-    assert summaries(history) == ["m is visible more often than commits can have made it"]
+    assert summaries_of(history) == ["m is visible more often than commits can have made it"]
 
 
-def test_a_message_has_at_most_one_copy_per_commit_request(history: History) -> None:
+def test_a_message_must_have_at_most_one_copy_per_commit_request(history: History) -> None:
     history.prepare("m")
     history.decide("m")
     history.decide("m", status=None)
     history.copy("m")
     history.copy("m")
-    assert summaries(history) == []
+    assert summaries_of(history) == []
     history.copy("m")
-    assert summaries(history) == ["m is visible more often than commits can have made it"]
+    assert summaries_of(history) == ["m is visible more often than commits can have made it"]
 
 
-def test_a_committed_message_without_an_earlier_half_message_is_found(history: History) -> None:
+def test_a_committed_message_without_an_earlier_half_message_is_a_violation(history: History) -> None:
     history.prepare("m")
     history.decide("m")
     history.copy("m")
@@ -76,67 +76,67 @@ def test_a_committed_message_without_an_earlier_half_message_is_found(history: H
         head = found.record.head._replace(prepared_transaction_offset=500)
         found.record = found.record._replace(physical_offset=500 - found.record.physical_offset, head=head)
 
-    assert summaries(history) == ["m is visible without its half message"]
+    assert summaries_of(history) == ["m is visible without its half message"]
     history.evidence.store.min_offset = 500
-    assert summaries(history) == []
+    assert summaries_of(history) == []
 
 
-def test_a_committed_message_has_the_commit_flag(history: History) -> None:
+def test_a_committed_message_must_have_the_commit_flag(history: History) -> None:
     history.prepare("m")
     history.decide("m")
     found = history.copy("m")
     found.record = found.record._replace(sys_flag=0)
 
-    assert summaries(history) == ["m is visible, but not as committed"]
+    assert summaries_of(history) == ["m is visible, but not as committed"]
 
 
-def test_a_lost_copy_that_must_be_kept_is_found(history: History) -> None:
+def test_a_lost_copy_of_a_promised_commit_is_a_violation(history: History) -> None:
     history.prepare("m").copies[1000] = True
     history.decide("m")
 
-    assert summaries(history) == ["m was committed and is gone"]
+    assert summaries_of(history) == ["m was committed and is gone"]
     history.copy("m")
-    assert summaries(history) == []
+    assert summaries_of(history) == []
 
 
-def test_an_op_without_a_request_is_found(history: History) -> None:
+def test_an_op_message_without_a_request_is_a_violation(history: History) -> None:
     history.prepare("m")
     history.decide("m", status=NOT_FOUND)
     history.op(0)
 
-    assert summaries(history) == ["m was decided by nobody"]
+    assert summaries_of(history) == ["m was decided by nobody"]
 
 
-def test_an_op_of_a_commit_without_a_copy_is_found(history: History) -> None:
+def test_an_op_message_of_a_commit_without_a_copy_is_a_violation(history: History) -> None:
     history.prepare("m")
     history.decide("m")
     history.op(0)
-    assert summaries(history) == ["m was committed, its transaction has ended, and nobody can see it"]
+    assert summaries_of(history) == ["m was committed, its transaction has ended, and nobody can see it"]
     history.decide("m", commits=False, status=None)
-    assert summaries(history) == [], "a roll-back without an answer may have been it"
+    assert summaries_of(history) == [], "a roll-back without an answer may have been it"
 
 
-def test_a_transaction_that_is_checked_too_often_is_found(history: History) -> None:
+def test_a_transaction_checked_more_often_than_allowed_is_a_violation(history: History) -> None:
     history.prepare("m")
     history.put_back("m", 4)
 
-    assert summaries(history) == ["m is asked about for ever"]
+    assert summaries_of(history) == ["m is asked about for ever"]
 
 
-def test_a_transaction_that_is_given_up_too_early_is_found(history: History) -> None:
+def test_a_transaction_given_up_too_early_is_a_violation(history: History) -> None:
     history.prepare("m")
     history.put_back("m", 2, GIVEN_UP_TOPIC)
 
-    assert summaries(history) == ["m was given up too early"]
+    assert summaries_of(history) == ["m was given up too early"]
 
 
-def test_records_of_no_transaction_are_found(history: History) -> None:
+def test_op_and_half_messages_of_no_transaction_are_violations(history: History) -> None:
     history.prepare("m")
     history.op(7)
     history.op("nonsense")
     history.add(HALF_TOPIC, b"KEYS\1another\2REAL_TOPIC\1T0\2REAL_QID\0010", b"")
 
-    assert summaries(history) == [
+    assert summaries_of(history) == [
         "an op for '7', where no half message is",
         "an op for 'nonsense', where no half message is",
         "a half message that nobody prepared",
@@ -146,38 +146,42 @@ def test_records_of_no_transaction_are_found(history: History) -> None:
 # -- questions and answers -------------------------------------------------------------------------
 
 
-def question(at: int = 1000, age_ms: int = 5000) -> MessageRecord:
+def check_record(at: int = 1000, age_ms: int = 5000) -> MessageRecord:
     host = Host(b"\x7f\0\0\1", 1)
     return MessageRecord(
         500, 0, 0, 0, 0, 0, at, 0, 10_000 - age_ms, host, 10_000, host, 0, 0, b"", HALF_TOPIC, "KEYS\1m"
     )
 
 
-def asked(transaction: Transaction | None, record: MessageRecord) -> list[str]:
-    return [violation.summary for violation in tx.check_question(transaction, record, now_ms=record.store_timestamp_ms)]
+def check_violations(transaction: Transaction | None, record: MessageRecord) -> list[str]:
+    return [
+        violation.summary for violation in tx.check_check_request(transaction, record, now_ms=record.store_timestamp_ms)
+    ]
 
 
-def test_a_check_of_an_open_transaction_holds(history: History) -> None:
-    assert asked(history.prepare("m"), question()) == []
+def test_a_check_of_an_open_transaction_is_no_violation(history: History) -> None:
+    assert check_violations(history.prepare("m"), check_record()) == []
 
 
-def test_a_check_of_an_unknown_transaction_is_found(history: History) -> None:
-    assert asked(None, question()) == ["a question about what nobody prepared"]
+def test_a_check_of_an_unknown_transaction_is_a_violation(history: History) -> None:
+    assert check_violations(None, check_record()) == ["a question about what nobody prepared"]
 
 
-def test_a_check_after_the_decision_is_found(history: History) -> None:
+def test_a_check_after_the_decision_is_a_violation(history: History) -> None:
     transaction = history.prepare("m")
     transaction.settled_at = 1000
-    assert asked(transaction, question(at=999)) == []
-    assert asked(transaction, question(at=1000)) == ["m was decided, and its producer is asked about it"]
+    assert check_violations(transaction, check_record(at=999)) == []
+    assert check_violations(transaction, check_record(at=1000)) == ["m was decided, and its producer is asked about it"]
 
 
-def test_a_question_over_a_network_may_arrive_after_its_decision_but_is_not_sent_early(history: History) -> None:
+def test_over_a_network_a_check_may_arrive_after_the_decision_but_must_not_be_sent_early(history: History) -> None:
     transaction = history.prepare("m")
     transaction.settled_at = 1000
 
     def late(age_ms: int) -> list[str]:
-        found = tx.check_question(transaction, question(age_ms=age_ms), now_ms=10_000, may_come_late=True, timeout_ms=7)
+        found = tx.check_check_request(
+            transaction, check_record(age_ms=age_ms), now_ms=10_000, may_come_late=True, timeout_ms=7
+        )
         return [violation.summary for violation in found]
 
     assert late(7) == []
@@ -185,24 +189,24 @@ def test_a_question_over_a_network_may_arrive_after_its_decision_but_is_not_sent
 
 
 @pytest.mark.parametrize(("immunity_s", "limit_ms"), [(0, 300), (1, 1000)])
-def test_a_check_that_comes_early_is_found(history: History, immunity_s: int, limit_ms: int) -> None:
+def test_a_check_before_its_due_time_is_a_violation(history: History, immunity_s: int, limit_ms: int) -> None:
     transaction = history.prepare("m", immunity_s=immunity_s)
-    assert asked(transaction, question(age_ms=limit_ms)) == []
-    assert asked(transaction, question(age_ms=limit_ms - 1)) == ["m is asked about early"]
-    early = question(age_ms=limit_ms - 1)
-    assert list(tx.check_question(transaction, early, now_ms=early.store_timestamp_ms, may_be_early=True)) == []
+    assert check_violations(transaction, check_record(age_ms=limit_ms)) == []
+    assert check_violations(transaction, check_record(age_ms=limit_ms - 1)) == ["m is asked about early"]
+    early = check_record(age_ms=limit_ms - 1)
+    assert list(tx.check_check_request(transaction, early, now_ms=early.store_timestamp_ms, may_be_early=True)) == []
 
 
 @pytest.mark.parametrize(("immunity_s", "limit_ms"), [(0, 300 + 200), (1, 1000 + 300 + 200)])
-def test_a_first_check_that_comes_late_is_found(history: History, immunity_s: int, limit_ms: int) -> None:
+def test_a_first_check_long_after_its_due_time_is_a_violation(history: History, immunity_s: int, limit_ms: int) -> None:
     transaction = history.prepare("m", immunity_s=immunity_s)
 
     def late(age_ms: int, times: str = "1", began_ms: int = 0, ahead_ms: int = 0) -> list[str]:
-        record = question(age_ms=age_ms)
+        record = check_record(age_ms=age_ms)
         record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{times}")
         now_ms = record.store_timestamp_ms - ahead_ms
         transaction.asked_times.clear()
-        found = tx.check_question(transaction, record, now_ms=now_ms, began_ms=began_ms, late_ms_max=200)
+        found = tx.check_check_request(transaction, record, now_ms=now_ms, began_ms=began_ms, late_ms_max=200)
         return [violation.summary for violation in found]
 
     assert late(limit_ms) == []
@@ -212,18 +216,20 @@ def test_a_first_check_that_comes_late_is_found(history: History, immunity_s: in
     assert late(limit_ms + 1, ahead_ms=1) == [], "the log's time is ahead of the clock that says what is due"
 
 
-def test_a_check_with_a_repeated_number_is_found(history: History) -> None:
-    transaction, record = history.prepare("m"), question(age_ms=900)
+def test_a_check_with_a_repeated_number_is_a_violation(history: History) -> None:
+    transaction, record = history.prepare("m"), check_record(age_ms=900)
     record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{1}")
-    assert asked(transaction, record) == []
-    assert asked(transaction, record) == ["m is asked about again, though a clean stop keeps the progress of the check"]
-    history.evidence.ledger.transactions.progress_fell_back()
-    assert asked(transaction, record) == []
+    assert check_violations(transaction, record) == []
+    assert check_violations(transaction, record) == [
+        "m is asked about again, though a clean stop keeps the progress of the check"
+    ]
+    history.evidence.ledger.transactions.record_lost_progress()
+    assert check_violations(transaction, record) == []
 
 
-def test_a_check_is_early_by_the_clock_not_by_the_log(history: History) -> None:
-    transaction, record = history.prepare("m"), question(age_ms=300)
-    found = tx.check_question(transaction, record, now_ms=record.store_timestamp_ms - 1)
+def test_the_due_time_of_a_check_is_compared_with_the_clock_of_the_machine(history: History) -> None:
+    transaction, record = history.prepare("m"), check_record(age_ms=300)
+    found = tx.check_check_request(transaction, record, now_ms=record.store_timestamp_ms - 1)
     assert [violation.summary for violation in found] == ["m is asked about early"]
 
 
@@ -233,39 +239,39 @@ def disk() -> Disk:
     return Disk(Kernel(RandomWalk(choices.stream("schedule"), 16)), choices.stream("disk"))
 
 
-def answered(history: History, disk: Disk, status: EndTransactionStatus, *, found: bool = True) -> list[str]:
+def decision_violations(history: History, disk: Disk, status: EndTransactionStatus, *, found: bool = True) -> list[str]:
     history.decide("m", status=status)
     decisions = history.evidence.ledger.transactions.decisions
     violations = tx.check_answer(decisions[-1], decisions, disk, can_be_found=found)
     return [violation.summary for violation in violations]
 
 
-def test_the_first_decision_counts_and_no_other(history: History, disk: Disk) -> None:
+def test_only_the_first_decision_counts(history: History, disk: Disk) -> None:
     history.prepare("m")
-    assert answered(history, disk, DECIDED) == []
-    assert answered(history, disk, ALREADY) == []
-    assert answered(history, disk, DECIDED) == ["m was decided twice"]
+    assert decision_violations(history, disk, DECIDED) == []
+    assert decision_violations(history, disk, ALREADY) == []
+    assert decision_violations(history, disk, DECIDED) == ["m was decided twice"]
     history.evidence.ledger.begin_life()
-    assert answered(history, disk, DECIDED) == []
+    assert decision_violations(history, disk, DECIDED) == []
 
 
 def test_a_valid_decision_must_not_be_refused(history: History, disk: Disk) -> None:
     history.prepare("m")
-    assert answered(history, disk, NOT_FOUND, found=False) == []
-    assert answered(history, disk, NOT_FOUND) == ["a sound decision about m was turned away"]
+    assert decision_violations(history, disk, NOT_FOUND, found=False) == []
+    assert decision_violations(history, disk, NOT_FOUND) == ["a sound decision about m was turned away"]
 
 
 def test_a_commit_may_fail_only_after_a_disk_error(history: History, disk: Disk) -> None:
     history.prepare("m")
-    assert answered(history, disk, FAILED) == ["m could not be committed, without a reason"]
+    assert decision_violations(history, disk, FAILED) == ["m could not be committed, without a reason"]
     disk.injected["failed creation"] += 1
-    assert answered(history, disk, FAILED) == []
+    assert decision_violations(history, disk, FAILED) == []
 
 
 # -- in the end ------------------------------------------------------------------------------------
 
 
-def test_undecided_transactions_are_unsettled_until_they_are_given_up(history: History) -> None:
+def test_undecided_transactions_are_open_until_they_are_given_up(history: History) -> None:
     for name in ("decided", "later", "earlier", "hopeless", "open", "gone"):
         history.prepare(name)
     history.put_back("later", 1)
@@ -277,18 +283,18 @@ def test_undecided_transactions_are_unsettled_until_they_are_given_up(history: H
     ledger, store = history.evidence.ledger, history.evidence.store
     del store.records[5]
 
-    assert tx.unsettled(ledger, store) == ["earlier", "open"]
+    assert tx.unsettled_transactions(ledger, store) == ["earlier", "open"]
     ledger.transactions.by_name["open"].may_be_forgotten = True
-    assert tx.unsettled(ledger, store) == ["earlier"]
-    (violation,) = tx.forgotten(["earlier"], 20_000)
+    assert tx.unsettled_transactions(ledger, store) == ["earlier"]
+    (violation,) = tx.unsettled_violations(["earlier"], 20_000)
     assert violation.summary == "earlier is undecided, and nobody asks about it"
 
 
-def test_a_half_message_put_back_under_the_place_of_another_is_found(history: History) -> None:
+def test_a_put_back_half_message_with_the_offset_of_another_is_a_violation(history: History) -> None:
     history.prepare("m")
     found = history.put_back("m", 1)
     wrong = found.record.properties.replace(b"QUEUE_OFFSET\0010", b"QUEUE_OFFSET\0015")
     assert found.record.properties != wrong
     found.record = found.record._replace(properties=wrong)
 
-    assert summaries(history) == ["a half message put back as 5, which is another's place"]
+    assert summaries_of(history) == ["a half message put back as 5, which is another's place"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.oracle.put_entry import PLAIN, Knowledge, PutEntry
+from tornlog.scenarios.oracle.put_entry import PLAIN, ProducerKnowledge, PutEntry
 from tornlog.scenarios.runs.broker.account import BrokerAccount
 from tornlog.scenarios.runs.broker.answers import note_answer
 from tornlog.store.broker.requests import ResponseCode
@@ -22,7 +22,7 @@ def put_after(
     """Return a put after its answer, and the account of the broker."""
     account = BrokerAccount(Ledger(), sync_flush)
     put = PutEntry("m0", "T0", 0, "", b"body", b"KEYS\1m0", wait, 0)
-    account.ledger.ask(put)
+    account.ledger.record_request(put)
     response = RemotingCommand(code, 0, ext_fields=fields)
     assert not list(note_answer(account, [put], response, None, asked_in=-is_late, now_ns=7))
     return put, account
@@ -31,14 +31,14 @@ def put_after(
 @pytest.mark.parametrize(
     ("code", "fields", "knowledge"),
     [
-        (ResponseCode.SUCCESS, STORED, Knowledge.ACKNOWLEDGED),
-        (ResponseCode.FLUSH_DISK_TIMEOUT, STORED, Knowledge.UNKNOWN),
-        (ResponseCode.SYSTEM_BUSY, {}, Knowledge.REFUSED),
-        (ResponseCode.SYSTEM_ERROR, {}, Knowledge.UNKNOWN),
+        (ResponseCode.SUCCESS, STORED, ProducerKnowledge.ACKNOWLEDGED),
+        (ResponseCode.FLUSH_DISK_TIMEOUT, STORED, ProducerKnowledge.UNKNOWN),
+        (ResponseCode.SYSTEM_BUSY, {}, ProducerKnowledge.REFUSED),
+        (ResponseCode.SYSTEM_ERROR, {}, ProducerKnowledge.UNKNOWN),
     ],
 )
 def test_an_answer_determines_whether_and_where_a_put_is_stored(
-    code: ResponseCode, fields: dict[str, str], knowledge: Knowledge
+    code: ResponseCode, fields: dict[str, str], knowledge: ProducerKnowledge
 ) -> None:
     put, account = put_after(code, fields)
     assert put.knowledge is knowledge
@@ -47,7 +47,7 @@ def test_an_answer_determines_whether_and_where_a_put_is_stored(
 
 
 @pytest.mark.parametrize("sync_flush", [False, True])
-def test_a_late_answer_has_the_promise_of_the_ended_life(*, sync_flush: bool) -> None:
+def test_a_late_answer_has_the_durability_promise_of_the_ended_life(*, sync_flush: bool) -> None:
     put, account = put_after(ResponseCode.SUCCESS, STORED, sync_flush=sync_flush, is_late=True)
     assert list(account.ledger.promised) == ["m0"] * sync_flush
     assert (put.physical_offset, put.is_durable) == ((500, True) if sync_flush else (None, False))
@@ -59,11 +59,11 @@ def test_a_late_answer_to_a_put_without_wait_promises_no_durability() -> None:
     assert (account.ledger.promised, put.physical_offset) == ({}, None)
 
 
-def test_the_answer_to_a_batch_has_the_places_of_all_its_messages() -> None:
+def test_the_answer_to_a_batch_has_the_offsets_of_all_its_messages() -> None:
     account = BrokerAccount(Ledger(), False)
     puts = [PutEntry(f"m{number}", "T0", 0, "", b"body", b"KEYS\1m%d" % number, True, 0) for number in range(2)]
     for put in puts:
-        account.ledger.ask(put)
+        account.ledger.record_request(put)
     ids = ",".join(encode_message_id(Host(*PLAIN.store_host), offset) for offset in (500, 600))
     response = RemotingCommand(ResponseCode.SUCCESS, 0, ext_fields=STORED | {"msgId": ids})
     assert not list(note_answer(account, puts, response, None, asked_in=0, now_ns=7))
@@ -82,20 +82,20 @@ def test_the_answer_to_a_batch_has_the_places_of_all_its_messages() -> None:
         (ResponseCode.TOPIC_NOT_EXIST, None, []),
     ],
 )
-def test_a_broker_refuses_exactly_the_messages_that_no_record_can_hold(
+def test_a_broker_refuses_exactly_the_messages_that_fit_no_record(
     code: ResponseCode, refusal: PutMessageStatus | None, broken: list[str]
 ) -> None:
     account = BrokerAccount(Ledger(), False)
     put = PutEntry("m0", "T0", 0, "", b"body", b"KEYS\1m0", True, 0)
-    account.ledger.ask(put)
+    account.ledger.record_request(put)
     found = note_answer(account, [put], RemotingCommand(code, 0), refusal, asked_in=0, now_ns=7)
     assert [one.invariant for one in found] == broken
 
 
-def test_an_answer_with_the_place_of_another_put_is_a_violation() -> None:
+def test_an_answer_with_the_offset_of_another_put_is_a_violation() -> None:
     put, account = put_after(ResponseCode.SUCCESS, STORED)
     other = replace(put, name="m1", properties=b"KEYS\1m1", asked_ns=9, queue_offset=None, physical_offset=None)
-    account.ledger.ask(other)
+    account.ledger.record_request(other)
     response = RemotingCommand(ResponseCode.SUCCESS, 0, ext_fields=STORED)
     (found,) = note_answer(account, [other], response, None, asked_in=0, now_ns=9)
     assert (found.invariant, found.field) == ("QOFF", "order")

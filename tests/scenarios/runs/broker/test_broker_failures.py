@@ -7,7 +7,7 @@ import pytest
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import replay
 from tornlog.scenarios.campaigns.failures.shrink import shrink_failure
-from tornlog.scenarios.campaigns.seeds import digest_of, draw, run_seed
+from tornlog.scenarios.campaigns.seeds import digest_of, draw_plan_of_seed, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.scenario import Scenario
@@ -27,26 +27,26 @@ POWER = Scenario(
 )
 
 
-def test_there_are_scenarios_of_brokers() -> None:
+def test_the_catalogue_has_broker_scenarios() -> None:
     assert len(OF_BROKERS) >= 5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OF_BROKERS)
-def test_a_seed_of_a_broker_run_is_a_run(name: str) -> None:
+def test_a_seed_always_gives_the_same_broker_run(name: str) -> None:
     scenario = SCENARIOS[name]
     for seed in range(3):
         assert digest_of(scenario, seed) == digest_of(scenario, seed)
 
 
 @pytest.mark.parametrize("name", OF_BROKERS)
-def test_a_plan_of_a_broker_run_survives_json(name: str) -> None:
-    _, plan = draw(SCENARIOS[name], 1)
+def test_a_plan_of_a_broker_run_survives_a_round_trip_through_json(name: str) -> None:
+    _, plan = draw_plan_of_seed(SCENARIOS[name], 1)
     assert plan.broker.serves
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
-def test_a_failure_of_a_broker_run_replays_and_shrinks() -> None:
+def test_a_failure_of_a_broker_run_can_be_replayed_and_shrunk() -> None:
     results = (run_seed(POWER, seed, mutant=MUTANT) for seed in range(200))
     failure = next(result.failure for result in results if result.failure is not None)
     stored = Failure.from_json(failure.to_json())

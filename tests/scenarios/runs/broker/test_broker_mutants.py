@@ -78,24 +78,24 @@ _pull = PullMessageProcessor._pull
 _send = Session.send
 
 
-def answers_before_it_is_durable(self: Any, message: Any, properties: dict[str, str], late: Any) -> Any:
+def answer_before_durable(self: Any, message: Any, properties: dict[str, str], late: Any) -> Any:
     return _put_one(self, message, {**properties, "WAIT": "false"}, late)
 
 
-def says_that_the_time_is_up(self: Any, now_ns: int) -> Any:
+def answer_timeout_early(self: Any, now_ns: int) -> Any:
     return PutMessageResult(PutMessageStatus.FLUSH_DISK_TIMEOUT, self.append)
 
 
-def looks_at_nobody(self: Any, now_ns: int) -> list[int]:
+def check_no_pending_sends(self: Any, now_ns: int) -> list[int]:
     return []
 
 
-def carries_a_request_out_twice(self: Any, request: Any) -> Any:
+def execute_request_twice(self: Any, request: Any) -> Any:
     _response(self, request)
     return _response(self, request)
 
 
-def answers_the_wrong_request(self: Any, command: Any) -> bool:
+def answer_wrong_request(self: Any, command: Any) -> bool:
     swapped = getattr(type(self), "held_back", None)
     type(self).held_back = (self, command)
     if swapped is None or swapped[0] is not self or not swapped[1].is_response or not command.is_response:
@@ -103,76 +103,74 @@ def answers_the_wrong_request(self: Any, command: Any) -> bool:
     return bool(_send(self, replace(command, ext_fields=swapped[1].ext_fields)))
 
 
-def drops_held_pulls_when_something_arrives(self: Any, pulls: Any) -> None:
+def drop_held_pulls_on_arrival(self: Any, pulls: Any) -> None:
     with self._lock:
         self._held.take(pulls)
 
 
-def commits_further_than_was_asked(self: Any, group: str, topic: str, queue_id: int, offset: int) -> Any:
+def commit_greater_offset(self: Any, group: str, topic: str, queue_id: int, offset: int) -> Any:
     return _commit_offset(self, group, topic, queue_id, offset + 1)
 
 
-def skips_a_message(self: Any, request: Any, channel: Any, *, may_hold: bool) -> Any:
+def skip_one_message(self: Any, request: Any, channel: Any, *, may_hold: bool) -> Any:
     fields = dict(request.ext_fields)
     if int(fields["queueOffset"]) == 2:
         fields["queueOffset"] = "3"
     return _pull(self, replace(request, ext_fields=fields), channel, may_hold=may_hold)
 
 
-def knows_no_offset_of_any_group(self: Any, request: Any, channel: Any) -> Any:
+def report_no_offsets(self: Any, request: Any, channel: Any) -> Any:
     return response_to(request, ResponseCode.SUCCESS, ext_fields={"offset": "0"})
 
 
-def leaves_the_store_running(self: Any) -> bool:
+def keep_store_running(self: Any) -> bool:
     self.housekeeping.shutdown()
     self.held_pulls.shutdown()
     self.offsets.shutdown()
     return True
 
 
-def commits_what_is_rolled_back(self: Any, named: Any) -> Any:
+def commit_on_rollback(self: Any, named: Any) -> Any:
     return self.commit(named)
 
 
-def never_asks(self: Any, record: Any) -> None:
+def never_check(self: Any, record: Any) -> None:
     pass
 
 
-def forgets_what_is_committed(self: Any, named: Any) -> Any:
+def forget_committed_messages(self: Any, named: Any) -> Any:
     return self.rollback(named)
 
 
 BUGS = {
     "commits what is rolled back": Bug(
-        TransactionalMessageService, "rollback", commits_what_is_rolled_back, ("TX",), TRANSACTIONAL
+        TransactionalMessageService, "rollback", commit_on_rollback, ("TX",), TRANSACTIONAL
     ),
     "rolls back what is committed": Bug(
-        TransactionalMessageService, "commit", forgets_what_is_committed, ("TX", "DUR"), TRANSACTIONAL
+        TransactionalMessageService, "commit", forget_committed_messages, ("TX", "DUR"), TRANSACTIONAL
     ),
-    "never asks about half messages": Bug(Pushes, "check_transaction", never_asks, ("TX",), TRANSACTIONAL),
-    "answers before it is durable": Bug(
-        SendMessageProcessor, "_put_one", answers_before_it_is_durable, ("STATUS",), POWER
-    ),
-    "answers that the time is up before it is": Bug(PutWait, "look", says_that_the_time_is_up, ("STATUS",), POWER),
+    "never asks about half messages": Bug(Pushes, "check_transaction", never_check, ("TX",), TRANSACTIONAL),
+    "answers before it is durable": Bug(SendMessageProcessor, "_put_one", answer_before_durable, ("STATUS",), POWER),
+    "answers that the time is up before it is": Bug(PutWait, "look", answer_timeout_early, ("STATUS",), POWER),
     "leaves those that wait without an answer": Bug(
-        LateAnswers, "_take_numbers_to_check", looks_at_nobody, ("LIVE",), POWER.replace(endings=("stop",))
+        LateAnswers, "_take_numbers_to_check", check_no_pending_sends, ("LIVE",), POWER.replace(endings=("stop",))
     ),
-    "carries a request out twice": Bug(RemotingServer, "_response", carries_a_request_out_twice, ("PREFIX", "QOFF")),
+    "carries a request out twice": Bug(RemotingServer, "_response", execute_request_twice, ("PREFIX", "QOFF")),
     "answers with what another request was answered": Bug(
-        Session, "send", answers_the_wrong_request, ("QOFF", "DUR", "VIS", "READ", "META", "LIVE")
+        Session, "send", answer_wrong_request, ("QOFF", "DUR", "VIS", "READ", "META", "LIVE")
     ),
     "drops held pulls when something arrives": Bug(
-        PullRequestHoldService, "_end_waits", drops_held_pulls_when_something_arrives, ("LIVE",), LIVELY
+        PullRequestHoldService, "_end_waits", drop_held_pulls_on_arrival, ("LIVE",), LIVELY
     ),
     "commits further than was asked": Bug(
-        ConsumerOffsetManager, "commit_offset", commits_further_than_was_asked, ("META", "QUIET"), RESTARTING
+        ConsumerOffsetManager, "commit_offset", commit_greater_offset, ("META", "QUIET"), RESTARTING
     ),
-    "skips a message": Bug(PullMessageProcessor, "_pull", skips_a_message, ("READ", "LIVE"), LIVELY),
-    "leaves the store running at a stop": Bug(Broker, "shutdown", leaves_the_store_running, ("STATUS",), LIVELY),
+    "skips a message": Bug(PullMessageProcessor, "_pull", skip_one_message, ("READ", "LIVE"), LIVELY),
+    "leaves the store running at a stop": Bug(Broker, "shutdown", keep_store_running, ("STATUS",), LIVELY),
     "knows no offset of any group": Bug(
         ClientManageProcessor,
         "query_offset",
-        knows_no_offset_of_any_group,
+        report_no_offsets,
         ("META",),
         RESTARTING,
     ),
@@ -180,7 +178,7 @@ BUGS = {
 
 
 @pytest.mark.parametrize("name", list(BUGS))
-def test_a_bug_of_a_broker_is_seen(name: str) -> None:
+def test_each_broker_mutant_is_found_by_its_invariant(name: str) -> None:
     bug = BUGS[name]
     ground = Scenario(f"broker mutant {name}", "no broker does this", bug.ranges)
     with bug.mutant.applied():
@@ -197,7 +195,7 @@ def test_a_bug_of_a_broker_is_seen(name: str) -> None:
     assert clean.outcome == "held", clean.failure or clean.error
 
 
-def test_without_bugs_brokers_keep_their_promises_over_any_network() -> None:
+def test_without_mutants_broker_runs_have_no_violation_over_any_network() -> None:
     for ranges in (BROKER, BROKER.replace(network=TROUBLED)):
         for seed in range(40):
             result = run_seed(Scenario("broker clean", "all is kept", ranges), seed)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.catalogue.brokers import BROKER
 from tornlog.scenarios.claims.scenario import Scenario
@@ -38,11 +38,11 @@ STOPPING = Scenario(
 
 
 def outcome_of(seed: int) -> RunOutcome:
-    choices, plan = draw(STOPPING, seed)
+    choices, plan = draw_plan_of_seed(STOPPING, seed)
     return BrokerRun(plan, simulation_of(plan, choices)).execute()
 
 
-def test_an_unclean_stop_counts_as_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unclean_broker_stop_counts_as_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Broker, "shutdown", lambda self: False)
     monkeypatch.setattr(allowances, "errors", lambda disk: 1)
 
@@ -51,7 +51,7 @@ def test_an_unclean_stop_counts_as_a_crash(monkeypatch: pytest.MonkeyPatch) -> N
     assert outcome.crash_points == 3, "two lives, and the one in which all is well"
 
 
-def test_clean_stops_are_told_to_who_looks_for_what_follows_what(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_broker_stops_are_passed_to_the_run_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[tuple[bool, bool]] = []
     monkeypatch.setattr(RunMarks, "note_end", lambda *_, crashed, recovered: ends.append((crashed, recovered)))
 
@@ -59,7 +59,7 @@ def test_clean_stops_are_told_to_who_looks_for_what_follows_what(monkeypatch: py
     assert ends == [(False, True)] * 3
 
 
-def test_a_recovered_broker_is_asked_what_its_checkpoint_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checkpoint_of_a_recovered_broker_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     def lying(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
         yield Violation("CKPT", "ahead")
 
@@ -69,10 +69,12 @@ def test_a_recovered_broker_is_asked_what_its_checkpoint_claims(monkeypatch: pyt
 
 
 @pytest.mark.ci
-def test_faulty_operations_end_before_the_limits_without_faults_apply(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_limits_without_faults_apply_only_after_faulty_operations_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     healed_disks: list[Disk] = []
     left_ns: list[int] = []
-    heal, see_all_done = Disk.heal, BrokerRun._see_all_done
+    heal, see_all_done = Disk.heal, BrokerRun._await_all_consumed
 
     def healed(disk: Disk) -> None:
         heal(disk)
@@ -83,7 +85,7 @@ def test_faulty_operations_end_before_the_limits_without_faults_apply(monkeypatc
         see_all_done(run, number)
 
     monkeypatch.setattr(Disk, "heal", healed)
-    monkeypatch.setattr(BrokerRun, "_see_all_done", seen)
+    monkeypatch.setattr(BrokerRun, "_await_all_consumed", seen)
     stalling = Scenario(
         "stalling",
         "a master's device stands still while its slave dies",
@@ -97,14 +99,14 @@ def test_faulty_operations_end_before_the_limits_without_faults_apply(monkeypatc
     )
     for seed in range(5):
         healed_disks.clear()
-        choices, plan = draw(stalling, seed)
+        choices, plan = draw_plan_of_seed(stalling, seed)
         assert BrokerRun(plan, simulation_of(plan, choices)).execute().violations == []
     assert left_ns
     assert max(left_ns) < 0
 
 
-def test_producers_of_brokers_send_all_kinds_of_messages_that_the_protocol_allows() -> None:
-    choices, plan = draw(STOPPING, 1)
+def test_broker_producers_send_all_kinds_of_messages_that_the_protocol_allows() -> None:
+    choices, plan = draw_plan_of_seed(STOPPING, 1)
     plan = plan.replace(
         producers=2,
         commit_log_bytes=2048,

@@ -29,7 +29,7 @@ QUEUE = BrokerQueue(BROKER, "T0", 0)
 WANTS_A = Subscription("TAG", "TagA", lambda properties: b"TagA" in properties)
 
 
-def run(
+def run_consumer(
     plan: Plan,
     account: BrokerAccount,
     answer: Callable[[RemotingCommand], RemotingCommand],
@@ -72,7 +72,7 @@ def run(
         pytest.param(ResponseCode.SUCCESS, id="it works on what is before that"),
     ],
 )
-def test_a_consumer_moves_its_position_before_it_pauses_or_handles_messages(
+def test_a_consumer_advances_its_position_before_it_pauses_or_handles_messages(
     quiet_plan: Plan, first: ResponseCode
 ) -> None:
     plan = quiet_plan.replace(broker={"serves": True, "work_ms": 100})
@@ -87,7 +87,7 @@ def test_a_consumer_moves_its_position_before_it_pauses_or_handles_messages(
         fields = {"suggestWhichBrokerId": "0", "minOffset": "0", "nextBeginOffset": "2", "maxOffset": "2"}
         return RemotingCommand(first, command.opaque, ext_fields=fields)
 
-    run(plan, account, answer, conduct_ms=50)
+    run_consumer(plan, account, answer, conduct_ms=50)
     assert pulls == 1, "it rests, or works"
     account.note_crash(None, 0)
     account.note_recovery(RecoveredStore())
@@ -95,7 +95,7 @@ def test_a_consumer_moves_its_position_before_it_pauses_or_handles_messages(
     assert [account.group.is_owed(MessagePlace(*QUEUE.queue, offset)) for offset in range(3)] == [False, False, True]
 
 
-def knows_nothing(command: RemotingCommand) -> RemotingCommand:
+def answer_not_found(command: RemotingCommand) -> RemotingCommand:
     """Answer that there is no such offset."""
     return RemotingCommand(ResponseCode.QUERY_NOT_FOUND, command.opaque)
 
@@ -110,7 +110,7 @@ def given(place: MessagePlace, number: int, log_offset: int) -> Reading:
     ("said", "log_offset", "tears", "seen"),
     [(1, 488, True, 5), (1, 100, True, 1), (7, 488, True, 7), (1, 488, False, 1)],
 )
-def test_a_consumer_sees_a_record_that_a_tear_has_moved_where_the_next_one_is_to_be(
+def test_a_consumer_accepts_a_record_whose_offset_field_was_torn(
     quiet_plan: Plan, said: int, log_offset: int, seen: int, *, tears: bool
 ) -> None:
     account = BrokerAccount(Ledger(tears=tears), sync_flush=False)
@@ -118,8 +118,10 @@ def test_a_consumer_sees_a_record_that_a_tear_has_moved_where_the_next_one_is_to
 
     def look(consumer: BrokerConsumer) -> None:
         places.append(
-            consumer._given[BROKER].seen_place(QUEUE.queue, 5, given(MessagePlace("T0", 0, said), 0, log_offset).record)
+            consumer._given[BROKER].place_of_received(
+                QUEUE.queue, 5, given(MessagePlace("T0", 0, said), 0, log_offset).record
+            )
         )
 
-    run(quiet_plan.replace(broker={"serves": True}), account, knows_nothing, 1, look)
+    run_consumer(quiet_plan.replace(broker={"serves": True}), account, answer_not_found, 1, look)
     assert places == [MessagePlace("T0", 0, seen)]

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.runs.broker.broker_node import identities_of
 from tornlog.scenarios.runs.broker.routes import BROKER, BrokerAddress, Routes
@@ -21,7 +21,7 @@ MASTER = BrokerAddress(BROKER, 0, "10.0.0.1:10911")
 def outcomes_of(scenario: str, seeds: int) -> list[RunOutcome]:
     outcomes = []
     for seed in range(seeds):
-        choices, plan = draw(SCENARIOS[scenario], seed)
+        choices, plan = draw_plan_of_seed(SCENARIOS[scenario], seed)
         outcomes.append(BrokerRun(plan, simulation_of(plan, choices)).execute())
     return outcomes
 
@@ -33,7 +33,7 @@ def outcomes_of(scenario: str, seeds: int) -> list[RunOutcome]:
         ("client-failover", ("sent to another broker", "another name server")),
     ],
 )
-def test_clients_of_a_cluster_find_the_running_brokers(scenario: str, marks: tuple[str, ...]) -> None:
+def test_clients_of_a_cluster_connect_to_the_running_brokers(scenario: str, marks: tuple[str, ...]) -> None:
     outcomes = outcomes_of(scenario, 15)
 
     assert not [outcome.violations for outcome in outcomes if outcome.violations]
@@ -41,8 +41,8 @@ def test_clients_of_a_cluster_find_the_running_brokers(scenario: str, marks: tup
     assert all(met[mark] for mark in marks), met
 
 
-def test_a_plan_names_a_master_its_slaves_and_then_the_other_masters() -> None:
-    _, plan = draw(SCENARIOS["client-failover"], 0)
+def test_a_plan_lists_a_master_its_slaves_and_then_the_other_masters() -> None:
+    _, plan = draw_plan_of_seed(SCENARIOS["client-failover"], 0)
     plan = plan.replace(cluster={"slaves": 2}, broker={"masters": 2})
 
     assert [(each.name, *each.address) for each in identities_of(plan)] == [
@@ -57,30 +57,30 @@ def routes(lone: BrokerAddress | None = None) -> Routes:
     return Routes(real_world(), (), Counter(), lone=lone)
 
 
-def test_a_lone_broker_receives_every_request() -> None:
+def test_a_single_broker_receives_every_request() -> None:
     lone = routes(MASTER)
-    assert lone.to_send("T0", 3, avoided=BROKER) == MASTER
-    assert lone.to_pull(BROKER, "T0", 7) == MASTER
-    assert lone.for_progress(BROKER, "T0") == MASTER
+    assert lone.broker_to_send_to("T0", 3, avoided=BROKER) == MASTER
+    assert lone.broker_to_pull_from(BROKER, "T0", 7) == MASTER
+    assert lone.broker_for_offsets(BROKER, "T0") == MASTER
 
 
-def test_another_broker_replaces_one_without_a_route_except_for_sends() -> None:
+def test_another_broker_replaces_a_broker_without_a_route_except_for_sends() -> None:
     known = routes()
     known._addresses = {BROKER: {2: "slave"}}
     known._writeable = {"T0": [BROKER]}
 
-    assert known.to_pull(BROKER, "T0", 0) == (BROKER, 2, "slave")
-    assert known.to_pull(BROKER, "T0", 1) == (BROKER, 2, "slave"), "the next one"
-    assert known.for_progress(BROKER, "T0") == (BROKER, 2, "slave")
-    assert known.to_send("T0", 0, avoided="") is None
-    assert known.to_pull("broker-b", "T0", 0) is None
+    assert known.broker_to_pull_from(BROKER, "T0", 0) == (BROKER, 2, "slave")
+    assert known.broker_to_pull_from(BROKER, "T0", 1) == (BROKER, 2, "slave"), "the next one"
+    assert known.broker_for_offsets(BROKER, "T0") == (BROKER, 2, "slave")
+    assert known.broker_to_send_to("T0", 0, avoided="") is None
+    assert known.broker_to_pull_from("broker-b", "T0", 0) is None
 
 
-def test_a_producer_continues_at_another_broker_if_there_is_one() -> None:
+def test_a_producer_fails_over_to_another_broker_if_there_is_one() -> None:
     known = routes()
     known._addresses = {BROKER: {0: "a"}, "broker-b": {0: "b"}}
     known._writeable = {"T0": [BROKER, "broker-b"], "T1": [BROKER]}
 
-    assert known.to_send("T0", 0, avoided=BROKER) == ("broker-b", 0, "b")
-    assert known.to_send("T0", 1, avoided="") == ("broker-b", 0, "b"), "each in its turn"
-    assert known.to_send("T1", 0, avoided=BROKER) == (BROKER, 0, "a")
+    assert known.broker_to_send_to("T0", 0, avoided=BROKER) == ("broker-b", 0, "b")
+    assert known.broker_to_send_to("T0", 1, avoided="") == ("broker-b", 0, "b"), "each in its turn"
+    assert known.broker_to_send_to("T1", 0, avoided=BROKER) == (BROKER, 0, "a")

@@ -39,7 +39,7 @@ def first_broken(scenario: Scenario, seeds: range = range(20)) -> Violation:
     return next(broken())
 
 
-def test_an_error_that_no_processor_foresaw_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_processor_error_is_reported_as_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise KeyError("group")
 
@@ -50,7 +50,7 @@ def test_an_error_that_no_processor_foresaw_is_no_answer(monkeypatch: pytest.Mon
     assert "ended in KeyError: 'group'" in broken.summary
 
 
-def test_a_send_is_answered_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_send_that_is_not_answered_at_its_timeout_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     original = LateAnswers._take_numbers_to_check
 
     def looks_at_none(self: LateAnswers, now_ns: int) -> list[int]:
@@ -63,7 +63,9 @@ def test_a_send_is_answered_when_its_time_is_over(monkeypatch: pytest.MonkeyPatc
     assert (broken.invariant, broken.summary) == ("LIVE", "a send is not answered")
 
 
-def test_a_client_is_no_member_any_more_when_its_connection_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_stays_a_member_after_its_connection_ended_is_a_violation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def forgets_pulls_alone(self: BrokerParts, channel: Channel) -> None:
         self.held_pulls.forget(channel)
 
@@ -73,7 +75,7 @@ def test_a_client_is_no_member_any_more_when_its_connection_has_ended(monkeypatc
     assert (broken.invariant, broken.summary) == ("LIVE", "a client is a member though its connection has ended")
 
 
-def test_a_pull_is_not_held_if_a_message_arrived_in_the_meantime(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_held_although_a_message_arrived_meanwhile_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     def looks_first(self: PullRequestHoldService, pull: HeldPull) -> bool:
         if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
             return False

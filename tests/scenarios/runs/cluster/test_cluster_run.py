@@ -11,7 +11,7 @@ from tornlog.faults.simulation.record import record_of
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import replay, run_plan
 from tornlog.scenarios.campaigns.failures.shrink import shrink_failure
-from tornlog.scenarios.campaigns.seeds import SeedResult, draw, run_seed
+from tornlog.scenarios.campaigns.seeds import SeedResult, draw_plan_of_seed, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.catalogue.clusters import CLUSTER, TROUBLED
 from tornlog.scenarios.claims.plan import Life, Plan
@@ -21,7 +21,7 @@ from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.cluster.node import ClusterNode
 from tornlog.scenarios.runs.cluster.run import ClusterRun
-from tornlog.scenarios.runs.cluster.witness import ReplicationWitness
+from tornlog.scenarios.runs.cluster.witness import ReplicationJudge
 from tornlog.scenarios.runs.marks import RunMarks
 from tornlog.scenarios.runs.run_of import run_of, simulation_of
 from tornlog.scenarios.runs.store_run import Run
@@ -60,27 +60,27 @@ def summaries(scenario: Scenario, seeds: int) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLAIMS)
-def test_the_first_seeds_of_every_claim_hold(name: str) -> None:
+def test_the_first_seeds_of_every_cluster_scenario_pass(name: str) -> None:
     for seed in range(5):
         result = run_seed(SCENARIOS[name], seed)
         assert result.outcome == "held", result.error or result.failure
 
 
-def test_there_are_claims_about_clusters() -> None:
+def test_the_catalogue_has_cluster_scenarios() -> None:
     assert len(CLAIMS) >= 4
 
 
-def test_a_seed_is_a_run(quiet_plan: Plan) -> None:
+def test_a_seed_always_gives_the_same_cluster_run(quiet_plan: Plan) -> None:
     scenario = Scenario("c", "c", TROUBLED)
     for seed in range(6):
         assert run_seed(scenario, seed, check_determinism=True).outcome == "held"
 
 
-def test_a_record_repeats_a_run_with_disk_failures_between_lives() -> None:
+def test_a_record_repeats_a_cluster_run_with_disk_failures_between_lives() -> None:
     scenario = Scenario("c", "c", CLUSTER.replace(faults={"failed_sync_chance": (0.1,)}))
     left = 0
     for seed in range(12):
-        choices, plan = draw(scenario, seed)
+        choices, plan = draw_plan_of_seed(scenario, seed)
         simulation = simulation_of(plan, choices)
         outcome = run_plan(plan, simulation)
         left += outcome.crash_points > sum(not life.is_stop for life in plan.lives)
@@ -88,10 +88,10 @@ def test_a_record_repeats_a_run_with_disk_failures_between_lives() -> None:
     assert left >= 3, "of disks that failed"
 
 
-def test_puts_are_acknowledged_and_slaves_have_them() -> None:
+def test_cluster_puts_are_acknowledged_and_replicated_to_slaves() -> None:
     statuses, held_bytes = set(), 0
     for seed in range(8):
-        choices, plan = draw(SCENARIOS["sync-replication-master-lost"], seed)
+        choices, plan = draw_plan_of_seed(SCENARIOS["sync-replication-master-lost"], seed)
         run = ClusterRun(plan, simulation_of(plan, choices))
         run.execute()
         statuses |= {put.status for put in run._ledger.puts}
@@ -101,7 +101,7 @@ def test_puts_are_acknowledged_and_slaves_have_them() -> None:
 
 
 @pytest.mark.ci
-def test_network_faults_that_a_plan_switches_on_happen() -> None:
+def test_network_faults_enabled_in_a_plan_are_injected() -> None:
     injected = set()
     for seed in range(40):
         injected |= set(run_seed(Scenario("c", "c", TROUBLED), seed).injected)
@@ -115,8 +115,8 @@ def test_network_faults_that_a_plan_switches_on_happen() -> None:
     } <= injected
 
 
-def test_a_plan_with_slaves_is_a_cluster_and_any_other_a_store_alone(quiet_plan: Plan) -> None:
-    cluster = draw(Scenario("c", "c", CLUSTER), 0)[1]
+def test_a_plan_with_slaves_runs_a_cluster_and_any_other_plan_a_single_store(quiet_plan: Plan) -> None:
+    cluster = draw_plan_of_seed(Scenario("c", "c", CLUSTER), 0)[1]
 
     assert isinstance(run_of(cluster, simulation_of(cluster, Choices("0"))), ClusterRun)
     assert isinstance(run_of(quiet_plan, simulation_of(quiet_plan, Choices("0"))), Run)
@@ -124,8 +124,8 @@ def test_a_plan_with_slaves_is_a_cluster_and_any_other_a_store_alone(quiet_plan:
     assert quiet_plan.is_alone
 
 
-def test_a_clusters_plan_reads_back_and_older_plans_are_of_a_store_alone(quiet_plan: Plan) -> None:
-    plan = draw(Scenario("c", "c", TROUBLED), 3)[1]
+def test_a_cluster_plan_survives_json_and_an_older_plan_is_of_a_single_store(quiet_plan: Plan) -> None:
+    plan = draw_plan_of_seed(Scenario("c", "c", TROUBLED), 3)[1]
     assert Plan.from_json(_stored(plan)) == plan
     older = {key: value for key, value in _stored(quiet_plan).items() if key not in ("cluster", "network")}
     older["lives"] = [{key: value for key, value in life.items() if key != "node"} for life in older["lives"]]
@@ -133,8 +133,8 @@ def test_a_clusters_plan_reads_back_and_older_plans_are_of_a_store_alone(quiet_p
     assert Plan.from_json(older) == quiet_plan
 
 
-def test_an_unknown_field_of_a_cluster_is_named() -> None:
-    values = _stored(draw(Scenario("c", "c", CLUSTER), 0)[1])
+def test_the_error_for_an_unknown_field_of_a_cluster_plan_names_it() -> None:
+    values = _stored(draw_plan_of_seed(Scenario("c", "c", CLUSTER), 0)[1])
 
     with pytest.raises(ValueError, match=r"plan.cluster.masters: unknown"):
         Plan.from_json({**values, "cluster": {"masters": 2}})
@@ -145,7 +145,7 @@ def test_an_unknown_field_of_a_cluster_is_named() -> None:
 # -- bugs of replication are found -----------------------------------------------------------------
 
 
-def _claim(**changes: object) -> Scenario:
+def _sync_scenario(**changes: object) -> Scenario:
     ranges = CLUSTER.replace(
         sync_flush=(False,),
         lives=(2, 3),
@@ -156,53 +156,53 @@ def _claim(**changes: object) -> Scenario:
     return Scenario("seen", "what is wrong is seen", ranges)
 
 
-def test_an_answer_without_a_slave_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_acknowledgement_without_a_slave_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GroupTransfer, "wait", lambda self, request: PutMessageStatus.PUT_OK)
 
-    assert summaries(_claim(), 40) == {"replica"}
+    assert summaries(_sync_scenario(), 40) == {"replica"}
 
 
-def test_a_report_before_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slave_report_before_the_sync_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     def kept_offset(self: HAClient) -> int:
         return self._store.log.max_offset
 
     monkeypatch.setattr(HAClient, "_guaranteed_offset", kept_offset)
 
-    assert summaries(_claim(slave_sync_flush=(True,)), 40) == {"report"}
+    assert summaries(_sync_scenario(slave_sync_flush=(True,)), 40) == {"report"}
 
 
-def test_a_report_of_missing_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slave_report_of_missing_bytes_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     def kept_offset(self: HAClient) -> int:
         return self._store.log.max_offset + 1
 
     monkeypatch.setattr(HAClient, "_guaranteed_offset", kept_offset)
 
-    assert summaries(_claim(slave_sync_flush=(False,)), 40) == {"report"}
+    assert summaries(_sync_scenario(slave_sync_flush=(False,)), 40) == {"report"}
 
 
-def test_a_slave_that_does_not_compare_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slave_that_does_not_compare_its_log_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     def trusting(self: ReplicaLog, data: memoryview) -> int:
         return min(len(data), max(self._log.max_offset - self._expected, 0))
 
     monkeypatch.setattr(ReplicaLog, "_compare_known_bytes", trusting)
 
-    assert summaries(_claim(), 400) <= {"divergence", "prefix", "replication"}
+    assert summaries(_sync_scenario(), 400) <= {"divergence", "prefix", "replication"}
 
 
-def test_a_slave_that_gives_up_too_soon_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slave_that_diverges_too_soon_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tornlog.store.replication.replica_log._IDLE_HEARTBEATS", 0)
     monkeypatch.setattr(ReplicaLog, "is_verified", property(lambda self: False))
 
-    assert summaries(_claim(), 100) <= {"divergence", "replication"}
+    assert summaries(_sync_scenario(), 100) <= {"divergence", "replication"}
 
 
-def test_a_slave_that_does_not_come_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slave_that_does_not_reconnect_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tornlog.store.replication.ha_client.RECONNECT_MS", 3_600_000)
 
-    assert summaries(_claim(), 40) == {"log of slave-1"}
+    assert summaries(_sync_scenario(), 40) == {"log of slave-1"}
 
 
-def test_bytes_that_change_on_the_way_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_changed_during_replication_are_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     send: Callable[[HAConnection, bytes], None] = HAConnection._send
 
     def flip(self: HAConnection, data: bytes) -> None:
@@ -210,10 +210,10 @@ def test_bytes_that_change_on_the_way_are_found(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(HAConnection, "_send", flip)
 
-    assert summaries(_claim(), 40) <= {"prefix", "replica", "divergence"}
+    assert summaries(_sync_scenario(), 40) <= {"prefix", "replica", "divergence"}
 
 
-def test_a_slave_that_accepts_puts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slave_that_accepts_puts_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     start = MessageStore.start
 
     def open_to_all(self: MessageStore) -> None:
@@ -222,41 +222,41 @@ def test_a_slave_that_accepts_puts_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(MessageStore, "start", open_to_all)
 
-    assert summaries(_claim(), 40) <= {"replica", "report", "replication", "divergence", "log of slave-1"}
+    assert summaries(_sync_scenario(), 40) <= {"replica", "report", "replication", "divergence", "log of slave-1"}
 
 
 # -- how machines end ------------------------------------------------------------------------------
 
 
-def _ends(**changes: object) -> Scenario:
+def _scenario_with_endings(**changes: object) -> Scenario:
     ranges = CLUSTER.replace(lives=(3,), heals=(True,), **changes)  # type: ignore[arg-type]
     return Scenario("ends", "machines end as they are told", ranges)
 
 
-def test_only_some_deaths_leave_connections_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_deaths_other_than_a_process_kill_leave_connections_open(monkeypatch: pytest.MonkeyPatch) -> None:
     silences: list[bool] = []
-    note_end = ClusterRun._note_end
+    note_end = ClusterRun._record_end
 
     def noting(self: ClusterRun, node: ClusterNode, life: Life) -> None:
         silences.append(node.life.endpoint.dies_silently is (life.profile != "process-kill"))
         note_end(self, node, life)
 
-    monkeypatch.setattr(ClusterRun, "_note_end", noting)
+    monkeypatch.setattr(ClusterRun, "_record_end", noting)
     for seed in range(10):
-        assert run_seed(_ends(endings=("crash in traffic", "crash at rest")), seed).outcome == "held"
+        assert run_seed(_scenario_with_endings(endings=("crash in traffic", "crash at rest")), seed).outcome == "held"
 
     assert len(silences) >= 30
     assert all(silences)
 
 
-def test_clean_stops_of_a_master_are_told_to_who_looks_for_what_follows_what(
+def test_clean_stops_of_a_master_are_passed_to_the_run_marks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ends: list[tuple[bool, bool]] = []
     monkeypatch.setattr(RunMarks, "note_end", lambda *_, crashed, recovered: ends.append((crashed, recovered)))
     for seed in range(4):
         ends.clear()
-        choices, plan = draw(_ends(endings=("stop",)), seed)
+        choices, plan = draw_plan_of_seed(_scenario_with_endings(endings=("stop",)), seed)
         machines = plan.cluster.slaves + 1
 
         assert ClusterRun(plan, simulation_of(plan, choices)).execute().crash_points == 0
@@ -264,9 +264,9 @@ def test_clean_stops_of_a_master_are_told_to_who_looks_for_what_follows_what(
         assert ends == [(False, True)] * (stops + 1), "and the one in which all is well"
 
 
-@pytest.mark.parametrize("moment", ["_note_end", "slave_recovered"])
-def test_slaves_are_asked_what_their_checkpoints_claim(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = ClusterRun if moment == "_note_end" else ReplicationWitness
+@pytest.mark.parametrize("moment", ["_record_end", "slave_recovered"])
+def test_the_checkpoints_of_slaves_are_checked(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = ClusterRun if moment == "_record_end" else ReplicationJudge
     inside = getattr(owner, moment)
     is_moment = False
 
@@ -285,17 +285,17 @@ def test_slaves_are_asked_what_their_checkpoints_claim(moment: str, monkeypatch:
     monkeypatch.setattr(owner, moment, marking)
     monkeypatch.setattr(side_files, "check_checkpoint", lying)
 
-    assert summaries(_claim(), 40) == {"claim"}
+    assert summaries(_sync_scenario(), 40) == {"claim"}
 
 
 # -- artefacts -------------------------------------------------------------------------------------
 
 
-def test_a_failure_of_a_cluster_is_replayed_from_its_artefact_and_made_small(
+def test_a_failure_of_a_cluster_can_be_replayed_from_its_artefact_and_shrunk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(GroupTransfer, "wait", lambda self, request: PutMessageStatus.PUT_OK)
-    failure = first_found(_claim(), 40).failure
+    failure = first_found(_sync_scenario(), 40).failure
     assert failure is not None
     read = Failure.from_json(failure.to_json())
 
@@ -305,7 +305,7 @@ def test_a_failure_of_a_cluster_is_replayed_from_its_artefact_and_made_small(
     assert not small.record.setup.is_alone
 
 
-def test_a_master_may_die_while_its_dispatch_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_master_may_die_while_the_run_waits_for_its_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
     deaths = []
 
     def dies(run: ClusterRun, store: MessageStore) -> None:

@@ -9,7 +9,7 @@ from typer.testing import Result
 
 from tornlog.reports.timeline.recording.recorder import record_seed
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.mutation_run import Limits, MutationSettings, run_mutant
+from tornlog.scenarios.campaigns.mutation_run import MutationLimits, MutationSettings, run_mutant
 from tornlog.scenarios.campaigns.seeds import digest_of
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.mutants.known import mutant_named
@@ -23,7 +23,9 @@ NAME = "replica-prefix-of-master"
 @pytest.fixture(scope="module")
 def artefact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A failure of a cluster run with a mutant."""
-    mutant_result = run_mutant(mutant_named("ha-ack-beyond-master"), MutationSettings(Limits(500), scenarios=None))
+    mutant_result = run_mutant(
+        mutant_named("ha-ack-beyond-master"), MutationSettings(MutationLimits(500), scenarios=None)
+    )
     assert mutant_result.failure is not None
     assert mutant_result.clean_violation == ""
     path = tmp_path_factory.mktemp("cluster") / "failure.json"
@@ -31,14 +33,14 @@ def artefact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_cluster_is_run_like_any_scenario_and_a_seed_is_a_run(tornlog: Tornlog) -> None:
+def test_a_cluster_scenario_runs_from_the_command_line_and_is_deterministic(tornlog: Tornlog) -> None:
     result = tornlog("run", NAME, "--seeds", 5, "--check-determinism")
 
     assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize("name", [NAME, pytest.param("broker-crash", marks=pytest.mark.slow)])
-def test_every_crash_of_a_cluster_and_of_a_broker_is_explored(tornlog: Tornlog, name: str, tmp_path: Path) -> None:
+def test_every_crash_of_a_cluster_or_broker_can_be_explored(tornlog: Tornlog, name: str, tmp_path: Path) -> None:
     file = tmp_path / "explored.json"
     result = tornlog("explore", name, "--messages", 1, "--limit", 1, "--seed", 1, "--json", file)
 
@@ -48,7 +50,7 @@ def test_every_crash_of_a_cluster_and_of_a_broker_is_explored(tornlog: Tornlog, 
     assert found["judged"] == found["states"] >= found["moments"]
 
 
-def test_exploring_finds_the_bug_of_a_cluster_and_the_failure_replays(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_exploring_a_cluster_finds_its_mutant_and_the_failure_replays(tornlog: Tornlog, tmp_path: Path) -> None:
     mutant = ("--mutant", "ack-before-flush")
     result = tornlog("explore", NAME, "--messages", 2, "--limit", 1, "--seed", 3, *mutant, "--out", tmp_path)
 
@@ -58,7 +60,7 @@ def test_exploring_finds_the_bug_of_a_cluster_and_the_failure_replays(tornlog: T
 
 
 @pytest.mark.parametrize("name", [NAME, "broker-crash"])
-def test_a_run_of_several_machines_is_drawn(tornlog: Tornlog, name: str, tmp_path: Path) -> None:
+def test_a_run_of_several_machines_can_be_drawn_as_a_timeline(tornlog: Tornlog, name: str, tmp_path: Path) -> None:
     page = tmp_path / "t.html"
     result = tornlog("run", name, "--seed", 3, "--timeline", page)
 
@@ -67,32 +69,32 @@ def test_a_run_of_several_machines_is_drawn(tornlog: Tornlog, name: str, tmp_pat
 
 
 @pytest.mark.parametrize("name", [NAME, "broker-crash"])
-def test_a_recorded_run_of_several_machines_is_the_run_that_it_is_without(name: str) -> None:
+def test_recording_a_timeline_of_several_machines_does_not_change_the_run(name: str) -> None:
     for seed in range(2):
         assert record_seed(SCENARIOS[name], seed).digest == digest_of(SCENARIOS[name], seed)
 
 
-def test_the_schedules_of_a_cluster_are_searched(tornlog: Tornlog) -> None:
+def test_the_schedules_of_a_cluster_can_be_searched(tornlog: Tornlog) -> None:
     result = tornlog("explore", NAME, "--schedules", "--seed", 1, "--limit", 3)
 
     assert result.exit_code == 0, result.output
 
 
-def test_a_failure_of_a_cluster_is_replayed(tornlog: Tornlog, artefact: Path) -> None:
+def test_a_cluster_failure_can_be_replayed(tornlog: Tornlog, artefact: Path) -> None:
     result = tornlog("replay", artefact)
 
     assert result.exit_code == 1
     assert "the same violation" in result.output
 
 
-def test_a_failure_of_a_cluster_is_drawn(tornlog: Tornlog, artefact: Path, tmp_path: Path) -> None:
+def test_a_cluster_failure_can_be_drawn_as_a_timeline(tornlog: Tornlog, artefact: Path, tmp_path: Path) -> None:
     result = tornlog("replay", artefact, "--timeline", tmp_path / "t.html")
 
     assert result.exit_code == 1, result.output
     assert (tmp_path / "t.html").stat().st_size > 10_000
 
 
-def test_the_mutant_of_replication_is_what_breaks_the_promise(artefact: Path) -> None:
+def test_the_replication_mutant_breaks_rep_or_dur(artefact: Path) -> None:
     failure = Failure.from_json(artefact.read_text())
 
     assert failure.mutant == "ha-ack-beyond-master"

@@ -11,14 +11,14 @@ from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.testing.strategies import choices, plans, schedules
-from tornlog.scenarios.testing.strategies.choices import DrawnChoices, Surprises
+from tornlog.scenarios.testing.strategies.choices import DrawnChoices, UnusualDraws
 from tornlog.sim.choices import Choices
 from tornlog.sim.policies.replay import Replay
 
 QUICK = settings(database=None, derandomize=True, max_examples=25)
 
 
-def test_draws_of_0_give_the_simplest_run(crash_plan: Plan) -> None:
+def test_choices_of_0_give_the_simplest_run(crash_plan: Plan) -> None:
     plain = Run(crash_plan, simulation_of(crash_plan, DrawnChoices(lambda options: 0), Replay())).execute()
     replayed = Run(crash_plan, simulation_of(crash_plan, Choices.replaying(()), Replay())).execute()
 
@@ -26,7 +26,7 @@ def test_draws_of_0_give_the_simplest_run(crash_plan: Plan) -> None:
     assert plain.digest == replayed.digest
 
 
-def test_drawn_choices_can_be_replayed_without_hypothesis(crash_plan: Plan) -> None:
+def test_choices_drawn_by_hypothesis_can_be_replayed_without_it(crash_plan: Plan) -> None:
     numbers = iter(range(1, 100_000))
     drawn = DrawnChoices(lambda options: next(numbers) % options)
 
@@ -48,17 +48,17 @@ def test_a_chance_is_drawn_with_about_its_probability(probability: float) -> Non
     assert abs(hits / 5_000 - probability) < 0.005
 
 
-def test_streams_of_one_subject_draw_from_the_same_function() -> None:
+def test_streams_with_one_subject_draw_from_the_same_function() -> None:
     numbers = iter((3, 1))
     drawn = DrawnChoices(lambda options: next(numbers))
 
     stream = drawn.stream("s")
-    assert (stream.within("a").below(5, "x"), stream.below(5, "y")) == (3, 1)
+    assert (stream.with_subject("a").below(5, "x"), stream.below(5, "y")) == (3, 1)
     assert [str(decision) for decision in drawn.decisions()] == ["s: a x #1: 3 of 5", "s: y #1: 1 of 5"]
     assert drawn.stream("s") is stream
 
 
-def test_whole_runs_of_any_plan_keep_every_promise() -> None:
+def test_runs_of_any_generated_plan_keep_every_promise() -> None:
     @QUICK
     @given(plan=plans(), drawn=choices(), schedule=schedules())
     def check(plan: Plan, drawn: Choices, schedule: Replay) -> None:
@@ -69,7 +69,7 @@ def test_whole_runs_of_any_plan_keep_every_promise() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of a whole run, before it is shrunk
-def test_hypothesis_shrinks_a_run_to_the_simplest_failing_one(
+def test_hypothesis_shrinks_a_failing_run_to_the_simplest_one(
     crash_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     """The run must lose data at the crash. It shrinks to one loss without a task switch."""
@@ -89,15 +89,15 @@ def test_hypothesis_shrinks_a_run_to_the_simplest_failing_one(
     assert len([decision for decision in losses if "writes lost" in decision.label]) == 1
 
 
-def test_no_surprise_draws_zeros_and_the_greatest_changes_every_draw() -> None:
-    hand = Surprises()
+def test_no_surprises_draw_zeros_and_most_surprises_change_every_draw() -> None:
+    hand = UnusualDraws()
 
     assert [hand(10) for _ in range(50)] == [0] * 50
-    hand.expect((4, 7))
+    hand.set_surprise((4, 7))
     boldest = [hand(10) for _ in range(500)]
-    hand.expect((1, 7))
+    hand.set_surprise((1, 7))
     mild = [hand(10) for _ in range(500)]
     assert set(boldest) == set(range(10))
     assert 360 < mild.count(0) < 440
-    hand.expect((4, 7))
+    hand.set_surprise((4, 7))
     assert [hand(10) for _ in range(500)] == boldest

@@ -12,7 +12,7 @@ from tornlog.store.real.world import real_world
 
 
 @pytest.mark.ci
-def test_a_real_store_opens_any_directory_and_recovers_its_messages() -> None:
+def test_a_real_store_opens_any_generated_directory_and_recovers_its_messages() -> None:
     seen = []
 
     @settings(database=None, derandomize=True, max_examples=30)
@@ -31,7 +31,7 @@ def test_a_real_store_opens_any_directory_and_recovers_its_messages() -> None:
     assert {abort for _, abort, _ in seen} == {True, False}
 
 
-def test_export_needs_an_existing_directory(tmp_path: Path) -> None:
+def test_exporting_to_a_missing_directory_is_refused(tmp_path: Path) -> None:
     @settings(database=None, derandomize=True, max_examples=1)
     @given(left=store_directories())
     def check(left: DrawnDirectory) -> None:

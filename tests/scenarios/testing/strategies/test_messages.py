@@ -95,7 +95,7 @@ def test_a_batch_is_stored_message_by_message(use: Use) -> None:
     check()
 
 
-def test_topics_reach_their_longest_length() -> None:
+def test_generated_topics_reach_the_maximum_length() -> None:
     longest = find(topics(), lambda topic: len(topic.encode()) == MAX_TOPIC_BYTES, settings=QUICK)
 
     assert longest == "t" * MAX_TOPIC_BYTES

@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.testing.strategies import StoreBroke, StoreMachine, StoreSession
 from tornlog.scenarios.testing.strategies.choices import DrawnChoices
-from tornlog.sim.policies.replay import Deviating
+from tornlog.sim.policies.replay import DeviatingPolicy
 
 pytestmark = pytest.mark.slow
 
@@ -36,11 +36,11 @@ def steps_of(error: BaseException) -> list[str]:
     return re.findall(r"^state\.(?!begin|teardown)(\w+)\(", shown, re.MULTILINE)
 
 
-def test_the_store_keeps_its_promises_under_all_steps_of_hypothesis() -> None:
+def test_the_store_keeps_its_promises_under_all_hypothesis_steps() -> None:
     run_state_machine_as_test(StoreMachine, settings=QUIET)
 
 
-def test_a_bug_is_found_shrunk_and_found_again_from_the_database(tmp_path: Path) -> None:
+def test_hypothesis_finds_and_shrinks_a_bug_and_replays_it_from_its_database(tmp_path: Path) -> None:
     database = DirectoryBasedExampleDatabase(tmp_path)
     finding = settings(QUIET, derandomize=False, database=database, phases=[Phase.generate, Phase.shrink])
     with pytest.raises(StoreBroke, match=r"STATUS: .* was answered OK before it was durable") as found:
@@ -68,7 +68,7 @@ def test_a_failure_prints_the_data_lost_in_a_power_cut() -> None:
 
 
 def session(plan: Plan, *deviations: tuple[int, int]) -> StoreSession:
-    return StoreSession(plan, DrawnChoices(lambda options: 0), Deviating(deviations))
+    return StoreSession(plan, DrawnChoices(lambda options: 0), DeviatingPolicy(deviations))
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +76,7 @@ def one_user(quiet_plan: Plan) -> Plan:
     return quiet_plan.replace(producers=1, index={"slots": 5, "seekers": 1}, disk="strict-posix", lives=())
 
 
-def test_lives_of_a_session_can_end_in_every_way(one_user: Plan) -> None:
+def test_lives_of_a_hypothesis_session_can_end_in_every_way(one_user: Plan) -> None:
     store = session(one_user)
 
     assert store.open()
@@ -93,7 +93,7 @@ def test_lives_of_a_session_can_end_in_every_way(one_user: Plan) -> None:
     store.close()
 
 
-def test_a_power_cut_at_an_operation_ends_the_step(one_user: Plan) -> None:
+def test_a_power_cut_at_an_operation_ends_the_hypothesis_step(one_user: Plan) -> None:
     store = session(one_user)
     store.open()
     assert store.put()
@@ -107,7 +107,7 @@ def test_a_power_cut_at_an_operation_ends_the_step(one_user: Plan) -> None:
     store.close()
 
 
-def test_a_look_up_that_returns_another_record_is_a_broken_promise(one_user: Plan) -> None:
+def test_a_lookup_that_returns_another_record_is_a_broken_promise(one_user: Plan) -> None:
     store = session(one_user)
     store.open()
     store.put()
@@ -119,7 +119,7 @@ def test_a_look_up_that_returns_another_record_is_a_broken_promise(one_user: Pla
         store.look_up()
 
 
-def test_a_look_up_without_a_result_is_a_broken_promise(one_user: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lookup_without_a_result_is_a_broken_promise(one_user: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     store = session(one_user)
     store.open()
     store.put()
@@ -130,6 +130,6 @@ def test_a_look_up_without_a_result_is_a_broken_promise(one_user: Plan, monkeypa
         store.look_up()
 
 
-def test_a_session_refuses_a_plan_with_unsupported_features(one_user: Plan) -> None:
+def test_a_hypothesis_session_refuses_a_plan_with_unsupported_features(one_user: Plan) -> None:
     with pytest.raises(ValueError, match=r"a session has no steps for delay\.chance, retention\.deletes_segments"):
         session(one_user.replace(delay={"chance": 0.5}, retention={"deletes_segments": True}))

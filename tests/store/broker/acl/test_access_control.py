@@ -14,38 +14,38 @@ ONE = "accounts:\n- accessKey: RocketMQ\n  secretKey: 12345678\n"
 TWO = ONE + "- accessKey: another\n  secretKey: 12345678\n"
 
 
-def write(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Replace the file atomically, so that a poll never reads half of it."""
     aside = path.with_suffix(".new")
     aside.write_text(text)
     aside.rename(path)
 
 
-def until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
 
 
-def test_a_file_that_changes_is_read_again_and_a_bad_one_leaves_the_rules(tmp_path: Path) -> None:
+def test_a_changed_acl_file_is_reloaded_and_an_invalid_one_keeps_the_old_rules(tmp_path: Path) -> None:
     path = tmp_path / "plain_acl.yml"
-    write(path, ONE)
+    replace_file(path, ONE)
     told: list[str] = []
     control = AccessControl(real_world(), str(path), told.append, interval_ms=10)
     control.start()
     try:
         assert list(control.rules.accounts) == ["RocketMQ"]
-        write(path, TWO)
-        until(lambda: list(control.rules.accounts) == ["RocketMQ", "another"])
-        write(path, TWO + "  admin: perhaps\n")
-        until(lambda: len(told) == 2)
+        replace_file(path, TWO)
+        wait_until(lambda: list(control.rules.accounts) == ["RocketMQ", "another"])
+        replace_file(path, TWO + "  admin: perhaps\n")
+        wait_until(lambda: len(told) == 2)
         assert "line 6" in told[1]
         path.unlink()
-        until(lambda: len(told) == 3)
+        wait_until(lambda: len(told) == 3)
         assert list(control.rules.accounts) == ["RocketMQ", "another"]
-        write(path, ONE)
-        until(lambda: list(control.rules.accounts) == ["RocketMQ"])
+        replace_file(path, ONE)
+        wait_until(lambda: list(control.rules.accounts) == ["RocketMQ"])
     finally:
         control.shutdown()
 
@@ -55,7 +55,7 @@ def test_a_read_error_is_logged_once_and_the_file_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     path = tmp_path / "plain_acl.yml"
-    write(path, ONE)
+    replace_file(path, ONE)
     told: list[str] = []
     looks: list[str] = []
 
@@ -68,16 +68,16 @@ def test_a_read_error_is_logged_once_and_the_file_is_retried(
     try:
         with monkeypatch.context() as patch:
             patch.setattr(type(control.world.files), operation, fail)
-            write(path, TWO)
-            until(lambda: len(looks) > 3)
-        until(lambda: list(control.rules.accounts) == ["RocketMQ", "another"])
+            replace_file(path, TWO)
+            wait_until(lambda: len(looks) > 3)
+        wait_until(lambda: list(control.rules.accounts) == ["RocketMQ", "another"])
     finally:
         control.shutdown()
     assert ["Input/output" in line for line in told] == [True, False]
 
 
 @pytest.mark.parametrize("content", [b"accounts: [", b"\xff\xfe"])
-def test_a_bad_file_at_the_start_is_an_error(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_acl_file_at_the_start_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "plain_acl.yml"
     path.write_bytes(content)
 
@@ -85,6 +85,6 @@ def test_a_bad_file_at_the_start_is_an_error(tmp_path: Path, content: bytes) -> 
         AccessControl(real_world(), str(path), lambda line: None)
 
 
-def test_a_missing_file_at_the_start_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_acl_file_at_the_start_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         AccessControl(real_world(), str(tmp_path / "none.yml"), lambda line: None)

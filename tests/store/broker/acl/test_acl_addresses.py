@@ -24,7 +24,9 @@ from tornlog.store.broker.acl.rules import AddressPatternError, address_parts, p
         ("2001:db8:0-ff:*:*:*:*:*", ["2001:db8:ff::1"], ["2001:db8:100::1"]),
     ],
 )
-def test_a_pattern_matches_only_the_expected_addresses(pattern: str, matching: list[str], others: list[str]) -> None:
+def test_an_address_pattern_matches_only_the_expected_addresses(
+    pattern: str, matching: list[str], others: list[str]
+) -> None:
     parsed = parse_address_pattern(pattern)
 
     assert all(parsed.matches(address_parts(one)) for one in matching)
@@ -51,7 +53,7 @@ def test_a_pattern_matches_only_the_expected_addresses(pattern: str, matching: l
         "host.example",
     ],
 )
-def test_an_invalid_pattern_is_quoted_in_its_error(pattern: str) -> None:
+def test_the_error_for_an_invalid_address_pattern_quotes_it(pattern: str) -> None:
     with pytest.raises(AddressPatternError) as refused:
         parse_address_pattern(pattern)
     assert repr(pattern) in str(refused.value)

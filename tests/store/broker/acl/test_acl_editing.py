@@ -43,20 +43,20 @@ def access(tmp_path: Path) -> AccessControl:
     return AccessControl(real_world(), str(path), lambda line: None)
 
 
-def ask(access: AccessControl | None, do: str, **fields: str) -> RemotingCommand:
+def call_acl_admin(access: AccessControl | None, do: str, **fields: str) -> RemotingCommand:
     parts: Any = Parts(access)
     channel: Any = None
     answer: RemotingCommand = getattr(AclAdminProcessor(parts), do)(RemotingCommand(1, 1, ext_fields=fields), channel)
     return answer
 
 
-def test_a_new_or_changed_account_is_in_the_file_and_applies_at_once(access: AccessControl) -> None:
+def test_a_new_or_changed_account_is_written_to_the_file_and_applies_at_once(access: AccessControl) -> None:
     made = {"accessKey": "order-service", "secretKey": "0987654321", "topicPerms": "Orders=PUB|SUB, Other=DENY"}
-    ask(access, "update", **made, groupPerms="billing=SUB", admin="false", whiteRemoteAddress="10.0.0.7")
+    call_acl_admin(access, "update", **made, groupPerms="billing=SUB", admin="false", whiteRemoteAddress="10.0.0.7")
     account = access.rules.accounts["order-service"]
     assert account.secret_key == "0987654321", "a key of digits stays a text"
     assert sorted(account.perms) == ["%RETRY%billing", "Orders", "Other"]
-    ask(access, "update", accessKey="order-service", defaultTopicPerm="PUB")
+    call_acl_admin(access, "update", accessKey="order-service", defaultTopicPerm="PUB")
     assert access.rules.accounts["order-service"].secret_key == "0987654321"
     written = read_plain_acl(Path(access.path).read_text())
     assert written == access.rules
@@ -66,10 +66,10 @@ def test_a_new_or_changed_account_is_in_the_file_and_applies_at_once(access: Acc
     assert Path(f"{access.path}.bak").exists()
 
 
-def test_accounts_can_be_removed_and_the_white_list_replaced(access: AccessControl) -> None:
-    ask(access, "update_white_addresses", globalWhiteAddrs="10.0.0.1,10.0.0.2")
+def test_accounts_can_be_removed_and_the_global_white_list_replaced(access: AccessControl) -> None:
+    call_acl_admin(access, "update_white_addresses", globalWhiteAddrs="10.0.0.1,10.0.0.2")
     assert len(access.rules.global_white_remote_addresses) == 2
-    ask(access, "delete", accessKey="RocketMQ")
+    call_acl_admin(access, "delete", accessKey="RocketMQ")
     assert access.rules.accounts == {}
 
 
@@ -86,35 +86,35 @@ def test_accounts_can_be_removed_and_the_white_list_replaced(access: AccessContr
         ),
     ],
 )
-def test_an_invalid_change_is_refused_and_the_file_stays(
+def test_an_invalid_account_change_is_refused_and_the_file_does_not_change(
     access: AccessControl, do: str, fields: dict[str, str], code: ResponseCode
 ) -> None:
     with pytest.raises(RequestRefusedError) as refused:
-        ask(access, do, **fields)
+        call_acl_admin(access, do, **fields)
     assert refused.value.code == code
     assert Path(access.path).read_text() == FILE
 
 
-def test_an_invalid_file_is_not_overwritten(access: AccessControl) -> None:
+def test_an_invalid_acl_file_is_not_overwritten(access: AccessControl) -> None:
     Path(access.path).write_text("accounts: none\n")
     with pytest.raises(PlainAclError):
         access.change(lambda text: text)
     assert Path(access.path).read_text() == "accounts: none\n"
 
 
-def test_version_and_accounts_are_listed(access: AccessControl) -> None:
-    ask(access, "update", accessKey="order-service", secretKey="87654321")
-    told = ask(access, "info").ext_fields
+def test_acl_version_and_accounts_can_be_listed(access: AccessControl) -> None:
+    call_acl_admin(access, "update", accessKey="order-service", secretKey="87654321")
+    told = call_acl_admin(access, "info").ext_fields
     assert json.loads(told["version"])["counter"] == 1
     assert json.loads(told["allAclFileVersion"]) == {access.path: json.loads(told["version"])}
-    body = json.loads(ask(access, "all_accounts").body)
+    body = json.loads(call_acl_admin(access, "all_accounts").body)
     assert body["globalWhiteAddrs"] == ["10.10.103.*"]
     assert [account["accessKey"] for account in body["plainAccessConfigs"]] == ["RocketMQ", "order-service"]
 
 
-def test_changes_are_refused_without_access_control() -> None:
+def test_account_changes_are_refused_without_access_control() -> None:
     with pytest.raises(RequestRefusedError, match="no access control"):
-        ask(None, "info")
+        call_acl_admin(None, "info")
 
 
 def test_only_administrators_may_see_or_change_accounts_and_settings(access: AccessControl) -> None:

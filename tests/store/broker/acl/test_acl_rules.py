@@ -66,14 +66,14 @@ def heartbeat(group: str, *topics: str) -> RemotingCommand:
 SEND_B = request(310, a="producers", b="topicB")
 
 
-def test_a_missing_unknown_or_wrong_key_is_denied() -> None:
+def test_a_request_with_a_missing_unknown_or_wrong_key_is_denied() -> None:
     assert why_denied(SEND_B, None) == "No accessKey is configured"
     assert why_denied(SEND_B, "nobody") == "No acl config for nobody"
     forged = signer("RocketMQ", "not the key")(SEND_B)
     assert why_denied(forged, None) == "Check signature failed for accessKey=RocketMQ"
 
 
-def test_global_white_addresses_need_no_key_and_those_of_an_account_no_signature() -> None:
+def test_a_globally_white_listed_address_needs_no_key_and_that_of_an_account_no_signature() -> None:
     assert why_denied(request(17), None, "10.10.103.44") is None
     assert why_denied(request(17), None, "192.168.0.2") is None
     assert why_denied(request(17), None, "192.168.0.3") is not None
@@ -133,7 +133,7 @@ def test_a_request_without_permission_is_denied(denied: RemotingCommand, of: str
 
 
 @pytest.mark.parametrize("code", [17, 200, 207, 215, 216, 222, 306, 329, 103, 104])
-def test_only_administrators_change_a_broker(code: int) -> None:
+def test_only_administrators_may_change_a_broker(code: int) -> None:
     assert why_denied(request(code), "rocketmq2") is None
     assert why_denied(request(code)) == f"Need admin permission for request code={code}, but accessKey=RocketMQ is not"
 

@@ -55,7 +55,7 @@ def test_a_wrong_or_malformed_signature_is_invalid(signature: str) -> None:
     assert not is_signed(replace(COMMAND, ext_fields=fields), "12345678")
 
 
-def test_the_mark_of_a_query_by_unique_key_may_be_signed_or_not() -> None:
+def test_the_unique_key_query_field_may_be_signed_or_not() -> None:
     fields = {"topic": "T", "key": "k", "AccessKey": "RocketMQ"}
     marked = {**fields, "_UNIQUE_KEY_QUERY": "true"}
 

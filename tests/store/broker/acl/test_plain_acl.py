@@ -10,20 +10,20 @@ ACCOUNT = "accounts:\n- accessKey: RocketMQ\n  secretKey: 12345678\n"
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "accounts:\n", "accounts: []\nglobalWhiteRemoteAddresses:\n"])
-def test_an_empty_file_denies_everyone(text: str) -> None:
+def test_an_empty_acl_file_denies_everyone(text: str) -> None:
     rules = read_plain_acl(text)
 
     assert rules.accounts == {}
     assert rules.global_white_remote_addresses == ()
 
 
-def test_keys_of_digits_stay_strings() -> None:
+def test_access_keys_of_digits_stay_strings() -> None:
     rules = read_plain_acl("accounts:\n- accessKey: 00012345\n  secretKey: 0x123456\n")
 
     assert rules.accounts["00012345"].secret_key == "0x123456"
 
 
-def test_the_version_written_by_tools_is_ignored() -> None:
+def test_the_acl_version_written_by_tools_is_ignored() -> None:
     rules = read_plain_acl(ACCOUNT + "dataVersion:\n- counter: 1\n  timestamp: 1597560994233\n")
 
     assert list(rules.accounts) == ["RocketMQ"]
@@ -54,7 +54,7 @@ def test_the_version_written_by_tools_is_ignored() -> None:
         ("accounts: *nobody\n", 1, "YAML"),
     ],
 )
-def test_an_error_names_its_line(text: str, line: int, says: str) -> None:
+def test_an_acl_error_names_its_line(text: str, line: int, says: str) -> None:
     with pytest.raises(PlainAclError) as refused:
         read_plain_acl(text)
 
@@ -62,7 +62,7 @@ def test_an_error_names_its_line(text: str, line: int, says: str) -> None:
     assert says in str(refused.value)
 
 
-def test_no_secret_is_shown_in_an_error() -> None:
+def test_no_secret_key_is_shown_in_an_error() -> None:
     with pytest.raises(PlainAclError) as refused:
         read_plain_acl("accounts:\n- accessKey: RocketMQ\n  secretKey: abcdef\n")
 

@@ -159,7 +159,7 @@ class Bench:
         request = RemotingCommand(code, opaque, version=version, ext_fields=fields, body=body)
         answer = route.processor(request, client)
         while isinstance(answer, LateResponse):
-            result = answer.look(self.world.clock.monotonic_ns())
+            result = answer.poll(self.world.clock.monotonic_ns())
             if result is not None:
                 answer = answer.respond(result)
             else:

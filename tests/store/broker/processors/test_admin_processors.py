@@ -30,7 +30,7 @@ TOPIC = {
 }
 
 
-def test_a_topic_is_created_changed_and_removed(client: Any) -> None:
+def test_a_topic_can_be_created_changed_and_removed(client: Any) -> None:
     assert client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **TOPIC).code == ResponseCode.SUCCESS
     told = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)
     assert told["topicConfigTable"]["Made"] == {
@@ -70,7 +70,7 @@ def test_an_invalid_topic_is_refused(bench: Any, wrong: dict[str, object]) -> No
     assert bench.broker.topics.version == before
 
 
-def test_a_topic_created_again_has_its_old_messages(client: Any) -> None:
+def test_a_topic_created_again_still_has_its_old_messages(client: Any) -> None:
     client.send_message(b"m")
     client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Orders")
     assert client.pull().code == ResponseCode.TOPIC_NOT_EXIST
@@ -91,7 +91,7 @@ def test_topic_stats_are_keyed_by_queue_as_java_clients_expect(client: Any) -> N
     assert client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="No").code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_a_group_is_created_listed_and_removed_with_its_offsets(bench: Any, client: Any) -> None:
+def test_a_group_can_be_created_listed_and_removed_with_its_offsets(bench: Any, client: Any) -> None:
     client.send_message(b"m")
     group = {"groupName": GROUP, "retryMaxTimes": 3}
     client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
@@ -114,7 +114,7 @@ def test_a_group_is_created_listed_and_removed_with_its_offsets(bench: Any, clie
     assert bench.broker.offsets.members == {"offsetTable": {}}
 
 
-def test_connections_are_listed_as_tools_expect(bench: Any, client: Any) -> None:
+def test_connections_are_listed_in_the_format_of_rocketmq_tools(bench: Any, client: Any) -> None:
     client.heartbeat(expression="A || B", version=5)
     connection = {"clientAddr": client.remote_address, "clientId": client.client_id, "language": "JAVA", "version": 409}
     consumers = json.loads(client.answer(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=GROUP).body)
@@ -145,7 +145,7 @@ def test_connections_are_listed_as_tools_expect(bench: Any, client: Any) -> None
     assert json.loads(who.body) == {"groupList": [GROUP]}
 
 
-def test_progress_is_reported_and_reset(bench: Any, client: Any) -> None:
+def test_consumer_progress_can_be_reported_and_reset(bench: Any, client: Any) -> None:
     for _ in range(3):
         client.send_message(b"m", d=1)
         bench.sleep(1000)
@@ -172,7 +172,7 @@ def test_progress_is_reported_and_reset(bench: Any, client: Any) -> None:
     assert client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **forced).body.endswith(b":3}}")
 
 
-def test_a_groups_rate_is_that_of_the_last_minute(bench: Any, client: Any) -> None:
+def test_the_consume_rate_of_a_group_covers_the_last_minute(bench: Any, client: Any) -> None:
     for _ in range(5):
         client.send_message(b"m")
     bench.sleep(10_000)
@@ -201,7 +201,7 @@ def test_slaves_can_copy_consumer_and_delay_offsets(bench: Any, client: Any) -> 
     assert delays["offsetTable"]["1"] == 1
 
 
-def test_a_broker_shows_its_settings_and_runtime_figures(client: Any) -> None:
+def test_a_broker_reports_its_settings_and_runtime_info(client: Any) -> None:
     client.send_message(b"m")
     answer = client.answer(RequestCode.GET_BROKER_CONFIG)
     lines = answer.body.decode().splitlines()
@@ -233,7 +233,7 @@ def test_topics_named_by_settings_are_system_topics(bench: Any, client: Any, top
         assert json.loads(client.answer(code).body)["topicList"].count(topic) == 1
 
 
-def runtime(bench: Any) -> dict[str, str]:
+def runtime_info(bench: Any) -> dict[str, str]:
     table: dict[str, str] = json.loads(bench.client().answer(RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
     return table
 
@@ -256,7 +256,7 @@ class Days:
 
 
 @pytest.mark.parametrize("zone_hours", [0, 9, -5])
-def test_totals_are_reported_for_two_local_midnights_and_now(live: Live, zone_hours: int) -> None:
+def test_message_totals_are_reported_for_two_local_midnights_and_now(live: Live, zone_hours: int) -> None:
     def body(bench: Any) -> list[list[str]]:
         client, clock, told = bench.client(), Days(zone_hours), []
         clock.hours = 100 * 24 - zone_hours
@@ -278,20 +278,20 @@ def test_totals_are_reported_for_two_local_midnights_and_now(live: Live, zone_ho
     ]
 
 
-def test_the_age_of_the_log_is_that_of_its_first_message(bench: Any) -> None:
-    assert int(runtime(bench)["msgPutTotalTodayNow"]) == 0
-    assert runtime(bench)["earliestMessageTimeStamp"] == "-1"
+def test_the_earliest_message_time_is_that_of_the_first_message(bench: Any) -> None:
+    assert int(runtime_info(bench)["msgPutTotalTodayNow"]) == 0
+    assert runtime_info(bench)["earliestMessageTimeStamp"] == "-1"
     bench.client().send_message(b"first")
     first_ms = bench.client().pulled()[0].store_timestamp_ms
     bench.sleep(5_000)
     bench.client().send_message(b"second")
-    found = runtime(bench)
+    found = runtime_info(bench)
     assert found["earliestMessageTimeStamp"] == str(first_ms)
     assert found["remainTransientStoreBufferNumbs"] == "2147483647"
     assert found["commitLogDirCapacity"].startswith("Total : ")
 
 
-def test_the_log_counts_slow_puts_and_long_holds_of_the_lock_every_ten_seconds(live: Live) -> None:
+def test_slow_puts_and_long_lock_holds_are_logged_every_ten_seconds(live: Live) -> None:
     def body(bench: Any) -> list[str]:
         told: list[str] = []
         bench.broker.watch.emit = told.append
@@ -331,11 +331,11 @@ def test_a_full_disk_and_a_missing_segment_are_logged_once_and_when_they_end(liv
         store.flags.allow(Refusal.DISK_FULL)
         bench.sleep(11_000)
 
-        make = store.allocate.make
-        store.allocate.make = no_room
+        make = store.allocate.make_segment
+        store.allocate.make_segment = no_room
         codes = {client.send_message(bytes(9_000)).code for _ in range(12)}
         assert codes == {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR}
-        store.allocate.make = make
+        store.allocate.make_segment = make
         assert client.send_message(bytes(9_000)).code == ResponseCode.SUCCESS
         bench.sleep(11_000)
         return told

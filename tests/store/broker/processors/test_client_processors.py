@@ -15,14 +15,14 @@ Live = Callable[..., Any]
 CHANGED = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 
 
-def members(client: Any, group: str = GROUP) -> list[str]:
+def member_ids(client: Any, group: str = GROUP) -> list[str]:
     answer = client.answer(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=group)
     return json.loads(answer.body)["consumerIdList"] if answer.code == ResponseCode.SUCCESS else []
 
 
 def test_a_heartbeat_registers_a_member_and_creates_the_retry_topic(bench: Any, client: Any) -> None:
     assert client.heartbeat().code == ResponseCode.SUCCESS
-    assert members(client) == [client.client_id]
+    assert member_ids(client) == [client.client_id]
     assert bench.broker.topics.get(f"%RETRY%{GROUP}").read_queue_nums == 1
     assert [info.client_id for info in bench.broker.producers.clients("sellers")] == [client.client_id]
 
@@ -35,12 +35,12 @@ def test_members_are_notified_only_when_one_joins_or_leaves(bench: Any) -> None:
     second.heartbeat()
     assert (first.codes(), second.codes()) == ([CHANGED] * 2, [CHANGED])
     assert first.got[-1].ext_fields == {"consumerGroup": GROUP}
-    assert members(first) == [first.client_id, second.client_id]
+    assert member_ids(first) == [first.client_id, second.client_id]
     second.answer(
         RequestCode.UNREGISTER_CLIENT, clientID=second.client_id, consumerGroup=GROUP, producerGroup="sellers"
     )
     assert (first.codes(), second.codes()) == ([CHANGED] * 3, [CHANGED])
-    assert members(first) == [first.client_id]
+    assert member_ids(first) == [first.client_id]
     assert len(bench.broker.producers.clients("sellers")) == 1
 
 
@@ -50,16 +50,16 @@ def test_a_closed_connection_removes_its_client_from_every_group(bench: Any) -> 
         first.heartbeat(group)
         second.heartbeat(group)
     second.close()
-    assert members(first) == members(first, "audit") == [first.client_id]
+    assert member_ids(first) == member_ids(first, "audit") == [first.client_id]
     first.close()
-    assert members(first) == []
+    assert member_ids(first) == []
     assert bench.broker.producers.groups == {}
 
 
 def test_a_heartbeat_on_an_ended_connection_leaves_no_member(bench: Any, client: Any) -> None:
     client.is_open = False
     client.heartbeat()
-    assert members(bench.client()) == []
+    assert member_ids(bench.client()) == []
 
 
 def test_a_silent_client_expires_after_two_minutes(bench: Any) -> None:
@@ -70,7 +70,7 @@ def test_a_silent_client_expires_after_two_minutes(bench: Any) -> None:
         bench.sleep(30_000)
         first.heartbeat()
     assert (first.is_open, second.is_open) == (True, False)
-    assert members(first) == [first.client_id]
+    assert member_ids(first) == [first.client_id]
 
 
 def test_a_push_larger_than_a_frame_is_not_sent(bench: Any, client: Any) -> None:
@@ -79,7 +79,7 @@ def test_a_push_larger_than_a_frame_is_not_sent(bench: Any, client: Any) -> None
     assert client.codes() == [CHANGED]
 
 
-def test_a_producer_group_may_have_255_characters(bench: Any) -> None:
+def test_a_producer_group_name_may_have_255_characters(bench: Any) -> None:
     """A client with tracing adds a second producer group, whose name is that of the first group after a prefix."""
     group = "_INNER_TRACE_PRODUCER-" + "g" * 233
     said = {"clientID": "c", "producerDataSet": [{"groupName": group}]}
@@ -88,7 +88,7 @@ def test_a_producer_group_may_have_255_characters(bench: Any) -> None:
     assert list(bench.broker.producers.groups) == [group]
 
 
-def test_a_group_can_disable_notifications(client: Any) -> None:
+def test_consumer_change_notifications_can_be_disabled_for_a_group(client: Any) -> None:
     group = {"groupName": GROUP, "notifyConsumerIdsChangedEnable": False}
     client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
     client.heartbeat()
@@ -117,13 +117,13 @@ def test_a_group_can_disable_notifications(client: Any) -> None:
         (b'{"clientID":"c","consumerDataSet":[{"groupName":"a@b"}]}', "group: expected letters"),
     ],
 )
-def test_a_malformed_heartbeat_is_answered_with_its_fault(bench: Any, heartbeat: bytes, word: str) -> None:
+def test_a_malformed_heartbeat_is_answered_with_its_error(bench: Any, heartbeat: bytes, word: str) -> None:
     answer = bench.client().answer(RequestCode.HEART_BEAT, heartbeat)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert word in answer.remark
 
 
-def test_a_client_can_check_its_filter(live: Live) -> None:
+def test_a_client_can_validate_its_filter_expression(live: Live) -> None:
     def check(bench: Any, kind: str, expression: str) -> int:
         subscription = {"topic": "Orders", "subString": expression, "expressionType": kind, "subVersion": 1}
         request = {"clientId": "c", "group": GROUP, "subscriptionData": subscription}
@@ -143,7 +143,7 @@ def test_a_client_can_check_its_filter(live: Live) -> None:
     live(with_filter, enable_property_filter=True)
 
 
-def test_a_new_group_starts_at_0_in_a_complete_queue(client: Any) -> None:
+def test_a_new_group_starts_at_0_in_a_queue_with_all_its_messages(client: Any) -> None:
     client.send_message(b"m")
     query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
     assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "0"}
@@ -175,7 +175,7 @@ def test_offsets_are_stored_only_for_existing_queues(bench: Any, client: Any) ->
     assert bench.broker.offsets.members == {"offsetTable": {}}
 
 
-def lock(client: Any, *queue_ids: int, code: int = RequestCode.LOCK_BATCH_MQ) -> list[int]:
+def lock_queues(client: Any, *queue_ids: int, code: int = RequestCode.LOCK_BATCH_MQ) -> list[int]:
     queues = [{"topic": "Orders", "brokerName": "broker-a", "queueId": number} for number in queue_ids]
     wish = {"consumerGroup": GROUP, "clientId": client.client_id, "mqSet": queues}
     answer = client.answer(code, json.dumps(wish).encode())
@@ -186,17 +186,17 @@ def lock(client: Any, *queue_ids: int, code: int = RequestCode.LOCK_BATCH_MQ) ->
 def test_a_queue_is_locked_by_one_client_until_unlock_or_expiry(bench: Any) -> None:
     first, second = bench.client(), bench.client()
     first.send_message(b"m")
-    assert lock(first, 0, 1) == [0, 1]
-    assert lock(second, 1, 2) == [2]
-    lock(second, 0, 1, code=RequestCode.UNLOCK_BATCH_MQ)
-    assert lock(second, 0, 1) == []
-    lock(first, 1, code=RequestCode.UNLOCK_BATCH_MQ)
-    assert lock(second, 0, 1) == [1]
+    assert lock_queues(first, 0, 1) == [0, 1]
+    assert lock_queues(second, 1, 2) == [2]
+    lock_queues(second, 0, 1, code=RequestCode.UNLOCK_BATCH_MQ)
+    assert lock_queues(second, 0, 1) == []
+    lock_queues(first, 1, code=RequestCode.UNLOCK_BATCH_MQ)
+    assert lock_queues(second, 0, 1) == [1]
     bench.sleep(59_000)
-    assert lock(second, 0) == []
+    assert lock_queues(second, 0) == []
     bench.sleep(2_000)
-    assert lock(second, 0) == [0]
-    assert lock(first, 4, -1) == []
+    assert lock_queues(second, 0) == [0]
+    assert lock_queues(first, 4, -1) == []
 
 
 def test_a_client_can_change_its_id(bench: Any, client: Any) -> None:

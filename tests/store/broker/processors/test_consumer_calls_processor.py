@@ -7,11 +7,11 @@ from tornlog.store.broker.requests import RequestCode, ResponseCode, response_to
 from .conftest import GROUP, records_of
 
 
-def ask(operator: Any, consumer: Any, code: int = RequestCode.GET_CONSUMER_RUNNING_INFO, **more: Any) -> Any:
+def call_consumer(operator: Any, consumer: Any, code: int = RequestCode.GET_CONSUMER_RUNNING_INFO, **more: Any) -> Any:
     return operator.answer(code, consumerGroup=GROUP, clientId=consumer.client_id, **more)
 
 
-def answers_with(bench: Any, consumer: Any, code: int, body: bytes) -> list[Any]:
+def let_consumer_answer(bench: Any, consumer: Any, code: int, body: bytes) -> list[Any]:
     """Let a consumer answer its calls. Return the calls."""
     asked = []
 
@@ -19,18 +19,18 @@ def answers_with(bench: Any, consumer: Any, code: int, body: bytes) -> list[Any]
         if command.is_one_way:
             return True
         asked.append(command)
-        assert bench.broker.calls.answered(consumer, response_to(command, code, "so", {"a": "b"}, body))
+        assert bench.broker.calls.deliver_response(consumer, response_to(command, code, "so", {"a": "b"}, body))
         return True
 
     consumer.send = send
     return asked
 
 
-def test_a_consumers_answer_is_returned_to_the_operator(bench: Any) -> None:
+def test_the_answer_of_a_consumer_is_returned_to_the_operator(bench: Any) -> None:
     operator, consumer = bench.client(), bench.client()
     consumer.heartbeat()
-    asked = answers_with(bench, consumer, 5, b"{}")
-    answer = ask(operator, consumer, jstackEnable="false")
+    asked = let_consumer_answer(bench, consumer, 5, b"{}")
+    answer = call_consumer(operator, consumer, jstackEnable="false")
     assert (answer.code, answer.remark, answer.ext_fields, answer.body) == (5, "so", {"a": "b"}, b"{}")
     assert asked[0].ext_fields["jstackEnable"] == "false"
 
@@ -39,23 +39,23 @@ def test_a_consumer_can_be_asked_to_process_one_message(bench: Any) -> None:
     operator, consumer = bench.client(), bench.client()
     consumer.heartbeat()
     message_id = operator.send_message(b"this one").ext_fields["msgId"]
-    asked = answers_with(bench, consumer, 0, b"done")
+    asked = let_consumer_answer(bench, consumer, 0, b"done")
     directly = RequestCode.CONSUME_MESSAGE_DIRECTLY
-    assert ask(operator, consumer, directly, msgId=message_id).body == b"done"
+    assert call_consumer(operator, consumer, directly, msgId=message_id).body == b"done"
     assert [record.body for record in records_of(asked[0])] == [b"this one"]
     for wrong in ("x", message_id[:-1] + "7"):
-        assert "msgId" in ask(operator, consumer, directly, msgId=wrong).remark
+        assert "msgId" in call_consumer(operator, consumer, directly, msgId=wrong).remark
 
 
-def test_an_offline_or_silent_consumer_is_reported(bench: Any) -> None:
+def test_a_call_to_an_offline_or_silent_consumer_is_an_error(bench: Any) -> None:
     operator, consumer = bench.client(), bench.client()
-    assert ask(operator, consumer).code == ResponseCode.SYSTEM_ERROR
+    assert call_consumer(operator, consumer).code == ResponseCode.SYSTEM_ERROR
     consumer.heartbeat()
     begin_ns = bench.world.clock.monotonic_ns()
-    assert ask(operator, consumer).code == ResponseCode.CONSUME_MSG_TIMEOUT
+    assert call_consumer(operator, consumer).code == ResponseCode.CONSUME_MSG_TIMEOUT
     assert bench.world.clock.monotonic_ns() - begin_ns == 5_000 * 1_000_000
     question = consumer.got[-1]
-    assert not bench.broker.calls.answered(consumer, response_to(question, 0))
+    assert not bench.broker.calls.deliver_response(consumer, response_to(question, 0))
 
 
 def test_few_calls_are_in_flight_and_only_their_client_can_answer(bench: Any) -> None:
@@ -64,14 +64,14 @@ def test_few_calls_are_in_flight_and_only_their_client_can_answer(bench: Any) ->
     consumer.got.clear()
     answers: list[Any] = []
     tasks = [
-        bench.world.tasks.spawn(f"operator {number}", lambda: answers.append(ask(operator, consumer)))
+        bench.world.tasks.spawn(f"operator {number}", lambda: answers.append(call_consumer(operator, consumer)))
         for number in range(3)
     ]
     bench.sleep(100)
     assert [answer.code for answer in answers] == [ResponseCode.SYSTEM_BUSY]
     for question in consumer.got:
-        assert not bench.broker.calls.answered(other, response_to(question, 0))
-        assert bench.broker.calls.answered(consumer, response_to(question, 0))
+        assert not bench.broker.calls.deliver_response(other, response_to(question, 0))
+        assert bench.broker.calls.deliver_response(consumer, response_to(question, 0))
     for task in tasks:
         task.join(None)
     assert sorted(answer.code for answer in answers) == [0, 0, ResponseCode.SYSTEM_BUSY]
@@ -81,26 +81,26 @@ STATUS = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 AT_7 = b'{"messageQueueTable":{{"brokerName":"broker-a","queueId":1,"topic":"Orders"}:7}}'
 
 
-def status(operator: Any, client_id: str = "") -> Any:
+def consumer_status(operator: Any, client_id: str = "") -> Any:
     more = {"clientAddr": client_id} if client_id else {}
     return operator.answer(STATUS, topic="Orders", group=GROUP, **more)
 
 
-def test_the_offsets_of_all_members_are_one_table(bench: Any) -> None:
+def test_the_offsets_of_all_group_members_are_merged_in_one_table(bench: Any) -> None:
     operator, one, other = (bench.client() for _ in range(3))
-    assert status(operator).code == ResponseCode.CONSUMER_NOT_ONLINE
+    assert consumer_status(operator).code == ResponseCode.CONSUMER_NOT_ONLINE
     one.heartbeat()
     other.heartbeat()
-    asked = answers_with(bench, one, 0, AT_7)
-    answers_with(bench, other, 0, b'{"messageQueueTable":{}}')
-    found = status(operator).body.decode()
+    asked = let_consumer_answer(bench, one, 0, AT_7)
+    let_consumer_answer(bench, other, 0, b'{"messageQueueTable":{}}')
+    found = consumer_status(operator).body.decode()
     queue = '{"brokerName":"broker-a","queueId":1,"topic":"Orders"}'
     members = f'"{one.client_id}":{{{queue}:7}},"{other.client_id}":{{}}'
     assert found == f'{{"consumerTable":{{{members}}},"messageQueueTable":{{}}}}'
     assert (asked[0].code, asked[0].ext_fields) == (221, {"topic": "Orders", "group": GROUP})
-    assert other.client_id not in status(operator, one.client_id).body.decode()
+    assert other.client_id not in consumer_status(operator, one.client_id).body.decode()
     assert len(asked) == 2
-    assert '"consumerTable":{}' in status(operator, "nobody").body.decode()
+    assert '"consumerTable":{}' in consumer_status(operator, "nobody").body.decode()
 
 
 def test_silent_members_share_one_timeout_and_are_left_out(bench: Any) -> None:
@@ -108,11 +108,11 @@ def test_silent_members_share_one_timeout_and_are_left_out(bench: Any) -> None:
     silent = [bench.client() for _ in range(5)]
     for client in (sound, failing, garbled, *silent):
         client.heartbeat()
-    answers_with(bench, sound, 0, AT_7)
-    answers_with(bench, failing, 1, AT_7)
-    answers_with(bench, garbled, 0, AT_7[:-3])
+    let_consumer_answer(bench, sound, 0, AT_7)
+    let_consumer_answer(bench, failing, 1, AT_7)
+    let_consumer_answer(bench, garbled, 0, AT_7[:-3])
     begin_ns = bench.world.clock.monotonic_ns()
-    found = status(operator).body.decode()
+    found = consumer_status(operator).body.decode()
     assert bench.world.clock.monotonic_ns() - begin_ns == 5_000 * 1_000_000
     assert sound.client_id in found
     assert not any(each.client_id in found for each in (failing, garbled, *silent))

@@ -63,7 +63,7 @@ def test_a_rolled_back_message_stays_invisible(bench: Any, client: Any) -> None:
         {"commitLogOffset": "x"},
     ],
 )
-def test_a_decision_with_wrong_fields_is_refused(bench: Any, client: Any, wrong: dict[str, object]) -> None:
+def test_a_transaction_decision_with_wrong_fields_is_refused(bench: Any, client: Any, wrong: dict[str, object]) -> None:
     fields = {**prepare(client), "commitOrRollback": TRANSACTION_COMMIT, **wrong}
     assert client.answer(RequestCode.END_TRANSACTION, **fields).code == ResponseCode.SYSTEM_ERROR
     bench.settle()
@@ -71,7 +71,7 @@ def test_a_decision_with_wrong_fields_is_refused(bench: Any, client: Any, wrong:
 
 
 @with_settings(transaction_timeout_ms=1_000, transaction_check_interval_ms=2_000)
-def test_an_undecided_producer_is_asked_and_can_commit(bench: Any) -> None:
+def test_the_producer_of_an_undecided_transaction_is_checked_and_can_commit(bench: Any) -> None:
     producer, other = bench.client(), bench.client()
     producer.heartbeat()
     producer.got.clear()
@@ -95,7 +95,7 @@ def test_an_undecided_producer_is_asked_and_can_commit(bench: Any) -> None:
     assert len(producer.got) == 1
 
 
-def test_members_of_the_producers_group_are_asked_in_turn(live: Live) -> None:
+def test_members_of_the_producer_group_are_checked_in_turn(live: Live) -> None:
     def body(bench: Any) -> list[int]:
         producers = [bench.client() for _ in range(2)]
         for producer in producers:
@@ -116,7 +116,7 @@ def test_transactions_can_be_disabled(bench: Any) -> None:
 
 
 @with_settings(transaction_check_max=1, transaction_check_interval_ms=3_600_000)
-def test_an_operator_can_resume_a_given_up_message(bench: Any) -> None:
+def test_an_operator_can_resume_a_given_up_transaction(bench: Any) -> None:
     client, operator = bench.client(), bench.client()
     client.heartbeat()
     client.got.clear()

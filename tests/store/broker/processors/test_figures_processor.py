@@ -9,35 +9,35 @@ from tornlog.store.formats.side_json import decode_side_json
 from .conftest import GROUP
 
 
-def statistics(client: Any, name: str, key: str) -> Any:
+def broker_statistics(client: Any, name: str, key: str) -> Any:
     answer = client.answer(RequestCode.VIEW_BROKER_STATS_DATA, statsName=name, statsKey=key)
     return json.loads(answer.body) if answer.code == ResponseCode.SUCCESS else answer.remark
 
 
 def test_messages_are_counted_by_topic_by_group_and_for_the_broker(bench: Any, client: Any) -> None:
-    assert statistics(client, "TOPIC_PUT_NUMS", "Orders") == "The stats <TOPIC_PUT_NUMS> <Orders> not exist"
+    assert broker_statistics(client, "TOPIC_PUT_NUMS", "Orders") == "The stats <TOPIC_PUT_NUMS> <Orders> not exist"
     for number in range(5):
         client.send_message(b"%d" % number)
     given = [client.pulled(offset, q=None, queueId=queue_id) for queue_id in range(4) for offset in (0,)]
     size_bytes = bench.broker.own_store.stats.put_totals("Orders").size_bytes
-    puts = statistics(client, "TOPIC_PUT_NUMS", "Orders")
+    puts = broker_statistics(client, "TOPIC_PUT_NUMS", "Orders")
     assert puts["statsMinute"] == {"avgpt": 1.0, "sum": 5, "tps": 0.5}
     assert puts["statsDay"]["sum"] == puts["statsHour"]["sum"] == 5
-    assert statistics(client, "TOPIC_PUT_SIZE", "Orders")["statsMinute"]["sum"] == size_bytes
+    assert broker_statistics(client, "TOPIC_PUT_SIZE", "Orders")["statsMinute"]["sum"] == size_bytes
     assert sum(map(len, given)) == 5
-    assert statistics(client, "GROUP_GET_NUMS", f"Orders@{GROUP}")["statsMinute"]["sum"] == 5
-    assert statistics(client, "GROUP_GET_SIZE", f"Orders@{GROUP}")["statsMinute"]["sum"] == size_bytes
-    assert statistics(client, "BROKER_PUT_NUMS", "DefaultCluster")["statsMinute"]["sum"] == 5
-    assert statistics(client, "BROKER_GET_NUMS", "DefaultCluster")["statsMinute"]["sum"] == 5
+    assert broker_statistics(client, "GROUP_GET_NUMS", f"Orders@{GROUP}")["statsMinute"]["sum"] == 5
+    assert broker_statistics(client, "GROUP_GET_SIZE", f"Orders@{GROUP}")["statsMinute"]["sum"] == size_bytes
+    assert broker_statistics(client, "BROKER_PUT_NUMS", "DefaultCluster")["statsMinute"]["sum"] == 5
+    assert broker_statistics(client, "BROKER_GET_NUMS", "DefaultCluster")["statsMinute"]["sum"] == 5
     for wrong in (("TOPIC_PUT_NUMS", "Other"), ("SNDBCK_PUT_NUMS", f"Orders@{GROUP}"), ("NO_NUMS", "Orders")):
-        assert "not exist" in statistics(client, *wrong)
+        assert "not exist" in broker_statistics(client, *wrong)
 
 
 def test_old_messages_count_in_the_hour_but_not_in_the_minute(bench: Any, client: Any) -> None:
     client.send_message(b"early")
     bench.sleep(300_000)
     client.send_message(b"late")
-    found = statistics(client, "TOPIC_PUT_NUMS", "Orders")
+    found = broker_statistics(client, "TOPIC_PUT_NUMS", "Orders")
     assert found["statsMinute"]["sum"] == 1
     assert 0 < found["statsMinute"]["tps"] < 0.1
     assert found["statsHour"]["sum"] == found["statsDay"]["sum"] == 2
@@ -48,10 +48,10 @@ def test_a_message_sent_back_is_counted(client: Any) -> None:
     client.send_message(b"m")
     back = {"group": GROUP, "originTopic": "Orders", "offset": 0, "delayLevel": 0, "originMsgId": "x"}
     assert client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, **back).code == ResponseCode.SUCCESS
-    assert statistics(client, "SNDBCK_PUT_NUMS", f"Orders@{GROUP}")["statsMinute"]["sum"] == 1
+    assert broker_statistics(client, "SNDBCK_PUT_NUMS", f"Orders@{GROUP}")["statsMinute"]["sum"] == 1
 
 
-def test_progress_of_all_groups_in_ordered_or_other_topics(bench: Any, client: Any) -> None:
+def test_progress_is_reported_for_all_groups_in_ordered_or_other_topics(bench: Any, client: Any) -> None:
     client.heartbeat()
     for _ in range(3):
         client.send_message(b"m", e=0)
@@ -69,7 +69,7 @@ def test_progress_of_all_groups_in_ordered_or_other_topics(bench: Any, client: A
     assert '"totalDiff":0' in ordered
 
 
-def test_the_delay_of_a_group_is_reported_per_queue(bench: Any, client: Any) -> None:
+def test_the_consume_delay_of_a_group_is_reported_per_queue(bench: Any, client: Any) -> None:
     client.send_message(b"first", e=1)
     bench.sleep(2_000)
     client.send_message(b"second", e=1)
@@ -87,7 +87,7 @@ def test_the_delay_of_a_group_is_reported_per_queue(bench: Any, client: Any) -> 
     assert none.code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_the_lowest_offset_of_all_groups_is_corrected_by_a_compared_group(bench: Any, client: Any) -> None:
+def test_the_lowest_offset_of_all_groups_is_limited_by_a_compared_group(bench: Any, client: Any) -> None:
     client.send_message(b"m", e=0)
     for group, offset in (("one", 3), ("two", 2), ("behind", 1)):
         bench.broker.offsets.commit_offset(group, "Orders", 0, offset)
@@ -102,7 +102,7 @@ def test_the_lowest_offset_of_all_groups_is_corrected_by_a_compared_group(bench:
     assert asked("", "behind") == {"0": 1}
 
 
-def test_queue_entries_are_shown_with_a_groups_subscription(client: Any) -> None:
+def test_queue_entries_can_be_queried_with_a_groups_subscription(client: Any) -> None:
     client.heartbeat()
     for number in range(3):
         client.send_message(b"%d" % number, e=0)
@@ -119,7 +119,7 @@ def test_queue_entries_are_shown_with_a_groups_subscription(client: Any) -> None
         assert remark in client.answer(RequestCode.QUERY_CONSUME_QUEUE, **{**fields, **wrong}).remark
 
 
-def test_offsets_of_a_group_can_be_cloned(bench: Any, client: Any) -> None:
+def test_the_offsets_of_a_group_can_be_cloned(bench: Any, client: Any) -> None:
     client.send_message(b"m", e=0)
     bench.broker.offsets.commit_offset("one", "Orders", 0, 1)
     client.answer(RequestCode.CLONE_GROUP_OFFSET, srcGroup="one", destGroup="two", topic="")
@@ -130,7 +130,7 @@ def test_offsets_of_a_group_can_be_cloned(bench: Any, client: Any) -> None:
 def test_put_latency_is_reported_for_the_last_full_minute(bench: Any) -> None:
     stats = bench.broker.own_store.stats
     for ms in (*[5] * 98, 30, 700):
-        stats.put_was_slow(ms * 1_000_000)
+        stats.count_slow_put(ms * 1_000_000)
     bench.sleep(75_000)
     table = json.loads(bench.client().answer(RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
     assert table["putLatency99"] == "50.00"

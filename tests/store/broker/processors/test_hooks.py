@@ -48,15 +48,15 @@ class Failing(Watch):
     consume_message_before = consume_message_after = send_message_before  # type: ignore[assignment]
 
 
-def watched(bench: Any, *hooks: Watch) -> None:
+def register_hooks(bench: Any, *hooks: Watch) -> None:
     for hook in hooks:
         bench.broker.hooks.register_send_message_hook(hook)
         bench.broker.hooks.register_consume_message_hook(hook)
 
 
-def test_a_send_is_observed_before_storing_and_after_its_answer(bench: Any) -> None:
+def test_a_send_hook_is_called_before_storing_and_after_the_answer(bench: Any) -> None:
     watch = Watch()
-    watched(bench, watch)
+    register_hooks(bench, watch)
     answer = bench.client().send_message(b"hello", properties={"KEYS": "k"})
     (before, sent), (after, stored) = watch.seen
     assert (before, after) == ("send before", "send after")
@@ -67,9 +67,9 @@ def test_a_send_is_observed_before_storing_and_after_its_answer(bench: Any) -> N
     assert (stored.code, stored.message_id, stored.queue_offset) == (0, answer.ext_fields["msgId"], 0)
 
 
-def test_a_refused_send_is_observed_with_code_and_remark(bench: Any) -> None:
+def test_a_send_hook_receives_code_and_remark_of_a_refused_send(bench: Any) -> None:
     watch = Watch()
-    watched(bench, watch)
+    register_hooks(bench, watch)
     answer = bench.client().send_message(b"hello", e=99)
     _, (_, refused) = watch.seen
     assert (refused.code, refused.error_message) == (answer.code, answer.remark)
@@ -77,13 +77,13 @@ def test_a_refused_send_is_observed_with_code_and_remark(bench: Any) -> None:
     assert refused.message_id == ""
 
 
-def test_a_hook_may_change_the_properties_that_are_stored(live: Live) -> None:
+def test_a_send_hook_may_change_the_stored_properties(live: Live) -> None:
     class Stamp(Watch):
         def send_message_before(self, context: SendMessageContext) -> None:
             context.properties = f"seen\x01yes\x02{context.properties}"
 
     def body(bench: Any) -> None:
-        watched(bench, Stamp())
+        register_hooks(bench, Stamp())
         client = bench.client()
         client.send_message(b"hello", properties={"KEYS": "k"})
         assert decode_properties(client.pulled()[0].properties)["seen"] == "yes"
@@ -91,9 +91,9 @@ def test_a_hook_may_change_the_properties_that_are_stored(live: Live) -> None:
     live(body)
 
 
-def test_answered_pulls_and_sent_back_messages_are_observed(bench: Any) -> None:
+def test_consume_hooks_are_called_for_answered_pulls_and_sent_back_messages(bench: Any) -> None:
     watch = Watch()
-    watched(bench, watch)
+    register_hooks(bench, watch)
     client = bench.client()
     client.heartbeat()
     client.send_message(b"hello")
@@ -110,11 +110,11 @@ def test_answered_pulls_and_sent_back_messages_are_observed(bench: Any) -> None:
     assert (moment, back.topic, back.message_id) == ("consume after", "Orders", "ID")
 
 
-def test_a_held_pull_is_observed_once(bench: Any) -> None:
+def test_a_consume_hook_is_called_once_for_a_held_pull(bench: Any) -> None:
     watch = Watch()
     client = bench.client()
     client.send_message(b"one")
-    watched(bench, watch)
+    register_hooks(bench, watch)
     assert client.pull(1, sysFlag=6) is None
     assert watch.seen == []
     bench.client().send_message(b"two")
@@ -124,10 +124,10 @@ def test_a_held_pull_is_observed_once(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_hook_that_fails_is_logged_and_fails_no_request(bench: Any, is_first: bool) -> None:
+def test_an_exception_in_a_hook_is_logged_and_fails_no_request(bench: Any, is_first: bool) -> None:
     watch, lines = Watch(), []
     bench.broker.hooks.emit = lines.append
-    watched(bench, *((Failing(), watch) if is_first else (watch, Failing())))
+    register_hooks(bench, *((Failing(), watch) if is_first else (watch, Failing())))
     client = bench.client()
     assert client.send_message(b"hello").code == ResponseCode.SUCCESS
     assert client.pulled()[0].body == b"hello"

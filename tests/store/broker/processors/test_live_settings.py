@@ -23,51 +23,51 @@ HANDED_ON = {
 """Settings of which parts have copies. A change updates the copies."""
 
 
-def change(client: Any, text: str) -> Any:
+def change_settings(client: Any, text: str) -> Any:
     return client.answer(RequestCode.UPDATE_BROKER_CONFIG, text.encode())
 
 
-def shown(client: Any) -> dict[str, str]:
+def shown_settings(client: Any) -> dict[str, str]:
     text = client.answer(RequestCode.GET_BROKER_CONFIG).body.decode()
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
-def test_a_change_applies_to_the_next_request_and_is_shown(client: Any) -> None:
+def test_a_changed_setting_applies_to_the_next_request_and_is_shown(client: Any) -> None:
     before = client.answer(RequestCode.GET_BROKER_CONFIG).ext_fields["version"]
     assert client.send_message(b"m", topic="First").code == ResponseCode.SUCCESS
-    assert change(client, "autoCreateTopicEnable=false\nmaxMessageSize=2").code == ResponseCode.SUCCESS
+    assert change_settings(client, "autoCreateTopicEnable=false\nmaxMessageSize=2").code == ResponseCode.SUCCESS
     assert client.send_message(b"m", topic="Second").code == ResponseCode.TOPIC_NOT_EXIST
     assert client.send_message(b"long", topic="First").code == ResponseCode.MESSAGE_ILLEGAL
-    assert (shown(client)["autoCreateTopicEnable"], shown(client)["maxMessageSize"]) == ("false", "2")
+    assert (shown_settings(client)["autoCreateTopicEnable"], shown_settings(client)["maxMessageSize"]) == ("false", "2")
     after = client.answer(RequestCode.GET_BROKER_CONFIG).ext_fields["version"]
     assert ('"counter":0' in before, '"counter":1' in after) == (True, True)
 
 
-def test_copies_of_settings_are_updated(bench: Any) -> None:
-    change(bench.client(), "transactionCheckMax=3\ntransactionTimeOut=77\nflushConsumerOffsetInterval=88")
+def test_changed_settings_reach_the_services_that_copied_them(bench: Any) -> None:
+    change_settings(bench.client(), "transactionCheckMax=3\ntransactionTimeOut=77\nflushConsumerOffsetInterval=88")
     broker = bench.broker
     assert broker.transactions.checker.config.transaction_check_max == 3
     assert broker.transactions.config.transaction_timeout_ms == 77
     assert broker.offsets.flush_interval_ms == 88
 
 
-def test_a_new_broker_permission_is_a_new_version_of_the_topics(bench: Any) -> None:
+def test_a_new_broker_permission_increments_the_version_of_the_topic_table(bench: Any) -> None:
     before = bench.broker.topics.version
-    change(bench.client(), "brokerPermission=4")
+    change_settings(bench.client(), "brokerPermission=4")
     assert bench.broker.topics.version.counter == before.counter + 1
     route = bench.client().answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="TBW102").body
     assert b'"perm":4' in route
 
 
-def test_a_new_broker_permission_applies_even_if_the_topics_cannot_be_written(live: Live, lab: Live) -> None:
+def test_a_new_broker_permission_applies_even_if_the_topic_table_cannot_be_written(live: Live, lab: Live) -> None:
     made = lab()
 
     def body(bench: Any) -> None:
         client, said = bench.client(), []
         bench.broker.settings.emit = lambda line: said.append(str(line))
         made.failures.plan("sync", "topics.json")
-        assert change(client, "brokerPermission=4").code == ResponseCode.SUCCESS
-        assert shown(client)["brokerPermission"] == "4"
+        assert change_settings(client, "brokerPermission=4").code == ResponseCode.SUCCESS
+        assert shown_settings(client)["brokerPermission"] == "4"
         assert len(said) == 2
         assert "brokerPermission=4 (was 6)" in said[0]
         assert "Input/output error" in said[1]
@@ -93,24 +93,24 @@ def test_a_new_broker_permission_applies_even_if_the_topics_cannot_be_written(li
 def test_a_fixed_or_invalid_setting_is_refused_with_the_whole_request(
     client: Any, text: str, code: ResponseCode, remark: str
 ) -> None:
-    before = shown(client)
-    answer = change(client, f"traceOn=false\n{text}" if text else text)
+    before = shown_settings(client)
+    answer = change_settings(client, f"traceOn=false\n{text}" if text else text)
     assert answer.code == code
     assert remark in answer.remark
-    assert shown(client) == before
+    assert shown_settings(client) == before
 
 
-def test_an_equal_value_is_no_change(bench: Any, client: Any) -> None:
-    assert change(client, "brokerName=broker-a\nbrokerRole=ASYNC_MASTER").code == ResponseCode.SUCCESS
+def test_setting_an_equal_value_is_not_counted_as_a_change(bench: Any, client: Any) -> None:
+    assert change_settings(client, "brokerName=broker-a\nbrokerRole=ASYNC_MASTER").code == ResponseCode.SUCCESS
     assert bench.broker.settings.version.counter == 0
 
 
-def test_a_change_is_written_to_the_file_before_it_applies(bench: Any) -> None:
+def test_a_changed_setting_is_written_to_the_file_before_it_applies(bench: Any) -> None:
     client, settings, told = bench.client(), bench.broker.settings, []
     bench.world.files.make_directories("/etc")
     bench.world.files.write("/etc/broker.conf", b"# ours\ntraceOn = true\nbrokerName=broker-a\n")
     settings.file, settings.emit = ConfFile(bench.world.files, "/etc/broker.conf"), told.append
-    assert change(client, "traceOn=false\nfileReservedTime=48").code == ResponseCode.SUCCESS
+    assert change_settings(client, "traceOn=false\nfileReservedTime=48").code == ResponseCode.SUCCESS
     expected = b"# ours\ntraceOn=false\nbrokerName=broker-a\nfileReservedTime=48\n"
     assert bench.world.files.read("/etc/broker.conf") == expected
     assert bench.world.files.read("/etc/broker.conf.bak").startswith(b"# ours\ntraceOn = true")
@@ -118,8 +118,8 @@ def test_a_change_is_written_to_the_file_before_it_applies(bench: Any) -> None:
     assert client.remote_address in told[0]
     settings.file = ConfFile(bench.world.files, "/nowhere/else/broker.conf/file")
     bench.world.files.write("/nowhere", b"")
-    assert change(client, "traceOn=true").code == ResponseCode.SYSTEM_ERROR
-    assert shown(client)["traceOn"] == "false"
+    assert change_settings(client, "traceOn=true").code == ResponseCode.SYSTEM_ERROR
+    assert shown_settings(client)["traceOn"] == "false"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_change_is_written_to_the_file_before_it_applies(bench: Any) -> None:
         ),
     ],
 )
-def test_only_changed_lines_are_rewritten(text: str, wanted: dict[str, str], found: str) -> None:
+def test_only_lines_of_changed_settings_are_rewritten(text: str, wanted: dict[str, str], found: str) -> None:
     assert changed_text(text, wanted) == found
     assert {each.key: each.value for each in parse_properties(found)}.items() >= wanted.items()
 
@@ -159,5 +159,5 @@ def test_no_constructor_copies_a_live_setting() -> None:
 
 
 def test_a_setting_with_a_long_name_is_refused_and_not_quoted(bench: Any) -> None:
-    refused = change(bench.client(), "k" * 256 + "=1")
+    refused = change_settings(bench.client(), "k" * 256 + "=1")
     assert refused.remark == "settings: expected names of 255 characters or fewer, found 256"

@@ -34,7 +34,7 @@ def test_a_pull_returns_log_records_and_the_next_offset(client: Any) -> None:
     assert len(client.pulled(0, maxMsgNums=2)) == 2
 
 
-def test_response_codes_follow_the_stores_status(client: Any) -> None:
+def test_pull_response_codes_follow_the_get_message_status(client: Any) -> None:
     client.send_message(b"m", properties={"TAGS": "A"})
 
     def told(offset: int, **fields: Any) -> tuple[int, str, str]:
@@ -49,7 +49,7 @@ def test_response_codes_follow_the_stores_status(client: Any) -> None:
     assert told(5, queueId=2) == (21, "NO_MESSAGE_IN_QUEUE", "0")
 
 
-def test_a_moved_offset_is_stored_as_an_event(bench: Any, client: Any) -> None:
+def test_a_corrected_pull_offset_is_stored_as_an_offset_moved_event(bench: Any, client: Any) -> None:
     client.send_message(b"m")
     client.pull(7)
     bench.settle()
@@ -81,7 +81,7 @@ def test_a_moved_offset_is_stored_as_an_event(bench: Any, client: Any) -> None:
         ({"queueOffset": "x"}, ResponseCode.SYSTEM_ERROR, "queueOffset"),
     ],
 )
-def test_an_invalid_pull_is_answered_with_its_fault(
+def test_an_invalid_pull_is_answered_with_its_error(
     client: Any, fields: dict[str, Any], code: ResponseCode, word: str
 ) -> None:
     client.send_message(b"m")
@@ -91,7 +91,7 @@ def test_an_invalid_pull_is_answered_with_its_fault(
 
 
 @with_settings(enable_property_filter=True)
-def test_tags_and_expressions_select_messages(client: Any) -> None:
+def test_tags_and_sql_expressions_select_pulled_messages(client: Any) -> None:
     for tag, amount in (("A", 1), ("B", 5), ("C", 9)):
         client.send_message(tag.encode(), properties={"TAGS": tag, "amount": str(amount)})
     assert [each.body for each in client.pulled(subscription="A || C")] == [b"A", b"C"]
@@ -123,7 +123,7 @@ def test_bit_maps_skip_messages_that_do_not_match(live: Live) -> None:
     live(body, store={"enable_consume_queue_ext": True}, **settings)
 
 
-def test_an_invalid_expression_fails_only_its_own_pulls(live: Live) -> None:
+def test_an_invalid_filter_expression_fails_only_its_own_pulls(live: Live) -> None:
     def body(bench: Any) -> None:
         client = bench.client()
         client.send_message(b"m")
@@ -135,7 +135,7 @@ def test_an_invalid_expression_fails_only_its_own_pulls(live: Live) -> None:
     live(body, store={"enable_consume_queue_ext": True}, **settings)
 
 
-def test_an_answer_that_cannot_be_sent_closes_only_its_client(bench: Any) -> None:
+def test_a_pull_answer_that_cannot_be_sent_closes_only_its_client(bench: Any) -> None:
     broken, sound = bench.client(), bench.client()
     sound.send_message(b"old")
     broken.send = lambda command: 1 // 0
@@ -191,7 +191,7 @@ def test_a_held_pull_is_answered_at_its_timeout(bench: Any, client: Any) -> None
     assert answer.code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_a_message_without_a_notification_is_found_by_the_scan(bench: Any, client: Any) -> None:
+def test_a_held_pull_whose_notification_was_lost_is_answered_by_the_periodic_check(bench: Any, client: Any) -> None:
     client.send_message(b"old")
     assert client.pull(1, sysFlag=MAY_WAIT) is None
     bench.broker.store.on_arriving.remove(bench.broker.held_pulls.on_arriving)
@@ -254,12 +254,12 @@ def test_old_clients_can_pull(client: Any) -> None:
     assert len(client.pulled(version=63)) == 1
 
 
-def test_a_held_pull_keeps_no_body_and_a_large_one_is_not_held(bench: Any, client: Any) -> None:
+def test_a_held_pull_drops_its_request_body_and_a_large_request_is_not_held(bench: Any, client: Any) -> None:
     client.send_message(b"m")
     fields = pull_fields(1, sysFlag=MAY_WAIT)
     assert client.ask(RequestCode.PULL_MESSAGE, bytes(1_000_000), **fields) is None
     held = bench.broker.held_pulls._held
-    assert [pull.request.body for pull in held.of_queue(("Orders", 0))] == [b""]
+    assert [pull.request.body for pull in held.pulls_of_queue(("Orders", 0))] == [b""]
 
     answer = client.ask(RequestCode.PULL_MESSAGE, **fields, ballast="x" * 10_000)
     assert answer.code == ResponseCode.PULL_NOT_FOUND
@@ -267,7 +267,7 @@ def test_a_held_pull_keeps_no_body_and_a_large_one_is_not_held(bench: Any, clien
 
 
 @pytest.mark.parametrize("may_be_read", [True, False])
-def test_a_slave_that_may_not_be_read_redirects_consumers_to_the_master_at_their_offset(
+def test_a_slave_without_read_permission_redirects_consumers_to_the_master(
     live: Live, monkeypatch: pytest.MonkeyPatch, may_be_read: bool
 ) -> None:
     def found(topic: str, queue_id: int, offset: int, *_: object, **__: object) -> GetMessageResult:
@@ -289,7 +289,7 @@ def test_a_slave_that_may_not_be_read_redirects_consumers_to_the_master_at_their
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
-def test_a_lagging_slave_sends_consumers_to_the_master_at_their_offset(live: Live, is_checked: bool) -> None:
+def test_a_lagging_slave_redirects_consumers_to_the_master(live: Live, is_checked: bool) -> None:
     def body(bench: Any) -> None:
         bench.broker.topics.put("Orders", TopicConfig("Orders", 1, 1))
         answer = bench.client().pull(5)

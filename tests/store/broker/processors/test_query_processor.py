@@ -29,7 +29,7 @@ def test_a_query_by_unique_key_uses_the_configured_limit(client: Any) -> None:
     assert len(records_of(client.answer(RequestCode.QUERY_MESSAGE, **fields))) == 2
 
 
-def test_a_message_is_viewed_only_by_its_exact_offset(client: Any) -> None:
+def test_a_message_can_be_viewed_only_by_its_exact_offset(client: Any) -> None:
     client.send_message(b"one")
     client.send_message(b"two")
     offset = client.pulled(1)[0].physical_offset
@@ -40,7 +40,7 @@ def test_a_message_is_viewed_only_by_its_exact_offset(client: Any) -> None:
         assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
 
 
-def test_bounds_and_times_of_a_queue_are_reported(bench: Any, client: Any) -> None:
+def test_min_max_and_time_offsets_of_a_queue_are_reported(bench: Any, client: Any) -> None:
     for _ in range(3):
         client.send_message(b"m")
         bench.sleep(100)
@@ -60,7 +60,7 @@ def test_bounds_and_times_of_a_queue_are_reported(bench: Any, client: Any) -> No
     assert told(RequestCode.GET_EARLIEST_MSG_STORETIME) == earliest
 
 
-def test_a_missing_queue_is_empty_and_not_created_by_queries(bench: Any, client: Any) -> None:
+def test_querying_a_missing_queue_returns_an_empty_queue_without_creating_it(bench: Any, client: Any) -> None:
     before = [queue.topic for queue in bench.broker.own_store.queues.all()]
     for topic, queue_id in (("Nothing", 0), ("../../etc", 0), ("TBW102", 99), ("TBW102", -1)):
         for code, found in (

@@ -14,17 +14,17 @@ Live = Callable[..., Any]
 TOPIC = "DefaultCluster_REPLY_TOPIC"
 
 
-def reply(client: Any, to: str, body: bytes = b"yes") -> Any:
+def send_reply(client: Any, to: str, body: bytes = b"yes") -> Any:
     properties = encode_properties({"REPLY_TO_CLIENT": to, "CORRELATION_ID": "c1"})
     fields = {"a": "sellers", "b": TOPIC, "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": properties}
     return client.answer(RequestCode.SEND_REPLY_MESSAGE_V2, body, **fields)
 
 
-def test_a_reply_is_pushed_to_its_client_and_stored(bench: Any) -> None:
+def test_a_reply_is_pushed_to_the_requesting_client_and_stored(bench: Any) -> None:
     asking, answering = bench.client(), bench.client()
     asking.heartbeat()
     asking.got.clear()
-    assert reply(answering, asking.client_id).code == ResponseCode.SUCCESS
+    assert send_reply(answering, asking.client_id).code == ResponseCode.SUCCESS
     (push,) = asking.got
     assert (push.code, push.body) == (RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, b"yes")
     assert push.ext_fields["bornHost"] == answering.remote_address
@@ -34,7 +34,7 @@ def test_a_reply_is_pushed_to_its_client_and_stored(bench: Any) -> None:
 
 
 def test_a_reply_to_an_unknown_client_is_refused(bench: Any) -> None:
-    answer = reply(bench.client(), "gone")
+    answer = send_reply(bench.client(), "gone")
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "'gone'" in answer.remark
 
@@ -44,14 +44,14 @@ def test_storing_replies_can_be_disabled(bench: Any) -> None:
     asking = bench.client()
     asking.heartbeat()
     end = bench.broker.store.max_phy_offset
-    answer = reply(asking, asking.client_id)
+    answer = send_reply(asking, asking.client_id)
     assert answer.code == ResponseCode.SUCCESS
     assert answer.ext_fields == {"msgId": "0", "queueId": "0", "queueOffset": "0"}
     assert bench.broker.store.max_phy_offset == end
 
 
 @pytest.mark.parametrize("fault", [None, OSError(5, "Input/output error")])
-def test_a_pushed_reply_is_a_success_even_if_storing_fails(
+def test_pushing_a_reply_succeeds_even_if_storing_it_fails(
     live: Live, monkeypatch: pytest.MonkeyPatch, fault: OSError | None
 ) -> None:
     def put_message(message: Message) -> PutMessageResult:
@@ -63,7 +63,7 @@ def test_a_pushed_reply_is_a_success_even_if_storing_fails(
         asking = bench.client()
         asking.heartbeat()
         monkeypatch.setattr(bench.broker.store, "put_message", put_message)
-        answer = reply(asking, asking.client_id)
+        answer = send_reply(asking, asking.client_id)
         assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, None)
         assert answer.ext_fields == {"msgId": "0", "queueId": "0", "queueOffset": "0"}
 

@@ -15,7 +15,7 @@ Live = Callable[..., Any]
 RETRY, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
 
 
-def test_a_message_is_retried_after_the_requested_delay(bench: Any, client: Any) -> None:
+def test_a_message_sent_back_is_retried_after_the_requested_delay(bench: Any, client: Any) -> None:
     sent = client.send_message(b"hard", properties={"TAGS": "A"}).ext_fields["msgId"]
     answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group=GROUP, delayLevel=1)
     assert answer.code == ResponseCode.SUCCESS
@@ -52,7 +52,7 @@ def test_the_default_delay_grows_with_each_retry(live: Live) -> None:
     assert live(body) == ["3", "4", "5"]
 
 
-def test_a_negative_level_or_no_retries_left_sends_to_the_dead_letter_topic(bench: Any, client: Any) -> None:
+def test_a_message_with_negative_delay_level_or_no_retries_left_becomes_a_dead_letter(bench: Any, client: Any) -> None:
     client.send_message(b"hopeless")
     client.send_message(b"too often")
     back = RequestCode.CONSUMER_SEND_MSG_BACK
@@ -74,7 +74,9 @@ def test_only_visible_messages_can_be_sent_back(bench: Any, client: Any) -> None
 
 
 @pytest.mark.parametrize(("topic", "level"), [(RETRY, 1), (DEAD, -1)])
-def test_a_retry_topic_without_queues_is_refused(bench: Any, client: Any, topic: str, level: int) -> None:
+def test_sending_back_to_a_retry_topic_without_queues_is_refused(
+    bench: Any, client: Any, topic: str, level: int
+) -> None:
     client.send_message(b"hard")
     bench.broker.topics.put(topic, TopicConfig(topic, 0, 0))
     end = bench.broker.store.max_phy_offset

@@ -16,7 +16,7 @@ from tornlog.store.formats.properties import decode_properties
 Live = Callable[..., Any]
 
 
-def test_a_send_is_answered_with_its_position(client: Any) -> None:
+def test_a_send_is_answered_with_its_queue_and_offset(client: Any) -> None:
     client.send_message(b"one")
     answer = client.send_message(b"two")
     assert answer.code == ResponseCode.SUCCESS
@@ -32,7 +32,7 @@ def test_a_send_is_answered_with_its_position(client: Any) -> None:
     assert (str(record.born_host), str(record.store_host)) == ("10.0.0.1|50000", "127.0.0.1|10911")
 
 
-def test_long_field_names_are_accepted(bench: Any, client: Any) -> None:
+def test_send_requests_with_long_field_names_are_accepted(bench: Any, client: Any) -> None:
     answer = client.answer(
         RequestCode.SEND_MESSAGE,
         b"hello",
@@ -51,7 +51,7 @@ def test_long_field_names_are_accepted(bench: Any, client: Any) -> None:
     assert client.pulled(queueId=3)[0].flag == 7
 
 
-def test_properties_gain_the_cluster_lose_wait_and_have_the_order_of_a_java_map(live: Live) -> None:
+def test_stored_properties_gain_the_cluster_lose_wait_and_have_java_map_order(live: Live) -> None:
     def body(bench: Any) -> str:
         client = bench.client()
         given = {"KEYS": "k0", "UNIQ_KEY": "U", "WAIT": "true", "TAGS": "TagA"}
@@ -62,7 +62,7 @@ def test_properties_gain_the_cluster_lose_wait_and_have_the_order_of_a_java_map(
     assert live(body) == "KEYS\x01k0\x02UNIQ_KEY\x01U\x02CLUSTER\x01DefaultCluster\x02TAGS\x01TagA"
 
 
-def test_the_first_message_creates_a_topic_with_the_producers_queues(bench: Any) -> None:
+def test_the_first_message_creates_its_topic_with_the_requested_number_of_queues(bench: Any) -> None:
     bench.client().send_message(b"m", d=3)
     made = bench.broker.topics.get("Orders")
     assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (3, 3, 6)
@@ -71,7 +71,7 @@ def test_the_first_message_creates_a_topic_with_the_producers_queues(bench: Any)
 
 
 @with_settings(auto_create_topic_enable=False)
-def test_creation_of_topics_by_messages_can_be_disabled(bench: Any) -> None:
+def test_automatic_topic_creation_can_be_disabled(bench: Any) -> None:
     answer = bench.client().send_message(b"m")
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
     assert "Orders" in answer.remark
@@ -92,7 +92,7 @@ def test_creation_of_topics_by_messages_can_be_disabled(bench: Any) -> None:
         ({"g": "9" * 20}, ResponseCode.SYSTEM_ERROR, "g: expected an integer of 64 bits"),
     ],
 )
-def test_an_invalid_send_is_refused_with_its_fault(
+def test_an_invalid_send_is_refused_with_its_error(
     bench: Any, fields: dict[str, object], code: ResponseCode, word: str
 ) -> None:
     before = bench.broker.store.max_phy_offset
@@ -102,18 +102,18 @@ def test_an_invalid_send_is_refused_with_its_fault(
     assert bench.broker.store.max_phy_offset == before
 
 
-def test_a_message_without_a_topic_field_is_refused_by_the_fields_name(bench: Any) -> None:
+def test_the_error_for_a_send_without_a_topic_names_the_field(bench: Any) -> None:
     answer = bench.client().answer(RequestCode.SEND_MESSAGE_V2, b"m", a="sellers")
     assert answer.remark == "b: expected a text, found no such field"
 
 
 @with_settings(store={"max_message_size": 100})
-def test_a_long_body_is_illegal(bench: Any) -> None:
+def test_a_body_above_the_size_limit_is_illegal(bench: Any) -> None:
     assert bench.client().send_message(b"x" * 101).code == ResponseCode.MESSAGE_ILLEGAL
     assert bench.client().send_message(b"x" * 100).code == ResponseCode.SUCCESS
 
 
-def test_a_negative_queue_id_means_round_robin(live: Live) -> None:
+def test_a_negative_queue_id_selects_a_queue_round_robin(live: Live) -> None:
     def body(bench: Any) -> list[str]:
         client = bench.client()
         return [client.send_message(b"m", e=-1).ext_fields["queueId"] for _ in range(8)]
@@ -122,7 +122,7 @@ def test_a_negative_queue_id_means_round_robin(live: Live) -> None:
     assert sorted(queues) == ["0", "0", "1", "1", "2", "2", "3", "3"]
 
 
-def test_a_batch_becomes_adjacent_records_with_ids(bench: Any, client: Any) -> None:
+def test_a_batch_is_stored_as_adjacent_records_with_unique_ids(bench: Any, client: Any) -> None:
     units = encode_batch([BatchUnit(0, b"b1", b"TAGS\x01A"), BatchUnit(5, b"b2", b"")])
     fields = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": 4, "e": 2, "f": 0, "g": 1, "h": 0}
     answer = client.answer(RequestCode.SEND_BATCH_MESSAGE, units, i="WAIT\x01true", m="true", **fields)
@@ -160,7 +160,7 @@ def test_a_message_with_too_many_retries_goes_to_the_dead_letter_topic(client: A
 
 
 @with_settings(broker_permission=4)
-def test_a_read_only_broker_refuses_ordered_topics_and_retries(client: Any) -> None:
+def test_a_read_only_broker_refuses_sends_to_ordered_topics_and_retries(client: Any) -> None:
     topic = {"topic": "Ordered", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "order": "true"}
     client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **topic)
     assert client.send_message(b"m", "Ordered").code == ResponseCode.NO_PERMISSION
@@ -186,7 +186,7 @@ def test_topics_survive_a_restart_of_the_broker(live: Live, lab: Callable[..., A
     live(body, lab(image))
 
 
-def test_a_topic_that_cannot_be_stored_does_not_exist(live: Live, lab: Callable[..., Any]) -> None:
+def test_a_topic_whose_table_cannot_be_stored_is_not_created(live: Live, lab: Callable[..., Any]) -> None:
     bench_lab = lab()
 
     def body(bench: Any) -> None:
@@ -198,7 +198,7 @@ def test_a_topic_that_cannot_be_stored_does_not_exist(live: Live, lab: Callable[
     live(body, bench_lab)
 
 
-def test_every_status_of_a_put_has_a_code_that_clients_know() -> None:
+def test_every_put_status_has_a_response_code_that_clients_know() -> None:
     assert set(PUT_CODES) == set(PutMessageStatus)
     assert [PUT_CODES[status] for status in (PutMessageStatus.PUT_OK, PutMessageStatus.FLUSH_DISK_TIMEOUT)] == [0, 10]
     assert PUT_CODES[PutMessageStatus.SLAVE_NOT_AVAILABLE] == 11
@@ -207,7 +207,7 @@ def test_every_status_of_a_put_has_a_code_that_clients_know() -> None:
 
 
 @pytest.mark.parametrize("queue_id", [-1, 0])
-def test_a_topic_without_queues_takes_no_messages(bench: Any, queue_id: int) -> None:
+def test_a_send_to_a_topic_without_queues_is_refused(bench: Any, queue_id: int) -> None:
     bench.broker.topics.put("Orders", TopicConfig("Orders", 1, 0))
     end = bench.broker.store.max_phy_offset
     answer = bench.client().send_message(b"m", e=queue_id)
@@ -217,7 +217,7 @@ def test_a_topic_without_queues_takes_no_messages(bench: Any, queue_id: int) -> 
 
 
 @pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
-def test_a_message_with_a_delivery_time_is_refused_by_property(client: Any, name: str) -> None:
+def test_the_error_for_a_message_with_a_delivery_time_names_the_property(client: Any, name: str) -> None:
     timed = {"KEYS": "k", name: "5"}
     plain = client.send_message(b"m", properties=timed)
     half = client.send_message(b"m", properties={**timed, "TRAN_MSG": "true", "PGROUP": "sellers"})

@@ -19,7 +19,7 @@ PLAIN = (
 NAMES = ("code", "opaque", "flag", "language", "version", "remark", "extFields", "serializeTypeCurrentRPC", "other")
 
 
-def outcome(read: object, raw: bytes) -> RemotingCommand | str:
+def outcome_of(read: object, raw: bytes) -> RemotingCommand | str:
     assert callable(read)
     try:
         command: RemotingCommand = read(raw)
@@ -29,10 +29,10 @@ def outcome(read: object, raw: bytes) -> RemotingCommand | str:
     return command
 
 
-def assert_same(raw: bytes) -> None:
+def assert_parsers_agree(raw: bytes) -> None:
     """Read a header in both ways."""
-    either = outcome(lambda each: decode_json_header(each, b"body", file=PEER, offset=AT), raw)
-    careful = outcome(lambda each: remoting._careful_command(each, b"body", PEER, AT), raw)
+    either = outcome_of(lambda each: decode_json_header(each, b"body", file=PEER, offset=AT), raw)
+    careful = outcome_of(lambda each: remoting._decode_any_json(each, b"body", PEER, AT), raw)
     assert either == careful
     if isinstance(either, RemotingCommand):
         assert isinstance(careful, RemotingCommand)
@@ -77,8 +77,8 @@ spelt = st.builds(
 
 @given(spelt)
 @settings(max_examples=300)
-def test_a_header_is_read_alike_however_it_is_spelt(raw: bytes) -> None:
-    assert_same(raw)
+def test_fast_and_full_header_parsers_agree_on_every_spelling(raw: bytes) -> None:
+    assert_parsers_agree(raw)
 
 
 @given(spelt, st.integers(0, 10_000), st.integers(0, 10_000), st.binary(max_size=3))
@@ -94,9 +94,9 @@ def test_a_header_is_read_alike_however_it_is_spelt(raw: bytes) -> None:
 @example(PLAIN, 30, 30, b"\\")
 @example(PLAIN, 30, 30, b"\\ud800")
 @example(PLAIN, 30, 30, b"\\ud83d\\ude00")
-def test_a_header_that_is_damaged_is_refused_alike(raw: bytes, begin: int, length: int, put: bytes) -> None:
+def test_fast_and_full_header_parsers_agree_on_damaged_headers(raw: bytes, begin: int, length: int, put: bytes) -> None:
     begin %= len(raw)
-    assert_same(raw[:begin] + put + raw[begin + length % 3 :])
+    assert_parsers_agree(raw[:begin] + put + raw[begin + length % 3 :])
 
 
 @pytest.mark.parametrize(
@@ -132,16 +132,16 @@ def test_a_header_that_is_damaged_is_refused_alike(raw: bytes, begin: int, lengt
         b"",
     ],
 )
-def test_odd_headers_are_read_or_refused_as_they_ever_were(raw: bytes) -> None:
-    assert_same(raw)
+def test_fast_and_full_header_parsers_agree_on_unusual_headers(raw: bytes) -> None:
+    assert_parsers_agree(raw)
 
 
-def test_a_header_as_clients_write_it_is_read_at_once() -> None:
-    assert remoting._plain_command(PLAIN, b"") is not None
-    assert remoting._plain_command(PLAIN.replace(b"310", b"310.5"), b"") is None
+def test_only_headers_in_the_usual_client_format_use_the_fast_parser() -> None:
+    assert remoting._decode_plain_json(PLAIN, b"") is not None
+    assert remoting._decode_plain_json(PLAIN.replace(b"310", b"310.5"), b"") is None
 
 
-def test_a_large_header_is_read_if_it_is_plain_and_refused_if_it_is_odd() -> None:
+def test_a_large_header_is_accepted_only_in_the_usual_client_format() -> None:
     large = "p" * (64 << 10)
     odd = b'{"code":310,"opaque":7,"x":[' + b",".join([b"[]"] * (16 << 10)) + b"]}"
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.maven import JavaProgram
-from tests.store.formats.remoting.fastjson.answers import asked, kept, program
+from tests.store.formats.remoting.fastjson.answers import ask_rocketmq, program, stored_answers
 from tests.store.formats.remoting.fastjson.corpus import CASES, READ, REFUSED
 from tornlog.store.broker.processors.client_manage import LockRequest
 from tornlog.store.broker.subscriptions import HeartbeatData
@@ -54,15 +54,18 @@ def _queue(queue: MessageQueue) -> str:
 
 
 def _lock(raw: bytes) -> Any:
-    lock = LockRequest.of(RemotingCommand(41, 1, body=raw))
+    lock = LockRequest.from_request(RemotingCommand(41, 1, body=raw))
     return {"clientId": lock.client_id, "consumerGroup": lock.group, "mqSet": sorted(map(_queue, lock.queues))}
 
 
 def _topics(raw: bytes) -> Any:
     members = decode_json_body(raw)
-    table = members.inner("topicConfigTable").table()
-    topics = {name: TopicConfig.of(name, entry).members for name, entry in table}
-    return {"topicConfigTable": topics, "dataVersion": DataVersion.of(members.inner("dataVersion")).members}
+    table = members.inner_object("topicConfigTable").table()
+    topics = {name: TopicConfig.from_members(name, entry).members for name, entry in table}
+    return {
+        "topicConfigTable": topics,
+        "dataVersion": DataVersion.from_members(members.inner_object("dataVersion")).members,
+    }
 
 
 def _offsets(raw: bytes) -> Any:
@@ -73,9 +76,9 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "header": _header,
     "heartbeat": _heartbeat,
     "lock": _lock,
-    "group": lambda raw: SubscriptionGroupConfig.of("", decode_json_body(raw)).members,
+    "group": lambda raw: SubscriptionGroupConfig.from_members("", decode_json_body(raw)).members,
     "topics": _topics,
-    "version": lambda raw: DataVersion.of(decode_json_body(raw)).members,
+    "version": lambda raw: DataVersion.from_members(decode_json_body(raw)).members,
     "offsets": _offsets,
     "any": lambda raw: decode_fastjson(raw, file="body"),
     "register": lambda raw: decode_fastjson(raw, file="body"),
@@ -93,8 +96,8 @@ def _comparable(value: Any) -> Any:
     return [*map(_comparable, value)] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize(("kind", "text", "answer"), [each for each in kept() if each[0] != "written"])
-def test_a_text_is_read_as_fastjson_reads_it(kind: str, text: str, answer: Any) -> None:
+@pytest.mark.parametrize(("kind", "text", "answer"), [each for each in stored_answers() if each[0] != "written"])
+def test_a_json_text_is_parsed_as_by_fastjson(kind: str, text: str, answer: Any) -> None:
     if (kind, text) in READ:
         assert "error" in answer
         READERS[kind](text.encode())
@@ -164,48 +167,50 @@ WRITTEN_AS = {
 }
 
 
-@pytest.mark.parametrize(("name", "text"), [(each[1], each[2]["is"]) for each in kept() if each[0] == "written"])
-def test_an_object_that_rocketmq_writes_is_read(name: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"), [(each[1], each[2]["is"]) for each in stored_answers() if each[0] == "written"]
+)
+def test_an_object_that_rocketmq_writes_is_parsed(name: str, text: str) -> None:
     read = READERS[name](text.encode())
     assert read == WRITTEN_AS[name]
 
 
 @pytest.mark.parametrize(("kind", "text"), sorted(REFUSED))
-def test_a_text_that_no_client_writes_is_refused(kind: str, text: str) -> None:
+def test_a_json_text_that_no_client_writes_is_refused(kind: str, text: str) -> None:
     with pytest.raises(CorruptFileError):
         READERS[kind](text.encode())
 
 
 @pytest.mark.ci
-def test_the_kept_answers_are_those_of_rocketmq_4_9_8(
+def test_the_stored_fastjson_answers_are_those_of_rocketmq_4_9_8(
     fetched: Callable[[Callable[[], JavaProgram]], JavaProgram],
 ) -> None:
     java = fetched(program)
-    assert asked(java, CASES) == [answer for _, _, answer in kept()]
-    assert all("is" in answer for answer in asked(java, sorted(REFUSED)))
+    assert ask_rocketmq(java, CASES) == [answer for _, _, answer in stored_answers()]
+    assert all("is" in answer for answer in ask_rocketmq(java, sorted(REFUSED)))
 
 
-def test_an_error_names_the_byte_where_reading_ends() -> None:
+def test_a_fastjson_error_names_the_byte_where_parsing_stopped() -> None:
     with pytest.raises(CorruptFileError) as caught:
         decode_fastjson("{'é':[1,2,x]}".encode(), file="peer", offset=100)
     assert (caught.value.file, caught.value.offset, caught.value.expected) == ("peer", 111, "a value")
 
 
-def test_a_text_in_the_dialect_is_bounded() -> None:
+def test_the_size_of_a_text_in_fastjson_dialect_is_limited() -> None:
     text = b"{a:'" + b"x" * (DIALECT_BYTES_MAX - 6) + b"'}"
     assert decode_fastjson(text, file="peer")["a"].startswith("x")
     with pytest.raises(CorruptFileError):
         decode_fastjson(text.replace(b"'}", b"x'}"), file="peer")
 
 
-def test_a_huge_exponent_takes_no_time() -> None:
+def test_a_number_with_a_huge_exponent_is_parsed_quickly() -> None:
     members = decode_json_body(b'{"n":1e999999999,"t":1e999999999}')
     assert members.text("t") == "1E+999999999"
     with pytest.raises(CorruptFileError, match="n: expected an integer of 64 bits"):
         members.integer("n")
 
 
-def test_a_header_in_the_dialect_is_answered_like_any_other() -> None:
+def test_a_header_in_fastjson_dialect_is_accepted() -> None:
     raw = b"{code:10,'opaque':2,extFields:{defaultTopicQueueNums:4,batch:false}}"
     assert decode_json_header(raw, b"", file="peer", offset=0).ext_fields == {
         "defaultTopicQueueNums": "4",

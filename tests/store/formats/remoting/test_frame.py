@@ -50,7 +50,7 @@ def decoded(raw: bytes) -> RemotingCommand:
     return command
 
 
-def binary(command: RemotingCommand) -> RemotingCommand:
+def in_binary_form(command: RemotingCommand) -> RemotingCommand:
     return replace(command, form=HeaderForm.ROCKETMQ)
 
 
@@ -58,11 +58,11 @@ def fields_of(error: CorruptFileError) -> tuple[str, int, str, str, str]:
     return error.file, error.offset, error.field, error.expected, error.found
 
 
-def test_a_command_has_the_bytes_of_the_format_in_either_form() -> None:
+def test_an_encoded_command_has_the_specified_bytes_in_json_and_binary_form() -> None:
     assert encode_frame(SEND) == JSON_FRAME
-    assert encode_frame(binary(SEND)) == BINARY_FRAME
+    assert encode_frame(in_binary_form(SEND)) == BINARY_FRAME
     assert decoded(JSON_FRAME) == SEND
-    assert decoded(BINARY_FRAME) == binary(SEND)
+    assert decoded(BINARY_FRAME) == in_binary_form(SEND)
 
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -81,9 +81,7 @@ COMMANDS = st.builds(
 
 
 @given(COMMANDS, st.binary(max_size=9), st.binary(max_size=9))
-def test_a_frame_is_read_as_it_was_written_wherever_it_lies(
-    command: RemotingCommand, before: bytes, after: bytes
-) -> None:
+def test_a_frame_is_decoded_at_any_position_in_a_buffer(command: RemotingCommand, before: bytes, after: bytes) -> None:
     frame = encode_frame(command)
     raw = before + frame + after
     at, end = len(before), len(before) + len(frame)
@@ -94,7 +92,7 @@ def test_a_frame_is_read_as_it_was_written_wherever_it_lies(
 
 
 @given(st.binary(max_size=80), st.sampled_from((b"", JSON_FRAME, BINARY_FRAME)), st.integers(0, 120))
-def test_any_bytes_are_a_command_or_an_error_with_a_place(noise: bytes, frame: bytes, at: int) -> None:
+def test_any_bytes_decode_to_a_command_or_an_error_with_an_offset(noise: bytes, frame: bytes, at: int) -> None:
     raw = frame[:at] + noise + frame[at + len(noise) :]
     refusal = None
     try:
@@ -112,14 +110,14 @@ def test_any_bytes_are_a_command_or_an_error_with_a_place(noise: bytes, frame: b
 
 
 @pytest.mark.parametrize("length", [-(1 << 31), -1, 3, FRAME_BYTES_MAX - LENGTH_BYTES + 1, 0x7FFFFFFF])
-def test_a_length_that_no_frame_has_is_refused_by_its_four_bytes(length: int) -> None:
+def test_an_impossible_frame_length_is_refused_at_its_four_bytes(length: int) -> None:
     with pytest.raises(CorruptFileError) as caught:
         frame_bytes(length.to_bytes(4, "big", signed=True), 0, file=PEER, offset=100)
 
     assert fields_of(caught.value) == (PEER, 100, "length", "4 to 16777212", str(length))
 
 
-def test_the_longest_frame_is_one_that_the_bound_allows() -> None:
+def test_a_frame_of_the_maximum_size_is_encoded_and_a_longer_one_refused() -> None:
     body = bytes(FRAME_BYTES_MAX - len(encode_frame(RemotingCommand(10, 1))))
 
     assert len(encode_frame(RemotingCommand(10, 1, body=body))) == FRAME_BYTES_MAX
@@ -127,7 +125,7 @@ def test_the_longest_frame_is_one_that_the_bound_allows() -> None:
         encode_frame(RemotingCommand(10, 1, body=body + b"x"))
 
 
-def test_a_header_that_is_too_long_is_refused_by_its_length_alone() -> None:
+def test_a_too_long_header_is_refused_by_its_length_alone() -> None:
     reader = CommandReader(PEER)
     reader.add((1 << 20).to_bytes(4, "big") + (HEADER_BYTES_MAX + 1).to_bytes(4, "big"))
 
@@ -138,7 +136,7 @@ def test_a_header_that_is_too_long_is_refused_by_its_length_alone() -> None:
 
 
 @pytest.mark.parametrize("form", HeaderForm)
-def test_the_longest_header_is_one_that_the_bound_allows(form: HeaderForm) -> None:
+def test_a_header_of_the_maximum_size_is_accepted_and_a_longer_one_refused(form: HeaderForm) -> None:
     def sized(size_characters: int) -> RemotingCommand:
         return RemotingCommand(10, 1, ext_fields={"i": "p" * size_characters}, form=form)
 
@@ -168,7 +166,7 @@ def test_the_longest_header_is_one_that_the_bound_allows(form: HeaderForm) -> No
         (43, "61", (PEER, 43, "key", "a name that is there once", "'a'")),
     ],
 )
-def test_a_binary_frame_that_disagrees_with_itself_is_placed_at_the_field(
+def test_the_error_for_an_inconsistent_binary_frame_names_field_and_offset(
     at: int, patch: str, expected: tuple[str, int, str, str, str]
 ) -> None:
     new = bytes.fromhex(patch)
@@ -201,21 +199,21 @@ def with_header(header: bytes) -> bytes:
         (b"{a:" + b"[" * 100, 8 + 3 + 31, "JSON"),
     ],
 )
-def test_a_json_header_that_is_none_is_placed_in_the_frame(header: bytes, offset: int, field: str) -> None:
+def test_the_error_for_an_invalid_json_header_names_field_and_offset(header: bytes, offset: int, field: str) -> None:
     with pytest.raises(CorruptFileError) as caught:
         decoded(with_header(header))
 
     assert (caught.value.offset, caught.value.field) == (offset, field)
 
 
-def test_a_json_header_is_read_in_any_order_and_with_unknown_members() -> None:
+def test_json_header_members_may_be_in_any_order_and_unknown_members_are_ignored() -> None:
     header = b'{ "version": 3, "opaque" : 2, "new":{1:[true]}, "code":1, "extFields":{"a":null},"language":"KOTLIN"}'
 
     assert decoded(with_header(header)) == RemotingCommand(1, 2, version=3, language=OTHER_LANGUAGE)
     assert decoded(with_header(b'{"code":1,"opaque":2}')) == RemotingCommand(1, 2, language=0)
 
 
-def test_a_language_without_a_name_keeps_its_number_in_the_binary_form_only() -> None:
+def test_an_unknown_language_keeps_its_number_only_in_binary_form() -> None:
     assert decoded(encode_frame(RemotingCommand(1, 2, language=77))).language == OTHER_LANGUAGE
     assert decoded(encode_frame(RemotingCommand(1, 2, language=77, form=HeaderForm.ROCKETMQ))).language == 77
 
@@ -232,11 +230,11 @@ def test_a_language_without_a_name_keeps_its_number_in_the_binary_form_only() ->
         ),
     ],
 )
-def test_an_error_names_the_field_that_does_not_fit_a_frame(command: RemotingCommand, reason: str) -> None:
+def test_the_error_for_a_field_that_does_not_fit_a_frame_names_it(command: RemotingCommand, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         encode_frame(command)
 
 
-def test_flags_mark_responses_and_one_way_requests() -> None:
+def test_command_flags_mark_responses_and_one_way_requests() -> None:
     assert (RemotingCommand(0, 1, flag=1).is_response, RemotingCommand(0, 1, flag=1).is_one_way) == (True, False)
     assert (RemotingCommand(0, 1, flag=2).is_response, RemotingCommand(0, 1, flag=2).is_one_way) == (False, True)

@@ -11,7 +11,7 @@ from tornlog.store.formats.remoting.json_body import (
 )
 
 
-def test_keys_are_written_as_fastjson_does() -> None:
+def test_json_body_keys_are_written_as_by_fastjson() -> None:
     queue = MessageQueue("T", "b", 3)
     assert encode_json_body({"a": {0: "x"}, "o": {queue: {"maxOffset": 1}}, "l": [queue, True, 1.5]}) == (
         b'{"a":{0:"x"},"o":{{"brokerName":"b","queueId":3,"topic":"T"}:{"maxOffset":1}},'
@@ -20,13 +20,13 @@ def test_keys_are_written_as_fastjson_does() -> None:
     assert encode_json_body({"none": None, "text": 'quo"te é'}) == '{"text":"quo\\"te é"}'.encode()
 
 
-def test_members_are_read_by_type_and_missed_by_path() -> None:
+def test_json_body_members_are_read_by_type_and_missing_ones_named_by_path() -> None:
     body = decode_json_body(b'{"t":"x","n":5,"b":true,"o":{"n":7},"l":[{"n":1},{"n":2}],"z":null}')
     assert (body.text("t"), body.integer("n"), body.boolean("b")) == ("x", 5, True)
-    assert body.inner("o").integer("n") == 7
+    assert body.inner_object("o").integer("n") == 7
     assert [each.integer("n") for each in body.objects("l", 2)] == [1, 2]
     assert body.text("z", "d") == "d"
-    assert list(body.inner("none").table()) == []
+    assert list(body.inner_object("none").table()) == []
 
 
 @pytest.mark.parametrize(
@@ -39,22 +39,22 @@ def test_members_are_read_by_type_and_missed_by_path() -> None:
         (lambda body: body.choice("o", ["a"], "a"), "o"),
         (lambda body: body.text("none"), "none"),
         (lambda body: body.integer("big", bits=32), "big"),
-        (lambda body: body.inner("o").boolean("t"), "o.t"),
-        (lambda body: body.inner("l"), "l"),
+        (lambda body: body.inner_object("o").boolean("t"), "o.t"),
+        (lambda body: body.inner_object("l"), "l"),
         (lambda body: list(body.objects("t", 9)), "t"),
         (lambda body: list(body.objects("l", 1)), "l"),
         (lambda body: [each.text("none") for each in body.objects("l", 2)], r"l\[0\].none"),
         (lambda body: list(body.table()), "t"),
     ],
 )
-def test_a_member_that_is_none_is_named_by_its_path(read: object, path: str) -> None:
+def test_the_error_for_a_json_member_of_wrong_type_names_its_path(read: object, path: str) -> None:
     body = decode_json_body(b'{"t":"x","n":5,"b":true,"big":4294967296,"o":{"t":"x"},"l":[{"n":1},{"n":2}]}')
     with pytest.raises(CorruptFileError, match=f"body @ 0: {path}: expected "):
         read(body)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'{"a":Infinity}', b'{"a":' + b"[" * 5000, b"\xff"])
-def test_a_body_that_is_no_object_is_an_error(raw: bytes) -> None:
+def test_a_json_body_that_is_not_an_object_is_an_error(raw: bytes) -> None:
     with pytest.raises(CorruptFileError):
         decode_json_body(raw)
 
@@ -62,7 +62,7 @@ def test_a_body_that_is_no_object_is_an_error(raw: bytes) -> None:
 QUEUE = b'{"brokerName":"broker-a","queueId":1,"topic":"T"}'
 
 
-def test_offsets_by_queue_are_read_as_clients_write_them() -> None:
+def test_offsets_by_queue_are_parsed_as_clients_write_them() -> None:
     other = b'{ "topic": "U", "queueId": 2, "brokerName": "broker-a" }'
     raw = b'{"table":{' + QUEUE + b":7, " + other + b' : 8},"more":{1:2}}'
     expected = {MessageQueue("T", "broker-a", 1): 7, MessageQueue("U", "broker-a", 2): 8}

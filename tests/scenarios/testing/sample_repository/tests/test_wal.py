@@ -7,7 +7,7 @@ from tornlog.faults.simulation.promises import PromiseBroken
 
 
 @pytest.mark.tornlog(seeds=60, must_inject=("crash", "name lost"), never_injected="fail")
-def test_what_was_appended_is_there(simulation, directory):
+def test_appended_records_survive_crashes(simulation, directory):
     appended, uncertain = [], []
 
     def use(life, world):
@@ -36,5 +36,5 @@ def test_what_was_appended_is_there(simulation, directory):
     disk="strict-posix",
     ranges={"commit_log_bytes": (2048,)},
 )
-def test_the_store_we_depend_on_rolls_over(tornlog_tally):
+def test_the_segment_rollover_scenario_of_the_store_passes(tornlog_tally):
     assert tornlog_tally.crash_points > 0

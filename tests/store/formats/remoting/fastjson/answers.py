@@ -23,13 +23,13 @@ def program() -> JavaProgram:
     return java_program("fastjson", [_ARTIFACT], {_SOURCE.name: _SOURCE.read_text(encoding="utf-8")})
 
 
-def kept() -> list[tuple[str, str, Any]]:
+def stored_answers() -> list[tuple[str, str, Any]]:
     """Return the kind, the text and the answer of each case."""
     rows = _decoded(_ANSWERS.read_text(encoding="utf-8"))
     return [(kind, text, answer) for kind, text, answer in rows]
 
 
-def asked(java: JavaProgram, cases: list[tuple[str, str]]) -> list[Any]:
+def ask_rocketmq(java: JavaProgram, cases: list[tuple[str, str]]) -> list[Any]:
     """Ask RocketMQ."""
     return [_decoded(line) for line in _lines(java, cases)]
 
