@@ -155,7 +155,7 @@ def test_draws_within_a_topic_use_the_same_stream_with_separate_labels() -> None
     labels = [f"m1 {label}" for label, value in zip("xyz", drawn, strict=True) if value not in (0, "a")]
     assert [decision.label for decision in divided.decisions()] == [*labels, "m1 fate"]
     assert about.decisions() == divided.decisions()
-    assert about.drawn == divided.drawn == 4
+    assert about.draw_count == divided.draw_count == 4
 
 
 def test_omitting_one_topic_does_not_change_the_draws_of_another() -> None:

@@ -12,7 +12,7 @@ STORE = Path(tornlog.store.__file__).parent
 def test_every_mark_is_used_in_the_store_and_every_used_mark_is_declared() -> None:
     placed = set()
     for file in STORE.rglob("*.py"):
-        placed |= set(re.findall(r'\bhit\("([^"]+)"\)', file.read_text()))
+        placed |= set(re.findall(r'\bcount_mark\("([^"]+)"\)', file.read_text()))
     assert placed == set(MARKS)
 
 

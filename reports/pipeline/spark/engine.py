@@ -178,7 +178,7 @@ class OnSpark:
         def missing(_: int) -> list[str]:  # pickled by value: tornlog may not be importable there
             from importlib.util import find_spec
 
-            return [name for name in wanted if find_spec(name) is None]
+            return [name for name in wanted if find_spec(name.replace("-", "_")) is None]
 
         lacking = {name for names in self._collected(missing, list(range(self.cores))) for name in names}
         if lacking:

@@ -72,7 +72,7 @@ def test_a_store_that_refuses_puts_after_space_is_freed_is_found(
 
 def _refuse_once_refused() -> Callable[..., Any]:
     """Return an allocation that never recovers from a failure."""
-    take = AllocateMappedFileService.take
+    take = AllocateMappedFileService.take_segment
     refused: list[int] = []
 
     def take_or_refuse(self: AllocateMappedFileService, base_offset: int) -> Any:

@@ -136,10 +136,10 @@ def test_a_file_system_stop_while_waiting_for_a_service_excuses_it(
     monkeypatch.setattr(quiescence, "reading_cursors", lambda *_, **__: waiting._cursors())
 
     if is_excused:
-        waiting.await_visible(StoppingDisk(waiting, stops_ms))
+        waiting.catch_up(StoppingDisk(waiting, stops_ms))
     else:
         with pytest.raises(Late):
-            waiting.await_visible(StoppingDisk(waiting, stops_ms))
+            waiting.catch_up(StoppingDisk(waiting, stops_ms))
 
 
 def test_several_stores_have_separate_ledgers_and_one_list_of_violations(quiet_plan: Plan) -> None:

@@ -76,7 +76,7 @@ def test_a_run_can_be_repeated_from_its_record(crash_plan: Plan) -> None:
     replayed, schedule = Choices.replaying(choices.decisions()), LabellingPolicy(first.schedule)
     second = Run(crash_plan, simulation_of(crash_plan, replayed, schedule)).execute()
     assert second == first
-    assert (replayed.unmet(), schedule.left) == ([], 0)
+    assert (replayed.unmet(), schedule.switches_left) == ([], 0)
 
 
 def test_an_observer_receives_every_mounted_image(crash_plan: Plan) -> None:

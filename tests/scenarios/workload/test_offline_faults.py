@@ -297,11 +297,11 @@ def test_bit_rot_is_reported_to_the_judge_and_unreadable_sectors_to_the_disk(
     bench: Callable[..., Bench], quiet_plan: Plan
 ) -> None:
     sound = bench(messages=6)
-    assert sound.offline_faults.rot("next", sound.image) == (sound.image, [])
+    assert sound.offline_faults.decay("next", sound.image) == (sound.image, [])
 
     rots = RotPlan(zeroed_sector_chance=1.0, latent_sector_error_chance=1.0)
     rig = Bench(replace(quiet_plan, disk="dying-disk", rot=rots), messages=6)
-    image, unreadable = rig.offline_faults.rot("next", rig.image)
+    image, unreadable = rig.offline_faults.decay("next", rig.image)
     assert image.files != rig.image.files
     assert rig.offline_faults.injected[FaultKind.ZEROED_SECTOR] > 0
     assert {one.kind for one in unreadable} == {FaultKind.LATENT_SECTOR_ERROR}

@@ -296,7 +296,7 @@ ENDS = {
     "connections": ("connections", "Connections", "_handle_events", "True"),
     "late answers": ("late_answers", "LateAnswers", "step", "True"),
     "closed channels": ("server", "ClosedChannels", "finish", "True"),
-    "send message": ("request_pool", "RequestPool", "_take", "self._pool.name == 'SEND_MESSAGE'"),
+    "send message": ("request_pool", "RequestPool", "_take_next", "self._pool.name == 'SEND_MESSAGE'"),
     "pull request hold": ("long_polling", "PullRequestHoldService", "step", "True"),
     "access control": ("acl.plain_acl", "AccessControl", "step", "True"),
 }

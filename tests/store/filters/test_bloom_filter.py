@@ -17,7 +17,7 @@ def test_bloom_filter_positions_combine_both_halves_of_the_hash() -> None:
         value = (0x41BD9B02 + number * 0xCBD8A7B3) % 2**32
         expected.append((value if value < 2**31 else 2**32 - 1 - value) % 112)
 
-    assert BloomFilter.for_error_rate().positions("hello") == tuple(expected)
+    assert BloomFilter.for_error_rate().bit_positions("hello") == tuple(expected)
 
 
 def test_bit_positions_count_from_the_lowest_bit_of_the_first_byte() -> None:

@@ -168,7 +168,7 @@ def test_a_blank_record_is_sent_only_with_the_next_record(
     wait_until_caught_up(slave, master)
     end = slave.store.log.max_offset
     with monkeypatch.context() as without_room:
-        without_room.setattr(master.store.commit_log.allocate, "take", lambda base_offset: None)
+        without_room.setattr(master.store.commit_log.allocate, "take_segment", lambda base_offset: None)
         refused = put(master.store, 1, 2000)
     assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
     assert master.store.log.max_offset == SEGMENT_BYTES

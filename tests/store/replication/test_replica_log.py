@@ -243,7 +243,7 @@ def test_a_closed_log_is_not_appended_to(master: MessageStore, slave: MessageSto
 
 
 def forbid_new_segments(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store.commit_log.allocate, "take", lambda *_: None)
+    monkeypatch.setattr(store.commit_log.allocate, "take_segment", lambda *_: None)
 
 
 @pytest.mark.parametrize("records", [1, 3])

@@ -20,7 +20,7 @@ def test_a_registered_consumer_has_the_bloom_filter_bits_of_its_topic_and_group(
 ) -> None:
     data = consumers.register("T", "g", "a > 1")
 
-    assert data.bit_positions == BloomFilter.for_error_rate().positions("g#T")
+    assert data.positions == BloomFilter.for_error_rate().bit_positions("g#T")
     assert (data.map_bytes, data.born_timestamp_ms, data.dead_timestamp_ms) == (14, 1_000, None)
     assert consumers.filters_of_topic("T") == (data,)
     assert consumers.find("T", "g") is data

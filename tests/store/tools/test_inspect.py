@@ -106,7 +106,7 @@ def test_a_long_list_of_queues_is_truncated(
 def test_a_store_without_messages_has_no_offsets(tmp_path: Path, started: Callable[..., MessageStore]) -> None:
     store = started(StoreConfig(str(tmp_path / "new"), mapped_file_size_commit_log=4096))
     store.shutdown()
-    found = inspect_directory(overlay_world(), str(tmp_path / "new"), Geometry()).everything()
+    found = inspect_directory(overlay_world(), str(tmp_path / "new"), Geometry()).all_fields()
     assert (found["minPhyOffset"], found["maxPhyOffset"], found["earliestMessageTime"]) == (-1, 0, -1)
     assert found["commitLogFiles"] == found["queues"] == found["commitLogRecords"] == []
     assert "none" in run(str(tmp_path / "new")).stdout
@@ -118,7 +118,7 @@ def test_damage_that_recovery_skips_is_shown_at_its_offset(root: Path) -> None:
     raw[88] ^= 1  # a body
     raw[second : second + 4] = bytes(4)  # the next record's size
     (root / f"commitlog/{0:020}").write_bytes(raw)
-    found = inspect_directory(overlay_world(), str(root), Geometry()).everything()
+    found = inspect_directory(overlay_world(), str(root), Geometry()).all_fields()
 
     first, following, later = found["commitLogRecords"][:3]
     assert first["crcMismatch"] != first["bodyCRC"]
@@ -187,7 +187,7 @@ def test_a_store_that_is_in_use_can_be_inspected(tmp_path: Path, started: Callab
     store = started(StoreConfig(str(tmp_path / "live"), mapped_file_size_commit_log=65536))
     for number in range(5):
         store.put_message(Message.create("Live", b"%d" % number))
-    found = inspect_directory(overlay_world(), str(tmp_path / "live"), Geometry()).everything()
+    found = inspect_directory(overlay_world(), str(tmp_path / "live"), Geometry()).all_fields()
     assert found["topicQueueTable"] == {"Live-0": 5}
     assert found["recovery"]["cleanExit"] is False
 

@@ -91,7 +91,7 @@ def rows_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any
             pauses.append(None)
 
         for module in (records, queue_entries, index_entries):
-            monkeypatch.setattr(module, "pause", pause)
+            monkeypatch.setattr(module, "pause_for_writes", pause)
         options = SourceOptions.from_spark({"path": str(root), "table": name, "hashslots": "50"})
         table, directory = TABLES[name](options), StoreDirectory(str(root))
         return [

@@ -20,9 +20,9 @@ def test_only_a_long_write_counts_as_a_stall() -> None:
 
 def test_stalls_are_replayed_in_their_order() -> None:
     stalls = FileStalls()
-    stalls.of("/s/commitlog/0").record(10)
-    stalls.of("/s/commitlog/0").record(5 * STALL_NS_MIN)
-    stalls.of("/s/consumequeue/T/0/0").record(3 * STALL_NS_MIN)
+    stalls.stalls_of("/s/commitlog/0").record(10)
+    stalls.stalls_of("/s/commitlog/0").record(5 * STALL_NS_MIN)
+    stalls.stalls_of("/s/consumequeue/T/0/0").record(3 * STALL_NS_MIN)
     again = stalls.from_first_write()
 
     assert [again.log.next_ns() for _ in range(3)] == [0, 5 * STALL_NS_MIN, 0]

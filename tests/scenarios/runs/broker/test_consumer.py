@@ -48,7 +48,7 @@ def run_consumer(
         return Routes(world, [], account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
 
     class Answered(BrokerConsumer):
-        def _timed(
+        def _invoke_timed(
             self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
         ) -> tuple[RemotingCommand | None, int]:
             return answer(command), 0

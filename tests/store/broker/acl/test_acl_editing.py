@@ -104,7 +104,7 @@ def test_an_invalid_acl_file_is_not_overwritten(access: AccessControl) -> None:
 
 def test_acl_version_and_accounts_can_be_listed(access: AccessControl) -> None:
     call_acl_admin(access, "update", accessKey="order-service", secretKey="87654321")
-    told = call_acl_admin(access, "info").ext_fields
+    told = call_acl_admin(access, "acl_version").ext_fields
     assert json.loads(told["version"])["counter"] == 1
     assert json.loads(told["allAclFileVersion"]) == {access.path: json.loads(told["version"])}
     body = json.loads(call_acl_admin(access, "all_accounts").body)
@@ -114,7 +114,7 @@ def test_acl_version_and_accounts_can_be_listed(access: AccessControl) -> None:
 
 def test_account_changes_are_refused_without_access_control() -> None:
     with pytest.raises(RequestRefusedError, match="no access control"):
-        call_acl_admin(None, "info")
+        call_acl_admin(None, "acl_version")
 
 
 def test_only_administrators_may_see_or_change_accounts_and_settings(access: AccessControl) -> None:
