@@ -8,6 +8,7 @@ directory. The numbers are the same in each execution of a run, so "crash during
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from ..crashes.sampling import draw_lost_changes, draw_page_outcomes
 from ..kinds import FaultKind
 from ..plan import FaultPlan, without_transient_faults
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
+from .changes import Change
 from .fault_injector import MOMENTS, CrashSite, CrashTrigger, FaultInjector
 from .files import SimFiles
 from .image import DamagedRange, Image
@@ -258,6 +260,21 @@ class Disk:
         wall_ms = self.kernel.wall_start_ms
         whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
         return CrashStates(cut, profile, self._sector_faults(profile), whole, wall_ms, limit, stream)
+
+    def changes_by(self, operations: Iterable[int]) -> list[Change]:
+        """Return the changes of names and sizes that these operations made, without those that are durable on every
+        file system and have no earlier unsynced change. For judges.
+        """
+        return self._names.changes_by(operations)
+
+    def losable_changes(self, profile: CrashProfile, among: list[Change]) -> list[Change]:
+        """Return those of the given changes that a power cut may lose now. For judges.
+
+        On btrfs a logged file also makes directories durable, so `among` needs the names of the file too.
+        """
+        names = copy(self._names)
+        names.journal = among
+        return PowerCut(profile, names, self._page_bytes, self._sector_bytes).losable_changes()
 
     def settle(self) -> Image:
         """Return the image after a clean power-off: the page cache without data that failed syncs dropped."""

@@ -50,6 +50,11 @@ class SimDescriptor:
         return self._inode.size_bytes
 
     @property
+    def unsynced_writes(self) -> set[int]:
+        """Return the numbers of the operations whose data may not be durable. Not a scheduling point. For judges."""
+        return {number for number, _, _ in self._inode.pending}
+
+    @property
     def _inode(self) -> Inode:
         if self._is_closed:
             raise os_error(errno.EBADF, self.path)

@@ -12,7 +12,9 @@ Source: Linux, ext4_sync_file() with i_sync_tid and i_datasync_tid; xfs_fsync_fl
 """
 
 import errno
+from bisect import bisect_left
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TypeVar
 
 from .changes import (
@@ -38,6 +40,7 @@ from .page_cache import Inode
 from .sparse_inode import SparseInode
 
 K = TypeVar("K", int, str)
+_BY_NUMBER = attrgetter("number")
 
 
 class Namespace:
@@ -280,6 +283,15 @@ class Namespace:
         if changes:
             self._retire_synced()
 
+    def changes_by(self, operations: Iterable[int]) -> list[Change]:
+        """Return the changes that these operations made, without those that are no longer in the journal."""
+        journal, found = self.journal, []
+        for number in operations:
+            index = bisect_left(journal, number, key=_BY_NUMBER)
+            if index < len(journal) and journal[index].number == number:
+                found.append(journal[index])
+        return found
+
     def is_name_durable(self, path: str) -> bool:
         """Whether syncs of the directory cover all changes of a name."""
         return all(change.path != path for change in self._in_directory.get(parent_of(path), ()))
@@ -366,7 +378,8 @@ class Namespace:
         others: dict[int, Change] = {one.number: one.as_allocated() for one in grown if isinstance(one, Extend)}
         if others:
             self._unsynced[identity] = [others.get(one.number, one) for one in grown]
-            self.journal = [others.get(one.number, one) for one in self.journal]
+            for number, allocated in others.items():
+                self.journal[bisect_left(self.journal, number, key=_BY_NUMBER)] = allocated
 
     def _new_inode(self, mtime_ns: int) -> Inode:
         inode = self._inode_kind(self._inodes, self._page_bytes, mtime_ns)

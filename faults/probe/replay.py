@@ -85,6 +85,10 @@ class Replayer:
                     assert len(self.steps_of) == done, (number, done)
                     yield Point(number, done, acknowledged, is_inside)
 
+    def opened(self, file: int) -> SimDescriptor:
+        """Return the descriptor of a file, by its number in the record."""
+        return self._open[file]
+
     def whole(self) -> None:
         """Execute the whole record, one operation per step. RecordError: a step is impossible."""
         for number, step in enumerate(self.record.steps):

@@ -2,7 +2,7 @@
 
 import os
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -31,10 +31,13 @@ class Loss(NamedTuple):
         return self.steps[0]
 
 
-def step_text(record: ProgramRecord, number: int) -> str:
-    """Return a line about a step: action, source line, system call, and the task if the program has several."""
+def step_text(record: ProgramRecord, number: int, names: Mapping[int, str] | None = None) -> str:
+    """Return a line about a step: action, source line, system call, and the task if the program has several.
+
+    names: the result of `file_names`, for callers with many steps.
+    """
     step = record.steps[number]
-    parts = [described(record, step), where(record.stacks[step.stack]), step.call, task_name(record, step)]
+    parts = [described(record, step, names), where(record.stacks[step.stack]), step.call, task_name(record, step)]
     return f"{number + 1:>4} {'  '.join(part for part in parts if part)}"
 
 
@@ -55,9 +58,9 @@ def story(record: ProgramRecord, upto: int) -> Iterator[str]:
         yield step_text(record, number)
 
 
-def described(record: ProgramRecord, step: Step) -> str:
-    """Describe the action of a step, with paths as the program uses them."""
-    name = file_names(record).get(step.file, f"file {step.file}")
+def described(record: ProgramRecord, step: Step, names: Mapping[int, str] | None = None) -> str:
+    """Describe the action of a step, with paths as the program uses them. names: see `step_text`."""
+    name = (file_names(record) if names is None else names).get(step.file, f"file {step.file}")
     end = step.at + step.size
     match step.kind:
         case steps.WRITE | steps.STORE:

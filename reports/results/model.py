@@ -307,7 +307,9 @@ class Result:
     seconds: float | None = None
     """The time of all cases, if it differs from their sum."""
     subject: str = ""
-    """A page shows this text after the name of the command."""
+    """Text that a page shows after the name of the command."""
+    last_line: str = ""
+    """The last line on the terminal, if it is not the headline."""
 
     def __post_init__(self) -> None:
         is_page_only = self.command in ("sweep", "analyze")

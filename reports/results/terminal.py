@@ -32,8 +32,8 @@ def print_result(result: Result, json_file: str | None, paths: Sequence[Path] = 
             print_block(ERR, block)
     if is_shown:
         print_paths(paths)
-    if is_shown and any(block.on & wanted for block in blocks):
-        OUT.print(result.headline, markup=False, soft_wrap=True)
+    if is_shown and (result.last_line or any(block.on & wanted for block in blocks)):
+        OUT.print(result.last_line or result.headline, markup=False, soft_wrap=True)
 
 
 def print_block(console: Console, block: ResultBlock, *, verbose: bool = False) -> None:

@@ -23,7 +23,8 @@ thread orders; choices: choices between several threads; hurried: choices made w
 discarded: runs without a result because they could not be recorded; untried: faults and seeds left out because the
 probe ended early.
 
-With --out "report": path. JSON of `--replay` is at the head of `replay`. Exit codes: 0 no promise is broken, 1 a
+With --out "report": path. JSON of `--replay` is at the head of `replay`, and JSON without a check at the head of
+`durability`. Exit codes: 0 no promise is broken, 1 a
 promise is broken, 2 usage, 3 the recorder did not see all operations, runs or recoveries were discarded, or --time was
 too short; 130 after Ctrl-C, 143 after SIGTERM.
 """
@@ -69,7 +70,7 @@ class ProbeOptions:
     """Crash any program at each of its file operations, and check it.
 
     The program is recorded once. The check sees the files and the acknowledged lines of every state that a crash may
-    leave.
+    leave. Without a check, list the effects that were not durable at an acknowledged line, each with the missing sync.
     """
 
     context: typer.Context

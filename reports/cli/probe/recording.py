@@ -69,13 +69,12 @@ class Recorded(NamedTuple):
     """The `perf_counter` time at the start of the recording."""
 
 
-def record_program(asked: ProbePlan) -> Recorded:
+def record_program(options: ProbeOptions, program: list[str], recorder: RecorderChoice) -> Recorded:
     """Run and record the program. Raises BadParameter if it cannot be started, RefusedError after unrecorded calls."""
     began = perf_counter()
     try:
-        options = asked.options
         start = EMPTY if options.start is None else start_of(options.start)
-        record, unlike = asked.recorder.record(asked.program, start)
+        record, unlike = recorder.record(program, start)
     except ProgramError as error:
         raise typer.BadParameter(str(error)) from error
     harmless = options.allow or ()
@@ -84,5 +83,5 @@ def record_program(asked: ProbePlan) -> Recorded:
     reasons = [f"{one.event}: {one.detail}  {where(record.stacks[one.stack])}".rstrip() for one in refused]
     reasons += [f"the directory is not what was recorded: {difference}" for difference in unlike]
     if reasons:
-        raise RefusedError(record, reasons, CALLS_HINT if asked.recorder.kind_for(asked.program) == PYTHON else "")
+        raise RefusedError(record, reasons, CALLS_HINT if recorder.kind_for(program) == PYTHON else "")
     return Recorded(record, start, [f"{one.event}: {one.detail}" for one in allowed], began)

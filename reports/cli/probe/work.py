@@ -1,5 +1,7 @@
 """Implementation of `probe`: records a program, tries its crashes, and writes the result.
 
+Without a check, the result lists the effects that were not durable at a promise.
+
 It imports few modules before the program has run, because a user waits for the start of the program.
 """
 
@@ -18,10 +20,13 @@ from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS
 from ....sim.interruption import EndedEarlyError, Interruption, interruptible
 from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, disks_named, was_given
 from .command import ProbeOptions
-from .recording import ProbePlan, RefusedError, check_given, record_program
+from .recording import ProbePlan, Recorded, RefusedError, check_given, record_program
 
 _OF_REPLAY = ("replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program")
 """Parameters that a replay uses, or refuses with a specific error message."""
+_NEED_CHECK = ("faults", "seeds", "recovery_crashes")
+_OF_CHECKS = ("limit", "jobs", "seconds", "fault_runs", "junit")
+"""Parameters about states and their checks, which a run without a check does not have."""
 
 
 def probe_program(asked: ProbeOptions) -> NoReturn:
@@ -40,14 +45,11 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
                 timeline=asked.timeline,
                 json_file=asked.json_file,
             )
+    if not asked.checks:
+        _report_durability(asked)
     options = _plan_of(asked)
     with _ended_early(_seconds_in(asked.time), f"--time {asked.time}") as interruption:
-        try:
-            recorded = record_program(options)
-        except RefusedError as error:
-            from .leaving import leave_refusal
-
-            leave_refusal(error, asked.json_file)
+        recorded = _recorded(asked, options.program, options.recorder)
         # Imported after the run of the program, because they are slow to import.
         from .leaving import leave_results
         from .probing import probe_recorded
@@ -62,6 +64,36 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
             summary=asked.summary,
             json_file=asked.json_file,
         )
+
+
+def _report_durability(asked: ProbeOptions) -> NoReturn:
+    """Record the program once, list the effects that were not durable at its promises, and exit."""
+    program, disks = _program_of(asked), _disks_of(asked)
+    _require_no_check_options(asked.context)
+    recorder = _recorder(asked, is_rerun=False)
+    with _ended_early(_seconds_in(asked.time), f"--time {asked.time}"):
+        recorded = _recorded(asked, program, recorder)
+        # Imported after the run of the program, because it is slow to import.
+        from .durability import leave_durability
+
+        leave_durability(
+            recorded,
+            disks,
+            command_line(asked.context, behind="program"),
+            out=asked.out,
+            summary=asked.summary,
+            json_file=asked.json_file,
+        )
+
+
+def _recorded(asked: ProbeOptions, program: list[str], recorder: RecorderChoice) -> Recorded:
+    """Record the program. If the recorder missed calls, write the reasons and exit."""
+    try:
+        return record_program(asked, program, recorder)
+    except RefusedError as error:
+        from .leaving import leave_refusal
+
+        leave_refusal(error, asked.json_file)
 
 
 @contextmanager
@@ -82,20 +114,38 @@ def _exit_code(interruption: Interruption) -> int:
 
 
 def _plan_of(asked: ProbeOptions) -> ProbePlan:
-    """Return the plan of a probe with these options. Raises BadParameter without a program or a check."""
+    """Return the plan of a probe with these options. Raises BadParameter without a program."""
+    program = _program_of(asked)
+    kinds = _kinds(asked.faults or [])
+    is_rerun = bool(kinds or asked.seeds)
+    judge = check_given(asked.checks)
+    recorder = _recorder(asked, is_rerun=is_rerun)
+    return ProbePlan(asked, program, recorder, judge, _disks_of(asked), kinds)
+
+
+def _program_of(asked: ProbeOptions) -> list[str]:
     if asked.timeline is not None:
         raise typer.BadParameter("needs --replay; --out writes timelines of all failures", param_hint="--timeline")
     program = asked.program
     if not program or (program[0] == "-m" and len(program) < 2):
         example = "tornlog probe --check ./check.sh -- ./server"
         raise typer.BadParameter(f"expected a program after --, as in: {example}")
-    if not asked.checks:
-        raise typer.BadParameter("expected a check: what is a promise only you know", param_hint="--check")
-    kinds = _kinds(asked.faults or [])
-    is_rerun = bool(kinds or asked.seeds)
-    judge = check_given(asked.checks)
-    recorder = _recorder(asked, is_rerun=is_rerun)
-    return ProbePlan(asked, program, recorder, judge, tuple(disks_named(asked.disk or DISKS, tuple(PROFILES))), kinds)
+    return program
+
+
+def _disks_of(asked: ProbeOptions) -> tuple[str, ...]:
+    return tuple(disks_named(asked.disk or DISKS, tuple(PROFILES)))
+
+
+def _require_no_check_options(context: typer.Context) -> None:
+    """Raise BadParameter for an option that needs a check, or that has no meaning without one."""
+    for names, problem in (
+        (_NEED_CHECK, "expected a check: what is a promise only you know"),
+        (_OF_CHECKS, "of no use without a check"),
+    ):
+        given = [one for one in context.command.params if one.name in names and was_given(context, one.name or "")]
+        if given:
+            raise typer.BadParameter(problem, param_hint=[one.opts[0] for one in given])
 
 
 def _require_of_use(context: typer.Context) -> None:

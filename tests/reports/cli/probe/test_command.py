@@ -812,7 +812,11 @@ def test_distinct_thread_orders_of_a_probed_program_are_counted(write_file: Writ
     [
         ([], "expected a program"),
         (["--", "-m"], "expected a program"),
-        (["--", "save.py"], "expected a check"),
+        (["--seeds", "2", "--", "save.py"], "expected a check"),
+        (["--recovery-crashes", "1", "--", "save.py"], "expected a check"),
+        (["--faults", "errors", "--", "save.py"], "expected a check"),
+        (["--limit", "2", "--", "save.py"], "of no use without a check"),
+        (["--junit", "out.xml", "--", "save.py"], "of no use without a check"),
         (["--check", "none.py", "--", "save.py"], "expected a Python file"),
         (["--check", "CHECK", "--disk", "floppy", "--", "save.py"], "no disk floppy"),
         (["--replay", "CHECK"], "not JSON"),
