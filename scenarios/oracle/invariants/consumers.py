@@ -90,9 +90,9 @@ def check_bounds(
     (low, going_on, high), (position, begin, following) = bounds, given
     is_next = going_on >= following if passes_over else going_on == following
     begins = low <= begin or ledger.expired_to > 0  # otherwise messages may expire while they are read
-    # the store reads maxOffset before the entries, and may skip the first entries
-    if not (begins and is_next and (position if passes_over else begin) < high):
-        expected = f"minOffset <= {begin}, nextBeginOffset {'>= ' * passes_over}{following}, maxOffset > {begin}"
+    # The store reads maxOffset before the entries, and may skip the first entries: other tags, or expired messages.
+    if not (begins and is_next and position < high):
+        expected = f"minOffset <= {begin}, nextBeginOffset {'>= ' * passes_over}{following}, maxOffset > {position}"
         found = f"{low}, {going_on}, {high}"
         yield Violation("READ", "a pull is answered with wrong offsets", "", -1, "offsets", expected, found)
 

@@ -398,7 +398,7 @@ class BrokerRun(NetworkRun):
             if not node.is_slave:
                 node.settling.await_idle(store, disk, node.cursors, sleep=sleep)
             else:
-                beside, gives_up = partial(node.following, self._nodes[0]), partial(getattr, node, "is_left_behind")
+                beside, gives_up = partial(node.following, self._nodes[0]), partial(getattr, node, "has_expired_behind")
                 node.settling.await_idle(store, disk, beside, sleep=sleep, gives_up=gives_up)
             if self._plan.retention.deletes_segments and not node.is_slave:
                 self._run_on(node.life.machine, "clean", node.clean)

@@ -106,6 +106,14 @@ def test_an_answer_to_a_pull_must_have_the_offsets_of_the_queue_and_the_next_pul
     assert bool(found) is is_broken
 
 
+def test_an_entry_appended_during_a_pull_that_skips_expired_ones_may_lie_beyond_max_offset() -> None:
+    ledger = Ledger()
+    ledger.expired_to = 1
+    bounds = consumers.PullBounds(0, 3, 2)
+    assert not list(consumers.check_bounds(ledger, bounds, (1, 2, 3), passes_over=False))
+    assert list(consumers.check_bounds(ledger, bounds, (2, 2, 3), passes_over=False))
+
+
 def test_a_consumer_may_skip_only_expired_messages(evidence: Evidence) -> None:
     ledger = evidence.ledger
     (missed,) = consumers.check_skipped(ledger, ("T0", 0), 0, 2)
