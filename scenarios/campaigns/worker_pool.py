@@ -15,6 +15,7 @@ from functools import partial
 from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.synchronize import Event
+from threading import Thread
 from typing import Any, TypeVar
 
 from ...sim.interruption import STOP_SIGNALS, Interruption
@@ -97,7 +98,11 @@ class WorkerPool(ProcessPoolExecutor):
             child.kill()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        manager: Thread | None = self._executor_manager_thread  # type: ignore[assignment]  # typeshed has another type
         super().shutdown(wait=wait and not self._is_killed, cancel_futures=cancel_futures or self._is_killed)
+        if self._is_killed and manager is not None:
+            # At exit Python wakes the thread through a pipe, which fails while the thread closes the pipe.
+            manager.join(GRACE_SECONDS)
 
 
 @contextmanager
