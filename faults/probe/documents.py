@@ -43,6 +43,7 @@ def probed_json(
         "operations": found.operations,
         "points": found.points,
         "acknowledged": len(record.acknowledged),
+        "refusals": len(record.refused),
         "states": found.states,
         "images": len(found.images),
         "judged": found.judged,
@@ -78,7 +79,7 @@ def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places
     """Return the document of the runs with faults or with other thread orders."""
     stories = {(one.kind, one.signature): one for one in findings}
     return {
-        **_fields_of(reruns, "runs", "failed"),
+        **_fields_of(reruns, "runs", "failed", "refusals"),
         "injected": dict(reruns.injected),
         "never_injected": reruns.never_injected,
         "cut": list(reruns.cut),
@@ -125,6 +126,7 @@ def _smallest_json(finding: ProbeFinding) -> dict[str, Any]:
         "operations": case.point.operations,
         "inside": case.point.is_inside,
         "acknowledged": case.point.acknowledged,
+        "refusals": case.point.refused,
         "losses": losses_json(finding.record, finding.shown),
         "story": list(story(finding.record, case.point.step)),
     }

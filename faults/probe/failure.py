@@ -10,13 +10,13 @@ signature   common text of the breaches of one kind
 outcome     broken, raised, timed out or died
 violations  messages of the check
 disk        kind of crash, a name in faults.crashes.profiles
-after       the moment: {"step", "operations", "acknowledged", "is_inside"}
+after       the moment: {"step", "operations", "acknowledged", "is_inside", "refused"}
 decisions   draws that select the losses: stream -> [[label, nth, options, value], ...] (sim.choices)
 digest      of the state
 losses      the losses in words: [{"what", "by": the step that wrote the data}]
 story       the last steps of the program before the crash
 recovery    after a crash in a check's recovery: lines about the first crash. `record` and `story` are then of the
-            check, which begins with the promises of the program, and `start` is the state after the first crash
+            check, which begins with the answers of the program, and `start` is the state after the first crash
 rerun       how the run differed from the first one, in words
 start       files before the program began: {"directories": [paths], "files": {path: base64},
             "symlinks": {path: text}, "sparse": {path: {"size", "extents": [[offset, base64], ...]}}}

@@ -25,7 +25,7 @@ from . import DISKS, LIMIT
 from . import record as steps
 from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
-from .record import ProgramRecord
+from .record import Answers, ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 
 _BATCH_PER_JOB = 4
@@ -64,16 +64,16 @@ class CrashCase:
     def severity(self) -> tuple[bool, bool, bool]:
         """Return a sort key that puts the most severe case first.
 
-        Cases after a promise are most severe. Next, a process kill is more severe than a power cut, and a real file
-        system more severe than a profile that only POSIX allows.
+        Cases after a promise or a refusal are most severe. Next, a process kill is more severe than a power cut, and a
+        real file system more severe than a profile that only POSIX allows.
         """
         profile = PROFILES[self.disk]
-        return not self.point.acknowledged, not profile.page_cache_survives, profile.metadata is Metadata.ANY
+        return not self.point.answers, not profile.page_cache_survives, profile.metadata is Metadata.ANY
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Return a sort key that puts the case with the fewest losses first, then operations, then promises."""
-        return self.losses, self.point.operations, self.point.acknowledged
+        """Return a sort key that puts the case with the fewest losses first, then operations, then answers."""
+        return self.losses, self.point.operations, self.point.answers
 
     @property
     def rank(self) -> tuple[tuple[bool, bool, bool], tuple[int, int, int]]:
@@ -152,9 +152,9 @@ class ProbeReport:
 
 
 Verdicts = dict[tuple[str, int], CheckOutcome]
-"""Outcomes by the digest of a state and the number of promises."""
-OnHeld = Callable[[Image, list[str], CrashCase, Verdicts], None]
-"""Called for each state that holds, with the promises, the crash, and all verdicts so far."""
+"""Outcomes by the digest of a state and the number of answers."""
+OnHeld = Callable[[Image, Answers, CrashCase, Verdicts], None]
+"""Called for each state that holds, with the answers, the crash, and all verdicts so far."""
 
 
 class _Waiting(NamedTuple):
@@ -222,7 +222,7 @@ class Prober:
         self.replayer = Replayer(record, start)
         self.found = ProbeReport({disk: DiskCount() for disk in disks})
         self._record = record
-        self._acknowledged = record.acknowledged
+        self._answers = record.answers
         self._checkers = checkers
         self._limit = limit
         self._chances = Choices("probe")
@@ -258,7 +258,7 @@ class Prober:
                 stream = self._chances.stream(f"{disk} after {point.operations}")
                 self._states[disk] = self.replayer.disk.crash_states(PROFILES[disk], self._limit, stream)
             for state in self._states[disk]:
-                key = state.digest, point.acknowledged
+                key = state.digest, point.answers
                 if key not in self._verdicts:
                     self._waiting.setdefault(key, _Waiting(point, disk, self._states[disk], state))
         self._points.append((point, {disk: self._states[disk] for disk in disks}))
@@ -274,8 +274,8 @@ class Prober:
     def judge(self) -> None:
         """Check the queued states and count them."""
         waiting, self._waiting = self._waiting, {}
-        promised = {key: self._acknowledged[: key[1]] for key in waiting}
-        questions = [(one.state.image, promised[key]) for key, one in waiting.items()]
+        answers = {key: Answers.of(self._answers[: key[1]]) for key in waiting}
+        questions = [(one.state.image, answers[key]) for key, one in waiting.items()]
         keys = list(waiting)
         for number, verdict in self._checkers.answered(questions):
             self._verdicts[keys[number]] = verdict
@@ -285,7 +285,7 @@ class Prober:
         if self._on_held is not None:
             for key, one in waiting.items():
                 if not self._verdicts[key].is_broken:
-                    self._on_held(one.state.image, promised[key], _case(*one, self._verdicts[key]), self._verdicts)
+                    self._on_held(one.state.image, answers[key], _case(*one, self._verdicts[key]), self._verdicts)
         self._sum_up_all()
 
     def _sum_up_all(self) -> None:
@@ -300,7 +300,7 @@ class Prober:
             count = self.found.counts[disk]
             is_judged = True
             for state in states:
-                verdict = self._verdicts.get((state.digest, point.acknowledged))
+                verdict = self._verdicts.get((state.digest, point.answers))
                 if verdict is None:
                     is_judged = False
                     continue

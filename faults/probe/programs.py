@@ -13,9 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ..disk.image import Image
-from . import record as steps
 from .checks.check import Check
-from .record import ProgramRecord
+from .record import ANSWERS, Answers, ProgramRecord
 from .recording.run import ProgramError, record_program
 from .tracing.control import RunControl
 from .tracing.run import TracedRun, record_traced, run_traced
@@ -32,13 +31,14 @@ class RecorderChoice:
     """A recorder and its options. kind: one of RECORDERS, or "" for the default of the program.
 
     seconds_max: time limit of the program. takes_stacks: whether to find the source line of each system call. Python
-    calls always have source lines.
+    calls always have source lines. takes_refusals: whether promises that start with `refused ` are refusals.
     """
 
     kind: str
     stores: str
     seconds_max: float
     takes_stacks: bool = False
+    takes_refusals: bool = False
 
     def record(
         self, program: Sequence[str], start: Image, *, ignores_special_files: bool = False
@@ -49,19 +49,23 @@ class RecorderChoice:
         """
         command = runnable(program)
         if self.kind_for(program) == PYTHON:
-            return record_program(program, start, self.seconds_max, ignores_special_files=ignores_special_files)
-        return record_traced(
-            command,
-            start,
-            self.seconds_max,
-            self.stores,
-            takes_stacks=self.takes_stacks,
-            ignores_special_files=ignores_special_files,
-        )
+            record, unlike = record_program(
+                program, start, self.seconds_max, ignores_special_files=ignores_special_files
+            )
+        else:
+            record, unlike = record_traced(
+                command,
+                start,
+                self.seconds_max,
+                self.stores,
+                takes_stacks=self.takes_stacks,
+                ignores_special_files=ignores_special_files,
+            )
+        return (record.with_refusals() if self.takes_refusals else record), unlike
 
     def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
         """Run a program with a fault or a seeded thread order, at system calls only. The program may fail."""
-        return run_traced(
+        run = run_traced(
             runnable(program),
             start,
             self.seconds_max,
@@ -71,17 +75,18 @@ class RecorderChoice:
             takes_stacks=self.takes_stacks,
             ignores_special_files=True,  # after an injected fault the program may leave its sockets
         )
+        return run._replace(record=run.record.with_refusals()) if self.takes_refusals else run
 
-    def record_check(self, check: Check, start: Image, acknowledged: list[str]) -> tuple[ProgramRecord, list[str]]:
-        """Run a check on a crash state and record it as `record` does. It makes no promises.
+    def record_check(self, check: Check, start: Image, answers: Answers) -> tuple[ProgramRecord, list[str]]:
+        """Run a check on a crash state and record it as `record` does. It gives no answers.
 
         A server is started only for this state.
         """
         with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
-            program = check.program(Path(scratch, "promises"), acknowledged, self.seconds_max)
+            program = check.program(Path(scratch, "promises"), answers, self.seconds_max)
             # a killed server leaves its sockets
             record, unlike = self.record(program, start, ignores_special_files=True)
-        silent = tuple(step for step in record.steps if step.kind != steps.ACKNOWLEDGE)
+        silent = tuple(step for step in record.steps if step.kind not in ANSWERS)
         return replace(record, steps=silent), unlike
 
     def kind_for(self, program: Sequence[str]) -> str:

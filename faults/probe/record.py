@@ -26,6 +26,7 @@ first numbers, in the order of their paths.
     lying sync        name    -        which  offset  bytes  -        as sync, or sync directory, but not durable yet
     fault             kind    detail   which  -       -      -        an injected fault made a call fail, without effect
     acknowledge       text    -        -      -       -      -        a promise; if there is none, a printed line
+    refuse            text    -        -      -       -      -        an operation that returned an error to its user
 
 Modes, owners, times and extended attributes are not recorded: the simulated disk does not store them. Calls that
 neither change content nor make data durable are not recorded either. Blocks reserved beyond the end
@@ -42,7 +43,7 @@ recorder of Python's calls omits `call`. The recorder of system calls has empty 
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -60,10 +61,14 @@ FAILED_SYNC, LYING_SYNC, FAULT = "failed sync", "lying sync", "fault"
 DATA = "data"
 """Target of a data-only sync. It does not make times durable, and so commits fewer names of other files."""
 INJECTED = (FAILED_SYNC, LYING_SYNC, FAULT)
-ACKNOWLEDGE = "acknowledge"
+ACKNOWLEDGE, REFUSE = "acknowledge", "refuse"
+ANSWERS = (ACKNOWLEDGE, REFUSE)
+"""Steps that tell a user the result of an operation. They change no file."""
+REFUSED_PREFIX = "refused "
+"""Start of a promise that becomes a refusal in `with_refusals`."""
 KINDS = (
     *(CREATE, WRITE, STORE, TRUNCATE, ALLOCATE, ZERO_RANGE, RENAME, EXCHANGE, LINK, SYMLINK, UNLINK),
-    *(MAKE_DIRECTORY, REMOVE_DIRECTORY, SYNC, SYNC_DIRECTORY, SYNC_ALL, *INJECTED, ACKNOWLEDGE),
+    *(MAKE_DIRECTORY, REMOVE_DIRECTORY, SYNC, SYNC_DIRECTORY, SYNC_ALL, *INJECTED, *ANSWERS),
 )
 FILE_BYTES_MAX = 1 << 40
 """Maximum length of one file. Memory is needed only for a file's data, not for its length."""
@@ -122,6 +127,24 @@ class Unseen(msgspec.Struct, frozen=True, rename={"stack": "from"}):
     stack: int
 
 
+class Answers(NamedTuple):
+    """The program's answers to its users up to some moment: promises, and refused operations."""
+
+    acknowledged: list[str]
+    refused: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, steps: Sequence[Step]) -> "Answers":
+        texts = [[step.path for step in steps if step.kind == kind] for kind in ANSWERS]
+        return cls(*texts)
+
+    @property
+    def steps(self) -> Iterator[Step]:
+        """Yield a step for each answer, promises first."""
+        for kind, texts in zip(ANSWERS, self, strict=True):
+            yield from (Step(kind, text) for text in texts)
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramRecord:
     """All changes of one run of a program."""
@@ -142,6 +165,19 @@ class ProgramRecord:
     @property
     def acknowledged(self) -> list[str]:
         return [step.path for step in self.steps if step.kind == ACKNOWLEDGE]
+
+    @property
+    def refused(self) -> list[str]:
+        return [step.path for step in self.steps if step.kind == REFUSE]
+
+    @property
+    def answers(self) -> list[Step]:
+        """Return the steps that are promises or refusals, in order."""
+        return [step for step in self.steps if step.kind in ANSWERS]
+
+    def with_refusals(self) -> "ProgramRecord":
+        """Return the record in which each promise that starts with `refused ` is a refusal."""
+        return replace(self, steps=tuple(map(_as_refusal, self.steps)))
 
     @property
     def injected(self) -> list[int]:
@@ -179,6 +215,12 @@ class ProgramRecord:
 
     def dumps(self) -> str:
         return json.dumps(self.to_json())
+
+
+def _as_refusal(step: Step) -> Step:
+    if step.kind != ACKNOWLEDGE or not step.path.startswith(REFUSED_PREFIX):
+        return step
+    return msgspec.structs.replace(step, kind=REFUSE, path=step.path.removeprefix(REFUSED_PREFIX))
 
 
 def _from_previous_format(record: ProgramRecord) -> ProgramRecord:

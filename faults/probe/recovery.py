@@ -1,6 +1,6 @@
 """Crashes in recovery: records a check's recovery, and crashes it at each operation.
 
-The record of a recovery begins with the promises made before the first crash, so they must hold after a second crash,
+The record of a recovery begins with the answers given before the first crash, so they must hold after a second crash,
 too. The state after the first crash is durable when the recovery starts, because the machine was off in between. Only
 states that hold are recovered, because the others are broken already.
 """
@@ -9,14 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from ..disk.image import Image
-from . import record as steps
 from .checks.checkers import Checkers
 from .probe import CrashCase, Prober, Verdicts, ViolationGroup
-from .record import NOBODY, ProgramRecord, Step
+from .record import NOBODY, Answers, ProgramRecord
 from .recording.run import ProgramError
 
-RecordCheck = Callable[[Image, list[str]], tuple[ProgramRecord, list[str]]]
+RecordCheck = Callable[[Image, Answers], tuple[ProgramRecord, list[str]]]
 """Runs a check on an image. Returns the record, and how the files differ from it. ProgramError: no record."""
 
 
@@ -25,7 +26,7 @@ class RecordedRecovery:
     """One recovery: its record, its start, and the first crash."""
 
     record: ProgramRecord
-    """The first steps of this record are the promises."""
+    """The first steps of this record are the answers."""
     start: Image
     first_crash: CrashCase
 
@@ -67,13 +68,13 @@ class Recoveries:
         """Return the breaches, most severe first, then smallest first."""
         return sorted(self.breaches.items(), key=lambda one: (one[1].rank, one[0]))
 
-    def explore(self, image: Image, acknowledged: list[str], first_crash: CrashCase, verdicts: Verdicts) -> None:
+    def explore(self, image: Image, answers: Answers, first_crash: CrashCase, verdicts: Verdicts) -> None:
         """Record the recovery of a state that holds, and check the states after crashes inside it.
 
         verdicts: the verdicts so far; new ones are added.
         """
         try:
-            record, unlike = self.record_check(image, acknowledged)
+            record, unlike = self.record_check(image, answers)
         except ProgramError as error:
             self.refused[str(error)] += 1
             return
@@ -86,12 +87,12 @@ class Recoveries:
             return
         self.writing += 1
         assert self.writing <= self.recorded, (self.writing, self.recorded)
-        nobody = len(record.tasks)  # a separate task, because the promises are the program's, not the recovery's
-        promises = tuple(Step(steps.ACKNOWLEDGE, promise, by=nobody) for promise in acknowledged)
-        whole = replace(record, steps=promises + record.steps, tasks=(*record.tasks, NOBODY))
+        nobody = len(record.tasks)  # a separate task, because the answers are the program's, not the recovery's
+        given = tuple(structs.replace(step, by=nobody) for step in answers.steps)
+        whole = replace(record, steps=given + record.steps, tasks=(*record.tasks, NOBODY))
         prober = Prober(whole, image, self.checkers, self.disks, self.limit, verdicts)
         try:
-            prober.run(len(promises))
+            prober.run(len(given))
         finally:
             self.points += prober.found.points
             self.states += prober.found.states

@@ -43,6 +43,12 @@ class Point(NamedTuple):
     acknowledged: int
     is_inside: bool
     """Whether further operations of the same step follow."""
+    refused: int = 0
+
+    @property
+    def answers(self) -> int:
+        """Number of promises and refusals so far."""
+        return self.acknowledged + self.refused
 
 
 class Replayer:
@@ -68,12 +74,13 @@ class Replayer:
 
         RecordError: a step is impossible.
         """
-        acknowledged = 0
+        acknowledged = refused = 0
         yield Point(-1, 0, 0, False)
         for number, step in enumerate(self.record.steps):
-            if step.kind == steps.ACKNOWLEDGE:
-                acknowledged += 1
-                yield Point(number, self.disk.operations, acknowledged, False)
+            if step.kind in steps.ANSWERS:
+                acknowledged += step.kind == steps.ACKNOWLEDGE
+                refused += step.kind == steps.REFUSE
+                yield Point(number, self.disk.operations, acknowledged, False, refused)
                 continue
             if step.kind == steps.FAULT:
                 continue  # the call failed without effect
@@ -83,7 +90,7 @@ class Replayer:
                     done = self.disk.operations
                     self.steps_of += [number] * (done - len(self.steps_of))
                     assert len(self.steps_of) == done, (number, done)
-                    yield Point(number, done, acknowledged, is_inside)
+                    yield Point(number, done, acknowledged, is_inside, refused)
 
     def opened(self, file: int) -> SimDescriptor:
         """Return the descriptor of a file, by its number in the record."""
@@ -98,7 +105,7 @@ class Replayer:
                 elif step.kind == steps.SYNC_ALL:
                     for _ in self._sync_all():
                         pass
-                elif step.kind not in (steps.ACKNOWLEDGE, steps.FAULT):
+                elif step.kind not in (*steps.ANSWERS, steps.FAULT):
                     self._act(step)
             except _IMPOSSIBLE as error:
                 raise _cannot_be(number, step, error) from error

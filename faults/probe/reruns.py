@@ -51,6 +51,8 @@ class Reruns:
     """Number of runs with the requested difference. If no call matches a fault, no run is counted."""
     failed: int = 0
     """Number of these runs in which the program failed."""
+    refusals: int = 0
+    """Number of operations that the program refused in these runs."""
     enabled: Sequence[FaultKind] = ()
     tried: list[FaultKind] = field(default_factory=list)
     """Faults that were injected at every matching call, up to the limit."""
@@ -151,12 +153,13 @@ class Reruns:
         is_struck = control.fault is None or bool(run.record.injected)
         self.runs += is_struck
         self.failed += is_struck and run.record.exit != 0
+        self.refusals += is_struck and len(run.record.refused)
         assert self.failed <= self.runs, (self.failed, self.runs)
         return run
 
     def _explore(self, kind: str, control: RunControl, record: ProgramRecord, first_step: int) -> None:
-        promises = _common_prefix_length(record.acknowledged, self.first.acknowledged)
-        verdicts = {key: verdict for key, verdict in self.verdicts.items() if key[1] <= promises}
+        answers = _common_prefix_length(_answers_of(record), _answers_of(self.first))
+        verdicts = {key: verdict for key, verdict in self.verdicts.items() if key[1] <= answers}
         known = {(disk, signature) for signature, group in self.found.breaches.items() for disk in group.disks}
         prober = Prober(record, self.start, self.checkers, list(self.found.counts), self.limit, verdicts, known=known)
         try:
@@ -180,6 +183,11 @@ class Reruns:
 def _actions_of(record: ProgramRecord) -> tuple[tuple[object, ...], ...]:
     """Return the actions of a record in order, without the tasks."""
     return tuple((one.kind, one.path, one.target, one.file, one.at, one.size, one.data) for one in record.steps)
+
+
+def _answers_of(record: ProgramRecord) -> list[tuple[str, str]]:
+    """Return the promises and refusals of a record in order, without the tasks."""
+    return [(step.kind, step.path) for step in record.answers]
 
 
 def _common_prefix_length(one: Sequence[object], other: Sequence[object]) -> int:

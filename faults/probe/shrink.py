@@ -14,7 +14,7 @@ from ..disk.image import Image
 from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
 from .probe import CrashCase
-from .record import FAILED_SYNC, ProgramRecord
+from .record import FAILED_SYNC, Answers, ProgramRecord
 from .replay import DISK_STREAM, Replayer
 from .story import Loss, is_torn, losses_of
 
@@ -81,13 +81,13 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
     the smallest case so far.
     """
     scene = Scene(record, start, case)
-    promised = record.acknowledged[: case.point.acknowledged]
+    answers = Answers.of(record.answers[: case.point.answers])
     verdicts: dict[str, CheckOutcome] = {case.digest: case.verdict}
 
     def still_fails(candidate: RunDecisions) -> RunDecisions | None:
         state, followed = scene.state(candidate.decisions)
         if state.digest not in verdicts:
-            (verdicts[state.digest],) = checkers.verdicts([(state.image, promised)])
+            (verdicts[state.digest],) = checkers.verdicts([(state.image, answers)])
         same = verdicts[state.digest].signature == case.verdict.signature
         return RunDecisions(followed, ()) if same and verdicts[state.digest].is_broken else None
 

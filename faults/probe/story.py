@@ -89,8 +89,8 @@ def described(record: ProgramRecord, step: Step, names: Mapping[int, str] | None
             return f"exchange {named(step.path)} and {named(step.target)}"
         case steps.SYNC_ALL:
             return step.kind
-        case steps.ACKNOWLEDGE:
-            return f"acknowledge {step.path!r}"
+        case steps.ACKNOWLEDGE | steps.REFUSE:
+            return f"{step.kind} {step.path!r}"
     return f"{step.kind} {named(step.path)}"
 
 

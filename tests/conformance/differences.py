@@ -6,7 +6,7 @@ from itertools import pairwise
 from struct import Struct
 
 from tornlog.scenarios.oracle.index_model import ENTRY_BYTES as INDEX_ENTRY_BYTES
-from tornlog.scenarios.oracle.index_model import entries_position
+from tornlog.scenarios.oracle.index_model import entries_at
 from tornlog.scenarios.oracle.reader import ENTRY_BYTES as QUEUE_ENTRY_BYTES
 from tornlog.scenarios.oracle.reader import UnreadableError, key_hash, read
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -321,7 +321,7 @@ def _index_entry_counts(opened: OpenedDirectory) -> Counter[int]:
 
     Entries from the header's number on do not count: the real store overwrites them.
     """
-    first = entries_position(opened.config.max_hash_slot_num)
+    first = entries_at(opened.config.max_hash_slot_num)
     found: Counter[int] = Counter()
     for path, content in opened.files.items():
         if path.startswith("index/"):

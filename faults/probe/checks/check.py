@@ -1,15 +1,18 @@
 """Checks: judge crash states. The check as a Python function is also here.
 
  def check(directory: Path, acknowledged: list[str]) -> Iterable[str] | None
+ def check(directory: Path, acknowledged: list[str], refused: list[str]) -> Iterable[str] | None
 
 The function opens a directory with the crash state, using the program's own code. It yields or returns the broken
-promises. An exception is a breach, too. While the function runs, this directory is the working directory, and temporary
-files go to the program's directory for temporary files. Both are removed afterwards. Module variables of the check
-persist between calls.
+promises. An exception is a breach, too. `refused` has the operations that returned an error to their users.
+
+While the function runs, this directory is the working directory, and temporary files go to the program's directory for
+temporary files. Both are removed afterwards. Module variables of the check persist between calls.
 """
 
 import contextlib
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -21,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from ..record import FILES, TEMPORARY
+from ..record import FILES, TEMPORARY, Answers
 
 _QUOTED = re.compile(r"""(?<!\w)b?(?P<quote>['"])(?:\\.|(?!(?P=quote)).)*(?P=quote)""")
 _PATH = re.compile(r"(?<![\w./])/(?!/)[\w.@+~-]+(?:/+[\w.@+~-]+)*")
@@ -80,24 +83,26 @@ class Check(ABC):
     """Whether the check's processes keep running for the next state."""
     kind: ClassVar[str] = "check"
     """Key of the check's row in `CHECK_KINDS`. A failure file stores it, so that a replay can find the check."""
+    takes_refusals: bool = True
+    """Whether the check gets the refused operations. They follow the promises in each question."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @abstractmethod
-    def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
+    def judge(self, root: Path, answers: Answers, seconds_max: float) -> CheckOutcome:
         """Return the verdict on a crash state. root: real directory with the content of the program's disk.
 
         seconds_max: time limit for checks that wait for another process.
         """
 
-    def program(self, promises: Path, acknowledged: list[str], seconds_max: float) -> list[str]:
-        """Return a command line that judges its working directory once, for a recorder. promises: path of a file to
-        write them to.
+    def program(self, file: Path, answers: Answers, seconds_max: float) -> list[str]:
+        """Return a command line that judges its working directory once, for a recorder. file: path of a file to write
+        the answers to.
         """
-        promises.write_text(json.dumps(acknowledged))
+        file.write_text(json.dumps(answers))
         started = [sys.executable, "-P", "-m", __package__]
-        return [*started, str(Path.cwd()), str(promises), str(seconds_max), self.kind, self.name]
+        return [*started, str(Path.cwd()), str(file), str(seconds_max), self.kind, self.name]
 
     def dismiss(self) -> None:
         """End the check's processes, and kill those that do not end by themselves."""
@@ -107,12 +112,12 @@ class Check(ABC):
         """Kill the processes that the check has started. The check can be used again afterwards."""
 
 
-CHECK = "check"
+CHECK, REFUSED = "check", "refused"
 _MODULE = "tornlog_probe_check"
 NO_TEXT = "the check has given a text that is empty"
 """Replaces an empty message of a check, because a breach needs a text."""
 VIOLATIONS_MAX = 20
-Function = Callable[[Path, list[str]], Iterable[str] | None]
+Function = Callable[..., Iterable[str] | None]
 
 
 class CheckError(Exception):
@@ -137,6 +142,19 @@ def load_check(path: Path) -> Function:
     return function
 
 
+def call_check(function: Function, directory: Path, answers: Answers) -> Iterable[str] | None:
+    """Call a check with the promises and, if it has a parameter `refused`, with the refused operations."""
+    more = {REFUSED: list(answers.refused)} if _takes_refusals(function) else {}
+    return function(directory, list(answers.acknowledged), **more)
+
+
+def _takes_refusals(function: Function) -> bool:
+    try:
+        return REFUSED in inspect.signature(function).parameters
+    except ValueError:  # some functions in C have no signature
+        return False
+
+
 class PythonCheck(Check):
     """The function `check` of a Python file. CheckError: there is none."""
 
@@ -145,21 +163,22 @@ class PythonCheck(Check):
     def __init__(self, path: Path) -> None:
         super().__init__(str(path.resolve()))
         self._function = load_check(path)
+        self.takes_refusals = _takes_refusals(self._function)
 
-    def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
+    def judge(self, root: Path, answers: Answers, seconds_max: float) -> CheckOutcome:
         """Return the verdict of the function. The caller enforces the time limit."""
         with _environment_of_check(root):
             try:
-                found = self._function(Path(f"{root}{FILES}"), list(acknowledged))
+                found = call_check(self._function, Path(f"{root}{FILES}"), answers)
                 lines = () if found is None else tuple(_limited_findings(found))
             except (Exception, SystemExit) as error:
                 return CheckOutcome(RAISED, tuple(line.replace(str(root), "") for line in _error_lines(error)))
         return CheckOutcome(BROKEN, lines) if lines else CheckOutcome(HELD)
 
-    def program(self, promises: Path, acknowledged: list[str], seconds_max: float) -> list[str]:
+    def program(self, file: Path, answers: Answers, seconds_max: float) -> list[str]:
         """Return a command line that runs a Python module, so that the recorder of Python calls can record it."""
-        promises.write_text(json.dumps(acknowledged))
-        return ["-m", __package__, self.name, str(promises)]
+        file.write_text(json.dumps(answers))
+        return ["-m", __package__, self.name, str(file)]
 
 
 @contextlib.contextmanager

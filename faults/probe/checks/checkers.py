@@ -25,12 +25,13 @@ from ....sim.process import CpuLimitReached, cpu_limit
 from ...disk.difference import NOTHING, ImageDifference
 from ...disk.image import Image
 from ..endings import exit_text
+from ..record import Answers
 from .check import DIED, TIMED_OUT, Check, CheckOutcome, no_verdict
 from .reaper import end_others, fork_below_reaper, processes_below
 from .state_directory import StateDirectory
 
-Question = tuple[Image, list[str]]
-"""A state, and the promises that it must keep."""
+Question = tuple[Image, Answers]
+"""A state, and the answers of the program before it."""
 _FORK = get_context("fork")
 _IN_MEMORY = "/dev/shm"
 _SAID_BYTES_MAX = 64 << 10
@@ -127,8 +128,8 @@ class Checkers:
     def _ask(self, number: int, question: Question) -> None:
         worker = self._idle.pop() if self._idle else self._started()
         assert worker.connection not in self._busy, number  # a worker judges one question at a time
-        image, acknowledged = question
-        worker.connection.send((ImageDifference.between(worker.shown, image), acknowledged))
+        image, answers = question
+        worker.connection.send((ImageDifference.between(worker.shown, image), answers))
         worker.shown = image
         seconds = self._seconds_max + (0.0 if self._check.runs_here else _GRACE_SECONDS)
         self._busy[worker.connection] = (number, worker, monotonic() + seconds)
@@ -170,14 +171,14 @@ class Checkers:
             self._here.discard()
         self._scratch.cleanup()
 
-    def _judge_here(self, image: Image, acknowledged: list[str]) -> CheckOutcome:
+    def _judge_here(self, image: Image, answers: Answers) -> CheckOutcome:
         if self._here is None:
             self._here = StateDirectory(Path(self._scratch.name))
         difference, self._shown_here = ImageDifference.between(self._shown_here, image), image
         root = self._here.show(difference)
         try:
             with current_interruption().interrupts_allowed(), cpu_limit(self._seconds_max):
-                verdict = self._check.judge(root, acknowledged, self._seconds_max).uncoloured
+                verdict = self._check.judge(root, answers, self._seconds_max).uncoloured
         except CpuLimitReached:
             verdict = CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
         self._here.take_back(_users_of_files(os.getpid()))
@@ -215,11 +216,11 @@ def _run_worker(
     directory = StateDirectory(scratch)
     while True:
         try:
-            difference, acknowledged = connection.recv()
+            difference, answers = connection.recv()
         except EOFError:
             check.close()
             os._exit(0)
-        verdict = check.judge(directory.show(difference), acknowledged, seconds_max).uncoloured
+        verdict = check.judge(directory.show(difference), answers, seconds_max).uncoloured
         if not (check.runs_here or check.keeps_processes):  # processes that do not serve the next state are ended
             end_others()
         connection.send(verdict)

@@ -1,11 +1,12 @@
 """Command checks: an executable started for each state, or a long-running server.
 
-A command's working directory has the crash state. Its standard input has the acknowledged promises, one per line. Exit
-code 0 means that all promises are kept. For other codes the messages are in standard output, or in standard error if
-standard output is empty.
+A command's working directory has the crash state. Its standard input has the acknowledged promises, one per line. The
+file that TORNLOG_REFUSED names has the refused operations. Exit code 0 means that all promises are kept. For other
+codes the messages are in standard output, or in standard error if standard output is empty.
 
 A server is started once, in the user's directory, and restarted whenever it has ended. For each state it reads one
-line, `{"directory": path, "acknowledged": [promises]}`, and writes one line, `{"broken": [messages]}`.
+line, `{"directory": path, "acknowledged": [promises], "refused": [operations]}`, and writes one line, `{"broken":
+[messages]}`.
 
 TMPDIR is the directory of the program's temporary files. When a check ends, all its processes are killed.
 """
@@ -16,21 +17,23 @@ import os
 import shlex
 import signal
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from tempfile import TemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 from time import monotonic
 from typing import IO
 
 import msgspec
 
 from ..endings import exit_text
-from ..record import FILES, TEMPORARY
+from ..record import FILES, TEMPORARY, Answers
 from .check import BROKEN, DIED, HELD, NO_TEXT, RAISED, VIOLATIONS_MAX, Check, CheckError, CheckOutcome, no_verdict
 
 _KEPT_BYTES_MAX = 64 << 10  # maximum number of kept bytes of each output of a command
 _CHUNK_BYTES = 64 << 10
 _CHUNKS_AT_ONCE = 16
+_REFUSED = "TORNLOG_REFUSED"
 _POLL_SECONDS, _ENDING_SECONDS = 0.05, 1.0
 
 
@@ -44,11 +47,12 @@ class CommandCheck(Check):
         if not os.access(path, os.X_OK):
             raise CheckError(f"{path}: expected a Python file or an executable; make it executable with chmod +x")
         self._running: subprocess.Popen[bytes] | None = None
+        self._refused: Path | None = None
 
-    def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
+    def judge(self, root: Path, answers: Answers, seconds_max: float) -> CheckOutcome:
         end = monotonic() + seconds_max
         try:
-            process = self._running = self._start(root, acknowledged)
+            process = self._running = self._start(root, answers)
         except OSError as error:
             return CheckOutcome(RAISED, (f"{self.name}: {error.strerror}",))
         outputs = _outputs(process, end)
@@ -59,9 +63,14 @@ class CommandCheck(Check):
         os.write(2, outputs[1])
         return _verdict(code, outputs, root)
 
-    def _start(self, root: Path, acknowledged: list[str]) -> subprocess.Popen[bytes]:
+    def _start(self, root: Path, answers: Answers) -> subprocess.Popen[bytes]:
+        refused = os.devnull
+        if answers.refused:
+            with NamedTemporaryFile(prefix="tornlog-refused-", delete=False) as file:
+                self._refused = Path(refused := file.name)
+                file.write(_lines_of(answers.refused).encode())
         with TemporaryFile() as promises:
-            promises.write(_lines_of(acknowledged).encode())
+            promises.write(_lines_of(answers.acknowledged).encode())
             promises.seek(0)
             return subprocess.Popen(
                 [self.name],
@@ -69,23 +78,28 @@ class CommandCheck(Check):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=f"{root}{FILES}",
-                env={**os.environ, "TMPDIR": f"{root}{TEMPORARY}"},
+                env={**os.environ, "TMPDIR": f"{root}{TEMPORARY}", _REFUSED: refused},
                 process_group=0,
             )
 
-    def program(self, promises: Path, acknowledged: list[str], seconds_max: float) -> list[str]:
+    def program(self, file: Path, answers: Answers, seconds_max: float) -> list[str]:
         """Return a shell command that redirects the promises to the command's input and then executes it."""
-        promises.write_text(_lines_of(acknowledged))
-        return ["/bin/sh", "-c", 'exec "$0" < "$1"', self.name, str(promises)]
+        file.write_text(_lines_of(answers.acknowledged))
+        refused = file.with_name(f"{file.name}-refused")
+        refused.write_text(_lines_of(answers.refused))
+        return ["/bin/sh", "-c", f'export {_REFUSED}="$2"; exec "$0" < "$1"', self.name, str(file), str(refused)]
 
     def close(self) -> None:
         if self._running is not None:
             _end_group(self._running)
             self._running = None
+        if self._refused is not None:
+            self._refused.unlink(missing_ok=True)
+            self._refused = None
 
 
-def _lines_of(acknowledged: list[str]) -> str:
-    return "".join(f"{promise}\n" for promise in acknowledged)
+def _lines_of(texts: Iterable[str]) -> str:
+    return "".join(f"{text}\n" for text in texts)
 
 
 def _verdict(code: int, outputs: tuple[bytes, bytes], root: Path) -> CheckOutcome:
@@ -158,9 +172,9 @@ class CheckServer(Check):
             raise CheckError("expected a command, found nothing")
         self._server: subprocess.Popen[bytes] | None = None
 
-    def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
+    def judge(self, root: Path, answers: Answers, seconds_max: float) -> CheckOutcome:
         """Send a state to the server and return its verdict. Start the server if it is not running."""
-        question = {"directory": f"{root}{FILES}", "acknowledged": acknowledged}
+        question = {"directory": f"{root}{FILES}", **answers._asdict()}
         try:
             server = self._up()
             assert server.stdin is not None, self.name

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ....faults.crashes.profiles import NOTHING_LOST
 from ....faults.probe.failure import ProbeFinding
+from ....faults.probe.record import Answers
 from ....faults.probe.shrink import loss_note
 from ....faults.probe.story import crash_text, step_text, story
 from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
@@ -16,7 +17,7 @@ from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
 class _Limits:
     violations: int
     losses: int
-    acknowledged: int
+    answers: int
 
 
 _BRIEF, _FULL = _Limits(3, 8, 3), _Limits(5, 20, 5)
@@ -67,10 +68,11 @@ class ProbeBreach:
             yield TextLine(LineKind.LABEL, "then the check, during recovery")
         yield TextLine(LineKind.TEXT, crash_text(record, case.point, case.disk))
         yield from self._loss_lines(limits)
-        promised = record.acknowledged[: case.point.acknowledged]
-        if promised:
-            few = ", ".join(repr(one) for one in promised[-limits.acknowledged :])
-            yield TextLine(LineKind.TEXT, f"acknowledged: {'…, ' if len(promised) > limits.acknowledged else ''}{few}")
+        answers = Answers.of(record.answers[: case.point.answers])
+        for name, texts in answers._asdict().items():
+            if texts:
+                few = ", ".join(repr(one) for one in texts[-limits.answers :])
+                yield TextLine(LineKind.TEXT, f"{name}: {'…, ' if len(texts) > limits.answers else ''}{few}")
         yield TextLine(LineKind.LABEL, "before it")
         yield from (TextLine(LineKind.STEP, line) for line in story(record, case.point.step))
 

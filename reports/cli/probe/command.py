@@ -2,10 +2,11 @@
 
 JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check", "disks": [{"disk", "crashes",
 "exhausted", "cut", "states", "broken"}], "limit", "finished", "steps", "operations", "points", "acknowledged",
-"states", "images", "judged", "breaches": [{"signature", "outcome", "violations", "disks": {disk: states}, "states",
-"points", "smallest": {"disk", "step", "operations", "inside", "acknowledged", "losses": [{"what", "by"}], "story"},
-"file", "directory"}], "never_injected": [faults], "refused": [reasons], "allowed": [reasons], "notes": [sentences],
-"seconds", "states_per_second"}`.
+"refusals", "states", "images", "judged", "breaches": [{"signature", "outcome", "violations", "disks": {disk: states},
+"states", "points", "smallest": {"disk", "step", "operations", "inside", "acknowledged", "refusals", "losses": [{"what",
+"by"}], "story"}, "file", "directory"}], "never_injected": [faults], "refused": [reasons], "allowed": [reasons],
+"notes": [sentences], "seconds", "states_per_second"}`. acknowledged, refusals: numbers of promises and of operations
+that the program refused (--refusals).
 
 With `--recovery-crashes` also `"recoveries": {"recorded", "writing", "points", "states", "judged", "refused": {reason:
 times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: recoveries that changed a file. breaches: one
@@ -15,13 +16,13 @@ notes: reasons why a verdict without a breach proves little. If the recorder did
 refused, and JSON has only program, steps and reasons. finished: whether all crashes were tried; if the probe ended
 early, "ended" has the signal or the limit.
 
-With --faults or --seeds there is `"reruns": {"runs", "failed", "injected": {fault: times}, "never_injected": [faults],
-"cut": [faults], "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused": {reason: times},
-"untried": [faults and seeds], "discarded": [faults and seeds], "breaches": [as above, and "kind", "rerun"]}`. failed:
-runs in which the program exited with an error; cut: faults that may have more calls than --fault-runs; orders: distinct
-thread orders; choices: choices between several threads; hurried: choices made while another thread ran; refused,
-discarded: runs without a result because they could not be recorded; untried: faults and seeds left out because the
-probe ended early.
+With --faults or --seeds there is `"reruns": {"runs", "failed", "refusals", "injected": {fault: times},
+"never_injected": [faults], "cut": [faults], "seeds", "orders", "choices", "hurried", "points", "states", "judged",
+"refused": {reason: times}, "untried": [faults and seeds], "discarded": [faults and seeds], "breaches": [as above, and
+"kind", "rerun"]}`. failed: runs in which the program exited with an error; cut: faults that may have more calls than
+--fault-runs; orders: distinct thread orders; choices: choices between several threads; hurried: choices made while
+another thread ran; refused, discarded: runs without a result because they could not be recorded; untried: faults and
+seeds left out because the probe ended early.
 
 With --out "report": path. JSON of `--replay` is at the head of `replay`, and JSON without a check at the head of
 `durability`. Exit codes: 0 no promise is broken, 1 a
@@ -122,6 +123,14 @@ class ProbeOptions:
     ] = None
     fault_runs: Annotated[int, typer.Option(min=1, help="Maximum of calls per fault.")] = FAULT_RUNS
     seeds: Annotated[int, typer.Option(min=0, help="Run again in this many seeded thread orders.")] = 0
+    refusals: Annotated[
+        bool,
+        typer.Option(
+            "--refusals",
+            help="A promise that starts with `refused ` names an operation that returned an error; the check gets "
+            "these operations apart from the promises. For --faults.",
+        ),
+    ] = False
     allow: Annotated[
         list[str] | None,
         typer.Option(help="A harmless event that may stay unrecorded, such as subprocess.Popen; repeatable."),

@@ -70,6 +70,7 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             command,
             perf_counter() - began,
             CALLS_HINT if asked.check.runs_here and asked.recorder.kind != CALLS else "",
+            options.refusals,
             current_interruption().reason,
         )
 

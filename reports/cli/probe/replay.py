@@ -16,7 +16,7 @@ from ....faults.probe import CHECK_SECONDS
 from ....faults.probe.checks.checkers import Checkers
 from ....faults.probe.documents import replayed_json
 from ....faults.probe.failure import ProbeFailure, ProbeFinding
-from ....faults.probe.record import RecordError
+from ....faults.probe.record import Answers, RecordError
 from ....faults.probe.shrink import CrashCaseView, NotReproducedError, Scene
 from ....faults.simulation.artefact import PROBE, ArtefactError, read_envelope
 from ...results.leaving import write_result_and_exit
@@ -55,7 +55,7 @@ def replay_probe(
         raise typer.Exit(EXIT_HARNESS) from error
     chosen = check_given(checks or {failure.check_kind: failure.check})
     with Checkers(chosen, 1, seconds) as checkers:
-        (verdict,) = checkers.verdicts([(shown.image, failure.record.acknowledged)])
+        (verdict,) = checkers.verdicts([(shown.image, Answers.of(failure.record.answers))])
     now = CrashCaseView(replace(failure.case, verdict=verdict), shown.image, shown.losses)
     finding = ProbeFinding(verdict.signature, failure.record, failure.start, now, failure.recovery, failure.rerun)
     drawn, written = list[Path](), ResultFiles()

@@ -51,6 +51,7 @@ def probe_result(results: ProbeResults, places: Places, timelines: Timelines, ex
     facts = [
         ("steps recorded", f"{len(record.steps):,}"),
         ("promises", f"{len(record.acknowledged):,}"),
+        *([("refused operations", f"{results.refusals:,}")] if results.takes_refusals else []),
         ("processes", f"{len({task.process for task in record.tasks}):,}"),
         ("threads", f"{len(record.tasks):,}"),
         ("crash points", f"{found.points:,}"),
@@ -84,6 +85,7 @@ def _document(results: ProbeResults, places: Places) -> dict[str, Any]:
         document["recoveries"] = recoveries_json(results.recoveries, results.recovered, places)
     if results.reruns is not None:
         document["reruns"] = reruns_json(results.reruns, results.differing, places)
+    document["notes"] = results.notes
     if results.ended:
         document["ended"] = results.ended
     return document
@@ -149,7 +151,7 @@ def _case(tried: _Tried, results: ProbeResults, places: Places) -> Case:
 def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: list[_Tried]) -> Iterator[ResultBlock]:
     record, found = results.record, results.found
     breaches = results.breaches()
-    notes = [f"note: {note}" for note in found.notes(record)]
+    notes = [f"note: {note}" for note in results.notes]
     yield Lines("", On.TERMINAL, lines=notes)
     yield _broken_table(results)
     yield _page_failures(results, places, timelines)
@@ -258,9 +260,10 @@ def _recovery_lines(recoveries: Recoveries, results: ProbeResults) -> Iterator[s
 
 def _rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
     verdict = _way_verdict(len(reruns.breaches), results.rerun_gaps)
+    refused = f", {count_text(reruns.refusals, 'operation')} refused" if results.takes_refusals else ""
     yield (
-        f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error, {reruns.points:,} crash points, "
-        f"{reruns.states:,} states, {reruns.judged:,} checked: {verdict}"
+        f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error{refused}, "
+        f"{reruns.points:,} crash points, {reruns.states:,} states, {reruns.judged:,} checked: {verdict}"
     )
     if reruns.injected:
         yield f"  faults at calls: {', '.join(f'{kind} {times:,}' for kind, times in reruns.injected.items())}"

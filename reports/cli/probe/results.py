@@ -7,7 +7,7 @@ from ....faults.disk.image import Image
 from ....faults.probe.checks.check import Check
 from ....faults.probe.failure import RECOVERY, ProbeFinding
 from ....faults.probe.probe import ProbeReport, ViolationGroup
-from ....faults.probe.record import ProgramRecord
+from ....faults.probe.record import REFUSED_PREFIX, ProgramRecord
 from ....faults.probe.recovery import Recoveries
 from ....faults.probe.reruns import Reruns
 from ...quantities import count_text
@@ -37,6 +37,7 @@ class ProbeResults:
     seconds: float = 0.0
     hint: str = ""
     """A hint for the user if recoveries could not be recorded."""
+    takes_refusals: bool = False
     ended: str = ""
     """The signal or limit that ended the probe early."""
 
@@ -49,6 +50,19 @@ class ProbeResults:
         """Return the number of distinct breaches, including those without a finding."""
         others = (one.breaches for one in (self.recoveries, self.reruns) if one is not None)
         return len(self.found.breaches) + sum(map(len, others))
+
+    @property
+    def refusals(self) -> int:
+        """Return the number of operations that the program refused, in all runs."""
+        return len(self.record.refused) + (0 if self.reruns is None else self.reruns.refusals)
+
+    @property
+    def notes(self) -> list[str]:
+        """Return the reasons why a result without breaches proves little."""
+        notes = self.found.notes(self.record)
+        if self.takes_refusals and not self.refusals:
+            notes.append(f"--refusals: expected a promise that starts with '{REFUSED_PREFIX}', found none in any run")
+        return notes
 
     @property
     def crash_gaps(self) -> list[str]:

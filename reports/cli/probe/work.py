@@ -114,11 +114,16 @@ def _exit_code(interruption: Interruption) -> int:
 
 
 def _plan_of(asked: ProbeOptions) -> ProbePlan:
-    """Return the plan of a probe with these options. Raises BadParameter without a program."""
+    """Return the plan of a probe with these options. Raises BadParameter without a program or for a wrong check."""
     program = _program_of(asked)
     kinds = _kinds(asked.faults or [])
     is_rerun = bool(kinds or asked.seeds)
     judge = check_given(asked.checks)
+    if asked.refusals and not judge.takes_refusals:
+        raise typer.BadParameter(
+            f"expected check(directory, acknowledged, refused) in {judge.name}, found no parameter refused",
+            param_hint="--refusals",
+        )
     recorder = _recorder(asked, is_rerun=is_rerun)
     return ProbePlan(asked, program, recorder, judge, _disks_of(asked), kinds)
 
@@ -183,4 +188,4 @@ def _recorder(asked: ProbeOptions, *, is_rerun: bool) -> RecorderChoice:
     if is_rerun and asked.record == PYTHON:
         raise typer.BadParameter("expected calls with --faults or --seeds, found python", param_hint="--record")
     kind = CALLS if is_rerun else asked.record
-    return RecorderChoice(kind, asked.stores, asked.program_seconds, asked.stacks)
+    return RecorderChoice(kind, asked.stores, asked.program_seconds, asked.stacks, asked.refusals)

@@ -105,8 +105,9 @@ class _Steps:
         if step.kind in steps.INJECTED:
             about = step.path if step.kind == FAULT else _path(step, self._names)
             self.faults.append(Fault(begin, step.kind, f"{about} {step.target}".strip()))
-        if step.kind == steps.ACKNOWLEDGE:
-            self.promises.append(PromiseMade(step.by, step.path, begin, begin + 1, place))
+        if step.kind in steps.ANSWERS:
+            text = step.path if step.kind == steps.ACKNOWLEDGE else f"refused: {step.path}"
+            self.promises.append(PromiseMade(step.by, text, begin, begin + 1, place))
         elif step.kind != FAULT:  # the failed call had no effect
             operation = _operation(step, self._names, begin)
             operation.place, operation.taken = place, "; ".join(self._taken[number])

@@ -18,6 +18,7 @@ from tornlog.faults.probe.checks.check import (
     PythonCheck,
 )
 from tornlog.faults.probe.checks.checkers import Checkers
+from tornlog.faults.probe.record import Answers
 
 CheckFile = Callable[[str], Path]
 JOBS = [0, 1, 3]
@@ -29,7 +30,7 @@ def image_with_value(content: bytes) -> Image:
 
 def verdicts(check: Path, jobs: int, *contents: bytes, seconds: float = 20.0) -> list[CheckOutcome]:
     with Checkers(PythonCheck(check), jobs, seconds) as checkers:
-        found = checkers.verdicts([(image_with_value(content), [content.decode()]) for content in contents])
+        found = checkers.verdicts([(image_with_value(content), Answers([content.decode()])) for content in contents])
         assert checkers.judged == len(contents)
         return found
 
@@ -173,7 +174,7 @@ def test_processes_forked_by_a_check_end_with_the_check(check_file: CheckFile, t
         """
     )
     with Checkers(PythonCheck(path), 1, 1.0) as checkers:
-        checkers.verdicts([(image_with_value(b"a"), [])])
+        checkers.verdicts([(image_with_value(b"a"), Answers([]))])
 
     assert not Path(f"/proc/{pid.read_text()}/exe").exists()
 
@@ -182,6 +183,6 @@ def test_processes_forked_by_a_check_end_with_the_check(check_file: CheckFile, t
 def test_an_empty_message_is_still_a_breach(check_file: CheckFile, body: str) -> None:
     path = check_file(f"def check(directory, acknowledged):\n    {body}")
     with Checkers(PythonCheck(path), 0, 20.0) as checkers:
-        (found,) = checkers.verdicts([(image_with_value(b"a"), [])])
+        (found,) = checkers.verdicts([(image_with_value(b"a"), Answers([]))])
 
     assert found == CheckOutcome(BROKEN, ("the check has given a text that is empty",))

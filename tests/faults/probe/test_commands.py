@@ -15,6 +15,7 @@ from tornlog.faults.probe.checks.check import BROKEN, DIED, HELD, RAISED, TIMED_
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer, CommandCheck
 from tornlog.faults.probe.checks.kinds import check_of
+from tornlog.faults.probe.record import Answers
 
 Script = Callable[[str], Path]
 
@@ -38,7 +39,7 @@ def image(content: bytes) -> Image:
 
 def verdicts(check: Check, jobs: int, *contents: bytes, seconds: float = 20.0) -> list[CheckOutcome]:
     with Checkers(check, jobs, seconds) as checkers:
-        return checkers.verdicts([(image(content), [content.decode(), "last"]) for content in contents])
+        return checkers.verdicts([(image(content), Answers([content.decode(), "last"])) for content in contents])
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 3])
@@ -85,7 +86,7 @@ def test_a_check_that_times_out_is_repeated_alone(script: Script, tmp_path: Path
     seen = tmp_path / "seen"
     check = script(f'read promise; [ "$promise" = odd ] || exit 0; [ -e {seen} ] && exit 0; touch {seen}; sleep 60')
     with Checkers(CommandCheck(check), 2, 0.5) as checkers:
-        found = checkers.verdicts([(image(content), [content.decode()]) for content in (b"a", b"odd", b"b")])
+        found = checkers.verdicts([(image(content), Answers([content.decode()])) for content in (b"a", b"odd", b"b")])
         again = checkers.repeated
 
     assert (found, again) == ([CheckOutcome(HELD)] * 3, 1)
@@ -108,7 +109,7 @@ def test_daemons_of_a_check_command_end_before_the_next_state(script: Script, tm
     check = script(f"read promise; [ $promise = {state} ] && (setsid sleep 60 & echo $! > {pid}); exit 0")
     with Checkers(CommandCheck(check), 1, 20.0) as checkers:
         for promise in ("first", "last"):
-            checkers.verdicts([(image(b"a"), [promise])])
+            checkers.verdicts([(image(b"a"), Answers([promise]))])
             assert not pid.exists() or not Path(f"/proc/{pid.read_text().strip()}/exe").exists()
 
     assert pid.exists()

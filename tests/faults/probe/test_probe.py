@@ -11,7 +11,7 @@ from tornlog.faults.probe.checks.check import PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.failure import ProbeFailure
 from tornlog.faults.probe.probe import CrashCase, ProbeReport, probe
-from tornlog.faults.probe.record import ProgramRecord, Step
+from tornlog.faults.probe.record import Answers, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import DISK_STREAM, Replayer
 from tornlog.faults.probe.shrink import CrashCaseView, NotReproducedError, Scene, shrink
@@ -157,10 +157,10 @@ def _with_more_losses(record: ProgramRecord, case: CrashCase, checkers: Checkers
     replayer = Replayer(record, EMPTY)
     replayer.upto(case.point)
     states = replayer.disk.crash_states(PROFILES[case.disk], 1_000, Choices("1").stream("x"))
-    promised = record.acknowledged[: case.point.acknowledged]
+    answers = Answers(record.acknowledged[: case.point.acknowledged])
     found = []
     for state in states:
-        (verdict,) = checkers.verdicts([(state.image, promised)])
+        (verdict,) = checkers.verdicts([(state.image, answers)])
         if verdict.signature == case.verdict.signature:
             found.append((state.loss_count, state, verdict))
     losses, state, verdict = max(found, key=lambda one: one[0])

@@ -12,7 +12,7 @@ from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer, CommandCheck
 from tornlog.faults.probe.probe import ProbeReport, probe
 from tornlog.faults.probe.programs import STORES, RecorderChoice
-from tornlog.faults.probe.record import ProgramRecord, Step
+from tornlog.faults.probe.record import Answers, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
 from tornlog.faults.probe.recovery import Recoveries
 from tornlog.faults.probe.shrink import shrink
@@ -117,7 +117,7 @@ def test_recoveries_without_an_answer_of_the_check_server_are_counted_by_reason(
     judge = CheckServer(f"{sys.executable} {path}")
 
     with pytest.raises(ProgramError, match="the program has ended with 1"):
-        RECORDER.record_check(judge, EMPTY, [])
+        RECORDER.record_check(judge, EMPTY, Answers([]))
 
 
 def test_recoveries_that_cannot_be_recorded_are_counted_by_reason(check_file: CheckFile) -> None:
@@ -136,6 +136,6 @@ def test_a_recovery_that_leaves_a_socket_is_recorded(check_file: CheckFile, tmp_
     path.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{bind}"\n')
     path.chmod(0o755)
 
-    record, unlike = RECORDER.record_check(CommandCheck(path), EMPTY, [])
+    record, unlike = RECORDER.record_check(CommandCheck(path), EMPTY, Answers([]))
 
     assert (record.unseen, unlike) == ((), [])

@@ -17,6 +17,7 @@ from tornlog.faults.probe.checks import state_directory
 from tornlog.faults.probe.checks.check import HELD, PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.state_directory import StateDirectory
+from tornlog.faults.probe.record import Answers
 
 SPARSE = SparseBytes(1 << 20)
 SPARSE[4096:4100] = b"data"
@@ -232,6 +233,6 @@ def test_cost_of_a_state_is_its_difference(tmp_path: Path, monkeypatch: pytest.M
         files[f"/files/{number}"] = FileImage(b"%d" % number, number)
         images.append(Image(files, ("/files", "/tmp")))
     with Checkers(PythonCheck(check), 0, 10.0) as checkers:
-        verdicts = checkers.verdicts([(image, []) for image in images])
+        verdicts = checkers.verdicts([(image, Answers([])) for image in images])
     assert {verdict.outcome for verdict in verdicts} == {HELD}
     assert len(written) == len(files)
