@@ -16,6 +16,7 @@ Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (ALI
 out); Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -219,13 +220,39 @@ class MetadataVariant:
         return durable if content is durable.held else FileImage(content, durable.mtime_ms)
 
 
-class CrashStates:
-    """The states of one crash, built on first use. whole: the image if the page cache survives."""
+class PossibleStates(ABC):
+    """The states that one crash, or damage at rest, may leave."""
 
-    is_exhaustive: bool
+    is_exhaustive: bool = False
     """Whether all states are included, except faults inside sectors and some lengths of partial growth."""
-    was_cut: bool
+    was_cut: bool = False
     """Whether the limit has left out states. Valid after the iteration."""
+    _made: list[CrashState] | None = None
+
+    def __iter__(self) -> Iterator[CrashState]:
+        if self._made is None:
+            self._made = self._find_states()
+        return iter(self._made)
+
+    @abstractmethod
+    def _find_states(self) -> list[CrashState]:
+        """Return the states, and set `was_cut`."""
+
+    @abstractmethod
+    def decisions(self, state: CrashState, stream_name: str) -> list[Decision]:
+        """Return the draws of the named stream that lead a replay to the state."""
+
+    @abstractmethod
+    def drawn(self, stream: Stream) -> CrashState:
+        """Return the state that the stream selects. `decisions` is the inverse."""
+
+    @abstractmethod
+    def losses_of(self, state: CrashState) -> CrashLosses:
+        """Return the lost changes and pages of a state."""
+
+
+class CrashStates(PossibleStates):
+    """The states of one crash, built on first use. whole: the image if the page cache survives."""
 
     def __init__(
         self,
@@ -250,14 +277,7 @@ class CrashStates:
         self._single = [one.number for one in self._unsure if not profile.metadata.is_in_order(one)]
         self._product = self._find_all_variants() if whole is None else None
         self.is_exhaustive = whole is not None or self._product is not None
-        self.was_cut = False
-        self._made: list[CrashState] | None = None
         self._tears_sectors = profile.torn_bytes_chance > 0.0
-
-    def __iter__(self) -> Iterator[CrashState]:
-        if self._made is None:
-            self._made = self._find_states()
-        return iter(self._made)
 
     def _find_states(self) -> list[CrashState]:
         if self._whole is not None:
@@ -270,7 +290,6 @@ class CrashStates:
         return made
 
     def decisions(self, state: CrashState, stream_name: str) -> list[Decision]:
-        """Return the draws of the named stream that lead a replay to the state."""
         if self._whole is not None:
             return []
         stream = Choices("").stream(stream_name)
@@ -282,7 +301,6 @@ class CrashStates:
         return stream.decisions()
 
     def drawn(self, stream: Stream) -> CrashState:
-        """Return the state that the stream selects. `decisions` is the inverse."""
         if self._whole is not None:
             return CrashState(SurvivingCache(self._whole), (), self._whole.digest())
         variant, chosen = self._draw_state(stream)

@@ -15,6 +15,7 @@ from typing import Any
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
+from ..crashes.at_rest import DataAtRest
 from ..crashes.crash import PowerCut, cache_image, durable_image, fingerprint_of
 from ..crashes.enumeration import CrashStates
 from ..crashes.page_outcomes import SectorFaults
@@ -275,6 +276,10 @@ class Disk:
         names = copy(self._names)
         names.journal = among
         return PowerCut(profile, names, self._page_bytes, self._sector_bytes).losable_changes()
+
+    def data_at_rest(self) -> DataAtRest:
+        """Return the synced data, to which damage at rest can be applied. The disk does not change."""
+        return DataAtRest(self._names, self._page_bytes, self._sector_bytes, self.kernel.wall_start_ms)
 
     def settle(self) -> Image:
         """Return the image after a clean power-off: the page cache without data that failed syncs dropped."""

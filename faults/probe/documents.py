@@ -11,7 +11,7 @@ from .probe import ProbeReport, ViolationGroup
 from .record import ProgramRecord
 from .recovery import Recoveries
 from .reruns import Reruns, rerun_text
-from .story import story
+from .story import named, story
 
 FORMAT = "tornlog-probe/1"
 Places = Mapping[tuple[str, str], Path]
@@ -50,6 +50,10 @@ def probed_json(
         "breaches": [
             _breach_json(signature, group, stories.get(signature), places.get(("", signature)))
             for signature, group in found.in_order
+        ],
+        "damage": [
+            {"disk": disk, "file": named(path), "states": count.states, **asdict(count)}
+            for (disk, path), count in sorted(found.damage.items())
         ],
         "never_injected": found.never_injected,
         "refused": [],

@@ -9,11 +9,11 @@ is_server   only in older failures, which have no check_kind: whether the kind i
 signature   common text of the breaches of one kind
 outcome     broken, raised, timed out or died
 violations  messages of the check
-disk        kind of crash, a name in faults.crashes.profiles
+disk        kind of crash or damage, a name in faults.crashes.profiles or faults.crashes.at_rest
 after       the moment: {"step", "operations", "acknowledged", "is_inside", "refused"}
 decisions   draws that select the losses: stream -> [[label, nth, options, value], ...] (sim.choices)
 digest      of the state
-losses      the losses in words: [{"what", "by": the step that wrote the data}]
+losses      the losses or the damage in words: [{"what", "by": the step that wrote the data, or ""}]
 story       the last steps of the program before the crash
 recovery    after a crash in a check's recovery: lines about the first crash. `record` and `story` are then of the
             check, which begins with the answers of the program, and `start` is the state after the first crash
@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.choices import decisions_from_record, recorded
+from ..crashes.at_rest import DAMAGES
 from ..crashes.profiles import PROFILES
 from ..disk.content import SparseBytes
 from ..disk.export import export_image
@@ -42,7 +43,7 @@ from .probe import CrashCase
 from .record import FILES, ProgramRecord
 from .replay import Point
 from .shrink import CrashCaseView
-from .story import step_text, story
+from .story import story, written_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,8 @@ class ProbeFailure:
     def from_json(cls, text: str) -> "ProbeFailure":
         """Read the output of to_json. ArtefactError, RecordError: name the place of the first problem."""
         found = read_artefact(text, PROBE, _ProbeDocument)
-        if found.disk not in PROFILES:
-            raise ArtefactError(f"failure.disk: expected one of {', '.join(PROFILES)}, found {found.disk}")
+        if found.disk not in (*PROFILES, *DAMAGES):
+            raise ArtefactError(f"failure.disk: expected one of {', '.join((*PROFILES, *DAMAGES))}, found {found.disk}")
         kind = found.check_kind or (CheckServer.kind if found.is_server else Check.kind)
         if kind not in CHECK_KINDS:
             raise ArtefactError(f"failure.check_kind: expected one of {', '.join(CHECK_KINDS)}, found {kind}")
@@ -165,7 +166,7 @@ def _image(document: _ImageDocument) -> Image:
 
 def losses_json(record: ProgramRecord, shown: CrashCaseView) -> list[dict[str, str]]:
     """Return the losses in words, each with the step that wrote the lost data."""
-    return [{"what": loss.what, "by": step_text(record, loss.step).strip()} for loss in shown.losses]
+    return [{"what": loss.what, "by": written_by(record, loss)} for loss in shown.losses]
 
 
 RECOVERY = "recovery"

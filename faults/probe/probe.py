@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from ...sim.choices import Choices, Decision
 from ...sim.interruption import EndedEarlyError, current_interruption
-from ..crashes.enumeration import CrashState, CrashStates
+from ..crashes.at_rest import AT_REST, DAMAGES, DamagedState
+from ..crashes.enumeration import CrashState, PossibleStates
 from ..crashes.profiles import NOTHING_LOST, PROFILES, Metadata, crash_kinds
 from ..disk.image import Image
 from . import DISKS, LIMIT
@@ -65,8 +66,10 @@ class CrashCase:
         """Return a sort key that puts the most severe case first.
 
         Cases after a promise or a refusal are most severe. Next, a process kill is more severe than a power cut, and a
-        real file system more severe than a profile that only POSIX allows.
+        real file system more severe than a profile that only POSIX allows. Damage at rest is least severe.
         """
+        if self.disk in AT_REST:
+            return not self.point.answers, True, True
         profile = PROFILES[self.disk]
         return not self.point.answers, not profile.page_cache_survives, profile.metadata is Metadata.ANY
 
@@ -99,6 +102,20 @@ class ViolationGroup:
 
 
 @dataclass(slots=True)
+class DamageCount:
+    """Reactions of the check to the damage of one file at rest."""
+
+    noticed: int = 0
+    unnoticed: int = 0
+    """Number of states in which a promise is broken, and the program did not report the damage."""
+    harmless: int = 0
+
+    @property
+    def states(self) -> int:
+        return self.noticed + self.unnoticed + self.harmless
+
+
+@dataclass(slots=True)
 class ProbeReport:
     """Counts, breaches and faults of a probe."""
 
@@ -116,6 +133,8 @@ class ProbeReport:
     seconds: float = 0.0
     injected: set[str] = field(default_factory=set)
     """Faults that occurred in at least one state, by the names in `kinds`."""
+    damage: dict[tuple[str, str], DamageCount] = field(default_factory=dict)
+    """Reactions to damage at rest, by disk and damaged file."""
     enabled: tuple[str, ...] = ()
     """Faults that are possible with the program's calls and the disks."""
 
@@ -162,7 +181,7 @@ class _Waiting(NamedTuple):
 
     point: Point
     disk: str
-    states: CrashStates
+    states: PossibleStates
     state: CrashState
 
 
@@ -186,8 +205,9 @@ def probe(
     began = perf_counter()
     with suppress(EndedEarlyError):
         prober.run(on_point=lambda point: on_progress(prober.found, point.step + 1, len(record.steps)))
-    kinds = crash_kinds(prober.replayer.kinds, [PROFILES[disk] for disk in disks])
-    prober.found.enabled = tuple(dict.fromkeys(kinds))
+    kinds = crash_kinds(prober.replayer.kinds, [PROFILES[disk] for disk in disks if disk not in AT_REST])
+    damages = (DAMAGES[disk].fault.value for disk in disks if disk in AT_REST)
+    prober.found.enabled = tuple(dict.fromkeys([*kinds, *damages]))
     prober.found.seconds = perf_counter() - began
     return prober.found
 
@@ -219,57 +239,76 @@ class Prober:
         on_held: OnHeld | None = None,
         known: Collection[tuple[str, str]] = (),
     ) -> None:
-        self.replayer = Replayer(record, start)
+        self.replayer = Replayer(record, start, disks=disks)
         self.found = ProbeReport({disk: DiskCount() for disk in disks})
         self._record = record
         self._answers = record.answers
         self._checkers = checkers
         self._limit = limit
         self._chances = Choices("probe")
-        self._states: dict[str, CrashStates] = {}
+        self._states: dict[str, PossibleStates] = {}
         """States of the last point, by disk. They are reused for the next point if the disk has not changed."""
         self._operations = -1
         self._verdicts = verdicts
         self._on_held = on_held
         self._known = known  # disk and signature of breaches that are already known
-        self._waiting: dict[tuple[str, int], _Waiting] = {}
-        self._points: list[tuple[Point, dict[str, CrashStates]]] = []  # points that are not counted yet
+        self._damage_verdicts: Verdicts = {}  # apart, because a recovery follows each verdict on a crash state
+        self._waiting: dict[tuple[str, int, bool], _Waiting] = {}
+        """Queued states by digest, number of answers, and whether they are of damage at rest."""
+        self._points: list[tuple[Point, dict[str, PossibleStates]]] = []  # points that are not counted yet
+        self._counted: Point | None = None  # the last point that was counted
+        self._has_crashes = not AT_REST.issuperset(disks)
 
     def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
         """Explore all points after a step. EndedEarlyError: the probe was interrupted; the counts are up to date."""
+        point = None
         try:
             for point in self.replayer.points():
                 if point.step >= first_step:
                     current_interruption().check()
                     self.explore(point)
                     on_point(point)
+            if point is not None and not self._is_promise(point):
+                self._queue(point, [disk for disk in self.found.counts if disk in AT_REST])
             self.judge()
             self.found.steps, self.found.is_finished = len(self._record.steps), True
         finally:
             self._sum_up_all()
 
     def explore(self, point: Point) -> None:
-        """Queue the states that a crash at the current point may leave."""
+        """Queue the states that a crash at the current point may leave, and those of damage at rest."""
+        self._queue(point, [disk for disk in self.found.counts if self._may_leave_new_states(disk, point)])
+
+    def _queue(self, point: Point, disks: Sequence[str]) -> None:
         if point.operations != self._operations:
             self._operations, self._states = point.operations, {}
-        disks = [disk for disk in self.found.counts if self._may_leave_new_states(disk, point)]
         for disk in disks:
             if disk not in self._states:
                 stream = self._chances.stream(f"{disk} after {point.operations}")
-                self._states[disk] = self.replayer.disk.crash_states(PROFILES[disk], self._limit, stream)
+                self._states[disk] = self.replayer.states(disk, self._limit, stream)
             for state in self._states[disk]:
                 key = state.digest, point.answers
-                if key not in self._verdicts:
-                    self._waiting.setdefault(key, _Waiting(point, disk, self._states[disk], state))
+                if key not in self._verdicts_for(disk):
+                    self._waiting.setdefault((*key, disk in AT_REST), _Waiting(point, disk, self._states[disk], state))
         self._points.append((point, {disk: self._states[disk] for disk in disks}))
         if max(len(self._waiting), len(self._points)) >= _BATCH_PER_JOB * self._checkers.jobs:
             self.judge()
 
     def _may_leave_new_states(self, disk: str, point: Point) -> bool:
-        """Return whether a crash at this point may leave a state that no later crash leaves."""
+        """Return whether a crash at this point may leave a state that no later crash leaves. Damage at rest is tried
+        after each promise, and at the end of the run.
+        """
+        if disk in AT_REST:
+            return self._is_promise(point)
         run = [step.kind for step in self._record.steps[max(0, point.step) : point.step + 2]]
         is_inside_of_run = run == [steps.STORE, steps.STORE]
         return not is_inside_of_run or PROFILES[disk].page_cache_survives
+
+    def _verdicts_for(self, disk: str) -> Verdicts:
+        return self._damage_verdicts if disk in AT_REST else self._verdicts
+
+    def _is_promise(self, point: Point) -> bool:
+        return point.step >= 0 and self._record.steps[point.step].kind == steps.ACKNOWLEDGE
 
     def judge(self) -> None:
         """Check the queued states and count them."""
@@ -278,14 +317,15 @@ class Prober:
         questions = [(one.state.image, answers[key]) for key, one in waiting.items()]
         keys = list(waiting)
         for number, verdict in self._checkers.answered(questions):
-            self._verdicts[keys[number]] = verdict
+            digest, given, _ = keys[number]
+            self._verdicts_for(waiting[keys[number]].disk)[digest, given] = verdict
             self.found.judged += 1
-            self.found.images.add(keys[number][0])
-        assert waiting.keys() <= self._verdicts.keys(), "a state has no verdict after its check"
+            self.found.images.add(digest)
         if self._on_held is not None:
             for key, one in waiting.items():
-                if not self._verdicts[key].is_broken:
-                    self._on_held(one.state.image, answers[key], _case(*one, self._verdicts[key]), self._verdicts)
+                verdict = self._verdicts_for(one.disk)[key[:2]]
+                if not verdict.is_broken and one.disk not in AT_REST:
+                    self._on_held(one.state.image, answers[key], _case(*one, verdict), self._verdicts)
         self._sum_up_all()
 
     def _sum_up_all(self) -> None:
@@ -293,20 +333,22 @@ class Prober:
             self._count_point(point, states_of)
         self._points.clear()
 
-    def _count_point(self, point: Point, states_of: dict[str, CrashStates]) -> None:
+    def _count_point(self, point: Point, states_of: dict[str, PossibleStates]) -> None:
         """Count a point. After an early end, states without a verdict are not counted, nor are their crashes."""
         is_whole = True
         for disk, states in states_of.items():
             count = self.found.counts[disk]
             is_judged = True
             for state in states:
-                verdict = self._verdicts.get((state.digest, point.answers))
+                verdict = self._verdicts_for(disk).get((state.digest, point.answers))
                 if verdict is None:
                     is_judged = False
                     continue
                 count.states += 1
                 self._note(states, state)
-                if verdict.is_broken and (disk, verdict.signature) not in self._known:
+                is_breach = verdict.is_breach(is_damaged=disk in AT_REST and state.loss_count > 0)
+                self._count_damage(disk, state, verdict, is_breach=is_breach)
+                if is_breach and (disk, verdict.signature) not in self._known:
                     count.broken += 1
                     self._keep(point, disk, states, state, verdict)
             count.crashes += is_judged
@@ -315,11 +357,22 @@ class Prober:
             assert max(count.exhausted, count.cut) <= count.crashes, (disk, count)
             is_whole = is_whole and is_judged
         if is_whole:
-            self.found.points += 1
+            # the end of the run may follow as a point of damage only, and has been counted then
+            self.found.points += point != self._counted and (bool(states_of) or self._has_crashes)
+            self._counted = point
             self.found.operations = point.operations
             self.found.steps = max(0, point.step)  # other points of this step may follow
 
-    def _note(self, states: CrashStates, state: CrashState) -> None:
+    def _count_damage(self, disk: str, state: CrashState, verdict: CheckOutcome, *, is_breach: bool) -> None:
+        if not isinstance(state, DamagedState) or state.damage is None:
+            return
+        self.found.injected.add(DAMAGES[disk].fault)
+        count = self.found.damage.setdefault((disk, state.damage.place.path), DamageCount())
+        count.unnoticed += is_breach
+        count.noticed += not is_breach and verdict.is_noticed
+        count.harmless += not verdict.is_broken
+
+    def _note(self, states: PossibleStates, state: CrashState) -> None:
         injected = self.found.injected
         if state.lost:
             injected.update(change.loss_kind(kept_bytes) for change, kept_bytes in states.losses_of(state).changes)
@@ -332,7 +385,7 @@ class Prober:
             elif page_outcome.version < len(page.writes):
                 injected.add("page lost")
 
-    def _keep(self, point: Point, disk: str, states: CrashStates, state: CrashState, verdict: CheckOutcome) -> None:
+    def _keep(self, point: Point, disk: str, states: PossibleStates, state: CrashState, verdict: CheckOutcome) -> None:
         case = CrashCase(point, disk, (), state.digest, verdict, state.loss_count)
         breach = self.found.breaches.get(verdict.signature)
         if breach is None or case.rank < breach.smallest.rank:
@@ -346,6 +399,6 @@ class Prober:
         assert sum(breach.disks.values()) == breach.states, "each broken state counts on one disk"
 
 
-def _case(point: Point, disk: str, states: CrashStates, state: CrashState, verdict: CheckOutcome) -> CrashCase:
+def _case(point: Point, disk: str, states: PossibleStates, state: CrashState, verdict: CheckOutcome) -> CrashCase:
     decisions = tuple(states.decisions(state, DISK_STREAM))
     return CrashCase(point, disk, decisions, state.digest, verdict, state.loss_count)

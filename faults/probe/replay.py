@@ -10,14 +10,16 @@ are clean, readers see the new bytes, and a power cut restores the old bytes.
 """
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from msgspec import structs
 
-from ...sim.choices import Choices
+from ...sim.choices import Choices, Stream
 from ...sim.kernel import Kernel
 from ...sim.policies.replay import Replay
+from ..crashes.at_rest import AT_REST
+from ..crashes.enumeration import PossibleStates
 from ..crashes.profiles import NOTHING_LOST, PROFILES
 from ..disk.content import PAGE_BYTES
 from ..disk.disk import Disk
@@ -52,9 +54,14 @@ class Point(NamedTuple):
 
 
 class Replayer:
-    """Executes a record on one disk. start: its durable content before the first step."""
+    """Executes a record on one disk. start: its durable content before the first step.
 
-    def __init__(self, record: ProgramRecord, start: Image, choices: Choices | None = None) -> None:
+    disks: the kinds of crash and of damage at rest that `states` will be asked for.
+    """
+
+    def __init__(
+        self, record: ProgramRecord, start: Image, choices: Choices | None = None, disks: Collection[str] = ()
+    ) -> None:
         self.record = record
         self._kernel = Kernel(Replay())
         self._machine = self._kernel.machine("program")
@@ -68,6 +75,7 @@ class Replayer:
         """For each operation of the disk, the number of its step."""
         self.kinds: set[str] = set()
         """The kinds of executed operations, without the growth caused by writes."""
+        self._at_rest = None if AT_REST.isdisjoint(disks) else self.disk.data_at_rest()
 
     def points(self) -> Iterator[Point]:
         """Execute the record. Yield each moment between two operations, including the first and the last.
@@ -84,6 +92,8 @@ class Replayer:
                 continue
             if step.kind == steps.FAULT:
                 continue  # the call failed without effect
+            if self._at_rest is not None and step.kind in (steps.SYNC, steps.SYNC_ALL):
+                self._at_rest.note_before_sync()
             done = self.disk.operations
             for is_inside in self._carry_out(number, step):
                 if self.disk.operations > done:
@@ -114,6 +124,13 @@ class Replayer:
         """Execute the record up to a point. RecordError: the record does not have this point."""
         if point not in self.points():
             raise RecordError(f"point: expected one of the record's, found {point}")
+
+    def states(self, disk: str, limit: int, stream: Stream) -> PossibleStates:
+        """Return up to `limit` states that a crash or damage at rest could leave at this moment."""
+        if disk not in AT_REST:
+            return self.disk.crash_states(PROFILES[disk], limit, stream)
+        assert self._at_rest is not None, "a replay for damage keeps former contents"
+        return self._at_rest.states(disk, limit, stream)
 
     def crash(self, profile: str) -> Image:
         """Return a crash image of this moment; draws select the losses. This ends the replay."""

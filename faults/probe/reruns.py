@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 
 from ...sim.interruption import EndedEarlyError
+from ..crashes.at_rest import AT_REST
 from ..disk.image import Image
 from ..kinds import FaultKind
 from .checks.checkers import Checkers
@@ -161,7 +162,15 @@ class Reruns:
         answers = _common_prefix_length(_answers_of(record), _answers_of(self.first))
         verdicts = {key: verdict for key, verdict in self.verdicts.items() if key[1] <= answers}
         known = {(disk, signature) for signature, group in self.found.breaches.items() for disk in group.disks}
-        prober = Prober(record, self.start, self.checkers, list(self.found.counts), self.limit, verdicts, known=known)
+        prober = Prober(
+            record,
+            self.start,
+            self.checkers,
+            [disk for disk in self.found.counts if disk not in AT_REST],
+            self.limit,
+            verdicts,
+            known=known,
+        )
         try:
             prober.run(first_step)
         finally:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ...sim.choices import Choices, Decision
 from ...sim.interruption import EndedEarlyError
 from ...sim.shrink import RunDecisions, Search, shrink_decisions
+from ..crashes.at_rest import AT_REST, DamagedState
 from ..crashes.enumeration import CrashState
 from ..crashes.profiles import PROFILES
 from ..disk.aftermath import DiskState
@@ -16,7 +17,7 @@ from .checks.checkers import Checkers
 from .probe import CrashCase
 from .record import FAILED_SYNC, Answers, ProgramRecord
 from .replay import DISK_STREAM, Replayer
-from .story import Loss, is_torn, losses_of
+from .story import Loss, damage_of, is_torn, losses_of
 
 TRIES_MAX = 200
 
@@ -38,10 +39,10 @@ class Scene:
     """One moment of a record at which states can be built from decisions."""
 
     def __init__(self, record: ProgramRecord, start: Image, case: CrashCase) -> None:
-        self._replayer = Replayer(record, start)
+        self._replayer = Replayer(record, start, disks=[case.disk])
         self._replayer.upto(case.point)
         stream = Choices("").stream(DISK_STREAM)
-        self._states = self._replayer.disk.crash_states(PROFILES[case.disk], 1, stream)
+        self._states = self._replayer.states(case.disk, 1, stream)
 
     def state(self, decisions: tuple[Decision, ...]) -> tuple[CrashState, tuple[Decision, ...]]:
         """Return the state that the decisions select, and the decisions that were used."""
@@ -64,12 +65,17 @@ class Scene:
         state, _ = self.state(case.decisions)
         if state.digest != case.digest:
             raise NotReproducedError(f"state: expected digest {case.digest}, found {state.digest}")
-        losses = losses_of(self._states.losses_of(state), self._replayer.steps_of)
+        if isinstance(state, DamagedState):
+            losses = damage_of(state, self._replayer.steps_of, case.disk)
+        else:
+            losses = losses_of(self._states.losses_of(state), self._replayer.steps_of)
         return CrashCaseView(case, state.image, tuple(losses))
 
 
 def loss_note(record: ProgramRecord, case: CrashCase, losses: Sequence[Loss]) -> str:
     """Return a remark that applies to all losses of a case, or ""."""
+    if case.disk in AT_REST:
+        return "" if losses else "nothing is damaged: all data is as the program left it"
     failed = [number for number in record.injected if record.steps[number].kind == FAILED_SYNC]
     if failed and failed[0] <= case.point.step and not PROFILES[case.disk].page_cache_survives:
         return f"not durable, unless written again: what the failed sync of step {failed[0] + 1} was to write"
@@ -88,8 +94,10 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
         state, followed = scene.state(candidate.decisions)
         if state.digest not in verdicts:
             (verdicts[state.digest],) = checkers.verdicts([(state.image, answers)])
-        same = verdicts[state.digest].signature == case.verdict.signature
-        return RunDecisions(followed, ()) if same and verdicts[state.digest].is_broken else None
+        verdict = verdicts[state.digest]
+        same = verdict.signature == case.verdict.signature
+        is_damaged = case.disk in AT_REST and state.loss_count > 0
+        return RunDecisions(followed, ()) if same and verdict.is_breach(is_damaged=is_damaged) else None
 
     search = Search(RunDecisions(case.decisions, ()), still_fails, tries_max=TRIES_MAX)
     with suppress(EndedEarlyError):

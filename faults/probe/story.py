@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from ..crashes.at_rest import AT_REST, BIT_FLIP, ZEROED_SECTOR, Damage, DamagedState
 from ..crashes.enumeration import CrashLosses
 from ..crashes.page_outcomes import DirtyPage, PageOutcome
 from ..crashes.profiles import NOTHING_LOST
@@ -24,11 +25,9 @@ class Loss(NamedTuple):
 
     what: str
     steps: tuple[int, ...]
-    """The steps that made the lost change. For a page, the steps whose writes are lost."""
-
-    @property
-    def step(self) -> int:
-        return self.steps[0]
+    """The steps that made the lost change. For a page, the steps whose writes are lost; none if the program did not
+    write it.
+    """
 
 
 def step_text(record: ProgramRecord, number: int, names: Mapping[int, str] | None = None) -> str:
@@ -39,6 +38,11 @@ def step_text(record: ProgramRecord, number: int, names: Mapping[int, str] | Non
     step = record.steps[number]
     parts = [described(record, step, names), where(record.stacks[step.stack]), step.call, task_name(record, step)]
     return f"{number + 1:>4} {'  '.join(part for part in parts if part)}"
+
+
+def written_by(record: ProgramRecord, loss: Loss) -> str:
+    """Return a line about the first step of a loss, or "" for data that the program did not write."""
+    return step_text(record, loss.steps[0]).strip() if loss.steps else ""
 
 
 def task_name(record: ProgramRecord, step: Step) -> str:
@@ -117,6 +121,8 @@ def moment(record: ProgramRecord, point: Point) -> str:
 
 def crash_text(record: ProgramRecord, point: Point, disk: str) -> str:
     """Describe a crash without its disk. If the disk loses no data, describe only the moment."""
+    if disk in AT_REST:
+        return f"damage at rest {moment(record, point)}"
     return f"{'state' if disk == NOTHING_LOST else 'crash'} {moment(record, point)}"
 
 
@@ -180,6 +186,26 @@ def losses_of(taken: CrashLosses, steps_of: Sequence[int]) -> list[Loss]:
         found += _loss_of_page(page, page_outcome)
     found.sort(key=lambda one: (one[0][0], one[1]))
     return [Loss(what, tuple(dict.fromkeys(steps_of[number] for number in numbers))) for numbers, what in found]
+
+
+def damage_of(state: DamagedState, steps_of: Sequence[int], disk: str) -> list[Loss]:
+    """Return the damage of a state, if any, with the step that wrote the page before its last sync."""
+    damage = state.damage
+    if damage is None:
+        return []
+    return [Loss(_damage_text(damage, disk), () if damage.wrote < 0 else (steps_of[damage.wrote],))]
+
+
+def _damage_text(damage: Damage, disk: str) -> str:
+    page = f"page {damage.place.page} of {named(damage.place.path)}"
+    if disk == BIT_FLIP:
+        return f"bit {damage.number % 8} of byte {damage.number // 8} in {page} flipped"
+    if disk == ZEROED_SECTOR:
+        return f"sector {damage.number} of {page} has zeros"
+    former = f"{page} has the content before its last sync"
+    if damage.target is None:
+        return former
+    return f"{former}; page {damage.target.page} of {named(damage.target.path)} has the new one"
 
 
 def _of_change(change: Change, kept_bytes: int) -> str:

@@ -4,7 +4,8 @@
  def check(directory: Path, acknowledged: list[str], refused: list[str]) -> Iterable[str] | None
 
 The function opens a directory with the crash state, using the program's own code. It yields or returns the broken
-promises. An exception is a breach, too. `refused` has the operations that returned an error to their users.
+promises. An exception is a breach, too. `refused` has the operations that returned an error to their users. A message
+or an exception that starts with `noticed:` says that the program has reported damage; on damaged data it is no breach.
 
 While the function runs, this directory is the working directory, and temporary files go to the program's directory for
 temporary files. Both are removed afterwards. Module variables of the check persist between calls.
@@ -37,6 +38,8 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 _LIST = re.compile(r"(?P<one>#|'…')(?:, (?P=one))*(?=[\])}])")
 """One or more equal items in brackets. Their number is not part of the signature."""
 HELD, BROKEN, RAISED, TIMED_OUT, DIED = "held", "broken", "raised", "timed out", "died"
+NOTICED = "noticed:"
+"""Start of a message which says that the program has noticed damage. On disks without damage it is a breach."""
 
 
 class CheckOutcome(NamedTuple):
@@ -51,13 +54,22 @@ class CheckOutcome(NamedTuple):
         return self.outcome != HELD
 
     @property
+    def is_noticed(self) -> bool:
+        """Whether the program has reported damage, and the check found nothing else."""
+        return self.outcome == BROKEN and all(line.startswith(NOTICED) for line in self.lines)
+
+    def is_breach(self, *, is_damaged: bool) -> bool:
+        """Return whether the outcome is a breach. Damaged data may be reported, but must not be used."""
+        return self.is_broken and not (is_damaged and self.is_noticed)
+
+    @property
     def signature(self) -> str:
         """Return the first line of the messages in a form that breaches of one kind share.
 
         Numbers, hexadecimal ids, absolute paths and quoted texts are left out.
         """
-        first = self.lines[0] if self.lines else self.outcome
-        plain = _NUMBER.sub("#", _PATH.sub("…", _QUOTED.sub("'…'", first)))
+        first = next((line for line in self.lines if not line.startswith(NOTICED)), "".join(self.lines[:1]))
+        plain = _NUMBER.sub("#", _PATH.sub("…", _QUOTED.sub("'…'", first or self.outcome)))
         return _LIST.sub(r"\g<one>, …", plain)
 
     @property
@@ -172,6 +184,8 @@ class PythonCheck(Check):
                 found = call_check(self._function, Path(f"{root}{FILES}"), answers)
                 lines = () if found is None else tuple(_limited_findings(found))
             except (Exception, SystemExit) as error:
+                if str(error).startswith(NOTICED):
+                    return CheckOutcome(BROKEN, tuple(str(error).splitlines()[:1]))
                 return CheckOutcome(RAISED, tuple(line.replace(str(root), "") for line in _error_lines(error)))
         return CheckOutcome(BROKEN, lines) if lines else CheckOutcome(HELD)
 

@@ -54,6 +54,7 @@ class CommandCheck(Check):
         try:
             process = self._running = self._start(root, answers)
         except OSError as error:
+            self.close()
             return CheckOutcome(RAISED, (f"{self.name}: {error.strerror}",))
         outputs = _outputs(process, end)
         code = process.poll()

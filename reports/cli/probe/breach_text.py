@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ....faults.crashes.at_rest import AT_REST
 from ....faults.crashes.profiles import NOTHING_LOST
 from ....faults.probe.failure import ProbeFinding
 from ....faults.probe.record import Answers
 from ....faults.probe.shrink import loss_note
-from ....faults.probe.story import crash_text, step_text, story
+from ....faults.probe.story import crash_text, story, written_by
 from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
 
 
@@ -44,6 +45,8 @@ class ProbeBreach:
         heading = "broken by a crash in recovery" if finding.recovery else "broken"
         if case.disk == NOTHING_LOST and not finding.recovery:
             heading = "broken without a crash"
+        elif case.disk in AT_REST:
+            heading = "broken by damage at rest"
         again, left = "repeat with --out DIR", ""
         if place is not None:
             again = shlex.join(["tornlog", "probe", "--replay", str(place / "failure.json")])
@@ -82,9 +85,11 @@ class ProbeBreach:
         if note:
             yield TextLine(LineKind.TEXT, note)
         if losses:
-            yield TextLine(LineKind.LABEL, "what is lost")
+            is_damage = self.finding.shown.case.disk in AT_REST
+            yield TextLine(LineKind.LABEL, "what is damaged" if is_damage else "what is lost")
         for loss in losses[: limits.losses]:
             yield TextLine(LineKind.DETAIL, loss.what)
-            yield TextLine(LineKind.SOURCE, step_text(record, loss.step).strip())
+            if loss.steps:
+                yield TextLine(LineKind.SOURCE, written_by(record, loss))
         if len(losses) > limits.losses:
             yield TextLine(LineKind.DETAIL, f"and {len(losses) - limits.losses} more")

@@ -4,9 +4,10 @@ JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check",
 "exhausted", "cut", "states", "broken"}], "limit", "finished", "steps", "operations", "points", "acknowledged",
 "refusals", "states", "images", "judged", "breaches": [{"signature", "outcome", "violations", "disks": {disk: states},
 "states", "points", "smallest": {"disk", "step", "operations", "inside", "acknowledged", "refusals", "losses": [{"what",
-"by"}], "story"}, "file", "directory"}], "never_injected": [faults], "refused": [reasons], "allowed": [reasons],
-"notes": [sentences], "seconds", "states_per_second"}`. acknowledged, refusals: numbers of promises and of operations
-that the program refused (--refusals).
+"by"}], "story"}, "file", "directory"}], "damage": [{"disk", "file", "states", "noticed", "unnoticed", "harmless"}],
+"never_injected": [faults], "refused": [reasons], "allowed": [reasons], "notes": [sentences], "seconds",
+"states_per_second"}`. acknowledged, refusals: numbers of promises and of operations that the program refused
+(--refusals). damage: the reactions to damage at rest, for disks such as bit-flip.
 
 With `--recovery-crashes` also `"recoveries": {"recorded", "writing", "points", "states", "judged", "refused": {reason:
 times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: recoveries that changed a file. breaches: one
@@ -36,6 +37,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from ....faults.crashes.at_rest import DAMAGES
 from ....faults.crashes.profiles import PROFILES
 from ....faults.probe import CHECK_SECONDS, DISKS, FAULT_RUNS, LIMIT, PROGRAM_SECONDS
 from ....faults.probe.checks.kinds import CHECK_KINDS, CheckKind
@@ -80,7 +82,11 @@ class ProbeOptions:
         typer.Argument(help="After --: any program, a Python script, or -m and a module; then its arguments."),
     ] = None
     disk: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(PROFILES)}; repeatable. Default: {', '.join(DISKS)}.")
+        list[str] | None,
+        typer.Option(
+            help=f"Kind of crash: {', '.join(PROFILES)}. Kind of damage at rest: {', '.join(DAMAGES)}. Repeatable. "
+            f"Default: {', '.join(DISKS)}."
+        ),
     ] = None
     limit: Annotated[int, typer.Option(min=1, help="Maximum of states per crash.")] = LIMIT
     jobs: Annotated[int, typer.Option(min=0, help="Processes for checks; 0: check in this process.")] = 1

@@ -34,7 +34,7 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             verdicts: Verdicts = {}
             record_check = partial(asked.recorder.record_check, asked.check)
             if options.recovery_crashes:
-                recoveries = Recoveries(checkers, record_check, asked.disks, options.limit)
+                recoveries = Recoveries(checkers, record_check, asked.crash_disks, options.limit)
             on_held = None if recoveries is None else recoveries.explore
             found = _explore(asked, record, start, checkers, on_held, verdicts)
             if asked.kinds or options.seeds:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import typer
 
+from ....faults.crashes.at_rest import AT_REST
 from ....faults.disk.image import Image
 from ....faults.kinds import FaultKind
 from ....faults.probe.checks.check import Check, CheckError
@@ -29,6 +30,11 @@ class ProbePlan(NamedTuple):
     check: Check
     disks: tuple[str, ...]
     kinds: Sequence[FaultKind]
+
+    @property
+    def crash_disks(self) -> list[str]:
+        """The disks that are kinds of crash, not of damage at rest."""
+        return [disk for disk in self.disks if disk not in AT_REST]
 
 
 def check_given(names: Mapping[str, str]) -> Check:

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import typer
 
+from ....faults.crashes.at_rest import AT_REST
 from ....faults.probe import CHECK_SECONDS
 from ....faults.probe.checks.checkers import Checkers
 from ....faults.probe.documents import replayed_json
@@ -65,7 +66,7 @@ def replay_probe(
         with written.writing(), results_written("--timeline"):
             drawn = draw_run(record_probe(finding, chosen.name), timeline, None)
     text = ProbeBreach(finding, 1, 1, (failure.case.disk,)).text(file.parent)
-    is_broken = verdict.is_broken
+    is_broken = verdict.is_breach(is_damaged=failure.case.disk in AT_REST and bool(shown.losses))
     said = verdict.signature if is_broken else "the check now accepts this state"
     result = Result(
         "probe",

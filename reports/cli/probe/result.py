@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ....faults.crashes.at_rest import AT_REST, DAMAGES
 from ....faults.crashes.profiles import PROFILES
 from ....faults.probe.documents import Places, probed_json, recoveries_json, reruns_json
 from ....faults.probe.failure import RECOVERY
@@ -13,7 +14,7 @@ from ....faults.probe.probe import ViolationGroup
 from ....faults.probe.record import ProgramRecord, Step
 from ....faults.probe.recovery import Recoveries
 from ....faults.probe.reruns import Reruns
-from ....faults.probe.story import file_names, task_name
+from ....faults.probe.story import file_names, named, task_name
 from ....faults.simulation.failure_text import plain_text
 from ...quantities import count_text
 from ...results.model import (
@@ -96,7 +97,8 @@ def _verdict(results: ProbeResults) -> Verdict:
     broken = sum(count.broken for count in found.counts.values())
     if breaches:
         text = breaches[0].finding.signature if results.kinds == 1 else f"Broken in {results.kinds} ways"
-        more = f"{broken:,} of {found.states:,} states that crashes may leave are broken"
+        causes = "crashes or damage" if found.damage else "crashes"
+        more = f"{broken:,} of {found.states:,} states that {causes} may leave are broken"
         return Verdict(Tone.BROKEN, text, ((more,) if broken else ()) + tuple(results.gaps))
     if results.gaps:
         return Verdict(Tone.UNSURE, results.verdict[0].upper() + results.verdict[1:])
@@ -156,6 +158,8 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
     yield _broken_table(results)
     yield _page_failures(results, places, timelines)
     yield _disks_table(results)
+    if found.damage:
+        yield _damage_table(results)
     counts = f"{found.states:,} states, {len(found.images):,} distinct, "
     lines = [f"{counts}{found.judged:,} checked against the promises made before the crash, in {found.seconds:.1f} s"]
     if found.never_injected:
@@ -216,6 +220,7 @@ def _broken_table(results: ProbeResults) -> ResultTable:
         number = numbers.get((kind, signature))
         name = TableCell(signature, link="" if number is None else f"failure-{number}")
         by = "a crash in recovery" if kind == RECOVERY else kind or "a crash"
+        by = "damage at rest" if group.smallest.disk in AT_REST else by
         disks = dict.fromkeys([group.smallest.disk, *group.disks])
         figures = (group.states, len(group.points), group.smallest.losses)
         rows.append(Row((name, by, ",\n".join(disks), *figures), is_bad=True))
@@ -231,13 +236,26 @@ def _disks_table(results: ProbeResults) -> ResultTable:
     for disk, count in results.found.counts.items():
         figures = (count.crashes, count.exhausted, count.cut, count.states)
         broken = TableCell(count.broken, is_bad=count.broken > 0)
-        rows.append(Row((TableCell(disk, PROFILES[disk].summary), *figures, broken), count.broken > 0))
+        summary = DAMAGES[disk].summary if disk in AT_REST else PROFILES[disk].summary
+        rows.append(Row((TableCell(disk, summary), *figures, broken), count.broken > 0))
     note = (
         f"The program crashed at each crash point, with each kind of crash, and {results.check.name} checked each"
         " distinct state that may be left against the promises made before the crash."
     )
     columns = ("crashes", "fully\nexplored", "cut by\n--limit", "states", "broken")
     return ResultTable("Crashes", _SHOWN, "disks", note, ("disk",), columns, rows)
+
+
+def _damage_table(results: ProbeResults) -> ResultTable:
+    rows = []
+    for (disk, path), count in sorted(results.found.damage.items()):
+        unnoticed = TableCell(count.unnoticed, is_bad=count.unnoticed > 0)
+        rows.append(
+            Row((disk, named(path), count.states, count.noticed, unnoticed, count.harmless), count.unnoticed > 0)
+        )
+    note = "Noticed: the program reported the damage. Unnoticed: it used wrong data. Harmless: no promise was broken."
+    columns = ("states", "noticed", "unnoticed", "harmless")
+    return ResultTable("Damage at rest", _SHOWN, "damage", note, ("damage", "file"), columns, rows)
 
 
 def _way_verdict(breaches: int, gaps: list[str]) -> str:
@@ -312,9 +330,11 @@ def _not_tried(results: ProbeResults) -> Iterator[str]:
     if not results.record.acknowledged:
         yield "The program acknowledged no data, so lost data could not be detected."
     for disk, count in found.counts.items():
+        if disk in AT_REST:
+            yield f"On {disk} only the first, the middle and the last synced page of each file were damaged."
         if count.cut:
             yield f"On {disk} --limit {results.limit} left states of {count_text(count.cut, 'crash point')} untried."
-        elif count.exhausted < count.crashes:
+        elif count.exhausted < count.crashes and disk not in AT_REST:
             yield (
                 f"On {disk} all states of {count.exhausted:,} of {count_text(count.crashes, 'crash point')} were "
                 "tried; for the others, all states with a single loss, and some more."
@@ -324,6 +344,9 @@ def _not_tried(results: ProbeResults) -> Iterator[str]:
     others = [name for name in PROFILES if name not in found.counts and name != "nothing-lost"]
     if others:
         yield f"Other kinds of crash (--disk): {', '.join(others)}."
+    damages = [name for name in DAMAGES if name not in found.counts]
+    if damages:
+        yield f"Damage at rest (--disk): {', '.join(damages)}."
     if recoveries is None:
         yield "Crashes during recovery by the check (--recovery-crashes 1)."
     else:

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import typer
 
+from ....faults.crashes.at_rest import DAMAGES
 from ....faults.crashes.profiles import PROFILES
 from ....faults.kinds import FaultKind
 from ....faults.probe import DISKS
@@ -125,7 +126,14 @@ def _plan_of(asked: ProbeOptions) -> ProbePlan:
             param_hint="--refusals",
         )
     recorder = _recorder(asked, is_rerun=is_rerun)
-    return ProbePlan(asked, program, recorder, judge, _disks_of(asked), kinds)
+    disks = disks_named(asked.disk or DISKS, (*PROFILES, *DAMAGES))
+    plan = ProbePlan(asked, program, recorder, judge, tuple(disks), kinds)
+    if (is_rerun or asked.recovery_crashes) and not plan.crash_disks:
+        raise typer.BadParameter(
+            f"expected a kind of crash for --faults, --seeds and --recovery-crashes, found {', '.join(disks)}",
+            param_hint="--disk",
+        )
+    return plan
 
 
 def _program_of(asked: ProbeOptions) -> list[str]:

@@ -9,6 +9,7 @@ import shlex
 from collections import defaultdict
 from pathlib import PurePath
 
+from ....faults.crashes.at_rest import AT_REST
 from ....faults.crashes.profiles import PROFILES
 from ....faults.probe import record as steps
 from ....faults.probe.checks.check import BROKEN, CheckOutcome
@@ -52,7 +53,7 @@ def record_probe(found: ProbeFinding, check: str) -> RunRecording:
         task.end = cut_at
     cut = Cut(cut_at, machine, case.disk, lost=tuple(loss.what for loss in found.shown.losses), following="check")
     cut.files = _file_maps(scene, found)
-    is_kill = PROFILES[case.disk].page_cache_survives
+    keeps_cache = case.disk in AT_REST or PROFILES[case.disk].page_cache_survives
     numbers = [0, *(number // 2 + 1 for number in range(2 * len(record.steps))), *[len(record.steps)] * 3]
     assert len(numbers) == end + 1, f"{len(numbers)} moments, the last is {end}"
     return RunRecording(
@@ -64,7 +65,7 @@ def record_probe(found: ProbeFinding, check: str) -> RunRecording:
         sector_bytes=before.sector_bytes,
         moments=[RecordedMoment(0, number) for number in numbers],
         machines=[
-            MachineRecord(machine, 0, cut_at, "killed" if is_kill else "without power"),
+            MachineRecord(machine, 0, cut_at, "killed" if keeps_cache else "without power"),
             MachineRecord("check", cut_at + 1, end),
         ],
         tasks=[*tasks, TaskRecord(f"check/{PurePath(check).name}", cut_at + 1, end)],

@@ -30,10 +30,10 @@ def losses_with_steps() -> set[tuple[str, int]]:
     found = set()
     for state in states:
         losses = losses_of(states.losses_of(state), replayer.steps_of)
-        assert [loss.step for loss in losses] == sorted(loss.step for loss in losses)
+        assert [loss.steps[0] for loss in losses] == sorted(loss.steps[0] for loss in losses)
         assert len(losses) == state.loss_count
         found.update(losses)
-    return {(loss.what, loss.step) for loss in found}
+    return {(loss.what, loss.steps[0]) for loss in found}
 
 
 @pytest.mark.parametrize(
