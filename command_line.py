@@ -7,14 +7,13 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from inspect import signature
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from .reports.cli.options import require_writable
+from .reports.cli.options import function_with_options, require_writable
 from .reports.cli.termination import LINE
 
 
@@ -237,14 +236,12 @@ def application_of(name: str, function: Callable[..., None]) -> typer.Typer:
 def _function_of(options: Any, entry: Entry) -> Callable[..., None]:
     """Return a function for typer with the fields of an options dataclass as parameters."""
 
-    def function(**given: Any) -> None:
+    def work(given: Any) -> None:
         module, _, name = entry.work.partition(".")
         package = entry.module.rpartition(".")[0]
-        getattr(import_module(f".{package}.{module}", __package__), name)(options(**given))
+        getattr(import_module(f".{package}.{module}", __package__), name)(given)
 
-    function.__doc__, function.__annotations__ = options.__doc__, get_type_hints(options, include_extras=True)
-    vars(function)["__signature__"] = signature(options)
-    return function
+    return function_with_options(options, work)
 
 
 def _group(name: str, entries: dict[str, Entry]) -> Commands:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from shlex import join
 from types import ModuleType
-from typing import Annotated, Any, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn, TextIO, TypeVar, get_type_hints
 
 import typer
 
@@ -60,6 +61,8 @@ Conf = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="A Spark property, such as spark.executor.memory=2g; repeatable."),
 ]
+Given = TypeVar("Given")
+Used = TypeVar("Used")
 _DIRECTORIES = ("out",)
 _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 
@@ -214,6 +217,17 @@ def pictures_of(package: str) -> ModuleType:
         from ...store.errors import install_command  # `probe` imports these options, and needs no store
 
         raise typer.BadParameter(f"{error}, which {install_command('plot')} has") from error
+
+
+def function_with_options(options: type[Given], use: Callable[[Given], Used]) -> Callable[..., Used]:
+    """Return a function for typer with the fields of an options dataclass as parameters. It calls `use` with them."""
+
+    def function(**given: Any) -> Used:
+        return use(options(**given))
+
+    function.__doc__, function.__annotations__ = options.__doc__, get_type_hints(options, include_extras=True)
+    vars(function)["__signature__"] = signature(options)
+    return function
 
 
 def command_line(context: typer.Context, behind: str = "") -> str:

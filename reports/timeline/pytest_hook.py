@@ -1,17 +1,18 @@
-"""Pytest hook: draws a failure of a user's own code as a timeline.
+"""Pytest hooks: draw a failure of a user's own code as a timeline, and probe a program.
 
-The plugin in `scenarios/testing` calls it, because `scenarios` must not import `reports`. pytest loads this module in
-every session, so slow imports are inside the hook.
+The plugin in `scenarios/testing` calls them, because `scenarios` must not import `reports`. pytest loads this module in
+every session, so slow imports are inside the hooks.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from ...faults.simulation.finding import Finding
     from ...faults.simulation.simulation import Scenario
+    from ...scenarios.testing.probed import NamedCheck, ProbeAnswer
 
 
 # with -p no:tornlog the hook has no specification, but pytest still loads this module
@@ -25,3 +26,13 @@ def pytest_tornlog_failure(scenario: "Scenario", finding: "Finding", out: Path, 
         return None
     (page,) = draw_run(record_finding(scenario, finding), out / "timelines" / f"{name}.html", None)
     return page
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_tornlog_probe(
+    program: list[str], check: "NamedCheck | Path | None", options: dict[str, Any], out: Path | None
+) -> "ProbeAnswer":
+    """Probe a program for the fixture `probe`. ProbeError: there is no verdict."""
+    from ..cli.probe.in_pytest import probe_in_test
+
+    return probe_in_test(program, check, options, out)

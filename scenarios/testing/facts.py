@@ -2,7 +2,9 @@
 
 The report, DIR/report.json: `{"format": "tornlog-pytest/1", "tests": [{"id", "scenario" or null, "seeds", "time_up",
 "crash_points", "injected": {fault: times}, "never_injected": [faults], "signature" or null, "failure": path or null,
-"again": command or null}]}`. The report has no times, and its tests are sorted by id. So it is the same for every
+"again": command or null}], "probes": [{"id", "crash_points", "states", "breaches": [{"signature", "failure": path or
+null, "timeline": path or null, "again": command}], "gaps": [sentences], "notes": [sentences]}]}`. probes: one for each
+call of the fixture `probe`. The report has no times, and its tests are sorted by id. So it is the same for every
 machine and order of tests.
 """
 
@@ -84,7 +86,7 @@ class SeedFacts:
         """Write the failure to a file below `out`. Returns None without `out`."""
         if out is None:
             return None
-        path = out / "failures" / f"{_file_name(self.id)}.json"
+        path = out / "failures" / f"{file_name(self.id)}.json"
         keep_file(path, text)
         self.failure = str(path)
         return path
@@ -106,13 +108,21 @@ class SeedFacts:
 
 
 def facts_of(item: pytest.Function, wanted: MarkArguments) -> SeedFacts:
-    config = item.config
-    file = relpath(item.path, config.invocation_params.dir)
+    return SeedFacts(test_id(item), item.nodeid, pytest_command(item.config), wanted.scenario)
+
+
+def test_id(item: pytest.Function) -> str:
+    """Return the test as an argument of pytest, relative to the directory in which pytest was started."""
+    file = relpath(item.path, item.config.invocation_params.dir)
     names = (node.name for node in item.listchain() if isinstance(node, pytest.Class | pytest.Function))
+    return "::".join((file, *names))
+
+
+def pytest_command(config: pytest.Config) -> str:
+    """Return the command that started pytest, without arguments."""
     # In a worker of pytest-xdist, sys.argv is not the user's command. The session passes that command on.
     started = getattr(config, "workerinput", {}).get("mainargv") or sys.argv
-    command = "python -m pytest" if Path(started[0]).name == "__main__.py" else "pytest"
-    return SeedFacts("::".join((file, *names)), item.nodeid, command, wanted.scenario)
+    return "python -m pytest" if Path(started[0]).name == "__main__.py" else "pytest"
 
 
 def test_of(file: Path) -> str | None:
@@ -121,7 +131,7 @@ def test_of(file: Path) -> str | None:
     return test if isinstance(test, str) else None
 
 
-def _file_name(test_id: str) -> str:
+def file_name(test_id: str) -> str:
     digest = hashlib.blake2b(test_id.encode(), digest_size=_DIGEST_BYTES).hexdigest()
     return f"{_PLAIN.sub('-', test_id)[-_NAME_MAX:].strip('-')}-{digest}"
 
@@ -150,8 +160,9 @@ def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
     return [", ".join(parts), *([f"never happened in any test: {', '.join(never)}"] if never else [])]
 
 
-def write_report(facts: Iterable[dict[str, Any]], out: Path) -> None:
-    document = {"format": FORMAT, "tests": sorted(facts, key=lambda one: str(one["id"]))}
+def write_report(facts: Iterable[dict[str, Any]], probes: Iterable[dict[str, Any]], out: Path) -> None:
+    tests, probes = (sorted(found, key=lambda one: str(one["id"])) for found in (facts, probes))
+    document = {"format": FORMAT, "tests": tests, "probes": probes}
     keep_file(out / "report.json", json.dumps(document, indent=1) + "\n")
 
 

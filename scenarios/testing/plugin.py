@@ -1,9 +1,11 @@
-"""The pytest plugin: options, a mark, two fixtures, and a summary line.
+"""The pytest plugin: options, two marks, three fixtures, and a summary line.
 
     def test_saved_data_is_there(simulation): ...                      run for every seed, each in a world of its own
 
     @pytest.mark.tornlog(scenario="segment-rollover-crash", seeds=50)
     def test_our_segments(tornlog_tally): ...                          run once, after 50 seeds of a scenario
+
+    def test_survives(probe): probe(["./writer"], check=check)         run once; the program crashes at each operation
 
 pytest loads this module in every session of an environment with tornlog. So this module imports other tornlog modules
 only when a test needs them. A test's facts are part of pytest's report, so pytest-xdist sends them from its workers.
@@ -18,6 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from ...faults.simulation.finding import Finding
     from ...faults.simulation.simulation import Scenario
+    from .probed import NamedCheck, ProbeAnswer
 
 MARK = "tornlog"
 _OPTIONS = (
@@ -30,6 +33,9 @@ _OPTIONS = (
 _MARK_LINE = (
     f"{MARK}(seeds=100, *, shrink=True, must_inject=(), never_injected='warn', scenario=None, disk=None, policy=None, "
     "ranges=None, mutant=None): run a test for seeds of a simulation, or behind seeds of a scenario (docs/pytest.md)"
+)
+_PROBE_MARK_LINE = (
+    "tornlog_probe(**options): options of the fixture `probe`, such as disk='ext4-ordered' or limit=64 (docs/pytest.md)"
 )
 
 
@@ -54,12 +60,28 @@ def tornlog_tally() -> Any:
     return None
 
 
+@pytest.fixture
+def probe(request: pytest.FixtureRequest) -> Any:
+    """A function that crashes a program at each of its file operations: probe(program, check=..., **options)."""
+    from .probed import ProgramProbe
+
+    found = ProgramProbe(request.node)
+    request.node.tornlog_probes = found.facts
+    return found
+
+
 class HookSpecifications:
-    """The hook that `tornlog.reports` implements."""
+    """The hooks that `tornlog.reports` implements."""
 
     @pytest.hookspec(firstresult=True)
     def pytest_tornlog_failure(self, scenario: "Scenario", finding: "Finding", out: Path, name: str) -> Path | None:
         """Draw a failure of a user's own code in a file below `out`, and return the file's path."""
+
+    @pytest.hookspec(firstresult=True)
+    def pytest_tornlog_probe(
+        self, program: list[str], check: "NamedCheck | Path | None", options: dict[str, Any], out: Path | None
+    ) -> "ProbeAnswer | None":
+        """Probe a program with the options of `tornlog probe`, and write failures below `out`."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -75,7 +97,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", _MARK_LINE)
+    for line in (_MARK_LINE, _PROBE_MARK_LINE):
+        config.addinivalue_line("markers", line)
     config.pluginmanager.register(SessionResults(config), "tornlog-gathered")
     if any(config.getoption(name) is not None for name, _, _ in _OPTIONS):
         from .mark_arguments import check_options
@@ -103,9 +126,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
     report: Any = yield
-    facts = getattr(item, "tornlog_facts", None)
-    if facts is not None and report.when == "call":
-        report.tornlog = facts
+    if report.when == "call":
+        for name, attribute in (("tornlog", "tornlog_facts"), ("tornlog_probes", "tornlog_probes")):
+            facts = getattr(item, attribute, None)
+            if facts is not None:
+                setattr(report, name, facts)
     return report
 
 
@@ -115,6 +140,7 @@ class SessionResults:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._facts: list[dict[str, Any]] = []
+        self._probes: list[dict[str, Any]] = []
 
     @property
     def _is_unmet_replay(self) -> bool:
@@ -125,16 +151,19 @@ class SessionResults:
         facts = getattr(report, "tornlog", None)
         if facts is not None:
             self._facts.append(facts)
+        self._probes += getattr(report, "tornlog_probes", ())
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._is_unmet_replay:
             file = self._config.getoption("--tornlog-replay")
             terminalreporter.write_line(f"{file}: none of the tests that were run is the one that it is of")
-        if self._facts:
+        if self._facts or self._probes:
             from .facts import summary_of
+            from .probed import summary_of_probes
 
             terminalreporter.section("tornlog", sep="-")
-            for line in summary_of(self._facts):
+            lines = summary_of(self._facts) if self._facts else []
+            for line in [*lines, *([summary_of_probes(self._probes)] if self._probes else [])]:
                 terminalreporter.write_line(line)
 
     @pytest.hookimpl(tryfirst=True)
@@ -146,4 +175,4 @@ class SessionResults:
         if out is not None and not hasattr(self._config, "workerinput"):
             from .facts import write_report
 
-            write_report(self._facts, self._config.invocation_params.dir / Path(out))
+            write_report(self._facts, self._probes, self._config.invocation_params.dir / Path(out))

@@ -167,15 +167,19 @@ def _takes_refusals(function: Function) -> bool:
         return False
 
 
-class PythonCheck(Check):
-    """The function `check` of a Python file. CheckError: there is none."""
+class FunctionCheck(Check):
+    """A function of the running process, such as a closure of a test. It cannot be recorded or replayed from a file.
+
+    raised: classes of exceptions that are a breach, in addition to `Exception`.
+    """
 
     runs_here = True
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(str(path.resolve()))
-        self._function = load_check(path)
-        self.takes_refusals = _takes_refusals(self._function)
+    def __init__(self, name: str, function: Function, raised: tuple[type[BaseException], ...] = ()) -> None:
+        super().__init__(name)
+        self._function = function
+        self._raised: tuple[type[BaseException], ...] = (Exception, SystemExit, *raised)
+        self.takes_refusals = _takes_refusals(function)
 
     def judge(self, root: Path, answers: Answers, seconds_max: float) -> CheckOutcome:
         """Return the verdict of the function. The caller enforces the time limit."""
@@ -183,11 +187,18 @@ class PythonCheck(Check):
             try:
                 found = call_check(self._function, Path(f"{root}{FILES}"), answers)
                 lines = () if found is None else tuple(_limited_findings(found))
-            except (Exception, SystemExit) as error:
+            except self._raised as error:
                 if str(error).startswith(NOTICED):
                     return CheckOutcome(BROKEN, tuple(str(error).splitlines()[:1]))
                 return CheckOutcome(RAISED, tuple(line.replace(str(root), "") for line in _error_lines(error)))
         return CheckOutcome(BROKEN, lines) if lines else CheckOutcome(HELD)
+
+
+class PythonCheck(FunctionCheck):
+    """The function `check` of a Python file. CheckError: there is none."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path.resolve()), load_check(path))
 
     def program(self, file: Path, answers: Answers, seconds_max: float) -> list[str]:
         """Return a command line that runs a Python module, so that the recorder of Python calls can record it."""

@@ -43,14 +43,19 @@ def leave_results(
     files, page = ResultFiles(), None
     if out is not None:
         with files.writing(), results_written("--out"):
-            # Imported here, because it imports the store.
-            from ....scenarios.campaigns.kept_files import keep_file
-
-            places = write_cases(results.all_findings, results.check, out, keep_file)
-            timelines = _draw(results, places, out)
+            places, timelines = write_failures(results, out)
             page = out
     result = probe_result(results, places, timelines, exit_code)
     write_result_and_exit(result, json_file=json_file, page=page, junit=junit, summary=summary, files=files)
+
+
+def write_failures(results: ProbeResults, out: Path) -> tuple[Places, Timelines]:
+    """Write each failure with its files, and the first timelines."""
+    # Imported here, because it imports the store.
+    from ....scenarios.campaigns.kept_files import keep_file
+
+    places = write_cases(results.all_findings, results.check, out, keep_file)
+    return places, _draw(results, places, out)
 
 
 def _draw(results: ProbeResults, places: Places, out: Path) -> Timelines:

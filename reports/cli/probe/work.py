@@ -15,6 +15,7 @@ from ....faults.crashes.at_rest import DAMAGES
 from ....faults.crashes.profiles import PROFILES
 from ....faults.kinds import FaultKind
 from ....faults.probe import DISKS
+from ....faults.probe.checks.check import Check
 from ....faults.probe.checks.kinds import CHECK_KINDS
 from ....faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, RecorderChoice
 from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS
@@ -48,7 +49,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
             )
     if not asked.checks:
         _report_durability(asked)
-    options = _plan_of(asked)
+    options = plan_of(asked)
     with _ended_early(_seconds_in(asked.time), f"--time {asked.time}") as interruption:
         recorded = _recorded(asked, options.program, options.recorder)
         # Imported after the run of the program, because they are slow to import.
@@ -114,12 +115,15 @@ def _exit_code(interruption: Interruption) -> int:
     return interruption.exit_code if interruption.was_by_signal else EXIT_HARNESS
 
 
-def _plan_of(asked: ProbeOptions) -> ProbePlan:
-    """Return the plan of a probe with these options. Raises BadParameter without a program or for a wrong check."""
+def plan_of(asked: ProbeOptions, function: Check | None = None) -> ProbePlan:
+    """Return the plan of a probe with these options. function: a check that no option can name.
+
+    Raises BadParameter without a program, or for a wrong check.
+    """
     program = _program_of(asked)
     kinds = _kinds(asked.faults or [])
     is_rerun = bool(kinds or asked.seeds)
-    judge = check_given(asked.checks)
+    judge = function or check_given(asked.checks)
     if asked.refusals and not judge.takes_refusals:
         raise typer.BadParameter(
             f"expected check(directory, acknowledged, refused) in {judge.name}, found no parameter refused",
