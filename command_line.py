@@ -68,6 +68,12 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
         "Crash any program at each of its file operations, and check it.",
         work="work.probe_program",
     ),
+    "init": Entry(
+        "reports.cli.init.command",
+        "InitOptions",
+        "Write a check and a CI job for a program, to begin with `probe`.",
+        work="work.init_project",
+    ),
     "sweep": Entry(
         "reports.pipeline.sweep.command",
         "SweepOptions",

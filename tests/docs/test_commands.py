@@ -69,6 +69,7 @@ ELSEWHERE = {
     "--engine atheris": "tests/scenarios/fuzz/test_command.py",
     "s3://": "tests/reports/pipeline/test_other_places.py",
     "tornlog probe": "tests/docs/test_pages.py",
+    "tornlog init": "tests/docs/test_pages.py",
 }
 """Part of a command -> the file that runs it instead."""
 

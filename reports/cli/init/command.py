@@ -1,0 +1,42 @@
+"""The command `init`: runs a program once, and writes a check for it and a CI job.
+
+A check template is chosen by trial: it must accept the files that the program left, and must miss its promises in an
+empty directory. Exit codes: 0 the files are written, or were there before, 2 usage.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DATABASE, LOG, KEY_VALUE, SERVER, PYTEST = "database", "log", "key-value", "server", "pytest"
+KINDS = (DATABASE, LOG, KEY_VALUE, SERVER, PYTEST)
+PORT = "{port}"
+"""The word of a server's command line that stands for its port."""
+PROGRAM_SECONDS = 60.0
+"""Default time limit of the run of the program."""
+
+
+@dataclass(frozen=True)
+class InitOptions:
+    """Write a check and a CI job for a program, to begin with `probe`.
+
+    The program is run once, in a new empty directory. Existing files are left as they are.
+    """
+
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"After --: the program and its arguments; {PORT} stands for the port of a server."),
+    ] = None
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(KINDS),
+            help="Kind of program. Default: found by a run; pytest without a program, in a directory with tests.",
+        ),
+    ] = ""
+    out: Annotated[Path, typer.Option(file_okay=False, help="Write to this directory, the root of a project.")] = Path(
+        "."
+    )
+    program_seconds: Annotated[float, typer.Option(min=0.1, help="Time limit of the program.")] = PROGRAM_SECONDS
