@@ -115,7 +115,9 @@ class ProgramProbe:
         if out is None:
             return None
         number = len(self.facts) + 1
-        return Path(out, "probes", file_name(self._id) + (f"-{number}" if number > 1 else ""))
+        place = Path(out, "probes", file_name(self._id) + (f"-{number}" if number > 1 else ""))
+        began_in = self._item.config.invocation_params.dir
+        return place if Path.cwd() == began_in else began_in / place  # a test may change the working directory
 
     def _facts_of(self, answer: ProbeAnswer, again: str, *, is_in_file: bool) -> dict[str, Any]:
         breaches = [

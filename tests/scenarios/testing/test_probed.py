@@ -35,8 +35,9 @@ def check(directory, acknowledged):
     yield from (f"{line} is lost" for line in acknowledged if line not in found)
 '''
 LOST = f"""{HEAD}
-def test_lost(probe):
+def test_lost(probe, monkeypatch, tmp_path):
     word = "order"
+    monkeypatch.chdir(tmp_path)
 
     def judge(directory, acknowledged):
         for line in check(directory, acknowledged):
@@ -90,7 +91,9 @@ def test_time(probe):
 
 
 @pytest.mark.parametrize("options", ["", "-n 1"])
-def test_a_lost_promise_fails_the_test_with_its_story(options: str, tests_of: Callable[..., Done]) -> None:
+def test_a_lost_promise_fails_the_test_with_its_story(
+    options: str, tests_of: Callable[..., Done], tmp_path: Path
+) -> None:
     done = tests_of(LOST, f"--tornlog-out out {options}")
 
     assert done.returncode == 1, done.stdout
@@ -104,6 +107,7 @@ def test_a_lost_promise_fails_the_test_with_its_story(options: str, tests_of: Ca
         "  again: pytest test_it.py::test_lost",
     ):
         assert f"{line}\n" in done.stdout
+    assert list((tmp_path / "project" / "out" / "probes").glob("*/failures/*/failure.json"))
     assert re.search(r"^1 probed, \d+ crash points, \d+ states, 1 broken$", done.stdout, re.MULTILINE)
 
 
