@@ -113,7 +113,7 @@ def test_the_terminal_shows_the_missing_sync_and_how_to_add_a_check(program: Cal
     rename = next(number for number, line in enumerate(lines) if line.startswith("rename new -> value"))
     assert lines[rename].split()[-4:] == ["1", "1", "1", "0"]
     assert lines[rename + 1 : rename + 3] == ["  missing: fsync of the directory .", "  on ext4"]
-    assert "3 rename new -> value  renameat2  by mv of process 1" in lines[rename + 3]
+    assert "3 rename new -> value  renameat2  by mv of" in lines[rename + 3]  # the rest depends on the width
     assert "the page cache survives the crash, so no effect is lost, on process-kill" in lines
     assert "after the last promise, not durable at the end of the run, which is usual:" in lines
     assert lines[-1] == (
