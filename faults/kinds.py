@@ -23,11 +23,14 @@ _TCP = "RFC 9293"
 
 
 class Excuse(Flag):
-    """Effects of a fault that are no bug of the program. An oracle maps each value to its allowances."""
+    """Effects of a fault that are no bug of the program under test.
+
+    An oracle maps each kind of excuse to its allowances.
+    """
 
     NOTHING = 0
     SYNC_ERROR = auto()
-    """A sync failed, so data written before it may not be durable."""
+    """A sync failed, so data written before the sync may not be durable."""
     ERROR = auto()
     """Another operation failed, or a task ended with an error."""
     NO_SPACE = auto()
@@ -37,7 +40,7 @@ class Excuse(Flag):
     LASTING = auto()
     """With another value: the program cannot recover without a restart."""
     REVERTED = auto()
-    """With another value: data that readers saw in the page cache is gone."""
+    """Combined with another excuse: data that readers saw in the page cache is gone."""
 
 
 class FaultRow(NamedTuple):
@@ -57,14 +60,14 @@ class FaultRow(NamedTuple):
     follows: str = ""
     """Knob of the kind after which this kind happens."""
     passes: bool = False
-    """Whether it affects only one operation; a healed plan no longer has it."""
+    """Whether the fault affects only one operation; a healed plan no longer has the fault."""
     excuses: Excuse = Excuse.NOTHING
     odds: Sequence[float] = ()
     """Values of the knob in a mix of many faults. Empty: a mix includes the kind only by name."""
     by_scenarios: bool = False
-    """Whether only scenarios inject it, at operations that they select."""
+    """Whether only scenarios inject the fault, at operations that the scenario selects."""
     by_probes: bool = False
-    """Whether only probes inject it, into programs on a real system."""
+    """Whether only probes inject the fault, into programs on a real system."""
 
 
 _crash, _sync, _write, _read, _space, _time, _rest, _machine = (partial(FaultRow, group) for group in GROUPS[:-1])
@@ -72,7 +75,7 @@ _network = partial(FaultRow, GROUPS[-1], passes=True)  # all network kinds pass,
 
 
 class FaultKind(StrEnum):
-    """One kind of fault. Its text is the name in its row."""
+    """One kind of fault. The text of a kind is the name in its row."""
 
     row: FaultRow
 
@@ -628,4 +631,4 @@ class FaultKind(StrEnum):
 
 
 FAULTS: dict[str, str] = {kind.value: kind.row.meaning for kind in FaultKind if not kind.row.by_probes}
-"""Name -> meaning of each kind that a simulation can inject."""
+"""Name -> meaning of each fault that a simulation can inject."""

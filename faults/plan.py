@@ -1,8 +1,8 @@
 """Fault plans: chances of faults on one disk or one network, by default none.
 
 `kinds` explains each fault. On a disk, a chance is per operation to which the fault applies, see `kinds`. On a network,
-it is per transmission over a link: bytes sent at once, or one direction of opening or closing a connection. Times are
-virtual.
+a chance is per transmission over a link: bytes sent at once, or one direction of opening or closing a connection. Times
+are virtual.
 
 Maximum durations are fields although few shipped scenarios vary them: stored plans contain them, and tests and users'
 scenarios need stalls shorter and longer than a timeout.
@@ -46,13 +46,13 @@ class FaultPlan:
     failed_creation_chance: float = 0.0
     failed_extend_chance: float = 0.0
     sparse: bool = False
-    """Whether a growing file gets a block only at the first write to it."""
+    """Whether a growing file gets a block only when data is first written there."""
     slow_io_chance: float = 0.0
     slow_io_ms_max: int = 1000
     slow_page_in_chance: float = 0.0
     """As failed_page_in_chance; the delay is at most slow_io_ms_max."""
     stall_chance: float = 0.0
-    """Per sync, and per operation that slow_io_chance can slow."""
+    """Chance per sync, and per operation that slow_io_chance can slow."""
     stall_ms_max: int = 5000
     lost_write_chance: float = 0.0
     misdirected_write_chance: float = 0.0
@@ -71,7 +71,7 @@ class NetworkPlan:
 
     latency_us_min: int = 50
     latency_us_max: int = 50
-    """Maximum one-way latency without a fault."""
+    """Maximum one-way latency of a message without a fault."""
     split_chance: float = 0.0
     late_chance: float = 0.0
     late_ms_max: int = 3_000
@@ -87,7 +87,7 @@ class NetworkPlan:
     refused_chance: float = 0.0
     failed_poll_chance: float = 0.0
     silent_death_chance: float = 0.0
-    """Per death of a machine, unless its kind is given."""
+    """Chance per death of a machine, unless the kind of the death is given."""
     reset_at_death_chance: float = 0.0
 
     def __post_init__(self) -> None:
@@ -113,5 +113,5 @@ def chances_of(plan: FaultPlan | NetworkPlan) -> dict[FaultKind, float]:
 
 
 def enabled_kinds(plan: FaultPlan | NetworkPlan) -> Iterator[str]:
-    """Yield the enabled kinds, without those that only follow another kind."""
+    """Yield the enabled fault kinds, without kinds that only follow another kind."""
     yield from (kind.value for kind in chances_of(plan))

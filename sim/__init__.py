@@ -1,5 +1,5 @@
 """Deterministic simulation: cooperative tasks on virtual time.
 
-This package imports no other package of the project. `guard` and `determinism` check that a run depends only on its
-choices and its schedule.
+The package `sim` imports no other package of the project. `guard` and `determinism` check that a run depends only on
+its choices and its schedule.
 """

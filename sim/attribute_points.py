@@ -45,7 +45,7 @@ def attribute_points(kernel: Kernel, attributes: Sequence[SharedAttribute]) -> I
 
 
 class _AttributePoint(property):
-    """Replaces one attribute. `__getattribute__` would also run for methods and for attributes that cannot race."""
+    """Replaces one attribute. `__getattribute__` would also run for methods, and for attributes that cannot race."""
 
 
 def _labels(attribute: SharedAttribute) -> tuple[str, str]:

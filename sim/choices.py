@@ -87,9 +87,10 @@ class Stream:
         return proposed
 
     def with_subject(self, subject: str) -> Self:
-        """Return a view of this stream that puts the subject before each label.
+        """Return a view of this stream that adds the subject to the beginning of each label.
 
-        Draws about one subject then do not shift draws about another. The view shares source and record of this stream.
+        Draws for one subject then do not shift the draws for another subject. The view shares source and record of this
+        stream.
         """
         within = self.__class__.__new__(self.__class__)
         self._share_record_with(within)
@@ -125,10 +126,10 @@ class ReplayedStream(Stream):
         self._left = {(decision.label, decision.nth): decision for decision in record}
         self._times: dict[str, int] = {}
         self.changed: list[tuple[Decision, int]] = []
-        """Decisions used by a draw with another number of options, and that number."""
+        """(recorded draw, new number of options) for each draw whose number of options has changed."""
 
     def below(self, options: int, label: str) -> int:
-        """Return the recorded value; 0 if there is none or it is not below options."""
+        """Return the recorded value; 0 if the value is missing or not below options."""
         return 0 if options == 1 else self._next(label, options)
 
     def chance(self, probability: float, label: str) -> bool:
@@ -142,7 +143,7 @@ class ReplayedStream(Stream):
         other._left, other._times, other.changed = self._left, self._times, self.changed
 
     def unmet(self) -> list[Decision]:
-        """Return the unused decisions: the draw did not happen, or it had too few options."""
+        """Return the unused decisions: the draw did not happen, or had too few options."""
         return list(self._left.values())
 
     def _next(self, label: str, options: int) -> int:
@@ -204,7 +205,7 @@ class Choices:
         return found
 
     def changed(self) -> list[tuple[Decision, int]]:
-        """Return decisions used by a draw with another number of options, and that number."""
+        """Return each decision whose draw now has another number of options, with that number."""
         streams = (self._streams[name] for name in sorted(self._streams))
         replayed = [stream for stream in streams if isinstance(stream, ReplayedStream)]
         return [change for stream in replayed for change in stream.changed]

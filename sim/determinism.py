@@ -11,7 +11,7 @@ from .trace import Trace, TraceEvent, TraceRecording
 
 T = TypeVar("T")
 Traced = Callable[[Trace | None], str]
-"""Makes a complete run and returns its digest. With a trace, the run adds its events to it."""
+"""Makes a complete run and returns its digest. If a trace is passed, the run adds its events to the trace."""
 _TRIES = 3
 
 
@@ -60,7 +60,9 @@ def record_trace(run: Traced) -> TraceRecording:
 def first_difference(first: TraceRecording, second: TraceRecording) -> str | None:
     """Describe the first difference of two recordings, or return None.
 
-    Written bytes are in the digest words but in no event. A difference there is located by the event before it."""
+    Written bytes are in the digest words but in no event. A difference in written bytes is located by the event before
+    it.
+    """
     event = _first_difference_index(first.events, second.events)
     word = _first_difference_index(first.words, second.words)
     if event is None and word is None:

@@ -79,7 +79,7 @@ class Disturbances:
         self._remaining: list[tuple[int, str]] = []
 
     def start(self) -> None:
-        """Start to inject, unless the plan is empty. Only one `Disturbances` of a kernel is active."""
+        """Start to inject, unless the plan is empty. Only one `Disturbances` object of a kernel may be active."""
         if self._plan.is_quiet:
             return
         assert self._kernel.disturb is None, "the kernel is being disturbed already"
@@ -89,7 +89,7 @@ class Disturbances:
         self._open_window()
 
     def stop(self) -> None:
-        """Inject no more. Tasks that are paused now continue when their pause ends."""
+        """Inject no more. Tasks that are already paused continue when their pause ends."""
         if self._is_on:
             self._is_on = False
             self._kernel.disturb = None
@@ -98,11 +98,11 @@ class Disturbances:
 
     @property
     def paused_until_ns(self) -> int:
-        """Return when the last pause that has begun ends."""
+        """Return the time at which the last of the pauses begun so far ends."""
         return max((pause.end_ns for pause in self.pauses), default=0)
 
     def paused_ns(self, since_ns: int = 0) -> int:
-        """Return the total length of pauses that have begun, from since_ns on."""
+        """Return the total length of the pauses that began at or after since_ns."""
         return sum(pause.end_ns - max(pause.begin_ns, since_ns) for pause in self.pauses if pause.end_ns > since_ns)
 
     def _inject_due(self, step: int) -> bool:

@@ -15,7 +15,7 @@ SimError                      an error of the run itself, reported by the kernel
 
 
 class MachineDied(BaseException):
-    """The machine is off. Every world call of its tasks raises this until the last task has ended."""
+    """The machine is off. Every world call of the machine's tasks raises MachineDied until the last task has ended."""
 
     def __init__(self, machine: str) -> None:
         super().__init__(f"machine {machine} is off")
@@ -23,7 +23,7 @@ class MachineDied(BaseException):
 
 
 class InjectedError(Exception):
-    """A deliberate failure of one task. The code that injected it checks the outcome."""
+    """A deliberate failure of one task. The code that injected the error checks the outcome."""
 
 
 class SimError(Exception):

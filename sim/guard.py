@@ -39,7 +39,10 @@ _AUDITED = (
     *("_thread", "ctypes", "fcntl", "mmap", "open", "os", "pty", "shutil", "socket", "sqlite3", "subprocess"),
     *("syslog", "tempfile", "time"),
 )
-"""First words of banned audit events. The name of an event does not depend on how its function was imported."""
+"""First words of banned audit events.
+
+The name of an audit event does not depend on how the audited function was imported.
+"""
 _EVENT_NAMES = {"socket.__new__": "socket.socket"}
 _PURE_OF_OS = (
     *("WCOREDUMP", "WEXITSTATUS", "WIFCONTINUED", "WIFEXITED", "WIFSIGNALED", "WIFSTOPPED", "WSTOPSIG"),
@@ -69,7 +72,7 @@ class BannedCall(NamedTuple):
     shown: str
     """Name of the function in messages."""
     unless_given: int | None = None
-    """Position of an argument, such as a seed, that makes the call deterministic, so allowed."""
+    """Position of an argument, such as a seed, that makes the call deterministic and so allowed."""
 
 
 @contextmanager
@@ -203,9 +206,10 @@ def _banned_calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
 
 @lru_cache(maxsize=_KEPT_MAX)
 def _replacement_class(real: Any, names: tuple[str, ...]) -> Any:
-    """Make a class that replaces a date class, whose methods in C cannot be replaced.
+    """Make a replacement for a date class, because methods written in C cannot be replaced.
 
-    The class makes objects of the original class, and `isinstance` accepts these."""
+    The class makes objects of the original class, and `isinstance` accepts these.
+    """
 
     class _ReplacementMeta(type):
         def __instancecheck__(cls, instance: object) -> bool:

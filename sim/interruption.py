@@ -17,7 +17,7 @@ _Result = TypeVar("_Result")
 
 
 class EndedEarlyError(KeyboardInterrupt):
-    """A block was interrupted. No Exception, so that `except Exception` does not catch it."""
+    """A block was interrupted. Derived from BaseException, so that `except Exception` does not catch it."""
 
 
 class Interruption:

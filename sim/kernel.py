@@ -2,10 +2,11 @@
 
 A scheduling point is before every operation that other tasks can observe: another task may run first. The policy grants
 a task a quantum of points; passing a point costs a decrement and a test of `fuel`. When fuel runs out or the task
-blocks, the kernel calls the policy again. Virtual time advances only if no task can run: it jumps to the next timer.
+blocks, the kernel calls the policy again. Virtual time advances only if no task can run: the time jumps to the next
+timer.
 
-The hub is the greenlet that called `run`. The kernel switches to the hub when a task ends, a machine was killed or no
-task can run. Only the hub unwinds tasks, in a fixed order, and raises the errors of a run.
+The hub is the greenlet that called `Kernel.run`. The kernel switches to the hub when a task ends, a machine was killed
+or no task can run. Only the hub unwinds tasks, in a fixed order, and raises the errors of a run.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +43,8 @@ _unstoppable: list[SimTask] = []
 class Timers:
     """A heap of timers: (due_ns, sequence, task, park number).
 
-    A timer is stale once its task has left the park of that number. Invariant: at most one timer per task is not stale.
+    A timer is stale once its task is no longer in the park with that number. Invariant: at most one timer per task is
+    not stale.
     """
 
     __slots__ = ("_heap", "_sequence", "_stale_check_size")
@@ -89,7 +91,7 @@ class Timers:
 
 
 class NoSchedulingPoints:
-    """Suspends the quantum in a block of `Kernel.without_scheduling_points` and restores it at the end."""
+    """Suspends the current quantum during a block of `Kernel.without_scheduling_points`."""
 
     __slots__ = ("_before", "_kernel")
 
@@ -132,14 +134,17 @@ class Kernel:
         self.now_ns = 0
         self.wall_start_ms = wall_start_ms
         self.landmarks_ms: Sequence[int] = ()
-        """Durations that the code under test compares with; fault durations prefer these."""
+        """Durations that the code under test compares with; drawn fault durations are often one of these."""
         self.fuel = 0
         self._horizon = 0
         self._is_one_moment = False
         self._digest = RollingDigest()
         self._pending = self._digest.pending
         self.note = self._digest.note
-        """Adds two integers, 0 <= x < 2**64, to the digest. An attribute, because disks call it often."""
+        """Adds two integers, 0 <= x < 2**64, to the digest.
+
+        `note` is an attribute, not a method, because disks call it often.
+        """
         self._policy = policy
         # An isinstance check against a protocol would take longer than making a kernel.
         self._on_uncontested_point: Callable[[SimTask, str], None] | None = getattr(
@@ -149,7 +154,7 @@ class Kernel:
         self._step_limit = step_limit
         self._disturb_step = step_limit  # no quantum reaches it
         self.disturb: Callable[[int], bool] | None = None
-        """Called at the step of `disturb_at`; returns whether it parked the current task."""
+        """Called at step `disturb_at`; returns whether the call parked the current task."""
         self._ready: list[SimTask] = []  # in the order of becoming runnable, with the current task
         self._timers = Timers()
         self._deadline_ns = 0
@@ -177,7 +182,10 @@ class Kernel:
     # -- called by the driver -----------------------------------------------------------------------
 
     def machine(self, name: str) -> Machine:
-        """Switch on a new machine. Names are unique in a kernel, so each life needs a new one."""
+        """Switch on a new machine.
+
+        A machine's name is unique in its kernel, so a machine that restarts needs a new name.
+        """
         if name in self._machines:
             raise ValueError(f"machine {name}: a machine of that name exists already")
         machine = self._machines[name] = Machine(self, name)
@@ -186,8 +194,8 @@ class Kernel:
     def run(self, machine: Machine, body: Callable[[], T], *, time_limit_ns: int) -> T:
         """Run body as the main task of machine, together with all other tasks. Return the value of body.
 
-        Afterwards the machine is off: its remaining tasks are listed in `machine.leftover_tasks` and unwound. Tasks of
-        other machines continue in the next run. time_limit_ns counts from now.
+        After the run the machine is off: its remaining tasks are listed in `machine.leftover_tasks` and unwound. Tasks
+        of other machines continue in the next run. time_limit_ns counts from now.
 
         Raises MachineDied if the machine was killed, TaskFailedError if a task ended with an exception, DeadlockError
         or NoProgressError if the run makes no progress, UnstoppableTaskError if a task does not end, and any exception
@@ -217,9 +225,10 @@ class Kernel:
         return value
 
     def kill(self, machine: Machine) -> None:
-        """Switch a machine off now; no effect if it is off.
+        """Switch off a machine now; no effect if the machine is off.
 
-        The next world call of each of its tasks raises MachineDied, also if a task kills its own machine."""
+        The next world call of each of its tasks raises MachineDied, also if a task kills its own machine.
+        """
         if not machine.alive:
             return
         self.note((_KILL, self.steps))
@@ -272,9 +281,10 @@ class Kernel:
             self._disturb_step = self._step_limit
 
     def without_scheduling_points(self) -> NoSchedulingPoints:
-        """Return a block without scheduling points: values read in it are of one moment.
+        """Return a block without scheduling points, so that all values read in the block are of one moment.
 
-        The block must not wait, wake or spawn a task, because a policy could then end the suspended quantum."""
+        The block must not wait, wake or spawn a task, because a policy could then end the suspended quantum.
+        """
         return NoSchedulingPoints(self)
 
     def pass_time(self, ns: int) -> None:
@@ -308,7 +318,7 @@ class Kernel:
             self._switch_to(chosen)
 
     def park(self, why: WaitReason, due_ns: int | None) -> bool:
-        """Block the current task until it is woken (True) or until due_ns (False). None: no timeout."""
+        """Block the current task until another task wakes it (True) or until due_ns (False). None: no timeout."""
         current = self.current
         if not current.machine.alive:
             self.refuse(current.machine)
@@ -329,13 +339,13 @@ class Kernel:
         return current.woken
 
     def wake(self, task: SimTask) -> None:
-        """Make a parked task runnable. No effect on a dead task or one that is not parked."""
+        """Make a parked task runnable. No effect if the task is dead or not parked."""
         if task.waiting is None or not task.machine.alive:
             return
         self._make_ready(task, woken=True)
 
     def hasten(self, task: SimTask, due_ns: int) -> None:
-        """Shorten the wait of a parked task to due_ns. No effect on a dead task or one that is not parked."""
+        """Shorten the wait of a parked task to due_ns. No effect if the task is dead or not parked."""
         if task.waiting is None or not task.machine.alive or (task.due_ns is not None and task.due_ns <= due_ns):
             return
         task.due_ns = due_ns
@@ -374,7 +384,10 @@ class Kernel:
     # -- scheduling ----------------------------------------------------------------------------------
 
     def _choose_next(self, label: str) -> SimTask | None:
-        """Choose the next task and grant a quantum. None: the hub must handle the stop or failure."""
+        """Choose the next task and grant a quantum.
+
+        Returns None if the hub must handle the end of the run or a failure.
+        """
         ready = self._ready
         while not ready:
             if not self._jump_to_next_timer():
@@ -481,7 +494,7 @@ class Kernel:
             self._end_quantum()
 
     def _end_quantum(self) -> None:
-        """Send the current task to `reschedule` at its next point."""
+        """Make the current task call `reschedule` at its next scheduling point."""
         self._horizon -= self.fuel
         self.fuel = 0
 
@@ -536,7 +549,7 @@ class Kernel:
             self._unwind(self._dying.pop(0))
 
     def _unwind(self, machine: Machine) -> None:
-        """End the tasks of a machine in spawn order. A task that has not started never starts."""
+        """End the tasks of a machine in spawn order. A task that has not started by now never starts."""
         self._switch_off(machine)
         before = self.current
         self._set_greenlet_parents(getcurrent())
@@ -562,7 +575,7 @@ class Kernel:
             raise UnstoppableTaskError(task.name, task.refusals)
 
     def _set_greenlet_parents(self, parent: greenlet) -> None:
-        """Set the greenlet that runs after the end of a task."""
+        """Set the greenlet that runs after a task ends."""
         for machine in self._machines.values():
             for task in machine.live_tasks.values():
                 task.parent = parent

@@ -15,10 +15,10 @@ from greenlet import greenlet
 
 
 class Scheduler(Protocol):
-    """The part of `Kernel` that machines use: `kernel` imports this module."""
+    """The part of `Kernel` that machines use. `kernel` imports this module."""
 
     fuel: int
-    """Points that the current task may pass before `reschedule`."""
+    """Number of points that the current task may pass before it calls `reschedule`."""
     now_ns: int
     wall_start_ms: int
 
@@ -73,7 +73,7 @@ class SimTask(greenlet):
     def __init__(
         self, machine: "Machine", name: str, number: int, body: Callable[[], Any], run: Callable[[], None]
     ) -> None:
-        """run: the function of the greenlet; it must call body."""
+        """run: the function of the greenlet; run must call body."""
         super().__init__(run)
         self.machine = machine
         self.name = name
@@ -170,9 +170,9 @@ class WaitQueue(WaitReason):
 
 
 class SimSignal(WaitQueue):
-    """Wakes one task that waits now or later.
+    """Wakes one task: a waiting one, or else the next one that waits.
 
-    Invariant: tasks queue only while the signal is not set. `notify` sets it and wakes one task.
+    Invariant: tasks queue only while the signal is not set. `notify` sets the signal and wakes one task.
     """
 
     __slots__ = ("_is_set",)
@@ -208,7 +208,7 @@ class SimSignal(WaitQueue):
 
 
 class Gate(WaitQueue):
-    """Tasks that wait for a change. `open` wakes all, and each checks its condition again.
+    """The queue of tasks that wait for a change. `open` wakes all waiting tasks, and each checks its condition again.
 
     Invariant: every waiter is parked in this queue, and is woken once.
     """
@@ -262,7 +262,7 @@ class SimCell:
         return self._value
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace the value if it is the expected one; return whether it was."""
+        """Replace the value if it equals the expected value; return whether it was replaced."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -277,7 +277,7 @@ class SimCell:
 class Processor:
     """One processor: computes for one task at a time, in the order of requests.
 
-    Simulated code itself takes no virtual time. Models that need CPU time call `work`.
+    Simulated code itself takes no virtual time. Models of CPU time call `work`.
 
     Invariant: if `_free_at_ns` is in the future, the processor is busy until then.
     """
@@ -370,7 +370,7 @@ class Machine:
         self.name = name
         self.alive = True
         self.wall_offset_ms = 0
-        """Added to the wall clock; a fault may step it forward or backward."""
+        """Offset of the wall clock; a fault may step this clock forward or backward."""
         self.at_death: list[Callable[[], None]] = []
         """Functions called once when the machine is switched off, before its tasks end."""
         self.leftover_tasks: list[str] = []

@@ -25,7 +25,8 @@ def draw_magnitude(
 ) -> int:
     """Draw least <= x <= most, for 0 < least and most < 2**46. The plain outcome is least.
 
-    landmarks: multiples of unit that are drawn more often, as are their neighbours. Those out of bounds are ignored.
+    landmarks: multiples of unit that are drawn more often, as are their neighbours. Landmarks out of bounds are
+    ignored.
     """
     assert 0 < least <= most < _OCTAVE, (least, most)
     if least == most:

@@ -23,11 +23,11 @@ class CpuLimitReached(BaseException):  # no Exception: a service would treat it 
 
 @contextmanager
 def garbage_collected_at_end() -> Iterator[None]:
-    """Collect garbage once, at the end of a block that makes one run. Collections during a run find few cycles.
+    """Collect garbage once, at the end of a block that contains one run. Collections during a run find few cycles.
 
-    Nested blocks collect at their ends too. Objects that the caller still references become garbage only after the
-    block; the next block collects them at its start, because the code between two blocks makes too few objects to start
-    the collector.
+    A nested block collects garbage at its own end too. Objects that the caller still references become garbage only
+    after the block; the next block collects them at its start, because the code between two blocks makes too few
+    objects to start the collector.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -46,8 +46,8 @@ def garbage_collected_at_end() -> Iterator[None]:
 def cpu_limit(seconds: float | None) -> Iterator[Callable[[], object]]:
     """Raise CpuLimitReached in a block after each period of so many seconds of CPU time. None: no limit.
 
-    Main thread only, because other threads get no signals; blocks do not nest. Yields a function that restarts the
-    period, for a limit per step.
+    Main thread only, because other threads get no signals; blocks do not nest. Yields a function that restarts the time
+    limit, so that each step of a program has its own limit.
     """
     if seconds is None:
         yield lambda: None
@@ -63,7 +63,7 @@ def cpu_limit(seconds: float | None) -> Iterator[Callable[[], object]]:
 
 
 def _raise_or_retry(number: int, frame: FrameType | None) -> None:
-    """Raise CpuLimitReached. Inside a callback, where Python would ignore it, retry a little later."""
+    """Raise CpuLimitReached. Python ignores an exception raised inside a callback, so retry a little later."""
     swallowing = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
         is_of_weakref = frame.f_globals.get("__name__") in _OF_WEAKREF

@@ -1,8 +1,8 @@
 """Search: runs a program under every schedule within a bound, each exactly once.
 
 The default schedule lets each task run until it blocks; the next task is then the one that became runnable first.
-`BoundedPolicy` follows it with given deviations and records other possible deviations. A deviation is printed as its
-place and its choice:
+`BoundedPolicy` follows the default schedule with given deviations and records other possible deviations. A deviation is
+printed as its place and its choice:
 
     118:1       at point 118, the first of the tasks that could run instead of the running one
     204~1:2     at the first forced switch after point 204, the second of the tasks after the default one
@@ -41,7 +41,7 @@ class ScheduleDeviation(NamedTuple):
     """One choice other than the default."""
 
     step: int
-    """Scheduling points passed, including this one."""
+    """Number of scheduling points passed, including the point of the deviation."""
     forced: int
     """0: the running task could continue. n: this is the nth forced switch since that point."""
     option: int
@@ -53,7 +53,7 @@ class ScheduleDeviation(NamedTuple):
 
 
 def parse_deviations(text: str) -> tuple[ScheduleDeviation, ...]:
-    """Deviations are separated by spaces. ValueError names an invalid one."""
+    """Deviations are separated by spaces. ValueError names an invalid deviation."""
     deviations = []
     for entry in text.split():
         found = _ENTRY.fullmatch(entry)
@@ -72,7 +72,7 @@ class SwitchPoint(NamedTuple):
     option: int
     """The choice: 0 for the default, else as in a deviation."""
     silent_to: int
-    """Last point of the quantum; each of its points after step allowed a preemption."""
+    """Last point of the quantum; each point after `step`, up to here, allowed a preemption."""
 
 
 class BoundedPolicy:
@@ -170,7 +170,7 @@ class ScheduleRun(Generic[T]):
 
 
 class ScheduleSearch(Generic[T]):
-    """One pass over all schedules. The counts are final at its end."""
+    """One pass over all schedules. The counts are final at the end of the pass."""
 
     def __init__(self, run: Callable[[Policy], T], bound: int, kind: str, limit: int | None, after: str | None) -> None:
         if kind not in KINDS:

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 _CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
-"""No other task has the object while these functions assign its attributes."""
+"""While these functions assign an object's attributes, no other task has the object."""
 _CONTAINERS = frozenset({"bytearray", "Counter", "defaultdict", "deque", "dict", "list", "OrderedDict", "set"})
 _DISPLAYS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Set, ast.SetComp)
 _UNCHANGING = (tuple, Enum, BaseException)
@@ -30,15 +30,15 @@ class SharedAttribute(NamedTuple):
     owner: type
     name: str
     is_container: bool
-    """A task that reads a container may change it next."""
+    """Whether the value is a container: a task that reads a container may change it next."""
 
 
 class _ClassFacts(NamedTuple):
     owner: type
     attributes: dict[str, bool]
-    """For each attribute of its objects, whether the value is a container."""
+    """Attribute name -> whether its value is a container."""
     assigned_later: set[str]
-    """Attributes assigned by its own functions other than constructors."""
+    """Names of attributes that functions of the class assign, apart from constructors."""
 
 
 class _ModuleFacts(NamedTuple):
@@ -132,7 +132,7 @@ def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
 
 
 def _statements_in(statement: ast.stmt, *, constructors: bool) -> Iterator[ast.AST]:
-    """Yield a statement and all statements in it. Expressions assign nothing."""
+    """Yield a statement and all statements inside it. Expressions assign nothing."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()

@@ -1,8 +1,8 @@
 """Shrinking: reduces a failing run to a local minimum that fails in the same way.
 
 A run is a function of its decisions. Shrinking edits these and runs the program again. Any subset is valid: a replay
-returns the plain outcome for a missing draw and follows the default schedule at a missing deviation. An edit of the
-program's inputs or of its trace could be invalid.
+returns the plain outcome for a missing draw and follows the default schedule at a missing deviation. An edited input or
+trace of the program could be invalid.
 
 The test of a candidate makes one run. If it fails in the same way, the test returns the decisions that the run used, so
 decisions without effect disappear. The test defines "the same way": one that is too strict stops early, one that is too
@@ -79,7 +79,7 @@ class Search(Generic[C]):
         return self._has_stopped
 
     def attempt(self, candidate: C) -> bool:
-        """Test a new candidate. If it still fails, it becomes the best."""
+        """Test a new candidate. A candidate that still fails becomes the best."""
         if candidate in self._seen or self.is_over:
             return False
         self._seen.add(candidate)
@@ -183,7 +183,7 @@ def shrink_decisions(search: Search[D]) -> None:
 
 
 def _with_value(decision: Decision) -> Callable[[D, int], D]:
-    """Return a function that changes the value of one decision; 0 drops it."""
+    """Return a function that changes the value of one decision; value 0 drops the decision."""
 
     def edit(candidate: D, value: int) -> D:
         decisions = [

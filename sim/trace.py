@@ -59,7 +59,7 @@ class RollingDigest:
 
 
 class TraceEvent(NamedTuple):
-    """One event. step counts scheduling points; task is the running one."""
+    """One event. step counts scheduling points; task is the running task."""
 
     now_ns: int
     step: int

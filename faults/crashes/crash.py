@@ -1,6 +1,6 @@
 """Crash images: the page cache, the durable state, or a mix of both after a power cut.
 
-`sampling` draws the losses that this module applies.
+`sampling` draws the losses that the module `crash` applies.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ _VISIBLE = attrgetter("visible")
 
 
 def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
-    """Return the image of a crash that the page cache survives."""
+    """Return the image after a crash in which the page cache survives."""
     paths, inodes = entries.paths_and_inodes()
     # Written for speed: a probe of a large program makes an image after each operation, and few files change.
     files = list(map(_VISIBLE, inodes))
@@ -33,7 +33,7 @@ def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
 
 
 def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
-    """Return the image after write-back of all dirty pages. Data that failed syncs dropped is missing."""
+    """Return the image after write-back of all dirty pages. The image lacks data that failed syncs dropped."""
     contents = {}
     for path, inode in entries.contents():
         inode.make_durable(upto, 0, inode.size_bytes)
@@ -50,11 +50,11 @@ class PowerCut:
     page_bytes: int
     _sector_bytes: int
     damage: list[DamagedRange] = field(default_factory=list)
-    """Sectors that this cut filled with garbage, durable bytes among them."""
+    """Sectors that the power cut filled with garbage, even if their bytes were durable."""
 
     @property
     def page_sectors(self) -> int:
-        """Number of sectors of a page if it can be torn, else 0."""
+        """Number of sectors of a page that can be torn; 0 if pages cannot be torn."""
         return 0 if self._profile.whole_pages else self.page_bytes // self._sector_bytes
 
     def losable_changes(self) -> list[Change]:
@@ -181,7 +181,7 @@ class PowerCut:
     def _exposes_lie(
         self, inode: Inode, page: DirtyPage, page_outcome: PageOutcome, found: bytearray, durable: Content
     ) -> bool:
-        """Return whether the page lacks data that the drive acknowledged."""
+        """Return whether the page lost data that the drive had acknowledged."""
         least = inode.acknowledged_writes(page.page, page.writes)
         start = page.page * self.page_bytes
         honest = bytearray(durable[start : start + len(found)])

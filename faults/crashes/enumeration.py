@@ -104,7 +104,7 @@ class DurableFiles:
         self._files: dict[tuple[str, int, int], tuple[FileImage, bytes]] = {}
 
     def file(self, path: str, inode: Inode, entries: MetadataState) -> tuple[FileImage, bytes]:
-        """Return the file at its surviving length, and its digest contribution."""
+        """Return a file at the length that survives the crash, and its digest contribution."""
         size_bytes = entries.sizes.get(inode.identity, 0)
         key = (path, inode.identity, size_bytes)
         known = self._files.get(key)
@@ -115,7 +115,7 @@ class DurableFiles:
 
 
 class MetadataVariant:
-    """The names and sizes after some changes are lost, and all states of their pages."""
+    """The names and sizes after some metadata changes are lost, and all states of the files' pages."""
 
     def __init__(self, cut: PowerCut, lost: Lost, sector_faults: SectorFaults, durable_files: DurableFiles) -> None:
         page_bytes = cut.page_bytes
@@ -159,7 +159,7 @@ class MetadataVariant:
         return tuple(page.number(one) for page, one in zip(self.pages, page_outcomes, strict=True))
 
     def before_operation(self, operation: int) -> Chosen:
-        """Return the choice in which only durable writes and those before an operation survive."""
+        """Return the choice in which only two kinds of writes survive: durable ones, and those before an operation."""
         return tuple(page.before_operation(operation) for page in self.pages)
 
     @property
@@ -323,7 +323,7 @@ class CrashStates(PossibleStates):
     # -- all states ----------------------------------------------------------------------------------
 
     def _find_all_variants(self) -> list[MetadataVariant] | None:
-        """Return all variants with all outcomes of their pages. None: there are more states than the limit."""
+        """Return all metadata variants with all outcomes of their pages. None: more states than the limit."""
         if (len(self._ordered) + 1) << len(self._single) > self._limit:
             return None
         variants = []

@@ -2,8 +2,8 @@
 
 Version k of a page is its durable state plus the first k of its pending writes. Each sector of a torn page is from one
 of two versions: a disk writes whole sectors and may stop between two of them. Worse disks stop inside a sector, which
-then begins with bytes of the newer version. Other disks leave garbage in sectors in flight (those in which the two
-versions differ). A number determines the garbage:
+then begins with bytes of the newer version. Other disks leave garbage in sectors that were being written (sectors in
+which the two versions differ). A number determines the garbage:
 
     1      zeros, as after an erase before programming
     2      0xFF, as in an erased flash block
@@ -38,13 +38,13 @@ class PageOutcome(NamedTuple):
     torn_at: int = 0
     """Offset in the page of a tear inside a sector: newer bytes, then older ones. 0 and sector boundaries: no tear."""
     garbage: int = 0
-    """Bit s: sector s contains garbage if its two versions differ."""
+    """If bit s is set, sector s contains garbage if its two versions differ."""
     filling: int = 0
     """Garbage number (see `garbage_bytes`). 0: none."""
 
 
 class DirtyPage(NamedTuple):
-    """A page with unsynced writes. A crash leaves version least or a later one."""
+    """A page with unsynced writes. After a crash the page has version `least` or a later version."""
 
     path: str
     page: int
@@ -119,7 +119,7 @@ class PageOutcomes:
 
     @property
     def least(self) -> int:
-        """Number of the page with only its durable writes."""
+        """Number of the page content with durable writes only."""
         return self.number(PageOutcome(self.page.least))
 
     @property
@@ -128,7 +128,7 @@ class PageOutcomes:
         return [self.number(PageOutcome(version)) for version in range(self.page.least, latest + 1)]
 
     def before_operation(self, operation: int) -> int:
-        """Return the number of the page with its durable writes and those before an operation."""
+        """Return the number of the page content with durable writes and the writes before an operation."""
         earlier = bisect_left(self.page.writes, operation, key=lambda write: write[0])
         return self.number(PageOutcome(max(self.page.least, earlier)))
 
@@ -248,7 +248,10 @@ def apply_outcome(
 
 
 def _tear_sector(page: bytearray, older: bytearray, newer: bytearray, torn_at: int, sector_bytes: int) -> int:
-    """Make a sector newer before torn_at and older after it. Return 1 if it then mixes versions."""
+    """Fill a sector with newer bytes before offset torn_at, and with older bytes after it.
+
+    Return 1 if the sector then mixes both versions, else 0.
+    """
     first = torn_at - torn_at % sector_bytes
     assert first < torn_at, "a tear at a sector's first byte tears nothing"
     last = min(first + sector_bytes, len(older))

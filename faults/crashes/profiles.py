@@ -85,7 +85,7 @@ class Metadata(Enum):
     ANY = "any of them"
 
     def is_in_order(self, change: Change) -> bool:
-        """Whether a change survives whenever a later ordered one does. Unordered changes are independent."""
+        """Whether a change survives whenever a later ordered change survives. Unordered changes are independent."""
         if self is Metadata.PREFIX_BUT_GROWTH:
             return not (isinstance(change, Extend) and change.by_write)
         if self is Metadata.PREFIX_BUT_DELAYED:
@@ -117,9 +117,9 @@ class CrashProfile:
     drive_cache_survives: bool = False
     """Whether synced data in the volatile cache of the drive survives."""
     torn_bytes_chance: float = 0.0
-    """Chance that a torn page is torn inside a sector. It is added to the chance of the plan of the disk."""
+    """Chance that a torn page is torn inside a sector. The plan of the disk may add to this chance."""
     torn_page_chance: float = 0.0
-    """Chance that an unsynced page is torn. 0: as in other power cuts."""
+    """Chance that an unsynced page is torn. 0: the same chance as in other power cuts."""
     grows_in_steps: bool = False
     """Whether a growth by allocation may leave any length in between."""
 
@@ -138,14 +138,14 @@ class CrashProfile:
         return f"unsynced pages may be {pages}; of unsynced names and sizes survive {self.metadata.value}"
 
     def with_consequences(self, unsure: Sequence[Change], lost: Lost) -> Lost:
-        """Return the lost changes plus those that are lost because of them."""
+        """Return the lost changes and the changes that are lost as a consequence."""
         ordered, others = self.metadata.split_by_order(unsure)
         first_lost = next((change.number for change in ordered if change.number in lost), None)
         taken = [one.number for one in others if self.metadata.is_lost_with_ordered(one, first_lost)]
         return {**dict.fromkeys(taken, 0), **lost}
 
     def partial_growths(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
-        """Return lost growths that may survive in part. unsure: all changes that may be lost."""
+        """Return the lost file growths of which a part may survive. unsure: all changes that may be lost."""
         if not self.grows_in_steps:
             return []
         ordered, others = self.metadata.split_by_order(unsure)

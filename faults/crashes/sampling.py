@@ -142,7 +142,7 @@ def _propose_tear(
     page_sectors: int,
     sector_faults: SectorFaults | None,
 ) -> PageOutcome:
-    """Propose a version, possibly a second one with its sectors, and other damage."""
+    """Propose a version of a page, possibly with sectors of a second version and other damage."""
     whole = _propose_any_version(chance, page)
     versions = len(page.writes) - page.least + 1
     if versions == 1 or chance() >= torn_chance:

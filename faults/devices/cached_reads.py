@@ -5,8 +5,8 @@ cached pages before its position, with the same effect.
 
 A first read, or a miss right after the last page, reads a window of a few pages, and the reader waits for the first
 page. When the reader reaches the first page beyond its own request, the next window, twice as large, is read in the
-background. A miss elsewhere reads only the requested pages and resets the window. A map with read-around instead reads
-a full window, half of it before the page.
+background. A miss elsewhere reads only the requested pages and resets the window. A memory map with read-around instead
+reads a full window, half of which precedes the page.
 
 Sources: Linux, mm/readahead.c (ondemand_readahead): 4 pages at first, 128 KiB at most; mm/filemap.c
 (do_sync_mmap_readahead) for read-around.
@@ -26,7 +26,10 @@ PAGES_MOST = 32  # 128 KiB, Linux's read_ahead_kb
 
 
 class ReadAhead:
-    """One reader of one file. Invariant: the last window ends at `_end`; a hit from `_marker` on starts the next."""
+    """The read-ahead state of one reader of one file.
+
+    Invariant: the last window ends at `_end`; a hit from `_marker` on starts the next.
+    """
 
     __slots__ = ("_around", "_end", "_last", "_marker", "_most", "window")
 

@@ -2,8 +2,8 @@
 
 Hard disk: seek, rotation, transfer. The angle of the platter depends only on the time, so a sequential write that
 misses its sector waits for a whole turn, as small syncs on real disks do. A finished write is on the medium, so a flush
-takes no time. The disk accepts a request while it executes another (command queueing). After a read the disk reads on
-into its buffer until the head must move, so the next sequential read is fast.
+takes no time. The disk accepts a request while it executes another one (command queueing). After a read the disk reads
+on into its buffer until the head must move, so the next sequential read is fast.
 
 Flash drive: a write is finished when its data is in the drive's cache. Without capacitors a flush waits until the data
 is programmed into the flash, sometimes much longer because of garbage collection. With capacitors ("data centre"
@@ -28,7 +28,10 @@ _STEPS = 1000  # fine enough for quantiles of 0.1 %
 
 
 class DurationDistribution:
-    """Equally likely durations in ns. Invariant: ascending, so that 0, the default draw, selects the shortest."""
+    """Equally likely durations in ns.
+
+    Invariant: durations are ascending, so that 0, the default draw, selects the shortest.
+    """
 
     __slots__ = ("ns",)
 
@@ -56,7 +59,7 @@ class DurationDistribution:
         return self.ns[stream.below(len(self.ns), label)]
 
     def quantile(self, share: float) -> int:
-        """Return the duration that the given share of durations does not exceed."""
+        """Return the duration that is not exceeded by the given share of all durations."""
         return self.ns[min(len(self.ns) - 1, int(share * len(self.ns)))]
 
     def scaled(self, factor: float) -> "DurationDistribution":
@@ -83,14 +86,14 @@ class HardDisk:
         self._reads_on = False
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a write that begins at now_ns is on the medium."""
+        """Return the time at which a write that begins at now_ns is on the medium."""
         self._reads_on = False
         for run in runs:
             now_ns = self._serve_run(now_ns, run)
         return now_ns
 
     def read(self, now_ns: int, run: Run) -> int:
-        """Return when a read of a run that begins at now_ns is finished."""
+        """Return the time at which a read of a block run that begins at now_ns ends."""
         first, count = run
         if not self._reads_on or first != self._head:
             self._reads_on = True
@@ -124,7 +127,7 @@ class HardDisk:
 
 
 class FlashDrive:
-    """One flash drive. Invariant: it is idle from `_idle_ns` on, and its cache is empty unless `_dirty`."""
+    """One flash drive. Invariant: the drive is idle from `_idle_ns` on, and its cache is empty unless `_dirty`."""
 
     def __init__(
         self,
@@ -136,7 +139,7 @@ class FlashDrive:
         blocks: int = 1 << 30,
         depth: int = 1,
     ) -> None:
-        """depth: number of commands that overlap, except for their transfers."""
+        """depth: number of commands that the drive executes at once, except for their transfers."""
         assert depth > 0, depth
         self.blocks = blocks
         self._stream = stream
@@ -148,7 +151,7 @@ class FlashDrive:
         self._dirty = False
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a write that begins at now_ns is in the drive's cache."""
+        """Return the time at which a write that begins at now_ns is in the drive's cache."""
         self._idle_ns = max(now_ns, self._idle_ns)
         if runs:
             self._dirty = True
@@ -157,7 +160,7 @@ class FlashDrive:
         return self._idle_ns
 
     def read(self, now_ns: int, run: Run) -> int:
-        """Return when a read of a run that begins at now_ns is finished."""
+        """Return the time at which a read of a block run that begins at now_ns ends."""
         begun_ns = max(now_ns, self._idle_ns)
         transfer_ns = run[1] * self._block_ns
         # The link is busy for the transfer and a share of the command: the drive executes `depth` commands at once.

@@ -24,7 +24,7 @@ _COMPLETION = WaitReason("a request's end")
 
 @dataclass(slots=True, eq=False)
 class IoRequest:
-    """Runs that one task requests. Invariant: `done_ns`, the end of the last run, is set when `queued` is 0."""
+    """Block runs that one task requests. Invariant: `done_ns`, the end of the last run, is set when `queued` is 0."""
 
     begun_ns: int
     queued: int
@@ -33,7 +33,7 @@ class IoRequest:
 
 
 Queued = tuple[int, int, int, IoRequest]
-"""A queued run: first block, a number that breaks ties, number of blocks, request."""
+"""A queued run of blocks: first block, a number that breaks ties, number of blocks, request."""
 
 
 class Elevator:
@@ -62,7 +62,7 @@ class Elevator:
         return self._enqueue(self._writes, runs)
 
     def flush(self) -> IoRequest:
-        """Queue a flush of the device's cache, for writes that are already finished."""
+        """Queue a flush of the device's cache; the flush covers writes that are already finished."""
         request = self._new_request(1)
         self._flushes.append(request)
         self._wake()
@@ -179,7 +179,7 @@ def merge_runs(runs: Iterable[Run]) -> list[Run]:
 
 
 def _finish_run(request: IoRequest, done_ns: int) -> None:
-    """End one run of a request. After the last run, wake the tasks that wait for the request."""
+    """End one block run of a request. After the last run of a request, wake the tasks that wait for the request."""
     assert request.queued > 0, "a run of the request ended twice"
     assert request.begun_ns <= done_ns, (request.begun_ns, done_ns)
     request.queued -= 1

@@ -39,12 +39,12 @@ class Placement(FreeBlocks):
     """Assigns blocks to the pages of files."""
 
     def __init__(self, blocks: int, *, room_blocks: int = 0) -> None:
-        """room_blocks: blocks that a growing file reserves at a time."""
+        """room_blocks: number of blocks by which a growing file reserves space."""
         super().__init__(blocks)
         self._room_blocks = max(room_blocks, 1)
 
     def place(self, file: FileBlocks, pages: Iterable[int]) -> list[Run]:
-        """Return the block runs of ascending pages. Pages without a block get one."""
+        """Return the block runs of ascending pages. A page without a block gets a new block."""
         runs: list[Run] = []
         for page in pages:
             block = file.block_of(page)
@@ -75,7 +75,7 @@ class FilePages:
     dirty_since_ns: int = 0
     in_flight: int = 0
     commit_number: int = 0
-    """Number of the journal commit that covers the last write-back."""
+    """Number of the journal commit that covers the last write-back of the file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Storage models: durations of syncs, modelled on a device or taken from measurements.
 
-A sync writes the file's dirty blocks, then the inode to the journal: at least its time has changed. It ends when the
-commit block of the journal is on the medium, as in ext4 with data=ordered (Linux,
+A sync writes the file's dirty blocks, then the inode to the journal: at least its time has changed. A sync ends when
+the commit block of the journal is on the medium, as in ext4 with data=ordered (Linux,
 Documentation/filesystems/ext4/journal.rst). The journal is a ring of blocks on the device. Blocks have 4096 bytes.
 """
 
@@ -31,17 +31,17 @@ class BlockDevice(Protocol):
         """Return when a write that begins at now_ns is in the cache or on the medium. runs: ascending."""
 
     def read(self, now_ns: int, run: Run) -> int:
-        """Return when a read that begins at now_ns is finished."""
+        """Return the time at which a read that begins at now_ns ends."""
 
     def flush(self, now_ns: int) -> int:
-        """Return when a flush that begins at now_ns has made earlier writes durable."""
+        """Return the time at which a flush that begins at now_ns has made earlier writes durable."""
 
 
 class Storage(Protocol):
     """A model of sync durations and of block placement."""
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a sync of these dirty blocks that begins at now_ns ends."""
+        """Return the time at which a sync of these dirty blocks that begins at now_ns ends."""
 
     def place(self, blocks: int) -> int:
         """Reserve adjacent free blocks, and return the first."""
@@ -80,7 +80,7 @@ class JournalRing:
         self._at = 0
 
     def next_blocks(self, blocks: int) -> Run:
-        """Return the next blocks. A run never crosses the end of the ring; it starts at block 0 instead."""
+        """Return the next blocks. If the end of the ring is too near, the blocks start at block 0."""
         assert 0 < blocks <= JOURNAL_BLOCKS, blocks
         if self._at + blocks > JOURNAL_BLOCKS:
             self._at = 0
@@ -117,10 +117,10 @@ class JournalledStorage:
 
 
 class MeasuredStorage:
-    """Measured sync durations in their order, because slow syncs cluster. Syncs do not overlap."""
+    """Measured sync durations in their original order, because slow syncs cluster. Syncs do not overlap."""
 
     def __init__(self, syncs_ns: Sequence[int]) -> None:
-        """syncs_ns: in their original order, at least one."""
+        """syncs_ns: at least one sync duration, in the order of the measurement."""
         if not syncs_ns:
             raise ValueError("expected the times of syncs, at least one")
         self._syncs_ns = cycle(syncs_ns)

@@ -1,8 +1,8 @@
 """Storage system of one machine: page cache, file system and elevator on one device.
 
-It models only time: dirty pages and the places of their blocks. The simulated disk (`faults.disk`) models bytes and
-crashes; its own syncs take no time here. A view of a map does not reveal which bytes are read, so readers must report
-their reads (`StorageSystem.read`).
+The storage system models only time: dirty pages and the places of their blocks. The simulated disk (`faults.disk`)
+models bytes and crashes; its own syncs take no time here. A view of a map does not reveal which bytes are read, so
+readers must report their reads (`StorageSystem.read`).
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _WHOLE_FILE = 1 << 60  # longer than any file
 
 
 class StorageSystem:
-    """The storage of one machine. Its elevator and its flusher are tasks of `machine`."""
+    """The storage of one machine. The elevator and the flusher of the storage system are tasks of `machine`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class StorageSystem:
         return found
 
     def allocate_ahead(self, path: str, size_bytes: int) -> None:
-        """Reserve adjacent blocks for a file of this size, unless it has blocks."""
+        """Reserve adjacent blocks for a file of this size, unless the file already has blocks."""
         blocks = self.file(path).blocks
         if blocks.ahead is None and not blocks.placed:
             blocks.ahead = self._placement.reserve(-(-size_bytes // BLOCK_BYTES))
@@ -60,7 +60,7 @@ class StorageSystem:
 
 
 class TimedFiles:
-    """The files of a machine with modelled latency. Other attributes are those of SimFiles."""
+    """The files of a machine with modelled latency. All other attributes are those of SimFiles."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class TimedPages:
 
 
 class TimedMappedFile:
-    """A map with modelled latency. Other attributes are those of the wrapped map."""
+    """A map with modelled latency. All other attributes are those of the wrapped map."""
 
     def __init__(self, mapped: SimMappedFile, pages: TimedPages) -> None:
         self._mapped = mapped

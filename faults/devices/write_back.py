@@ -5,9 +5,9 @@ background limit, it writes the files that have been dirty longest until the amo
 limit, a task that dirties pages waits. Linux already slows such tasks below that limit; here they run at full speed,
 then wait.
 
-One commit covers all syncs that were requested during the previous commit. As in jbd2, a commit writes a description,
-flushes, writes a commit block and flushes again. If one task syncs several files in turn, each needs its own commit;
-syncs of several tasks at once share one.
+One journal commit covers all syncs that were requested during the previous commit. As in jbd2, a commit writes a
+description, flushes, writes a commit block and flushes again. If one task syncs several files in turn, each needs its
+own commit; syncs of several tasks at once share one.
 
 Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c; mm/page-writeback.c (balance_dirty_pages);
 Documentation/filesystems/ext4/journal.rst.
@@ -24,7 +24,7 @@ _FILES_AT_ONCE = 256  # Linux's limit for queued requests (nr_requests)
 _PAGES_AT_ONCE = 4096  # 16 MiB
 _PAGES_OF_REQUEST = 256  # 1 MiB, about Linux's limit for one request (max_sectors_kb)
 Batch = tuple[FilePages, list[int]]
-"""Ascending pages of one file."""
+"""A file and its pages to write back, in ascending order."""
 
 
 class Journal:
@@ -44,7 +44,7 @@ class Journal:
         return self._committed
 
     def record_change(self) -> int:
-        """Record a change and return the number of its commit."""
+        """Record a metadata change and return the number of the commit that will cover it."""
         self._is_due = True
         return self.open_number
 
@@ -54,7 +54,7 @@ class Journal:
             self.wait_for(self.open_number)
 
     def wait_for(self, number: int) -> None:
-        """Wait for a commit. If no other task runs it, run it here."""
+        """Wait for a commit. If no other task runs the commit, run it here."""
         while self._committed < number:
             if self._is_committing:
                 self._waiters.wait(None)
@@ -105,7 +105,7 @@ class WriteBack:
 
     @property
     def dirty_bytes(self) -> int:
-        """Bytes that are not on the device yet, including those in flight."""
+        """Bytes that are not on the device yet, including writes in flight."""
         return (self._dirty + self._in_flight) * BLOCK_BYTES
 
     def record_write(self, file: FilePages, first: int, last: int) -> None:
@@ -147,7 +147,7 @@ class WriteBack:
         self._files[file.path] = file
 
     def forget(self) -> None:
-        """Assign blocks to all dirty pages and mark them clean, to start a measurement."""
+        """Before a measurement, assign blocks to all dirty pages and mark the pages clean."""
         for file in self._files.values():
             self._placement.place(file.blocks, sorted(file.dirty))
             file.dirty.clear()
@@ -174,7 +174,7 @@ class WriteBack:
                 self._journal.commit_if_due()
 
     def _next_batch(self) -> list[Batch]:
-        """Return the pages to write back now, those of the longest dirty file first."""
+        """Return the pages to write back now; files that have been dirty longest are first."""
         expired_ns = self._kernel.now_ns - self._memory.expire_ns
         found: list[Batch] = []
         count = 0
@@ -205,7 +205,7 @@ class WriteBack:
             self._room.open()
 
     def _queue_write(self, file: FilePages, pages: list[int]) -> IoRequest:
-        """Queue pages of one file. Queued pages count as clean."""
+        """Queue writes of one file's pages. Queued pages count as clean."""
         runs = self._placement.place(file.blocks, pages)
         file.in_flight += len(pages)
         file.dirty.difference_update(pages)

@@ -29,7 +29,7 @@ class FileState(NamedTuple):
     durable_bytes: Content
     """Durable content, as long as the file is for readers."""
     dirty: tuple[tuple[int, int], ...]
-    """Ranges [start, end) with writes that may not be durable."""
+    """Ranges [start, end) whose writes may not be durable."""
     stale: frozenset[int]
     """Pages whose data a failed sync dropped."""
     name_is_durable: bool
@@ -45,7 +45,7 @@ class DiskState(NamedTuple):
 
 
 class CrashedPage(NamedTuple):
-    """A page that was dirty at a power cut, and its state afterwards."""
+    """A page that was dirty at a power cut, and its state after the cut."""
 
     path: str
     page: int

@@ -51,7 +51,7 @@ class MetadataState:
     """The sorted paths of all files, as of the last use."""
 
     def copy(self) -> "MetadataState":
-        """Return a copy that shares the inodes."""
+        """Return a copy that shares the inodes with the original."""
         names, files, directories = dict(self.names), dict(self.files), set(self.directories)
         return MetadataState(names, files, directories, dict(self.sizes), dict(self.written), dict(self.symlinks))
 
@@ -111,20 +111,20 @@ def replace_prefix(path: str, source: str, target: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Change(ABC):
-    """One change of a name or size. number: the operation that made it."""
+    """One change of a name or size. number: the operation that made the change."""
 
     kind: ClassVar[str]
     lost: ClassVar[FaultKind]
     number: int
     path: str
     synced: bool = field(default=False, init=False)
-    """Whether the sync that makes this change durable has completed."""
+    """Whether a sync that makes this change durable has completed."""
     acknowledged: bool = field(default=False, init=False)
-    """Whether that sync has reported success. A lying drive reports success too early."""
+    """Whether the sync of this change has reported success. A lying drive reports success too early."""
 
     @property
     def directory(self) -> str | None:
-        """The directory whose sync makes the change durable. None: the sync of the file does."""
+        """The directory whose sync makes the change durable. None: a sync of the file makes the change durable."""
         return parent_of(self.path)
 
     @property
@@ -181,13 +181,13 @@ class Create(Link):
     inode: Inode
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        """Keep the file without a name: a surviving rename may still name it."""
+        """Keep the file without its name, because a surviving rename may still name the file."""
         entries.files[self.file] = self.inode
 
 
 @dataclass(slots=True, eq=False)
 class Extend(_FileChange):
-    """A file grows by_write, or in_steps by allocating zeros. is_allocated: its blocks are assigned."""
+    """A file grows by_write, or in_steps by allocating zeros. is_allocated: the file's blocks are assigned."""
 
     kind = "extend"
     lost = FaultKind.SIZE_LOST
@@ -272,7 +272,7 @@ class Unlink(Change):
 
 @dataclass(slots=True, eq=False)
 class _Renaming(Change):
-    """A change of a path to `target`. A sync of the directory of target makes it durable."""
+    """A change of a path to `target`. A sync of the target's directory makes the change durable."""
 
     lost = FaultKind.RENAME_UNDONE
     target: str
@@ -326,7 +326,7 @@ class RenameExchange(_Renaming):
     kind = "exchange"
 
     def apply(self, entries: MetadataState) -> None:
-        """If a crash removed one of the files, the other still moves."""
+        """If a crash removed one of the two files, the other file still moves."""
         entries.replace_paths(self.after)
 
     def after(self, path: str) -> str:

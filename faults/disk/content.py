@@ -1,8 +1,8 @@
-"""Content of a file: plain bytes, or sparse pages that leave out zeros.
+"""Content of a file: plain bytes, or sparse pages that omit zeros.
 
 A segment of 1 GiB with a hundred records must cost no more memory than the records, so long files are `SparseBytes`.
-Simulation runs have small files and read them through views, so these are plain bytes. Both classes have a length and
-slices.
+Files in simulation runs are small and read through views, so their content is plain bytes. `bytes` and `SparseBytes`
+both have a length and slices.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ class SparseBytes:
         self._size_bytes = size_bytes
         self._pages = dict(pages or {})
         self._sum: int | None = None
-        """Sum of the page digests; None until it is needed."""
+        """Sum of the page digests; None before the sum is first needed."""
 
     @classmethod
     def from_content(cls, content: "Content") -> "SparseBytes":
@@ -106,7 +106,7 @@ class SparseBytes:
         return len(self._pages) * PAGE_BYTES
 
     def digest(self) -> bytes:
-        """Return a digest of the content. For long content it is updated incrementally."""
+        """Return a digest of the content. The digest of long content is updated incrementally."""
         if self._size_bytes <= _FLAT_BYTES_MAX:
             return blake2b(self[0 : self._size_bytes], digest_size=16).digest()
         return blake2b(f"{self._size_bytes} {self._digest_sum() % (1 << _SUM_BITS)}".encode(), digest_size=16).digest()
@@ -157,7 +157,7 @@ def with_pages(content: Content, pages: Mapping[int, bytes | bytearray]) -> Cont
 
 
 def first_difference(one: Content, other: Content) -> int | None:
-    """Return the first different offset, or None. If one is a prefix, this is its length."""
+    """Return the first different offset, or None. If one content is a prefix of the other, return its length."""
     shorter = min(len(one), len(other))
     if isinstance(one, SparseBytes) and isinstance(other, SparseBytes):
         starts = [page * PAGE_BYTES for page in sorted({*one.pages(), *other.pages()})]

@@ -60,7 +60,7 @@ class Disk:
         self.stream_name = stream.name
         self.injected: Counter[str] = self._injector.injected
         self.damage: list[DamagedRange] = self._injector.damage
-        """Ranges of acknowledged or visible data that the disk lost later."""
+        """Ranges that the disk lost although their data was acknowledged or visible."""
         if image is None:
             self._names = Namespace(page_bytes, is_sparse=is_sparse)
         else:
@@ -101,12 +101,12 @@ class Disk:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the file system has stopped. It then refuses all changes until a power-off."""
+        """Whether the file system has stopped. A stopped file system refuses all changes until a power-off."""
         return self._injector.stopped != 0
 
     @property
     def capacity_bytes(self) -> int | None:
-        """Capacity; None: unlimited. It may be less than the used space."""
+        """Capacity; None: unlimited. The capacity may be less than the used space."""
         return self._volume.limit_bytes
 
     @capacity_bytes.setter
@@ -134,8 +134,8 @@ class Disk:
         """Arrange a crash at an operation: before, during or after its effect.
 
         A crash during a store, pwrite or write leaves a prefix of the data, of drawn length, in the page cache. A crash
-        during a sync happens after half of its time. Other operations are atomic: a draw decides whether their effect
-        remains.
+        during a sync happens after half of the sync's time. Other operations are atomic: a draw decides whether the
+        effect of the operation remains.
         """
         if operation < self.operations:
             raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
@@ -200,7 +200,7 @@ class Disk:
         return inode is not None and inode.is_dirty(start, end)
 
     def content(self, path: str) -> bytes:
-        """Return the bytes that readers see; none if the file is missing. For judges."""
+        """Return the bytes of a file that readers see; no bytes if the file is missing. For judges."""
         inode = self._names.current.inode(path)
         return b"" if inode is None else bytes(inode.content())
 
@@ -208,7 +208,7 @@ class Disk:
         return disk_state(self._names, self._page_bytes, self._sector_bytes)
 
     def crash(self, profile: CrashProfile) -> Image:
-        """Finish the disk: return an image that the kind of crash can leave. Draws select the losses."""
+        """End the use of the disk: return an image that this kind of crash can leave. Draws select the losses."""
         if any(machine.alive for machine in self._mounted):
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
         if not self._was_killed:  # else the kill was counted as this crash
@@ -256,7 +256,10 @@ class Disk:
         return fingerprint_of(self._names)
 
     def crash_states(self, profile: CrashProfile, limit: int, stream: Stream) -> CrashStates:
-        """Return up to `limit` states that a crash could leave now; stream draws some. The disk does not change."""
+        """Return up to `limit` states that a crash could leave now; some of the states are drawn from stream.
+
+        The disk does not change.
+        """
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         wall_ms = self.kernel.wall_start_ms
         whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None

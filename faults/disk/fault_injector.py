@@ -3,8 +3,8 @@
 A change of the tested code shifts the numbers of operations. A `CrashPoint` counts operations of one kind on one path
 since its trigger was armed, so it stays valid after such changes: `msync /store/log/0 #4`.
 
-A stall begins with the operation that draws it; later operations wait for its end. Stores and views through a map never
-wait, because they use only the page cache.
+A stall begins with the operation that draws it; later operations wait until the stall ends. Stores and views through a
+memory map never wait, because they use only the page cache.
 
 Sources: Hao et al., "The Tail at Store", FAST 2016, for latencies of tens of times the usual; Gunawi et al., "Fail-Slow
 at Scale", FAST 2018, for devices and firmware that stop for seconds and resume.
@@ -73,7 +73,7 @@ class CrashSite(NamedTuple):
 
 
 class CrashPoint(NamedTuple):
-    """The nth operation of one kind on one path, from 1."""
+    """The nth operation of one kind on one path, counted from 1."""
 
     kind: str
     path: str
@@ -96,14 +96,14 @@ class CrashTrigger:
 
     def __init__(self, *, operation: int | None = None, point: CrashPoint | None = None) -> None:
         self.selected: CrashPoint | None = None
-        """The selected operation, set once it has begun."""
+        """The operation at which to crash, set once this operation has begun."""
         self.times: dict[tuple[str, str], int] = {}
         """Number of operations by kind and path, ordered by first occurrence."""
         self._operation = operation
         self._point = point
 
     def selects(self, number: int, kind: str, path: str) -> bool:
-        """Count an operation. Return whether to crash at it."""
+        """Count an operation. Return whether to crash at this operation."""
         assert self.selected is None, "an operation was counted after the crash"
         place = kind, path
         nth = self.times[place] = self.times.get(place, 0) + 1
@@ -221,7 +221,7 @@ class FaultInjector:
         return max(0, self._stalled_until_ns - now_ns)
 
     def draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
-        """Draw a duration from least_ns, the default, to most_ms. It begins after the end of a stall."""
+        """Draw a duration from least_ns, the default, to most_ms. The duration begins after a stall."""
         lasts_ns = draw_duration_ns(self.stream, least_ns, most_ms, label, self.kernel.landmarks_ms)
         begins_ns = max(self.kernel.now_ns, self._stalled_until_ns)
         self.slow_until_ns = max(self.slow_until_ns, begins_ns + lasts_ns)
@@ -231,9 +231,9 @@ class FaultInjector:
         return self.kernel.now_ns + machine.wall_offset_ms * 1_000_000
 
     def begin(self, machine: Machine, kind: str, path: str) -> int:
-        """Count an operation and return its number. MachineDied: the crash is before its effect.
+        """Count an operation and return its number. Raises MachineDied if the crash is before the operation's effect.
 
-        The caller has passed a scheduling point and checked that the operation is possible.
+        Before the call, the caller has passed a scheduling point and checked that the operation is possible.
         """
         if self.stopped:
             raise os_error(self.stopped, path)
@@ -248,7 +248,7 @@ class FaultInjector:
         return number
 
     def is_crash_due(self, number: int, kind: str, path: str, at: int = 0) -> bool:
-        """Whether to crash at operation crash_at. If not, advance crash_at by one."""
+        """Whether to crash at operation crash_at. If not, increment crash_at."""
         if self.aim is not None and not self.aim.selects(number, kind, path):
             self.crash_at = number + 1  # without a trigger, operations only compare numbers
             return False
@@ -267,7 +267,10 @@ class FaultInjector:
         self.fail_by_chance(FaultKind.FAILED_LOOK_UP, path)
 
     def begin_atomic(self, machine: Machine, kind: str, path: str) -> int:
-        """Begin an atomic operation. For a crash during it, draw between before and after its effect."""
+        """Begin an atomic operation.
+
+        For a crash during the operation, draw whether the crash is before or after its effect.
+        """
         number = self.begin(machine, kind, path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and self.stream.chance(0.5, f"{kind} {path} had no effect"):
@@ -277,7 +280,7 @@ class FaultInjector:
     def run_atomic_operation(
         self, machine: Machine, kind: str, path: str, change: Callable[..., T], *arguments: object
     ) -> T:
-        """Execute an atomic operation. change: called with its number and the arguments."""
+        """Execute an atomic operation. change: called with the number of the operation and the arguments."""
         number = self.begin_atomic(machine, kind, path)
         result = change(number, *arguments)
         self.end(machine, kind, number)
@@ -295,7 +298,7 @@ class FaultInjector:
         return number, after_bytes
 
     def end(self, machine: Machine, kind: str, number: int) -> None:
-        """End an operation. MachineDied: the crash is after its effect."""
+        """End an operation. Raises MachineDied if the crash is after the operation's effect."""
         if number == self.crash_at:
             self.crash_now(machine, kind)
 

@@ -109,7 +109,7 @@ class SimDescriptor:
             injector.run_atomic_operation(machine, "truncate", path, change, path, self._file, size_bytes, wall_ns)
 
     def store(self, at: int, data: bytes) -> None:
-        """Write through a map, inside the file. Readers see the bytes at once; they become durable later."""
+        """Write through a map, inside the file. Readers see the bytes at once, but the bytes become durable later."""
         injector, inode = self._injector, self._inode
         injector.pause(self._machine, "store")
         if at + len(data) > inode.size_bytes:
@@ -131,7 +131,7 @@ class SimDescriptor:
         injector.end(self._machine, "zero range", number)
 
     def sync(self, start: int = 0, end: int | None = None, *, data_only: bool = False) -> None:
-        """Make the pages of [start, end) and the size durable. OSError(EIO): they are lost. data_only: as fdatasync."""
+        """Make the pages of [start, end) and the size durable. After OSError(EIO) the pages' unsynced data is lost."""
         self._injector.pause(self._machine, "sync")
         size_bytes = self.size_bytes
         end = size_bytes if end is None else min(end, size_bytes)
@@ -216,7 +216,7 @@ class SimFiles:
         return self._names.children(path)
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and its missing parents, one operation each."""
+        """Create a directory and its missing parents, with one operation for each."""
         self._injector.pause(self._machine, "make directory")
         missing: list[str] = []
         while path not in self._names.current.directories:
@@ -233,7 +233,7 @@ class SimFiles:
             self._injector.run_atomic_operation(self._machine, "make directory", directory, change, directory)
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
-        """Map the first size_bytes. A missing file is created, and a shorter one is extended with zeros."""
+        """Map the first size_bytes. A missing file is created, and a too short file is extended with zeros."""
         injector = self._injector
         injector.pause_for_device(self._machine, "map", path)
         injector.fail_by_chance(FaultKind.FAILED_MAP, path)
@@ -317,7 +317,7 @@ class SimFiles:
         self._syncs.file(self._machine, SyncWait("sync", path), inode, 0, inode.size_bytes)
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in one directory durable, not those in its subdirectories."""
+        """Make the names in one directory durable, but not the names in its subdirectories."""
         self._injector.pause(self._machine, "sync directory")
         self._names.check_directory(path)
         self._syncs.directory(self._machine, SyncWait("sync directory", path))
@@ -405,7 +405,7 @@ class SimFiles:
         self._injector.run_atomic_operation(self._machine, "remove directory", path, self._names.remove_directory, path)
 
     def lock(self, path: str) -> SimFileLock:
-        """Lock the file (not the name), created if missing. BlockingIOError: a living machine holds it."""
+        """Lock the file (not the name), created if missing. BlockingIOError: a living machine holds the lock."""
         self._injector.pause(self._machine, "lock")
         self._open(path)
         return self._volume.lock(path, self._machine)

@@ -60,7 +60,7 @@ class FileImage:
         return self._digest
 
     def piece_at(self, path: str) -> bytes:
-        """Return the contribution of the file at a path to the digest of an image. The last one is kept."""
+        """Return the contribution of the file at a path to the digest of an image. Only the last result is cached."""
         if self.piece_path != path:
             self.piece, self.piece_path = f"f {path}\0".encode() + self.digest(), path
         return self.piece
@@ -233,7 +233,7 @@ class _FileDecay:
         self._injected[FaultKind.SWAPPED_PAGES] += 1
 
     def _draw_range(self, unit_bytes: int, label: str, upto: int | None = None) -> tuple[int, int]:
-        """Draw an aligned range, usually one with data."""
+        """Draw an aligned range of the file, usually a range that contains data."""
         size_bytes = len(self.content) if upto is None else upto
         starts = list(range(0, size_bytes, unit_bytes))
         filled = [at for at in starts if any(self.content[at : at + unit_bytes])]

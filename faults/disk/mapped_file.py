@@ -1,6 +1,7 @@
 """Mapped file of a simulated disk: stores and views through the map, pwrite, syncs.
 
-Maps of files with unreadable sectors or holes have their own class, which raises SIGBUS. Other maps need no check.
+A map of a file with unreadable sectors or holes has its own class, which raises SIGBUS. Maps of other files need no
+check.
 """
 
 import errno
@@ -52,7 +53,7 @@ class SimMappedFile:
         return self._inode.readable[start:end]
 
     def store(self, at: int, data: Buffer) -> None:
-        """Write through the map. Readers see the bytes at once; they become durable later."""
+        """Write through the map. Readers see the bytes at once, but the bytes become durable later."""
         # `pause` and `begin` of the injector and `Inode.write` are inlined: the calls would dominate the cost.
         injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
@@ -107,7 +108,7 @@ class SimMappedFile:
         return len(data)
 
     def msync(self, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable. OSError(EIO): their data is lost."""
+        """Make the pages of [start, end) and the size durable. After OSError(EIO) the pages' unsynced data is lost."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -152,7 +153,7 @@ class SimMappedFile:
             raise self._out_of_bounds_error(0, self.size_bytes)
 
     def _crash_in_write(self, kind: str, number: int, at: int, data: bytes) -> None:
-        """A crash during the write loses a drawn number of its last bytes."""
+        """Crash during the write, which loses a drawn number of its last bytes."""
         injector = self._injector
         reached = 0
         if injector.moment == CrashPhase.AFTER:
@@ -170,7 +171,7 @@ class SimMappedFile:
 
 
 class ReclaimedMappedFile(SimMappedFile):
-    """A map with evicted clean pages. A view reads them from the disk, or raises an error."""
+    """A map with evicted clean pages. A view reads evicted pages from the disk, or raises an error."""
 
     __slots__ = ()
 

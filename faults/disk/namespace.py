@@ -63,7 +63,7 @@ class Namespace:
         """Unsynced changes of size and content, by Inode.identity."""
         self._in_directory: dict[str, list[Change]] = {}  # unsynced changes of names, by directory
         self._changed_at: dict[str, int] = {}
-        """By directory, the last operation that changed it in the order of the journal."""
+        """Directory -> the last operation that changed the directory, in the order of the journal."""
         self._emptied: set[int] = set()  # new contents of emptied files, by Inode.identity
 
     @classmethod
@@ -171,7 +171,7 @@ class Namespace:
         self._unsynced.setdefault(inode.identity, []).append(change)
 
     def truncate(self, number: int, path: str, file: int, size_bytes: int, mtime_ns: int) -> None:
-        """Truncate a file, given by number because it may have no name."""
+        """Truncate a file, given by file number because the file may have no name."""
         before = self.current.files[file]
         inode = before.cut(self._inodes, size_bytes, mtime_ns)
         inode.changed_at = number

@@ -5,8 +5,9 @@ with another k for each page. A sync makes the writes durable and so raises the 
 clean and stale: readers see the data, but it reaches the disk only if a later write dirties the page again.
 
 Flaws are unreadable sectors, and holes without a block. A map loads whole pages, so an access to a page with a bad
-sector raises SIGBUS. A write through a descriptor reads only sectors that it covers in part. A completely overwritten
-bad sector is remapped and readable at once. A hole reads as zeros, and the first write to it allocates a block.
+sector raises SIGBUS. A write through a descriptor reads only the sectors that the write covers in part. A bad sector
+that is overwritten completely is remapped and readable at once. A hole reads as zeros, and the first write to a hole
+allocates a block.
 
 Sources: Bairavasundaram et al., "An Analysis of Latent Sector Errors in Disk Drives", SIGMETRICS 2007; mmap(2), SIGBUS;
 posix_fallocate(3) for extended files without data.
@@ -21,9 +22,9 @@ from .content import Content
 from .image import DamagedRange, FileImage
 
 Write = tuple[int, int, bytes]
-"""A write that may not be durable: operation number, offset, data."""
+"""A write that may not be durable: number of its operation, offset, data."""
 Range = tuple[int, int, int]
-"""Pages of [start, end) as operations up to a number wrote them: number, start, end."""
+"""Pages of a range as written by all operations up to a number: number, start, end."""
 _NOTHING = bytearray()  # shared by all empty inodes: growing makes a new buffer
 _NOTHING_READABLE = memoryview(b"")
 _NO_PAGES: frozenset[int] = frozenset()
@@ -50,21 +51,24 @@ class Inode:
         self.loaded = loaded
         """File in the image, until newer bytes are durable."""
         self._frozen = loaded
-        """The same file until it is mapped or written. Most files need no page cache."""
+        """The content of the file as loaded, until the file is mapped or written. Most files need no page cache."""
         self.cache = _NOTHING
         self.readable = _NOTHING_READABLE
         self.pending: list[Write] = []
         self.stale: frozenset[int] = _NO_PAGES
         self.synced_upto = -1
-        """The last operation that a sync covers."""
+        """Number of the last operation that a sync covers."""
         self.changed_at = -1
-        """The last operation that changed names or length."""
+        """Number of the last operation that changed names or length of the file."""
         self._wrote_at = -1  # the last operation whose write is no longer pending
         self.in_drive: tuple[Range, ...] = ()
         """Pending ranges in the volatile cache of the drive, acknowledged by a lying sync."""
         self._durable = _NOTHING
         self.visible: FileImage | None = None
-        """The last result of `visible_file`, until the cache or the time changes. Only a `SparseInode` keeps it."""
+        """The last result of `visible_file`, until the cache or the time changes.
+
+        Only a `SparseInode` keeps the result.
+        """
         self.flaws: Flaws | None = None
         """Unreadable sectors and holes. Few files have any."""
 
@@ -84,12 +88,12 @@ class Inode:
         return self.flaws
 
     def mtime_ms(self, wall_start_ms: int) -> int:
-        """Time of the last write for a wall clock that started at wall_start_ms."""
+        """Time of the last write, by a wall clock that started at wall_start_ms."""
         return wall_start_ms + self.mtime_ns // 1_000_000
 
     @property
     def last_write_operation(self) -> int:
-        """Last operation that wrote to the file, or -1."""
+        """Number of the last operation that wrote to the file, or -1."""
         return self.pending[-1][0] if self.pending else self._wrote_at
 
     def last_allocating_operation(self, upto: int, start: int, end: int) -> int:
@@ -153,7 +157,7 @@ class Inode:
         self.visible = None
 
     def visible_file(self, wall_start_ms: int) -> FileImage:
-        """Return the file of an image with the content that readers see."""
+        """Return the file of an image whose content is the bytes that readers see."""
         return self.file_with(self.content(), wall_start_ms)
 
     def file_with(self, content: Content, wall_start_ms: int) -> FileImage:
@@ -235,7 +239,7 @@ class Inode:
         return start, bytes(self.cache[start : touched.stop * self.page_bytes])
 
     def make_durable(self, upto: int, start: int, end: int) -> None:
-        """Make pages durable as operations up to number upto wrote them."""
+        """Make the pages durable as they were written by operations up to number upto."""
         pending = self.pending
         if not pending:
             return
@@ -262,14 +266,14 @@ class Inode:
         self.pending = rest
 
     def acknowledged_writes(self, page: int, writes: Sequence[Write]) -> int:
-        """Count a page's oldest pending writes that the drive acknowledged without making them durable."""
+        """Return how many of a page's oldest pending writes the drive acknowledged without making them durable."""
         start, end = page * self.page_bytes, (page + 1) * self.page_bytes
         held = (number for number, first, last in self.in_drive if first < end and start < last)
         upto = max(held, default=-1)
         return sum(number <= upto for number, _, _ in writes)
 
     def covered_pages(self, upto: int, start: int, end: int) -> list[int]:
-        """Return the pages that make_durable would write."""
+        """Return the pages that `make_durable` would write."""
         found: set[int] = set()
         for number, at, data in self.pending:
             if number <= upto:
@@ -380,7 +384,7 @@ class Flaws:
         self.holes.update(range(-(-before_bytes // self._page_bytes), -(-after_bytes // self._page_bytes)))
 
     def has_bad_page(self, start: int, end: int) -> bool:
-        """Whether a page that overlaps [start, end) has a bad sector."""
+        """Whether a page that overlaps [start, end) contains an unreadable sector."""
         if not self.bad_sectors or start >= end:
             return False
         page_bytes = self._page_bytes
@@ -432,7 +436,7 @@ def _parts_outside(write: Write, start: int, end: int) -> Iterator[Write]:
 
 
 def _split_by_page(write: Write, page_bytes: int) -> Iterator[tuple[int, Write]]:
-    """Yield pieces of one page each, with the page numbers."""
+    """Split data at page boundaries; yield each piece with its page number."""
     number, at, data = write
     for page in _page_numbers(at, len(data), page_bytes):
         first = max(page * page_bytes, at)

@@ -62,7 +62,7 @@ class SparseInode(Inode):
         return self.cache
 
     def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
-        """Write zeros, except to pages that are zero in the cache and on the disk."""
+        """Write zeros; skip pages that are zero both in the cache and on the disk."""
         self.writable_cache(0)
         held = {*self._sparse_cache.pages(), *SparseBytes.from_content(self.durable_bytes(self.size_bytes)).pages()}
         for _, at, data in self.pending:

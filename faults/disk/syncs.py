@@ -12,11 +12,12 @@ succeeds:
 After a failed directory sync the names are not durable. A failed journal write (`stopped_file_system_chance`) stops the
 file system until the disk has been off.
 
-If background write-back fails, the next sync of any part of the file, by any process, raises EIO. One page is lost,
-unless it was written again.
+If background write-back fails, the next sync of any part of the file, by any process, raises EIO. If background
+write-back fails, one page is lost, unless the page was written again.
 
-A lying sync succeeds when its data is in the drive's volatile cache. This cache survives a process kill and a system
-crash, but not a power cut. A failed sync also drops its pages from this cache.
+A lying sync reports success when its data is in the drive's volatile cache. The drive's volatile cache survives a
+process kill and a system crash, but not a power cut. A failed sync also drops its pages from the drive's volatile
+cache.
 
 A lost or misdirected write affects one page of a successful sync. Readers see the new bytes until a power-off, then the
 previous durable content, as after a failed sync.
@@ -51,7 +52,7 @@ _Saved = tuple[int, int, bytes]  # durable bytes of a page before a sync: number
 
 
 class SyncWait(WaitReason):
-    """A wait for a sync of one path. data_only: without timestamps."""
+    """A wait for a sync of one path. data_only: the sync excludes timestamps."""
 
     __slots__ = ("data_only", "kind", "path")
 
@@ -66,8 +67,10 @@ class Timing(Protocol):
     """Models the durations of syncs."""
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return the duration in ns of a sync that begins now. inode: None for a directory; else [start, end) is
-        synced."""
+        """Return the duration in ns of a sync that begins now.
+
+        With an inode, [start, end) of the file is synced, else a directory.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class SyncTiming:
         return self.draw(injector, label)
 
     def draw(self, injector: FaultInjector, label: str) -> int:
-        """Draw a duration, including the rest of a stall. A fixed one needs no draw."""
+        """Draw a duration, including the rest of a stall. A fixed duration needs no draw."""
         stream, faults = injector.stream, injector.faults
         stalled_ns = injector.stalled_ns(label) if faults.stall_chance > 0.0 else 0
         if injector.inject_if(FaultKind.SLOW_SYNC, label):
@@ -133,9 +136,11 @@ class DriveCache:
 
 
 class Syncs:
-    """The syncs of one disk. The calling task has passed a scheduling point. It sleeps until the sync completes.
+    """The syncs of one disk. The calling task has passed a scheduling point.
 
-    Invariant: `_journalled` contains the durable bytes from before syncs that succeeded under ext4-data.
+    The calling task sleeps until the sync completes.
+
+    Invariant: `_journalled` has the durable bytes from before each sync that succeeded under ext4-data.
     """
 
     __slots__ = ("_drive", "_injector", "_journalled", "_kernel", "_names", "_timing")
@@ -149,7 +154,10 @@ class Syncs:
         self._journalled: dict[int, list[_Saved]] = {}  # pages only in the journal, by Inode.identity
 
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable. OSError(EIO): their data is dropped."""
+        """Make the pages of [start, end) and the size durable.
+
+        OSError(EIO): the unsynced data of these pages is dropped.
+        """
         assert 0 <= start <= end, (start, end)
         injector = self._injector
         number = self._pass_time(machine, why, inode, start, end)
@@ -188,7 +196,10 @@ class Syncs:
         injector.end(machine, why.kind, number)
 
     def _pass_time(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
-        """Begin a sync and sleep until it completes. Return its number: it covers all operations with lower numbers."""
+        """Begin a sync and sleep until it completes.
+
+        Return the number of the sync, which covers all operations with lower numbers.
+        """
         injector = self._injector
         kernel = self._kernel
         number = injector.begin(machine, why.kind, why.path)
@@ -215,7 +226,10 @@ class Syncs:
     # -- syncs that fail ---------------------------------------------------------------------------
 
     def _write_back_fails(self, why: SyncWait, inode: Inode, number: int, start: int, end: int) -> bool:
-        """Draw a failure of the sync, and drop its pages. Return whether to raise the error now or at the next sync."""
+        """Draw whether the sync fails; if so, drop its pages.
+
+        Return whether to raise the error now or at the next sync.
+        """
         injector = self._injector
         faults = injector.faults
         if not injector.stream.chance(faults.failed_sync_chance, f"failed sync {why.label}"):
@@ -249,7 +263,7 @@ class Syncs:
             self._injector.damage += [DamagedRange(path, *inode.revert_stale_page(page), kind) for page in sorted(lost)]
 
     def _save_journalled(self, inode: Inode, number: int, start: int, end: int) -> None:
-        """Save the durable bytes of pages that a sync writes only to the journal."""
+        """Save the durable bytes of pages for a sync that writes only to the journal."""
         page_bytes = inode.page_bytes
         durable_bytes = inode.durable_bytes(inode.size_bytes)
         saved = [
@@ -317,7 +331,7 @@ class Syncs:
                 self._record_damage(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
 
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
-        """Write a page to a drawn page of some file. If that is another page, the right one is unchanged."""
+        """Write a page to a drawn page of some file. If another page is drawn, the right page stays unchanged."""
         label = f"misdirected write {path}#{page}"
         stream, current = self._injector.stream, self._names.current
         sizes = {name: current.files[current.names[name]].size_bytes for name in sorted(current.names)}

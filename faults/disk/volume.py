@@ -24,8 +24,8 @@ class SimulatedDiskSpace(NamedTuple):
 class Volume:
     """The state of a disk, shared by its machines. limit_bytes: capacity; None: unlimited.
 
-    A file uses its size minus holes. Directories and files without a name use no space. As with flock(2), a lock
-    belongs to the file and ends with the process. Invariant: at most one living machine holds a lock.
+    A file uses its size minus its holes. Directories and files without a name use no space. As with flock(2), a lock
+    belongs to the file and ends with the process. Invariant: at most one living machine holds the lock of a file.
     """
 
     names: Namespace
@@ -36,7 +36,7 @@ class Volume:
     _holders: dict[int, Machine] = field(default_factory=dict)  # holder of the lock by file number
 
     def space(self) -> SimulatedDiskSpace:
-        """Return used and free space. Used space exceeds a capacity that was reduced."""
+        """Return used and free space. The used space may exceed a capacity that was reduced later."""
         used_bytes = self.names.current.used_bytes
         assert used_bytes >= 0, used_bytes
         least, most = self._reported_bytes or (used_bytes, used_bytes)
@@ -101,7 +101,7 @@ class Volume:
         return os_error(errno.ENOSPC, path)
 
     def lock(self, path: str, machine: Machine) -> "SimFileLock":
-        """Lock a file. BlockingIOError: a living machine, possibly this one, holds the lock."""
+        """Lock a file. Raises BlockingIOError if a living machine, possibly the caller's, holds the lock."""
         file = self.names.current.names[path]
         holder = self._holders.get(file)
         if holder is not None and holder.alive:

@@ -43,7 +43,7 @@ _OLDER = re.compile(r"tornlog-(failure|finding|fuzz-finding|probe-failure|compar
 _FLAT = re.compile(r'\[\n\s+("(?:[^"\\]|\\.)*"(?:,\n\s+(?:"(?:[^"\\]|\\.)*"|-?\d+)){3})\n\s+\]')
 """A draw or crash as `json` indents it; `write_artefact` puts its four values on one line."""
 _BREAK = re.compile(r"\n\s+")
-"""A line break with its indent. It never matches inside a string: JSON escapes line breaks there."""
+"""A line break with its indent. The pattern never matches inside a JSON string, where line breaks are escaped."""
 _PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<place>.*)`")
 
 

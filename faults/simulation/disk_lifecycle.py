@@ -1,6 +1,7 @@
 """Disk lifecycle: carries the disk of one machine from each life to the next.
 
-After a process kill the next life mounts the same disk, page cache included. After a power cut it mounts a crash image.
+After a process kill the next life mounts the same disk, page cache included. After a power cut the next life mounts a
+crash image.
 """
 
 from collections import Counter
@@ -18,7 +19,7 @@ PROCESS_KILL = "process-kill"
 Change = Callable[[Image], Image]
 """Modifies an image while the machine is off."""
 Rot = Callable[[str, Image], tuple[Image, list[DamagedRange]]]
-"""Decays an image before the mount by this name. Returns it with its unreadable sectors."""
+"""Decays an image before the mount by this name. Returns the image with its unreadable sectors."""
 
 
 def without_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
@@ -47,7 +48,7 @@ class DiskLifecycle:
         self.timing = timing or SyncTiming()
         self.capacity_bytes: int | None = None
         self.on_image: Callable[[Image], None] = lambda image: None
-        """Called with each image before it decays and is mounted."""
+        """Called with each image before the image decays and is mounted."""
         self.stream_name = ""
         self._kernel = kernel
         self._streams = streams
@@ -69,7 +70,7 @@ class DiskLifecycle:
     def find(self, stream: str, *, faulty: bool = True) -> Disk:
         """Return the disk of the next life. faulty: whether the disk may have faults.
 
-        stream: random stream of a new disk. The disk of a killed process keeps its own.
+        stream: random stream of a new disk. The disk of a killed process keeps its own stream.
         """
         if self._live_disk is not None and faulty:
             disk, self._live_disk = self._live_disk, None
@@ -125,8 +126,8 @@ class DiskLifecycle:
     ) -> None:
         """Keep the image of a clean stop for the next life. change: modifies the image.
 
-        power_cut: a power cut right after the stop, which can lose unsynced data. None: the system writes all dirty
-        data back.
+        power_cut: a power cut right after the stop, which can lose unsynced data. Without a power cut, the system
+        writes all dirty data back.
         """
         assert self._live_disk is None, "the last life's disk was found before this one was left"
         self._image = change(disk.settle() if power_cut is None else disk.power_cut_after_stop(power_cut))

@@ -5,8 +5,8 @@
     → continue from each state, and judge it
 
 A state is stored as a record: that of the run up to the crash, plus the draws that lead to the state. `WholeRuns`
-explores any program by a whole run for each state. A program that can continue from an image has its own `Explorable`.
-Equal states are judged once if their digests of the promises are equal too.
+explores any program by a whole run for each state. A program that can continue from an image has its own subclass of
+`Explorable`. Equal crash states are judged once if the digests of the promises are equal too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -66,11 +66,11 @@ class CrashMoment:
 
 @dataclass(slots=True)
 class OperationCount:
-    """Results for the operations of one kind."""
+    """Results of the crashes at operations of one kind."""
 
     moments: int = 0
     exhausted: int = 0
-    """Number of crashes of which every state was tried. A crash is one moment with one kind of crash."""
+    """Number of crashes of which every state was tried. A crash is one moment combined with one kind of crash."""
     crashes: int = 0
     cut: int = 0
     """Number of crashes of which the limit left states out."""
@@ -135,14 +135,14 @@ class ExplorationCounts(Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class CrashChoice:
-    """One crash state. The image is built only on demand: most equal an earlier one."""
+    """One crash state. The image is built only on demand, because most images equal an earlier one."""
 
     state: CrashState
     of: CrashStates
     stream: str
 
     def decisions(self) -> Sequence[Decision]:
-        """The draws that lead to the state."""
+        """The draws with which a replay reaches the crash state."""
         return self.of.decisions(self.state, self.stream)
 
 
@@ -155,7 +155,7 @@ class CrashedRun(Protocol):
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """The draws that lead to the crash, without those of its state."""
+        """The draws with which a replay reaches the crash, without the draws of the crash state."""
 
     @property
     def write_bytes(self) -> int: ...
@@ -176,10 +176,10 @@ class CrashedRun(Protocol):
 
 
 class Explorable(Protocol[Setup]):
-    """A program that can be explored."""
+    """A program whose crash states can be explored."""
 
     def die(self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]) -> CrashedRun | None:
-        """Crash the program at a moment. None: the run does not reach it."""
+        """Crash the program at a moment. Returns None if the run does not reach the moment."""
 
 
 class OperationLog(CrashTrigger):
@@ -212,7 +212,7 @@ class Explorer(Generic[Setup]):
         self._samples_max = samples_max
 
     def explore(self, number: int) -> None:
-        """Try every crash at one operation. number: its index in the situation."""
+        """Try every crash at one operation. number: index of the operation in the situation."""
         point = self._situation.points[number]
         self._explore_moment(CrashMoment(point, CrashPhase.BEFORE))
         if point.kind in _SYNCS:
@@ -342,7 +342,7 @@ class WholeCrash(Generic[Setup, Result]):
         return f"{self._moment} {profile}"
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        """Replay the whole program with a crash that leaves this state."""
+        """Replay the whole program with a crash that leaves the crash state."""
         record = self._situation.record_with_crash(self._moment, profile, (*self.decisions, *choice.decisions()))
         return replay(self._program, record).result.signature
 

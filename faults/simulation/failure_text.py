@@ -1,6 +1,6 @@
 """Failure text: the lines of one broken promise, for terminals, pages and JUnit.
 
-All lines fit 80 columns. Lines written to a pipe are not wrapped, so that grep finds them.
+All lines fit 80 columns. Lines that are written to a pipe are not wrapped, so that grep finds them.
 """
 
 from collections.abc import Sequence

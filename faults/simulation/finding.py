@@ -34,7 +34,7 @@ def steps_taken(record: TrialRecord) -> tuple[Decision, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A failed run. Its text is a summary; its JSON is the complete artefact."""
+    """A failed run. The text of a finding is a summary; its JSON is the complete artefact."""
 
     seed: int
     record: TrialRecord

@@ -41,7 +41,7 @@ def always(condition: object, promise: str, found: object = "the condition is fa
 
 
 def sometimes(event: str, condition: object = True) -> None:
-    """Count an event if the condition is true. A campaign reports events that never happened."""
+    """Count an event if the condition is true. A campaign reports the events that never happened."""
     _count(_SOMETIMES + event, 1 if condition else 0)
 
 

@@ -3,7 +3,7 @@
 Recorded are random draws, task switches, and the operation at which each machine crashes. A decision is identified by
 label and occurrence, so an additional draw in one component does not renumber others. Only deviations from the default
 are stored: a draw without an entry returns 0, by convention the harmless outcome. So a replay always completes, and
-lists the recorded decisions that no longer occur. Equal digests prove that the execution was the same.
+then lists the recorded decisions that did not occur. Equal digests prove that the execution was the same.
 
 A program is a function of a setup and a `Simulation`: it runs a user's scenario or a plan for the store.
 """
@@ -36,7 +36,7 @@ class Judged(Protocol):
 
     @property
     def signature(self) -> str:
-        """Identity of the failure; empty without one. Runs with equal signatures fail in the same way."""
+        """Identity of the failure; empty if the run did not fail. Runs with equal signatures fail in the same way."""
 
 
 _NOUN = {Decision: "decision", Switch: "switch", Crash: "crash"}
@@ -63,7 +63,10 @@ class RecordReplay(Generic[Setup, Result]):
     simulation: Simulation
     gone: tuple[Decision | Switch | Crash, ...]
     changed: tuple[tuple[Decision, int], ...]
-    """Decisions with another number of options, and that number. Their values may mean something else now."""
+    """Recorded decisions whose draw now has another number of options, with that number.
+
+    Their values may mean something else now.
+    """
 
     @property
     def unmet_lines(self) -> list[str]:
@@ -79,7 +82,7 @@ class RecordReplay(Generic[Setup, Result]):
 
 
 def execute(program: Program[Setup, Result], setup: Setup, simulation: Simulation) -> Result:
-    """Run a program. LeakError: a task used a resource outside its world."""
+    """Run a program. Raises LeakError if a task used a resource outside its world."""
     with garbage_collected_at_end():
         return run_guarded(partial(program, setup, simulation))
 
@@ -108,7 +111,7 @@ def replay(
 def record_of(
     program: Program[Setup, Result], setup: Setup, first: Simulation, found: Result, trace: Trace | None = None
 ) -> RecordReplay[Setup, Result]:
-    """Return the record of a finished run. One more run labels its task switches.
+    """Return the record of a finished run. An additional run finds the labels of the task switches.
 
     Raises ReplayDivergedError if the run cannot be repeated.
     """

@@ -79,7 +79,7 @@ class RecordShrinker(Generic[Setup, Result]):
 
         coarsely_first: each axis first removes only large parts, which is faster for long runs.
 
-        Raises ReplayDivergedError if the record does not reproduce its failure.
+        Raises ReplayDivergedError if a replay of the record does not fail in the same way.
         """
         first = replay(self._program, start)
         if not self._is_same(first):
@@ -110,7 +110,7 @@ class RecordShrinker(Generic[Setup, Result]):
     def _replay_candidate(
         self, record: Record[Setup], policy: Policy | None = None
     ) -> RecordReplay[Setup, Result] | None:
-        """Replay a candidate. None: it does not fail in the same way. policy: replaces the schedule."""
+        """Replay a candidate. Returns None if the candidate does not fail in the same way."""
         try:
             with cpu_limit(self._cpu_seconds_max):
                 replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)
@@ -126,7 +126,7 @@ class RecordShrinker(Generic[Setup, Result]):
         return replayed if self._is_same(replayed) else None
 
     def fails_under_any_schedule(self, record: Record[Setup]) -> Record[Setup] | None:
-        """Replay a candidate; try other schedules if it does not fail under its own."""
+        """Replay a candidate; if its own schedule does not make it fail, try other schedules."""
         followed = self.still_fails(record)
         for number in range(SCHEDULES if followed is None else 0):
             policy = draw_policy(Choices(f"schedule {number}").stream("schedule"))

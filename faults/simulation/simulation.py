@@ -1,8 +1,8 @@
 """Simulation: runs storage code on one disk, in lives of several machines.
 
-A scenario is a function of one Simulation. It runs machines one after another, with a crash or a clean stop between
-them. Each machine runs a function that opens the storage under test, uses it and judges its content. The scenario sets
-the number of file operations within which a life crashes.
+A scenario is a function of one Simulation. A scenario runs machines one after another, with a crash or a clean stop
+between two machines. Each machine runs a function that opens the storage under test, uses it and judges its content.
+The scenario sets the number of file operations within which a life crashes.
 
     def scenario(run: Simulation) -> None:
         run.live("first", use, crash_within=200)
@@ -80,7 +80,7 @@ Scenario = Callable[["Simulation"], None]
 
 
 class _PlannedCrash(NamedTuple):
-    """A life with a planned crash at an operation of its disk."""
+    """A life with a planned crash at one operation of its disk."""
 
     disk: Disk
     crash: Crash
@@ -111,7 +111,7 @@ class Simulation:
         self.triggers: dict[str, CrashTrigger] = {}
         """The crash trigger of each life. One set before `arm` takes precedence over a planned crash."""
         self.on_crash: Callable[[str, Disk], None] | None = None
-        """Called at a planned crash with the life and its disk."""
+        """Called at a planned crash, with the life and its disk."""
         self.promises: Counter[str] = Counter()
         """How often each promise was checked and each event happened. 0: only its false condition was reached."""
         self._attributes: tuple[SharedAttribute, ...] = ()
@@ -122,7 +122,7 @@ class Simulation:
         self._disks = self.lifecycle()
         self._enabled: dict[str, None] = {}
         self.crash_profiles: dict[str, None] = {}
-        """Profiles that `live` may have drawn, in order of first use."""
+        """Crash profiles that `live` may have drawn, in order of first use."""
 
     @property
     def landmarks_ms(self) -> Sequence[int]:
@@ -141,7 +141,7 @@ class Simulation:
     def switch_at_attributes(self, *sources: Source) -> None:
         """Make accesses to plain attributes scheduling points in all later lives, to find races between threads.
 
-        sources: classes, or modules for all of their classes. Attributes that cannot race are left out. ValueError:
+        sources: classes, or modules for all of their classes. Attributes that cannot race are omitted. ValueError:
         names a source whose code cannot be read.
         """
         if not self._attributes:  # repeated calls must not multiply the limit again
@@ -183,7 +183,7 @@ class Simulation:
         return self._armed[life].disk
 
     def note_crash(self, crash: Crash) -> None:
-        """Record the crash of a life at the operation that its trigger selected. Later calls have no effect."""
+        """Record the crash of a life at the operation that the life's trigger selected. Later calls have no effect."""
         if self.on_crash is not None and crash.life in self._armed and crash.life not in self._crashes:
             self.on_crash(crash.life, self._armed[crash.life].disk)
         trigger = self.triggers.get(crash.life)
@@ -192,7 +192,7 @@ class Simulation:
 
     @property
     def crashes(self) -> tuple[Crash, ...]:
-        """Crashes in order, including one that aborted the run before note_crash."""
+        """Crashes in order, including one that aborted the run before `note_crash`."""
         met = {
             life: self._armed[life].crash._replace(point=str(trigger.selected))
             for life, trigger in self.triggers.items()
@@ -279,7 +279,7 @@ class Simulation:
         return disk
 
     def _plan_crash(self, life: str, disk: Disk, crash_within: int, profiles: Sequence[str]) -> Crash:
-        """Draw the crash of a life. Its operation is unknown until the trigger selects it."""
+        """Draw the crash of a life. The operation of the crash is unknown until the trigger selects it."""
         assert crash_within > 0, crash_within
         assert profiles, life
         self.crash_profiles.update(dict.fromkeys(profiles))

@@ -1,8 +1,8 @@
 """Story of a failure: selects the most relevant events before it.
 
-Events that changed or read the bytes of a failure are the most relevant. Next are events of the same file and ends of
-machines, then other events of the tasks and machines of the failure. The latest of equally relevant events are shown.
-The others are counted.
+Events that changed or read the bytes concerned by the failure are the most relevant. Next are events of the same file
+and ends of machines, then other events of the tasks and machines of the failure. The latest of equally relevant events
+are shown. The others are counted.
 """
 
 import re

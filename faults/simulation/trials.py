@@ -56,7 +56,7 @@ class Coverage:
     def __init__(self) -> None:
         self.seeds = 0
         self.injected: Counter[str] = Counter()
-        """How often each fault was injected. `crash` counts the lives that crashed."""
+        """How often each fault was injected. The count of `crash` is the number of lives that crashed."""
         self._enabled: dict[str, None] = {}
 
     def add(self, seed: int, outcome: RunInjections) -> None:
@@ -152,7 +152,7 @@ def _run_scenario(scenario: Scenario, setup: None, run: Simulation) -> TrialOutc
 
 
 def run_seed(scenario: Scenario, seed: int) -> TrialOutcome:
-    """Run one seed under the guard. LeakError: a task used a resource outside its world."""
+    """Run one seed under the guard. Raises LeakError if a task used a resource outside its world."""
     return execute(program_of(scenario), None, _simulation_of(seed))
 
 
@@ -203,7 +203,10 @@ def first_failure(
 def replay(
     scenario: Scenario, record: TrialRecord, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT
 ) -> TrialReplay:
-    """Replay a record. Recorded decisions that do not occur are skipped, and unrecorded ones take their defaults."""
+    """Replay a record.
+
+    Recorded decisions that do not occur are skipped, and unrecorded decisions take their default values.
+    """
     return records.replay(program_of(scenario), record, trace, step_limit=step_limit)
 
 
@@ -235,7 +238,7 @@ def _failure_subjects_of(record: TrialRecord, outcome: TrialOutcome, trace: Trac
 
 @dataclass(frozen=True, slots=True)
 class TrialExploration:
-    """The results of crashing one life at every operation, with every state after each crash."""
+    """The results of crashing a life at each of its operations, and of every state after each crash."""
 
     life: str
     findings: tuple[Finding, ...]

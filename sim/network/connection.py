@@ -28,7 +28,7 @@ class Wire:
     _read_bytes: int = 0  # already received of the first piece
     size_bytes: int = 0
     ended_ns: int | None = None
-    """When the end of the stream arrives; None before it is sent."""
+    """Time at which the end of the stream arrives; None before the end is sent."""
 
     @property
     def last_arrival_ns(self) -> int:
@@ -36,7 +36,7 @@ class Wire:
         return self._pieces[-1][0] if self._pieces else 0
 
     def send(self, data: bytes, arrives_ns: int) -> None:
-        """Add a piece that arrives after all earlier pieces."""
+        """Add a piece of data that arrives after all earlier pieces."""
         # b"" would mean the end of the stream.
         assert data, "a piece has at least one byte"
         assert self.ended_ns is None, self.ended_ns
@@ -49,11 +49,11 @@ class Wire:
             self.ended_ns = max(arrives_ns, self.last_arrival_ns)
 
     def add_lost_bytes(self, size_bytes: int) -> None:
-        """Count bytes that never arrive as unread."""
+        """Count bytes as unread although they never arrive."""
         self.size_bytes += size_bytes
 
     def receive(self, bytes_max: int, until_ns: int) -> bytes:
-        """Return the bytes that arrived by until_ns, at most bytes_max; b"" if there are none."""
+        """Return the bytes that arrived by until_ns, at most bytes_max; b"" if no bytes arrived."""
         found: list[bytes] = []
         wanted = bytes_max
         pieces = self._pieces
@@ -98,7 +98,7 @@ class Wire:
 
 
 class SimConnection:
-    """One end of a connection. Calls by its machine are scheduling points.
+    """One end of a connection. A call by this end's machine is a scheduling point.
 
     Invariant: the other end and the network change only `incoming`, `broken_ns` and `is_lost` of this end.
     """
@@ -129,7 +129,7 @@ class SimConnection:
     # -- called by its machine ----------------------------------------------------------------------
 
     def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
-        """Return received bytes, at least one; b"" after the end of the peer's stream."""
+        """Return at least one received byte; b"" after the end of the peer's stream."""
         if bytes_max < 1:
             raise ValueError(f"bytes_max: expected at least 1, found {bytes_max}")
         medium, incoming = self._medium, self.incoming
@@ -214,7 +214,7 @@ class SimConnection:
             watcher.open()
 
     def expect(self, arrives_ns: int) -> None:
-        """Wake the tasks that wait for this end, at the arrival time."""
+        """At the arrival time, wake the tasks that wait for data of this end."""
         if arrives_ns <= self._medium.kernel.now_ns:
             self.changed()
             return
@@ -254,7 +254,7 @@ class SimConnection:
         self.changed()
 
     def wait(self, due_ns: int | None, moments_ns: tuple[int | None, ...]) -> None:
-        """Wait for a change or one of the times. Raises TimeoutError at due_ns."""
+        """Wait for a change, or until one of the times. Raises TimeoutError at due_ns."""
         if due_ns is not None and due_ns <= self._medium.kernel.now_ns:
             raise TimeoutError(errno.ETIMEDOUT, f"{self.label}: no data in time")
         self.gate.wait(earliest_ns((due_ns, *moments_ns)))

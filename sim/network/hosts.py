@@ -1,8 +1,8 @@
 """The simulated network: hosts by name, each with at most one running machine.
 
-A host name survives its machine, as an address survives a reboot. A dead machine's listeners are gone. Its connections
-end, are reset or stop without an answer: the link conditions decide, or the caller that kills the machine. Host names
-in RocketMQ messages must be IPv4 addresses.
+A host name outlives its machine, as an IP address survives a reboot. A dead machine's listeners are gone. Its
+connections end, are reset or stop without an answer: the link conditions decide, or the caller that kills the machine.
+Host names in RocketMQ messages must be IPv4 addresses.
 
 Not modelled: corrupt bytes, hosts with several addresses, delayed TCP acknowledgements.
 """
@@ -69,7 +69,10 @@ class HostNetwork:
     def __init__(self, network: SimNetwork, medium: Medium, machine: Machine, host: str) -> None:
         self.host = host
         self.dies_silently: bool | None = None
-        """Whether the machine loses power at its death, so no peer gets a message. None: the link conditions decide."""
+        """Whether the machine dies in a power cut, so that no peer receives a message.
+
+        None: the link conditions decide whether peers receive one.
+        """
         self.is_off = False
         """Whether the machine has lost power: connection attempts get no answer, not even a refusal."""
         self._network = network
@@ -199,7 +202,7 @@ class HostNetwork:
         self._ends.append(end)
 
     def _sleep_until(self, why: WaitReason, delay_ns: int, due_ns: int) -> None:
-        """Sleep for delay_ns. Raises TimeoutError at due_ns if that is earlier."""
+        """Sleep for delay_ns. Raises TimeoutError at due_ns if due_ns is earlier."""
         kernel = self._medium.kernel
         moment_ns = kernel.now_ns + delay_ns
         if moment_ns > kernel.now_ns:

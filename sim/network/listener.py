@@ -13,7 +13,7 @@ BACKLOG = 128  # SOMAXCONN of Linux before 5.4; listen(2) silently caps the back
 
 
 class SimListener:
-    """A listening port, and its connections before `accept`. release_port frees the port."""
+    """A listening port, and its connections that are not accepted yet. release_port frees the port."""
 
     __slots__ = (
         *("_release_port", "_machine", "_medium", "_waiting", "address", "closed", "gate", "is_loopback"),
@@ -68,7 +68,7 @@ class SimListener:
 
     @property
     def sends(self) -> bool:
-        """Return whether the listener is closed; it never sends."""
+        """Return whether the listener is closed; a listener never sends."""
         return self.closed
 
     def next_ns(self, *, receives: bool) -> None:
@@ -97,7 +97,7 @@ class SimListener:
 
 
 class Ready(NamedTuple):
-    """A connection or listener that is ready, and for which operations."""
+    """A connection or listener that is ready, with its ready operations."""
 
     what: SimConnection | SimListener
     receives: bool
@@ -130,7 +130,7 @@ class SimPoller:
         self._gate.open()
 
     def forget(self, what: object) -> None:
-        """Stop watching an object, if it is watched."""
+        """Stop watching an object; no effect if it is not watched."""
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_point(self._machine, f"forget {self._gate.label}")
         self._remove_watched(what)

@@ -17,7 +17,7 @@ class ConnectionFault(Enum):
 
     NONE = "none"
     BROKEN = "broken"
-    """Both ends get a reset."""
+    """Both ends of the connection are reset."""
     LOST = "lost"
     """Further bytes are lost, and neither end gets an error soon."""
 
@@ -56,7 +56,7 @@ class LinkConditions:
         return forced is True
 
     def is_reset_at_death(self, host: str) -> bool:
-        """Return whether a dying process resets a connection instead of ending it."""
+        """Return whether the death of a process resets its connection instead of ending it."""
         return False
 
     def draw_lost_pieces(self, host: str, under_way: int) -> int:
@@ -91,7 +91,7 @@ class Medium:
                 raise MachineDied(machine.name)
 
     def due_ns(self, timeout_ms: int | None) -> int | None:
-        """Return when a wait that begins now times out; None: no timeout."""
+        """Return the time at which a wait that begins now times out; None: no timeout."""
         return None if timeout_ms is None else self.kernel.now_ns + timeout_ms * 1_000_000
 
     def is_host_on(self, host: str) -> bool:

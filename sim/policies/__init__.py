@@ -9,7 +9,7 @@ ENDLESS = 1 << 40  # a quantum that never ends: more points than any run passes
 
 
 class Policy(Protocol):
-    """Decides which task runs. Only the arguments and the draws of the policy may influence it."""
+    """Decides which task runs. A policy may depend only on its arguments and its draws."""
 
     name: str
     interrupts_on_wake: bool
@@ -26,7 +26,8 @@ class Policy(Protocol):
     def quantum(self, chosen: SimTask, step: int) -> int:
         """Return how many more points chosen may pass before the next call of the policy.
 
-        Called for every quantum, also if only one task can run."""
+        The kernel calls `quantum` for every quantum, also if only one task can run.
+        """
 
 
 class WatchingPolicy(Policy, Protocol):

@@ -2,8 +2,8 @@
 
 After each operation, the priorities of the pending operations that race with it are drawn anew. So orders of racing
 operations are sampled far more evenly than by a random walk. A task that starts or was woken has no known next
-operation, so its last wait is used. Two operations race if they use one object and at least one changes it. The policy
-knows only labels:
+operation, so its last wait is used. Two operations race if they use one object and at least one of them changes it. The
+policy knows only labels:
 
     label                              object          changes it
     lock L, unlock L                   lock L          yes
@@ -15,9 +15,9 @@ knows only labels:
     sleep, spawn, join T               none
     any other: write, msync, …         the outside     yes
 
-Approximations: objects with the same name, also on different machines, count as one object. So do the objects of one
-class. Files and everything else outside the kernel count as one object, because a crash can follow any operation. Plain
-memory is ignored, except for attribute points.
+Approximations: objects with the same name, also on different machines, count as one object. All objects of one class
+count as one object. Files and everything else outside the kernel count as one object, because a crash can follow any
+operation. Plain memory is ignored, except for attribute points.
 
 The kernel calls POS at every point while more than one task can run. A store run, in which one task mostly runs alone,
 takes about 6 % longer than with a random walk of mean quantum 4.
@@ -104,7 +104,7 @@ class POS:
         return best
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points after a choice. A task that runs alone needs no choice until another task wakes."""
+        """Grant 0 points after a choice. While only one task can run, no choice is needed until another task wakes."""
         if self._contested:
             self._contested = False
             return 0

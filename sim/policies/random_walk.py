@@ -70,7 +70,7 @@ class RoundRobin:
         return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _TASK_NUMBERS_MAX)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant the rest of a turn; its first point has passed already."""
+        """Grant the rest of a turn; the first point of the turn has already passed."""
         return self._free_points
 
 

@@ -1,6 +1,7 @@
 """Replay policies: follow the default schedule, with given deviations.
 
-The default schedule lets each task run until it blocks. The next task is then the one that became runnable first.
+The default schedule lets each task run until it blocks. After a task blocks, the task that became runnable first is
+next.
 
     Replay            deviates at the entries of a labelled schedule; reports entries that no longer fit the code
     LabellingPolicy   follows the kernel's record, which counts points; writes it in labels that survive changes of code
@@ -21,7 +22,7 @@ Deviation = tuple[int, int]
 
 
 def default_choice(runnable: Sequence[SimTask], current: SimTask | None, label: str) -> int:
-    """Return current if it can continue, else the first in runnable."""
+    """Return current if this task can continue, else the first task in runnable."""
     return 0 if current is None or label.startswith(FORCED) else runnable.index(current)
 
 
@@ -41,7 +42,7 @@ class PointCounter:
 
 
 class Replay:
-    """Follows a labelled schedule. Invariant: `_left` has the entries that have not happened, by place."""
+    """Follows a labelled schedule. Invariant: `_left` has the recorded entries that have not happened yet, by place."""
 
     name = "replay"
     interrupts_on_wake = False
@@ -53,7 +54,7 @@ class Replay:
 
     @property
     def unmet(self) -> list[Switch]:
-        """Return the entries that have not happened: point not reached, or chosen task not runnable."""
+        """Return the entries that have not happened: the point was not reached, or the chosen task was not runnable."""
         return list(self._left.values())
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
@@ -76,10 +77,10 @@ class Replay:
 
 
 class LabellingPolicy:
-    """Follows a record of `Kernel.schedule` and writes it in labels.
+    """Follows a record of `Kernel.schedule` and rewrites the record in labels.
 
-    Unlike the policy of the record, this one is called at every point. Invariant: the first `_followed` entries of the
-    record have happened, the last of these at step `_last_step`.
+    Unlike the policy of the record, LabellingPolicy is called at every point. Invariant: the first `_followed` entries
+    of the record have happened, the last of these at step `_last_step`.
     """
 
     name = "labelling"
@@ -138,7 +139,7 @@ class LabellingPolicy:
 
 
 class DeviatingPolicy:
-    """Follows deviations (points, other): after that many contested points, one of the other tasks runs.
+    """Follows deviations (points, other): after `points` contested points, one of the other tasks runs.
 
     Any part of such a list, also with smaller numbers, is valid for any code. An empty list is the default schedule.
 

@@ -1,7 +1,7 @@
 """StarvingPolicy: wraps a policy and does not run one chosen task for a while.
 
-Unfair schedulers do this, and busy machines do it to tasks of low priority. The draws are not recorded: a replay uses
-the recorded schedule instead of this policy.
+Unfair schedulers starve tasks, and busy machines starve tasks of low priority. The draws are not recorded: a replay
+uses the recorded schedule instead of this policy.
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ STARVED_TASK = "starved task"
 class StarvingPolicy:
     """Starves one task at a time.
 
-    Invariant: from step `_begin` to `_end`, `_victim` is not chosen once it is drawn. The inner policy chooses among
-    the other tasks. Its argument `current` may be the victim.
+    Invariant: from step `_begin` to `_end`, `_victim` is not chosen once the victim is drawn. The inner policy chooses
+    among the other tasks. Its argument `current` may be the victim.
     """
 
     def __init__(self, stream: Stream, policy: Policy, mean_gap_steps: int, steps_max: int) -> None:
@@ -62,7 +62,7 @@ class StarvingPolicy:
         return 0 if chosen is self._victim else granted
 
     def _draw_next_period(self, step: int) -> None:
-        """After a starving period, draw start and length of the next one."""
+        """Draw the start and the length of the starving period after the current one."""
         if step < self._end:
             return
         self._victim = None

@@ -68,7 +68,10 @@ class Broker(BrokerParts):
         self.topics.on_changed = self._register_again
         beside = (self.held_pulls, self.housekeeping, self.synchronize, *self.registrations)
         self._services = [service for service in beside if service is not None]
-        """In start order. These services start after all other parts, and stop before them in reverse order."""
+        """Services in start order.
+
+        These services start after all other parts of the broker, and stop before these parts in reverse order.
+        """
         for service in (self.offsets, *self._services):
             service.on_failure = self.own_store.flags.service_failed
 

@@ -1,7 +1,7 @@
 """Broker settings, apart from the store's: RocketMQ's keys and defaults.
 
-`read_broker_conf` returns the keys that do not belong to the store; `BrokerConfig.from_settings` ignores unknown ones.
-Source: RocketMQ BrokerConfig.
+`read_broker_conf` returns the keys that are not the store's; `BrokerConfig.from_settings` ignores unknown keys. Source:
+RocketMQ BrokerConfig.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class BrokerConfig:
     broker_cluster_name: str = _setting_field("DefaultCluster", "brokerClusterName")
     broker_id: int = _setting_field(MASTER_ID, "brokerId", 0, LONG_MAX)
     broker_ip1: str = _setting_field("127.0.0.1", "brokerIP1")
-    """The address for clients. Records also contain it as storeHost."""
+    """The address for clients. Records also contain this address as storeHost."""
     listen_port: int = _setting_field(10911, "listenPort", 0, 65535)
     ha_host: str = _setting_field("127.0.0.1", "haHost", own=True)
     """The address for slaves, at haListenPort. RocketMQ listens on all addresses."""

@@ -15,9 +15,10 @@
       groupPerms:
       - groupA=DENY
 
-The parser is strict: it raises an error with a line number for an entry that RocketMQ ignores or reads as DENY. It
-ignores a dataVersion, which RocketMQ's tools write. PyYAML is an optional dependency; its node API has line numbers.
-Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms, AclFileWatchService.
+The parser is strict: it raises an error with a line number for an entry that RocketMQ ignores or reads as DENY. The
+parser ignores a dataVersion, which RocketMQ's tools write. PyYAML is an optional dependency; only its node API gives
+line numbers. Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms,
+AclFileWatchService.
 """
 
 from collections.abc import Callable, Mapping
@@ -162,7 +163,7 @@ def _sequence_items(node: _Node, name: str) -> list[_Node]:
 
 
 def _scalar_text(node: _Node, name: str) -> str:
-    """Return a scalar as written, so that a key made of digits stays a string."""
+    """Return a scalar as it is written in the file, so that a key made of digits stays a string."""
     if node.id != "scalar":
         raise PlainAclError(_line_number(node), name, "a text", f"a {node.id}")
     return str(node.value)

@@ -10,7 +10,7 @@ White lists are patterns of IP addresses:
     10.0.*.*  10.0.0-5.*    ranges: after the first range, all parts must be *
     ::1  fe80::{1,2}  2001:db8:*:*:*:*:*:*  2001:db8:0-ff:*:*:*:*:*      IPv6 in the same way, parts in hex
 
-RocketMQ ignores the parts after the first range. This parser accepts only * there.
+RocketMQ ignores the parts after the first range. After a range, this parser accepts only * as a part.
 
 A signature covers the values of all ext fields except the signature, sorted by field name, followed by the body.
 Source: RocketMQ RemoteAddressStrategyFactory, AclClientRPCHook, AclSigner, PlainAccessValidator.parse,
@@ -59,7 +59,7 @@ PERMISSIONS: Mapping[str, Permission] = {
 
 
 class RequiredPermission(NamedTuple):
-    """One permission that a request needs. The resource name of a group is its retry topic."""
+    """One permission that a request requires. The resource of a group is the name of its retry topic."""
 
     resource: str
     permission: Permission
@@ -264,7 +264,7 @@ def _parse_number(text: str, base: int, most: int, pattern: str) -> int:
 
 
 def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
-    """Return the HmacSHA1 signature in base 64. It does not cover an existing signature field."""
+    """Return the HmacSHA1 signature in base 64. The signature does not cover an existing signature field."""
     values = "".join(fields[name] for name in sorted(fields) if name != SIGNATURE)
     digest = hmac.new(secret_key.encode(), values.encode(), hashlib.sha1)
     digest.update(body)
@@ -287,7 +287,7 @@ def is_signed(command: RemotingCommand, secret_key: str) -> bool:
 def signer(
     access_key: str, secret_key: str, security_token: str | None = None
 ) -> Callable[[RemotingCommand], RemotingCommand]:
-    """Return a function that signs commands."""
+    """Return a function that adds a signature to commands."""
     own = {ACCESS_KEY: access_key} | ({} if security_token is None else {SECURITY_TOKEN: security_token})
 
     def sign(command: RemotingCommand) -> RemotingCommand:
@@ -300,7 +300,7 @@ def signer(
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Account of one access key. `perms` is keyed by topic; the key of a group is its retry topic."""
+    """Account of one access key. `perms` is keyed by topic; a group has the key of its retry topic."""
 
     access_key: str
     secret_key: str = field(repr=False)
