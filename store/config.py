@@ -1,7 +1,7 @@
 """Store settings: RocketMQ's names in Python's spelling, defaults and units.
 
-Each field has its RocketMQ key and its range. Sizes are bytes, `_ms` are milliseconds, pages are 4096 bytes. Defaults
-are those of 4.9.8.
+Each field has the RocketMQ key and the range of its setting. Sizes are bytes, `_ms` are milliseconds, pages are 4096
+bytes. Defaults are those of RocketMQ 4.9.8.
 """
 
 from dataclasses import dataclass, field, fields
@@ -37,7 +37,7 @@ class BrokerRole(Enum):
 
 
 class ConfigError(ValueError):
-    """An invalid setting, with the line of the file that contains it."""
+    """An invalid setting, with the line of its file."""
 
     def __init__(self, name: str, expected: str, found: object, *, line: int | None = None) -> None:
         place = "" if line is None else f"line {line}: "
@@ -75,7 +75,7 @@ class _PathBelowRoot:
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """Settings of one store directory. `describe_config` explains each."""
+    """Settings of one store directory. `describe_config` explains each setting."""
 
     store_path_root_dir: str = field(metadata={"key": Key("storePathRootDir", 0, 0, False)})
 
@@ -241,7 +241,7 @@ class StoreConfig:
 
     @property
     def writable_commit_log_directories(self) -> tuple[str, ...]:
-        """At least one directory is writable."""
+        """Return the directories that accept new segments, at least one."""
         read_only = self.read_only_commit_log_directories
         return tuple(path for path in self.commit_log_directories if path not in read_only)
 
@@ -260,7 +260,7 @@ class StoreConfig:
     abort_path = _PathBelowRoot("abort")
     """Marker file that exists while the store runs."""
     lock_path = _PathBelowRoot("lock")
-    """Only one instance can lock this file."""
+    """File that only one instance can lock."""
 
 
 def _paths(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Errors of the store: its own are StoreErrors, errors of the disk are OSErrors."""
+"""Errors of the store: StoreErrors, which the store raises itself, and OSErrors of the disk."""
 
 from errno import EDQUOT, ENOSPC
 
@@ -80,5 +80,5 @@ def is_disk_full(error: Exception) -> bool:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra. The package is on no index, so it needs a checkout."""
+    """Return the command that installs an extra. The package is on no index, so the command needs a checkout."""
     return f"`pip install '.[{extra}]'` in a checkout of tornlog"

@@ -2,7 +2,7 @@
 
 A simulation can also force some branches whose condition is false, if a correct store may take the branch at any time
 (FoundationDB's BUGGIFY). Like FoundationDB's probes and rust-analyzer's cov-mark, a mark is inside the branch that it
-describes. Without a collector a mark costs one `if`.
+describes. A mark costs one `if` when no collector is active.
 """
 
 from collections import Counter
@@ -95,7 +95,7 @@ _forcing: list[Callable[[str], bool]] = []
 
 
 def is_forced(name: str) -> bool:
-    """Return whether the simulation takes the branch of a mark although its condition is false."""
+    """Return whether the simulation forces the branch of a mark although its condition is false."""
     assert name in FORCIBLE, name
     return bool(_forcing) and _forcing[-1](name)
 

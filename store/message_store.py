@@ -107,7 +107,7 @@ class MessageStore:
         if config.broker_role is BrokerRole.SLAVE:
             self.dispatch.dispatchers.append(self.stats.count_replicated)
         self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, delays_ms)
-        """Listeners, called with each message that can be pulled. Use `append` to add one."""
+        """Listeners, each called with every message that can be pulled. To add a listener, use `append`."""
         self.dispatch.awaits = self.on_arriving.awaits
         limit = self.dispatch.readable_limit
         self.schedule = ScheduleMessageService(
@@ -247,7 +247,7 @@ class MessageStore:
     def start(self) -> None:
         """Make the marker of an unclean exit durable, then start the services and accept puts.
 
-        Raises RuntimeError unless the store was loaded and not started before. Without a load it would ignore
+        Raises RuntimeError unless the store was loaded and not started before. A store that was not loaded would ignore
         existing files, which another instance may have locked.
         """
         if self._lock is None or self._is_started:
@@ -275,7 +275,7 @@ class MessageStore:
             self.schedule.start()
 
     def mark_running(self) -> None:
-        """Create the marker file. If it exists at the next start, the last exit was unclean."""
+        """Create the marker file. If the marker file exists at the next start, the last exit was unclean."""
         files = self.world.files
         files.write(self.config.abort_path, b"")
         # Otherwise a power cut can lose the name but not the log's pages, and the next start would trust the log.
@@ -351,11 +351,11 @@ class MessageStore:
     # -- puts --------------------------------------------------------------------------------------
 
     def put_message(self, message: Message) -> PutMessageResult:
-        """Store one message. The result's status tells whether it is durable."""
+        """Store one message. The status of the result tells whether the message is durable."""
         return wait_for_answer(self.begin_put(message))
 
     def put_messages(self, batch: MessageBatch) -> PutMessageResult:
-        """Store a batch in one segment, or none of it."""
+        """Store a batch completely in one segment, or not at all."""
         return wait_for_answer(self.begin_put(batch))
 
     def begin_put(
@@ -364,7 +364,7 @@ class MessageStore:
         """Store a message or a batch. Return the result, or a PutWait if the result is not known yet.
 
         on_known: called when the PutWait may have its result, in any task and possibly before this method returns.
-        None: the caller must block on the PutWait.
+        Without on_known, the caller must block on the PutWait.
         """
         begin_ns = self._now_ns()
         refused = self._refusal(message)
@@ -410,7 +410,7 @@ class MessageStore:
 
     @property
     def is_transient_store_pool_deficient(self) -> bool:
-        """Whether the pool has no free buffer, so that a broker refuses producers."""
+        """Whether the transient store pool has no free buffer, so that a broker refuses producers."""
         return self.pool is not None and self.pool.available == 0
 
     # -- reads -------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Network protocol of the store: byte streams, and a poller for many.
 
 No call blocks longer than its timeout. Sent bytes arrive in order, or the connection breaks. A sender does not know
-when they arrive or whether the peer has read them.
+when sent bytes arrive or whether the peer has read them.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ListenOptions:
-    """Options of a listening socket and of the connections it accepts. Linux doubles both buffer sizes."""
+    """Options of a listening socket and of the connections that the socket accepts. Linux doubles both buffer sizes."""
 
     backlog: int = 4096
     """Maximum number of connections that wait for `accept`."""
@@ -53,7 +53,7 @@ class Connection(Protocol):
         """
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Send bytes. Return how many were sent, at least one. Timeout and errors as for `receive`.
+        """Send bytes. Return the number of sent bytes, at least one. Timeout and errors as for `receive`.
 
         After a TimeoutError no byte counts as sent, but the next send must begin with the same bytes, because they may
         be encrypted already.
@@ -88,7 +88,10 @@ class Poller(Protocol):
     """Waits for many connections at once. One task waits; any task may call the other methods."""
 
     def watch(self, what: Connection | Listener, *, receives: bool, sends: bool) -> None:
-        """Watch an object, or change which operations to wait for. With neither, it keeps its place in the order."""
+        """Watch an object, or change which operations to wait for.
+
+        An object watched for no operation keeps its place in the order.
+        """
 
     def forget(self, what: Connection | Listener) -> None:
         """Stop watching an object, before it is closed. No effect if the object is not watched."""

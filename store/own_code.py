@@ -1,6 +1,6 @@
 """World for your own code: real or simulated clocks, tasks and files.
 
-Your code gets a `PortableWorld` and uses no clock, task or file outside of it.
+Your code gets a `PortableWorld` and uses no clock, task or file outside of this world.
 `tornlog.store.real.world.this_computer` uses the operating system; `Simulation.live` (`tornlog.faults.simulation`)
 injects faults. Calls block; paths are absolute and `/`-separated; failures are `OSError`s with their errno. File
 descriptors are additional to the operations of the store's world.
@@ -20,7 +20,7 @@ class File(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Return the size, including writes that are not durable."""
+        """Return the size, including writes that are not durable yet."""
 
     def read(self, at: int, size_bytes: int) -> bytes:
         """Return size_bytes from a position on, or fewer if the file ends before."""
@@ -32,7 +32,7 @@ class File(Protocol):
         """
 
     def allocate(self, size_bytes: int) -> None:
-        """Extend the file with zeros to at least that size."""
+        """Extend the file with zeros if it is smaller."""
 
     def truncate(self, size_bytes: int) -> None:
         """Set the size of the file: truncate it or extend it with zeros."""
@@ -48,7 +48,7 @@ class PortableFiles(StoreFiles, Protocol):
     """One file system, with descriptors and hard links in addition to the store's operations."""
 
     def open(self, path: str) -> File:
-        """Open a file, created if missing, to read, write, truncate and sync it."""
+        """Open a file to read, write, truncate and sync; create a missing file."""
 
     def link(self, path: str, new: str) -> None:
         """Add a name to a file. Raises FileExistsError if the name exists."""

@@ -45,7 +45,7 @@ class PluginContext:
 
 
 class AbstractPluginMessageStore(_Operations):
-    """Passes every operation of `MessageStore` to the next store. A plug-in overrides some of them.
+    """Passes every operation of `MessageStore` to the next store. A plug-in overrides some of these operations.
 
     Internal calls of the next store, such as those of recovery and services, do not pass through a plug-in.
     """

@@ -1,7 +1,7 @@
 """Crash enumeration: lists every state that a crash may leave, or a selection.
 
-All combinations (versions of pages, sectors, changes) are tried if the limit allows. Otherwise these states are tried,
-up to the limit:
+All combinations (versions of pages, sectors, changes) are tried if the limit allows. If there are more, these states
+are tried, up to the limit:
 
     no loss, and every loss; all changes after some operation lost
     only one page lost, or only one page kept; each version in between; one page torn at each sector boundary

@@ -115,5 +115,5 @@ class BrokerConfig:
 
 
 def settings_of(config: BrokerConfig) -> dict[str, str]:
-    """Return the text of every setting by its key, as in a broker.conf."""
+    """Return key -> text of every setting, as in a broker.conf."""
     return {one.metadata["key"].name: setting_text(getattr(config, one.name)) for one in fields(config)}

@@ -58,7 +58,7 @@ class ClientCalls:
     def call_each(
         self, channels: Iterable[Channel], code: int, fields: Mapping[str, str], body: bytes = b""
     ) -> dict[Channel, RemotingCommand]:
-        """Send a request in parallel. Return the responses that arrive before the timeout.
+        """Send a request in parallel. Return the responses that arrive in time.
 
         Refuses the operator's request if CALLS_MAX operators have calls in flight.
         """
@@ -96,7 +96,7 @@ class ClientCalls:
         return {channel: call.response for channel, call in sent if call.response is not None}
 
     def deliver_response(self, channel: Channel, response: RemotingCommand) -> bool:
-        """Pass a response to the call that waits for it. Return False if there is no such call."""
+        """Pass a response to the call that waits for it. Return False if no call waits."""
         with self._lock:
             call = self._calls.get((channel, response.opaque))
         if call is None:

@@ -19,9 +19,9 @@ from .router import Channel
 from .subscriptions import ConsumerData, SubscriptionData
 
 CHANNEL_EXPIRED_MS = 120_000  # RocketMQ ProducerManager.CHANNEL_EXPIRED_TIMEOUT
-"""A client without a heartbeat for this long is removed, and its connection is closed."""
+"""A client is removed, and its connection closed, after this time without a heartbeat."""
 LOCK_MS_MAX = 60_000  # RocketMQ RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
-"""A lock that is not renewed for this long expires."""
+"""A lock that is not renewed for this time expires."""
 _NS_PER_MS = 1_000_000
 
 
@@ -255,7 +255,7 @@ class RebalanceLockManager:
         self._groups: dict[str, dict[MessageQueue, _QueueLock]] = {}
 
     def try_lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
-        """Return the queues that the client now has locked."""
+        """Return the queues that the client has locked after the call."""
         with self._lock:
             now_ns = self._clock.monotonic_ns()
             locks = self._groups.setdefault(group, {})
@@ -268,7 +268,7 @@ class RebalanceLockManager:
             return got
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Queues that another client has locked stay locked."""
+        """Queues that are locked by another client stay locked."""
         with self._lock:
             locks = self._groups.get(group, {})
             for queue in queues:

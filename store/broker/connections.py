@@ -26,11 +26,14 @@ RECEIVE_BYTES = 64 * 1024
 ACCEPTS_MAX = 8
 """Connections accepted per turn. More would delay the existing connections during a burst."""
 ACCEPTS_PAUSE_MS = 4
-"""Pause after ACCEPTS_MAX. It allows 2,000 new connections per second, at 0.1 ms each a fifth of a processor."""
+"""Pause after ACCEPTS_MAX. The pause allows 2,000 new connections per second, at 0.1 ms each a fifth of a processor."""
 READY_MAX = ENDS_MAX = 64
 """Ready connections handled before the timers run, and ended connections handled per turn."""
 TURNS_MAX = 16
-"""Maximum number of turns in which all ready connections are handled once. A poll of thousands of them is slow."""
+"""Maximum number of turns in which all ready connections are handled once.
+
+A poll of thousands of connections is slow.
+"""
 PIPELINING_MAX = 8
 """Connections with unread requests handled per turn."""
 COMMANDS_MAX = 16
@@ -86,7 +89,7 @@ class Connections(Service):
         self._turn_due_ns: int | None = None
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
-        """Return the addresses with their actual ports. After an OSError none is open."""
+        """Return the addresses with their actual ports. After an OSError no address is open."""
         listeners: list[Listener] = []
         for address in addresses:
             try:
@@ -157,7 +160,7 @@ class Connections(Service):
         return True
 
     def hold(self, size_bytes: int) -> None:
-        """Count bytes that are held for clients. A negative number subtracts."""
+        """Count buffered bytes of clients. A negative number subtracts."""
         held_bytes = self._held_bytes.add(size_bytes)
         assert held_bytes >= 0, (held_bytes, size_bytes)
 
@@ -203,7 +206,7 @@ class Connections(Service):
         self._turn_due_ns = self._on_turn(now_ns)
 
     def _choose_ready(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:
-        """Return clients that wait for answers, in round robin by host; listeners; pipelining clients.
+        """Return ready clients that wait for answers, in round robin by host; listeners; pipelining clients.
 
         All other ready connections stay ready for the next turn.
         """
@@ -363,6 +366,6 @@ class Connections(Service):
 
 
 def _protocol_hint(length: str) -> str:
-    """Name a foreign protocol by its first bytes, read as a length, or return ""."""
+    """Return the name of the foreign protocol whose first bytes, read as a length, are these, or ""."""
     who = {str(int.from_bytes(begin)): who for begin, who in _FOREIGN_PROTOCOLS.items()}.get(length)
     return "" if who is None else f" ({who})"

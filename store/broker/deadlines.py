@@ -15,7 +15,7 @@ from .session import Session
 _Who = TypeVar("_Who")
 
 CHECKS_PER_TIMEOUT = 8
-"""Checks per timeout period of idle time and output. These timeouts restart at each activity."""
+"""Checks per timeout period of idle time and output. Each activity restarts these timeouts."""
 
 
 class Deadlines(Generic[_Who]):
@@ -26,7 +26,7 @@ class Deadlines(Generic[_Who]):
     def __init__(self, after_ms: int) -> None:
         self._after_ns = after_ms * 1_000_000
         self._due_ns: OrderedDict[_Who, int] = OrderedDict()
-        """Sorted by time, since all timeouts are equal. After deletions a plain dict finds its first key slowly."""
+        """Sorted by time, since all timeouts are equal. A plain dict finds its first key slowly after deletions."""
 
     def __contains__(self, who: _Who) -> bool:
         return who in self._due_ns
@@ -55,7 +55,7 @@ class Deadlines(Generic[_Who]):
         return next(iter(self._due_ns.values()), None)
 
     def pop_due(self, now_ns: int, count_max: int) -> list[_Who]:
-        """Remove and return at most count_max keys that are due, the earliest first."""
+        """Remove and return at most count_max keys whose deadline has passed, the earliest first."""
         due: list[_Who] = []
         last_ns = 0
         for who, due_ns in self._due_ns.items():
@@ -86,7 +86,7 @@ class ClientTimeouts:
             deadlines.drop(session)
 
     def frame_ended(self, session: Session) -> None:
-        """The next frame starts its own timeout."""
+        """Each frame has its own timeout."""
         self._frames.drop(session)
 
     def update_session(self, session: Session, now_ns: int) -> None:
@@ -104,8 +104,8 @@ class ClientTimeouts:
     def slowest_session(self) -> Session | None:
         """The session that has been slow for the longest time, or None.
 
-        A session is slow while a frame is incomplete or answers are unread. It is not slow while the server pauses its
-        input.
+        A session is slow while a frame is incomplete or answers are unread. A session is not slow while the server
+        pauses its input.
         """
         frame = next((session for session in self._frames if session.may_receive), None)
         output = min(self._outputs, key=lambda session: session.taken_ns, default=None)

@@ -62,9 +62,9 @@ class FairQueue(Generic[_Owner, _Item]):
 
 
 class HostFairQueue(Generic[_Owner, _Item]):
-    """Items by host and owner. Within a host its owners take turns. Not thread-safe.
+    """Items by host and owner. Within a host, owners take turns. Not thread-safe.
 
-    An owner belongs to one host. A paused host keeps its items and gets no turn.
+    An owner belongs to one host. A paused host keeps its items, but gets no turn.
     """
 
     __slots__ = ("_count", "_of", "_paused")

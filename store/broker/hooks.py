@@ -61,7 +61,7 @@ class SendMessageContext:
 
 @dataclass(slots=True)
 class ConsumeMessageContext:
-    """One answered pull, or one message that was sent back."""
+    """A pull that was answered, or a message that was sent back."""
 
     consumer_group: str
     topic: str

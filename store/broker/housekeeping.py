@@ -1,7 +1,7 @@
 """Housekeeping: every 10 s expires clients and locks, and checks the store.
 
-Daily totals, by local time, are for `mqadmin clusterList -m` and exporters. They are 0 at the start of the process. The
-operator log reports when the store starts and stops refusing messages, and the number of slow puts.
+Daily totals, by local time, are for `mqadmin clusterList -m` and exporters. Daily totals are 0 at the start of the
+process. The operator log reports when the store starts and stops refusing messages, and the number of slow puts.
 Source: RocketMQ ClientHousekeepingService, BrokerStats, StoreStatsService.
 """
 
@@ -30,10 +30,10 @@ class DailyTotals:
         self._lock = world.tasks.lock("daily totals")
         self._day = self._current_day()
         self._puts = self._gets = (0, 0)
-        """Totals at the last midnight but one, and at the last midnight."""
+        """Totals at the midnight before last, and at the last midnight."""
 
     def note(self) -> None:
-        """Start a new day if one has begun. Messages since the previous call count for the old day."""
+        """If a new day has begun, start its totals. Messages since the previous call count for the old day."""
         today = self._current_day()
         with self._lock:
             if today > self._day:  # `!=` would start the same day twice if the clock steps back over midnight
@@ -82,7 +82,7 @@ class PutLatency:
             self._begun_ns, self._at_begin = now_ns, counts
 
     def percentile_ms(self, share: float) -> float:
-        """Return the latency that this share of puts did not exceed, or 0.0 without puts."""
+        """Return the latency that this share of all puts did not exceed; 0.0 without puts."""
         assert 0 <= share <= 1, share
         left = int(sum(self._last) * share)
         below_ms = 0.0
@@ -107,7 +107,7 @@ class StoreWatch:
         self._files = world.files
         self._lock = world.tasks.lock("store watch")
         self._reported: dict[str, str] = {}
-        """Current problems, each with the line to log at its end."""
+        """Current problems, each with the line to log when the problem ends."""
 
     def log_changes(self) -> None:
         """Log each problem that has begun or ended since the last call."""
@@ -158,7 +158,7 @@ class StoreWatch:
 
 
 class ClientHousekeepingService(Service):
-    """Runs its chores every INTERVAL_MS."""
+    """Runs its tasks every INTERVAL_MS."""
 
     name = "client housekeeping"
 

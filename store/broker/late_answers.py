@@ -1,7 +1,7 @@
 """Late answers: sends whose puts wait for an fsync, a slave, or a timeout.
 
-The task that appended a message does not wait, and continues with the next request. One separate task sends the answers
-of all puts that an fsync completed, in the order in which the log completed the puts.
+The task that appended a message does not wait for the answer, and continues with the next request. One separate task
+sends the answers of all puts that an fsync completed, in the order in which the log completed the puts.
 Source: RocketMQ SendMessageProcessor.asyncProcessRequest, CommitLog.asyncPutMessage.
 """
 
@@ -42,7 +42,7 @@ class LateAnswers(Service):
         """Number of the next request."""
         self._notified: list[int] = []
         self._due: list[tuple[int, int]] = []
-        """Heap of deadlines and request numbers. It may still contain answered requests."""
+        """Heap of deadlines and request numbers. The heap may still contain answered requests."""
         self._wake_ns = _NEVER_NS
         """The latest time at which the task wakes up."""
         self._ending = world.tasks.cell(f"{self.name} ending")
@@ -122,7 +122,7 @@ class LateAnswers(Service):
             heappush(self._due, (due_ns, number))
 
     def finish(self) -> None:
-        """Release the pending requests without answers, because their connections have ended."""
+        """Release the pending requests unanswered, because their connections have ended."""
         for request, _ in self._waiting.values():
             request.session.count_request_done(request.size_bytes)
         self._waiting.clear()

@@ -25,7 +25,10 @@ class PoolLimits:
     wait_ms_max: int | None = None
     """Longest wait in the queue, after which a request is answered with SYSTEM_BUSY. None: no limit."""
     pipelined_tasks: int | None = None
-    """Maximum number of tasks for pipelining clients, which send requests before they read answers. None: half."""
+    """Maximum number of tasks for pipelining clients, which send requests before they read answers.
+
+    None: half of all tasks.
+    """
     of_one_host_tasks: int | None = None
     """Maximum number of tasks that serve one host, for requests that wait for other clients. None: no limit."""
 
@@ -39,7 +42,7 @@ class PoolLimits:
 
 
 _COMPUTING_TASKS = 2
-"""The second task computes while the first sends its answer."""
+"""While the first task sends its answer, the second one computes."""
 
 POOL_LIMITS: Mapping[Pool, PoolLimits] = {
     Pool.SEND_MESSAGE: PoolLimits(4, 10_000, 200, _COMPUTING_TASKS),
@@ -57,7 +60,7 @@ assert POOL_LIMITS.keys() == set(Pool)
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Limits of all requests and connections. All byte counts are those of frames."""
+    """Limits of all requests and connections. All byte counts are sizes of frames."""
 
     pools: Mapping[Pool, PoolLimits] = field(default_factory=lambda: POOL_LIMITS)
     connections_max: int = 16_384
@@ -72,15 +75,18 @@ class ServerLimits:
     output_bytes_max: int = 16 * MIB
     """A connection with more unread output is closed."""
     output_pause_bytes: int = 256 * KIB
-    """The server stops reading from a client that has more unread output."""
+    """The server reads no more from a client while its unread output exceeds this limit."""
     requests_bytes_max: int = 32 * MIB
     """The server stops reading from a client whose pending requests have more bytes."""
     request_bytes_least: int = 2 * MIB
     """A smaller pending request counts as this many bytes, because its answer may be large."""
     requests_of_host_bytes_max: int = 128 * MIB
-    """Maximum bytes of pending requests per host. Its connections have equal shares, of at least one request each."""
+    """Maximum bytes of pending requests per host.
+
+    All connections of a host have equal shares, of at least one request each.
+    """
     held_bytes_max: int = 512 * MIB
-    """Maximum bytes held for all clients. Above it the slowest clients are closed and requests are refused."""
+    """Maximum bytes held for all clients. Above this limit the slowest clients are closed and requests are refused."""
 
     sockets: ListenOptions = field(default_factory=ListenOptions)
 
@@ -115,7 +121,7 @@ _OWN_KEYS = {
     "serverOutputTimeoutMillis": ("output_ms_max", INT_MAX),
     "serverHeldBytesMax": ("held_bytes_max", LONG_MAX),
 }
-"""Keys that only this server has: field and maximum value."""
+"""Keys that RocketMQ lacks: field and maximum value."""
 _IDLE_KEY = "serverChannelMaxIdleTimeSeconds"
 _FAST_FAILURE_KEY = "brokerFastFailureEnable"
 _SOCKET_KEYS = {

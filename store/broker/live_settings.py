@@ -1,9 +1,10 @@
 """Live settings: the configuration of a running broker, and changes to it.
 
 Code that uses a live setting reads it at each use, so a change applies from the next use on. A request changes either
-all of its settings or none. It is refused with an error that names the key if a key is unknown, has no effect, or
-cannot change while the broker runs; RocketMQ reports success. Changes are written to the broker.conf, if there is one.
-Source: RocketMQ AdminBrokerProcessor.updateBrokerConfig, Configuration.update, MessageStoreConfig, BrokerConfig.
+all settings that it names or none. A request is refused with an error that names the key if a key is unknown, has no
+effect, or cannot change while the broker runs; RocketMQ reports success. Changes are written to the broker.conf, if the
+broker has one. Source: RocketMQ AdminBrokerProcessor.updateBrokerConfig, Configuration.update, MessageStoreConfig,
+BrokerConfig.
 """
 
 from collections.abc import Callable, Mapping
@@ -146,7 +147,7 @@ def _parse_value(one: Field[Any], key: str, text: str) -> Any:
 
 
 def _apply_fields(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
-    """All parts of the broker share the frozen config. Only this function changes it."""
+    """All parts of the broker share the frozen config. Only `_apply_fields` changes the config."""
     assert changed.keys() <= _STORE_LIVE | _BROKER_LIVE, changed
     for name, value in changed.items():
         object.__setattr__(config, name, value)

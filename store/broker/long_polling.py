@@ -1,8 +1,8 @@
 """Long polling: holds pulls until messages arrive. RocketMQ's PullRequestHoldService.
 
-A pull that finds no new message is held until a matching message arrives or its timeout ends. Then the pull runs again,
-and its result is sent even if it is empty. In case the service missed an arrival, it also checks all queues with held
-pulls every 5 s.
+A pull that finds no new message is held until a matching message arrives or its timeout ends. Then the broker runs the
+pull again, and sends the result even if it is empty. In case the service missed an arrival, it also checks all queues
+with held pulls every 5 s.
 Source: RocketMQ PullRequestHoldService, ManyPullRequest, NotifyMessageArrivingListener.
 """
 
@@ -63,7 +63,7 @@ class HeldPulls:
         self._of_queue: dict[Queue, dict[HeldPull, None]] = {}
         self._of_channel: dict[Channel, dict[HeldPull, None]] = {}
         self._due: list[tuple[int, int, HeldPull]] = []
-        """Heap of deadlines. It may still contain removed pulls."""
+        """Heap of deadlines. The heap may still contain removed pulls."""
         self._numbers = count()
 
     def __contains__(self, queue: Queue) -> bool:
@@ -80,7 +80,7 @@ class HeldPulls:
         assert count <= len(heap), (count, len(heap))
 
     def take(self, pulls: Iterable[HeldPull]) -> list[HeldPull]:
-        """Remove pulls. Return those that were held until now."""
+        """Remove pulls. Return the pulls that were held until now."""
         taken = [pull for pull in pulls if _remove_from_table(self._of_queue, pull.queue, pull)]
         for pull in taken:
             was_held = _remove_from_table(self._of_channel, pull.channel, pull)

@@ -1,7 +1,7 @@
 """Metrics of a broker for monitoring systems: names, units and labels.
 
-Values are read without locks that client requests wait for. A name ends in its unit. A `_total` counts since the start
-of the process. At most KEYS_MAX topics and groups have their own values.
+Client requests never wait for a lock that a metric holds. The name of a metric ends in its unit. A `_total` counts
+since the start of the process. At most KEYS_MAX topics and groups have values of their own.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """Name server: routes from topics to brokers.
 
-A built-in name server always knows its own broker. All other brokers must register. A registered broker is removed when
-its connection ends, or after two minutes without a request from it. It can register again.
+A built-in name server always has a route to its own broker. All other brokers must register. A registered broker is
+removed when its connection ends, or after two minutes without a request from it. It can register again.
 Source: RocketMQ RouteInfoManager, BrokerHousekeepingService, TopicRouteData, ClusterInfo.
 """
 
@@ -38,7 +38,7 @@ class RegisteredBroker:
     version: DataVersion | None = None
     """Version of the broker's topics."""
     channel: Channel | None = None
-    """Connection over which the broker registered. None for the broker of a built-in name server."""
+    """Connection over which the broker registered. None: the broker of a built-in name server."""
 
 
 class NameServer:
@@ -83,7 +83,7 @@ class NameServer:
             self._drop_unused_read_only()
 
     def channel_closed(self, channel: Channel) -> None:
-        """Keep a broker that has registered again over another connection."""
+        """A broker that has registered again over another connection stays registered."""
         with self._lock:
             self._others = {key: each for key, each in self._others.items() if each.channel is not channel}
             self._drop_unused_read_only()
@@ -99,10 +99,10 @@ class NameServer:
             self._read_only &= {*own, *(name for name, _ in self._others)}
 
     def set_writeable(self, name: str, *, writeable: bool) -> int:
-        """Set or clear write permission in the routes of a broker. Return the number of its topics.
+        """Set or clear write permission in the routes of a broker. Return the number of topics of the broker.
 
-        Producers see the change in their next route query. It ends when it is reverted, when the last broker of that
-        name is removed, or when this name server stops.
+        Producers see the change in their next route query. The change ends when it is reverted, when the last broker of
+        that name is removed, or when this name server stops.
         """
         with self._lock:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
@@ -142,7 +142,7 @@ class NameServer:
 
     @property
     def names(self) -> list[str]:
-        """A master and its slaves share a name."""
+        """A master and its slaves have the same name."""
         return list(dict.fromkeys(broker.name for broker in self._brokers()))
 
     def route(self, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
@@ -196,7 +196,7 @@ class NameServer:
         return sorted({topic for topic, flag in flags if flag & having == having and not flag & lacking})
 
     def system_topics(self) -> tuple[list[str], str]:
-        """Also return the address of one broker, which can list its own system topics."""
+        """Return system topics, and the address of one broker, which can list its own system topics."""
         brokers = self._brokers()
         is_system = is_system_topic if self._topics is None else self._topics.is_system
         topics = [topic for topic in self.topics() if is_system(topic)]
@@ -205,7 +205,7 @@ class NameServer:
         return topics, brokers[0].address if brokers else ""
 
     def forget_topic(self, topic: str) -> None:
-        """A registered broker that still has the topic registers it again."""
+        """If a registered broker still has the topic, the broker registers the topic again."""
         with self._lock:
             for key, each in self._others.items():
                 others = {name: config for name, config in each.topics.items() if name != topic}

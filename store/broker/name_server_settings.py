@@ -1,7 +1,8 @@
 """Settings of a name server, by RocketMQ's keys.
 
-`orderMessageEnable` can change at run time, and `listenPort` is the actual port. The other keys have RocketMQ's
-defaults, because its tools expect them. A change of another key is refused with an error that names the key.
+`orderMessageEnable` can change at run time, and `listenPort` is the actual port. All other keys have RocketMQ's
+defaults, because RocketMQ's tools expect these values. A change of another key is refused with an error that names the
+key.
 Source: RocketMQ NamesrvConfig, NettyServerConfig, DefaultRequestProcessor.updateConfig.
 """
 
@@ -38,7 +39,7 @@ class NameServerSettings:
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.order_message_enable = False
-        """Whether routes include the ORDER_TOPIC_CONFIG value of their topic."""
+        """Whether a route includes the ORDER_TOPIC_CONFIG value of its topic."""
         self._known = dict(known)
 
     def set_actual_values(self, **known: str) -> None:

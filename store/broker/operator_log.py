@@ -13,7 +13,7 @@ LINES_MAX = 20
 WINDOW_MS = 10_000
 LINE_CHARACTERS_MAX = 500
 WAITING_MAX = 200
-"""Maximum number of lines that wait for output. Further lines are dropped and counted."""
+"""Maximum number of lines waiting for output. Further lines are dropped and counted."""
 CLOSE_MS = 1_000
 
 
@@ -44,12 +44,12 @@ def level_of(line: str) -> Level:
 
 
 def debug(text: str) -> LogLine:
-    """For the refusal of one client's request."""
+    """Log the refusal of one client's request."""
     return LogLine.with_level(Level.DEBUG, text)
 
 
 def warning(text: str) -> LogLine:
-    """For a condition that an operator should correct."""
+    """Log a condition that an operator should correct."""
     return LogLine.with_level(Level.WARNING, text)
 
 
@@ -59,13 +59,13 @@ def failure(text: str) -> LogLine:
 
 
 Emit = Callable[[str], None]
-"""Writes a line to the operator log. Any task may call it."""
+"""Writes a line to the operator log. Any task may call this function."""
 
 
 class OperatorLog:
     """Writes at most LINES_MAX lines per WINDOW_MS, and reports the number of dropped lines. Thread-safe.
 
-    A line that cannot be written counts as dropped.
+    The log counts each line that it cannot write as dropped.
     """
 
     def __init__(self, world: World, write: Emit, level: Level = Level.INFO) -> None:

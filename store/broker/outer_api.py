@@ -1,9 +1,10 @@
 """Calls of a broker to other servers: registration, and synchronization of a slave.
 
-A broker registers with each configured name server periodically and when its topics change. It unregisters when it
-stops. The answer to a slave names its master. A slave copies topics, groups, consumer offsets and delay offsets from
-its master, 3 s after the start and then every 10 s. If an answer is an error or malformed, the old state stays in use.
-Source: RocketMQ BrokerOuterAPI.registerBrokerAll, BrokerController.handleSlaveSynchronize, SlaveSynchronize.
+A broker registers with each configured name server periodically and when its topics change. A broker that stops
+unregisters first. The answer to a slave's registration contains the master's address. A slave copies topics, groups,
+consumer offsets and delay offsets from its master, 3 s after the start and then every 10 s. If an answer is an error or
+malformed, the old state stays in use. Source: RocketMQ BrokerOuterAPI.registerBrokerAll,
+BrokerController.handleSlaveSynchronize, SlaveSynchronize.
 """
 
 import zlib
@@ -28,7 +29,7 @@ INTERVAL_MS = 10_000
 SYNCHRONIZE_TIMEOUT_MS = 3_000
 
 _FAILURES = (OSError, StoreError, ValueError)
-"""ValueError means an invalid address, or topics that do not fit a frame."""
+"""Errors of calls. ValueError: an invalid address, or topics that do not fit a frame."""
 
 
 def _invoke_checked(
@@ -49,7 +50,7 @@ def _invoke_checked(
 class BrokerRegistration(Service):
     """Registers a broker with one name server.
 
-    `on_master` is called with the master's address for clients and its HA address.
+    `on_master` is called with the master's address for clients and the master's HA address.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class BrokerRegistration(Service):
         self._parts = parts
         self._ha_address = ha_address
         self.emit: Emit = lambda line: None
-        """Called with a log line when registration starts to fail and when it succeeds again."""
+        """Called with a log line when registration starts to fail, and when registration succeeds again."""
         self._on_master = on_master
         self._client = RemotingClient(parts.world, address)
 

@@ -113,7 +113,7 @@ class BrokerParts:
         return topic
 
     def group(self, name: str) -> SubscriptionGroupConfig:
-        """Creates a missing group if the settings allow that, else refuses the request."""
+        """Create a missing group if the settings allow it, else refuse the request."""
         group = self.groups.find(name)
         if group is None:
             remark = f"subscription group {name[:255]!r}: there is none"

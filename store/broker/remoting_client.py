@@ -80,7 +80,7 @@ class RemotingClient:
         self._closed = False
 
     def invoke(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Send a request with a new opaque. Return the response, whatever its code is.
+        """Send a request with a new opaque. Return the response, even if its code is an error.
 
         Raises TimeoutError if the response is late; the server may execute the request nevertheless. Raises
         ConnectionError, or another OSError while connecting, if no response can arrive.

@@ -1,8 +1,8 @@
 """Request pool: two bounded queues and the worker tasks of one kind of request.
 
 The workers serve the sessions in round robin. Up to four requests of clients that wait for each answer may overtake a
-pipelined request, and pipelined requests may use only some of the tasks. So pipelining clients do not block the others.
-If requests of this kind wait for other clients, the requests of one host may use only some of the tasks.
+pipelined request, and pipelined requests may use only some of the tasks. So pipelining clients do not block other
+clients. If requests of this kind wait for other clients, the requests of one host may use only some of the tasks.
 Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, whose refusal texts are reused; RFC 8290, sparse
 flows.
 """
@@ -27,9 +27,9 @@ _NAMES = {
     Pool.QUERY_MESSAGE: "queryThreadPoolQueue",
     Pool.END_TRANSACTION: "EndTransactionThreadPoolQueue",
 }
-"""RocketMQ's names of the queues whose sizes it publishes."""
+"""RocketMQ's names of the request queues whose sizes it publishes."""
 _PASSED_MAX = 4
-"""Maximum number of requests that overtake an older pipelined request."""
+"""Maximum number of requests that overtake one older pipelined request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class PooledRequest:
     size_bytes: int
     arrived_ns: int
     is_pipelined: bool
-    """Whether its client has sent further requests before reading the answer."""
+    """Whether the client has sent further requests before reading the answer to this request."""
 
 
 Handle = Callable[[PooledRequest], None]
@@ -55,7 +55,9 @@ _TOO_OLD = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while"
 
 
 class RequestPool:
-    """The pool of one kind of request. Only one task calls `enqueue`. Each request is handled or refused exactly once.
+    """The pool of one kind of request.
+
+    `enqueue` is called by one task only. Each request is handled or refused exactly once.
 
     Invariant: the number of queued requests is at most the capacity, and 0 <= pipelined tasks <= their limit. A host
     with the maximum number of busy tasks is paused in both queues.
@@ -75,12 +77,12 @@ class RequestPool:
         self._awaited: HostFairQueue[Session, PooledRequest] = HostFairQueue()
         self._pipelined: HostFairQueue[Session, PooledRequest] = HostFairQueue()
         self._pipelined_tasks = 0
-        """Tasks that are busy with pipelined requests."""
+        """Number of tasks that are busy with pipelined requests."""
         self._host_tasks: Counter[str] = Counter()
         """Busy tasks per host. Empty without a limit per host."""
         self._passed = 0
         self._ages = None if limits.wait_ms_max is None else Deadlines[PooledRequest](limits.wait_ms_max)
-        """Deadlines of queued requests. None if waits have no limit."""
+        """Deadlines of queued requests. None: waits have no limit."""
         self._signal = world.tasks.signal(self._name)
         self._ending = world.tasks.cell(f"{self._name} ending")
         self._tasks: list[Task] = []

@@ -32,7 +32,7 @@ _NO_FIELDS: Mapping[str, str] = {}
 
 
 class RequestCode(IntEnum):
-    """Type of a request. A broker sends requests marked PUSHED to its clients."""
+    """Type of a request. A broker sends requests of the types in PUSHED to its clients."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11

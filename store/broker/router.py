@@ -1,9 +1,9 @@
 """Routing: the processor and the task pool of each request code.
 
-The server transports frames, and the processors interpret them. Channel and Processor are the interface between both. A
-processor runs in a task of its pool and may block. A send that waits for an fsync or a slave blocks no task, because
-its processor returns a `LateResponse`. Blocked requests delay only requests of their kind, because each kind has its
-own pool.
+The server transports frames, and the processors interpret them. Channel and Processor are the interface between server
+and processors. A processor runs in a task of its pool and may block. A send that waits for an fsync or a slave blocks
+no task, because its processor returns a `LateResponse`. Each kind of request has its own pool, so blocked requests
+delay only requests of their kind.
 Source: RocketMQ BrokerController.registerProcessor.
 """
 
@@ -39,7 +39,7 @@ class Channel(Protocol):
 
 
 class LateResponse:
-    """The response to a put that may not be complete. The processor passes `notify` to the put.
+    """The response to a put that may still be incomplete. The processor passes `notify` to the put.
 
     The receiver calls `poll` after each notification and at the deadline.
     """
@@ -60,7 +60,7 @@ class LateResponse:
         return self
 
     def notify(self) -> None:
-        """Report that the put may be complete. Thread-safe."""
+        """Report that the put may be complete now. Thread-safe."""
         self._is_notified = True  # set before `_on_known` is read: either this call or `call_on_notify` calls it
         if self._on_known is not None:
             self._on_known()
@@ -83,7 +83,7 @@ class LateResponse:
 
 
 Response = RemotingCommand | LateResponse | None
-"""Outcome of a request. None means no answer now; a held pull is answered later by `channel.send`."""
+"""Outcome of a request. None: no answer now. The answer to a held pull is sent later by `channel.send`."""
 _Answer = TypeVar("_Answer", bound=Response)
 Processor = Callable[[RemotingCommand, Channel], Response]
 """Answers one request.
@@ -118,7 +118,7 @@ class Route(NamedTuple):
     pool: Pool
     processor: Processor
     body_bytes_max: int = BODY_BYTES_MAX
-    """A request with a larger body is refused before it is queued."""
+    """A request with a larger body is refused before the request is queued."""
 
 
 Routes = Mapping[int, Route]

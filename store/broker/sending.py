@@ -29,7 +29,7 @@ _FIELDS = (
     *("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp"),
     *("flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch"),
 )
-"""In the order of their letters, starting with `a`."""
+"""Fields of a SEND_MESSAGE_V2 header in the order of their one-letter names, from `a`."""
 _NAMES = {name: name for name in _FIELDS}
 _LETTERS = dict(zip(_FIELDS, "abcdefghijklm", strict=True))
 _LONG_NAMED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
@@ -116,7 +116,10 @@ def put_remark(status: PutMessageStatus) -> str | None:
 
 @lru_cache(maxsize=16_384)
 def born_host(address: str) -> Host:
-    """Convert `host:port` to the format of records. A host that is not an IP address becomes 0.0.0.0."""
+    """Convert `host:port` to the format of records.
+
+    Return the client's address; 0.0.0.0 for a host that is not an IP address.
+    """
     try:
         return Host.of_address(address)
     except ValueError:
@@ -142,7 +145,7 @@ def refuse_timed_batch(body: bytes) -> None:
 
 
 class SendChecks:
-    """Checks sends and finds their topics."""
+    """Checks requests to send, and finds their topics."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -159,13 +162,13 @@ class SendChecks:
             raise RequestRefusedError(f"this broker takes messages from {begin_ms} ms since 1970 on")
 
     def check_queues(self, topic: TopicConfig) -> None:
-        """Refuse a topic without queues: its messages could not be pulled."""
+        """Refuse a topic without queues, because consumers could not pull its messages."""
         if topic.write_queue_nums <= 0:
             found = f"expected 1 or more, found {topic.write_queue_nums}"
             raise RequestRefusedError(f"writeQueueNums of topic {topic.topic!r}: {found}")
 
     def topic(self, send: SendRequest) -> TopicConfig:
-        """Create a missing topic if the settings allow that."""
+        """Create a missing topic if the settings allow it."""
         known, name = self._parts.topics.get(send.topic), send.topic
         if known is None:
             refuse_if(topic_fault(name))

@@ -55,12 +55,13 @@ class ServedBroker:
     ) -> None:
         """Raises PlainAclError for invalid access rules, or OSError if reading them fails.
 
-        Setting changes are written to the broker.conf at `conf_path`. `others` has its keys that the store ignores.
+        Setting changes are written to the broker.conf at `conf_path`. `others` has the settings of the broker.conf that
+        the store ignores.
         """
         self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
         self.server = RemotingServer(world, limits, emit)
         self.addresses: list[str] = []
-        """Listening addresses after the start. The first address is the one for clients."""
+        """Listening addresses after the start. Clients use the first address."""
         self._emit = emit
         self._world = world
         self._store = store
@@ -131,7 +132,7 @@ class ServedBroker:
     def _handle_failures(self, broker: Broker) -> None:
         """Log each service that fails. End the process if clients depend on the failed service.
 
-        They depend on access control, which revokes accounts after a change of its file; on held pulls; and on
+        Clients depend on access control, which revokes accounts after a change of its file; on held pulls; and on
         registrations, through which clients find the broker.
         """
         flags = broker.own_store.flags

@@ -70,7 +70,7 @@ class ServedNameServer:
         self.server.start(routes, check=check, on_channel_closed=self.names.channel_closed)
 
     def shutdown(self) -> bool:
-        """Answer pending requests, then stop. Returns True: every change is durable before its answer."""
+        """Answer pending requests, then stop. Returns True: every change became durable before its answer."""
         self.server.shutdown()
         if self._access is not None:
             self._access.shutdown()

@@ -1,4 +1,4 @@
-"""Remoting server: receives requests, runs them in their pool, and answers.
+"""Remoting server: receives requests, runs them in their pools, and sends the answers.
 
 One worker task checks a request against the access rules, processes it and answers it. A response that waits for an
 fsync or a slave is sent later by another task. If a task of the server fails, some clients would receive no answers. So
@@ -40,7 +40,7 @@ class RemotingServer:
     """
 
     def __init__(self, world: World, limits: ServerLimits | None = None, emit: Emit = lambda line: None) -> None:
-        """`emit` writes to the operator log. Any task may call it."""
+        """`emit` writes to the operator log. Any task may call `emit`."""
         self.failure: str | None = None
         """Why the process must end, or None."""
         self.on_failure: Callable[[], None] = do_nothing
@@ -58,7 +58,7 @@ class RemotingServer:
         }
         self._impatient = [pool for pool in self._pools.values() if pool.limits.wait_ms_max is not None]
         self._offered: dict[RequestPool, None] = {}
-        """Pools with new requests since their last wake-up."""
+        """Request pools that received requests since the pools' last wake-up."""
         self._late = LateAnswers(world, self._answer_late)
         self._closed = ClosedChannels(world, emit)
         self.connections = Connections(
@@ -108,8 +108,8 @@ class RemotingServer:
     def shutdown(self) -> bool:
         """Stop receiving, answer pending requests, and close all connections. Return False on a timeout.
 
-        Requests that are running after the timeout get no answer. The call still waits for them: they must not write to
-        the store's directory after another process has locked it.
+        A request that still runs after the timeout gets no answer. The call still waits for them: they must not write
+        to the store's directory after another process has locked it.
         """
         self.connections.drain()
         for pool in self._pools.values():
@@ -243,7 +243,7 @@ class RemotingServer:
 
 
 class ClosedChannels(Service):
-    """Reports ended connections. Unlike the poller task, it may block."""
+    """Reports ended connections. Unlike the poller task, the reporting task may block."""
 
     name = "closed channels"
 

@@ -25,7 +25,7 @@ class SessionKeeper(Protocol):
     def is_listening(self) -> bool: ...
 
     def hold(self, size_bytes: int) -> None:
-        """Count bytes that are held for clients. A negative number subtracts."""
+        """Count buffered bytes of clients. A negative number subtracts."""
 
     def update_next_turn(self, session: "Session") -> None:
         """Update the timeouts and watched events of a session in the next turn."""
@@ -46,12 +46,12 @@ class ClientHost:
         self._busy = world.tasks.cell("busy connections of a host")
 
     def count_connection_begun(self) -> None:
-        """Count one more connection with pending requests."""
+        """Count one more connection that has pending requests."""
         busy = self._busy.add(1)
         assert busy > 0, busy
 
     def count_connection_done(self) -> None:
-        """Count one connection less with pending requests."""
+        """Count one less connection that has pending requests."""
         busy = self._busy.add(-1)
         assert busy >= 0, busy
 
@@ -64,7 +64,8 @@ class Session:
     """One connection, used as a Channel by processors.
 
     Invariant: `output_bytes` is the size of the buffered output. The bytes of requests are counted in a cell, without
-    the lock, because an answering task must not delay the poller task. Both sums are part of the keeper's held bytes.
+    the lock, because an answering task must not delay the poller task. The sums of output and request bytes are part of
+    the keeper's held bytes.
     """
 
     __slots__ = (

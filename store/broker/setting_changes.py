@@ -19,7 +19,7 @@ class SettingChangeError(ValueError):
 
 
 class SettingFixedError(SettingChangeError):
-    """A setting that cannot change while its server runs."""
+    """A setting that cannot change while the server runs."""
 
     code = ResponseCode.NO_PERMISSION
 

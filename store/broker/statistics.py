@@ -10,8 +10,8 @@
     BROKER_GET_NUMS   cluster        messages delivered
 
 Each key has totals and rates for the last minute, hour and day. The totals are sampled every 10 s, 10 min and hour. The
-time of the first sample is set one interval back. RocketMQ's figures end at the last sample; these figures end now.
-Source: RocketMQ BrokerStatsManager, StatsItem.computeStatsData, BrokerStatsData.
+time of the first sample is set one interval before the start. RocketMQ's figures end at the last sample; these figures
+end now. Source: RocketMQ BrokerStatsManager, StatsItem.computeStatsData, BrokerStatsData.
 """
 
 from collections import deque
@@ -79,7 +79,10 @@ class _Count:
 
 
 class BrokerStatistics:
-    """Statistics since the start of a broker. Any task may count. If two tasks count at once, one count may be lost."""
+    """Statistics since the start of a broker.
+
+    Any task may count. If two tasks count at the same time, one count may be lost.
+    """
 
     def __init__(self, clock: Clock, stats: StoreStats, cluster: str) -> None:
         self._clock = clock
@@ -102,7 +105,7 @@ class BrokerStatistics:
             "BROKER_PUT_NUMS": lambda _: _total_as_both(stats.put_messages_total),
             "BROKER_GET_NUMS": lambda _: _total_as_both(stats.messages_transferred),
         }
-        """Name -> function that returns the total and the number of calls of a key."""
+        """Name -> function that returns the total and the number of calls for a key."""
 
     def count_delivered(self, topic: str, group: str, records: list[bytes]) -> None:
         assert records, (topic, group)

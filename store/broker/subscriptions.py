@@ -83,7 +83,7 @@ class SubscriptionData:
 
     @classmethod
     def from_members(cls, members: Members) -> "SubscriptionData":
-        """Ignore the tag sets, because they repeat the expression."""
+        """The tag sets are ignored, because they repeat the expression."""
         return cls(
             members.text("topic"),
             members.text("subString", _ALL),
@@ -166,7 +166,7 @@ class HeartbeatData:
 
 
 def _short_name(members: Members, name: str) -> str:
-    """The broker sends the name to other clients in frames, so its length is limited."""
+    """Refuse a name that is too long: the broker sends names to other clients in frames."""
     found = members.text(name)
     if len(found) > TEXT_CHARACTERS_MAX:
         raise CorruptFileError(BODY, 0, name, f"at most {TEXT_CHARACTERS_MAX} characters", len(found))

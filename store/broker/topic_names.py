@@ -21,7 +21,7 @@ DLQ_GROUP_PREFIX = "%DLQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 GROUP_CHARACTERS_MAX = MAX_TOPIC_BYTES - len(RETRY_GROUP_PREFIX)
-"""Limited so that the name of the group's retry topic is valid."""
+"""Limited so that the name of a group's retry topic is valid."""
 
 SYSTEM_GROUPS = (
     "TOOLS_CONSUMER",
@@ -76,5 +76,5 @@ def retry_topic(group: str) -> str:
 
 
 def dlq_topic(group: str) -> str:
-    """Return the topic of messages that failed too often."""
+    """Return the group's topic for messages that failed too often."""
     return DLQ_GROUP_PREFIX + group

@@ -70,7 +70,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         self._own = frozenset(topic.topic for topic in _system_topics(config))
 
     def is_system(self, topic: str) -> bool:
-        """Some system topics depend on settings."""
+        """Some of the system topics depend on settings."""
         return topic in self._own or is_system_topic(topic)
 
     def add_system_topics(self) -> None:
@@ -98,7 +98,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         return self.get_or_put(topic, lambda: made)
 
     def create(self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0) -> TopicConfig | None:
-        """Return None if the topic is missing and its name is invalid. `queue_nums` is limited to the valid range."""
+        """Return None if the topic is missing and the name is invalid. `queue_nums` is limited to the valid range."""
         if topic_fault(topic):
             return None
         queues = max(0, min(queue_nums, QUEUES_MAX))
@@ -135,9 +135,9 @@ class SubscriptionGroupConfig(TableEntry):
     retry_queue_nums: int = json_field("retryQueueNums", 1, bits=32)
     retry_max_times: int = json_field("retryMaxTimes", 16, bits=32)
     broker_id: int = json_field("brokerId", MASTER_ID)
-    """Id of the broker from which the group pulls while it keeps up. Used if slaves may be read."""
+    """Broker id from which the group pulls while the group keeps up. Used if slaves may be read."""
     which_broker_when_consume_slowly: int = json_field("whichBrokerWhenConsumeSlowly", 1)
-    """Id of the broker from which the group pulls while it lags behind."""
+    """Broker id from which the group pulls while the group lags behind."""
     notify_consumer_ids_changed_enable: bool = json_field("notifyConsumerIdsChangedEnable", True)
 
 
@@ -154,7 +154,7 @@ class SubscriptionGroupManager(VersionedTable[SubscriptionGroupConfig]):
         self.add_missing((group, SubscriptionGroupConfig(group)) for group in SYSTEM_GROUPS)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """Create a missing group if the settings allow that, else return None."""
+        """Create a missing group if the settings allow it, else return None."""
         known = self.get(group)
         makes = self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
         if known is not None or not makes or group_fault(group):

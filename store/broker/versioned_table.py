@@ -2,7 +2,7 @@
 
     {"dataVersion": {"counter": 3, "timestamp": 1795309986689}, "<table>": {"<name>": {...}, ...}}
 
-Reads need no lock. A change creates a new table and makes it durable before readers see it.
+Reads need no lock. A change creates a new table and makes this table durable before readers see it.
 Source: RocketMQ ConfigManager, DataVersion.
 """
 
@@ -43,7 +43,7 @@ def json_field(name: str, default: Any, *, bits: int = 64) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """One entry. The first field is its name; all other fields have defaults."""
+    """One entry. The first field of an entry is its name; all other fields have defaults."""
 
     @property
     def members(self) -> dict[str, Any]:
@@ -75,18 +75,18 @@ class VersionedTable(Generic[Entry]):
     def __init__(self, world: World, path: str, name: str, entry: type[Entry]) -> None:
         self.file = SideFile(world.files, path)
         self.on_changed: Callable[[], None] | None = None
-        """Called after each change by the task that made it. It must not block."""
+        """Called after each change, by the task that made the change. The callback must not block."""
         self._clock = world.clock
         self._name = name
         self._entry = entry
         self._encoder = TableEncoder[Entry](attrgetter("members"), _ENTRY_DEPTH)
         """Guarded by `_lock`."""
         self._state: tuple[DataVersion, dict[str, Entry]] = DataVersion(world.clock.now_ms()), {}
-        """One assignment replaces both, so that a reader gets a table with its own version."""
+        """One assignment replaces version and table, so that a reader gets a table with its own version."""
         self._lock = world.tasks.lock(name)
 
     def load(self) -> None:
-        """Read the file or its backup. Raises CorruptFileError if neither is readable."""
+        """Read the file or its backup. Raises CorruptFileError if both are unreadable."""
         loaded = self.file.load(self._parse)
         if loaded is not None:
             self._state = loaded
@@ -151,7 +151,10 @@ class VersionedTable(Generic[Entry]):
         return table
 
     def write_new_version(self) -> None:
-        """Write a new version, so that other servers read the table again. An OSError changes nothing."""
+        """Write the table with a new version, so that other servers read the table again.
+
+        An OSError changes nothing.
+        """
         with self._lock:
             version, table = self._state
             self._store(DataVersion(self._clock.now_ms(), version.counter + 1), dict(table))

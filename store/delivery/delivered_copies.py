@@ -33,7 +33,7 @@ class DeliveredLevel(NamedTuple):
     offset: int
     """Queue offset of the first entry whose record has no copy in the log."""
     copy_end: int
-    """Log offset after the last copy that proves this progress."""
+    """Log offset after the last copy that proves the progress of this level."""
 
 
 def delivered_levels(
@@ -88,7 +88,7 @@ def _possible_copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
 
 
 def _copy_key(message: Message | MessageRecord) -> bytes:
-    """Return a digest that is equal for a delayed record and its copy."""
+    """Return a digest that is equal for a delayed record and for its copy."""
     text = message.properties.encode(errors="surrogateescape").decode(errors="replace")
     properties = decode_properties(text)
     properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)  # only copies have this property

@@ -1,8 +1,8 @@
 """Delayed delivery: puts a copy of each delayed message when it is due.
 
 RocketMQ's ScheduleMessageService. Messages of delay level n are in queue n - 1 of the schedule topic, where the
-tagsCode of an entry is the delivery time in ms. The copy of a due message is put to its original topic and queue. The
-progress, a queue offset per level, is in `config/delayOffset.json`:
+tagsCode of an entry is the delivery time in ms. A copy of a due message is put to the message's original topic and
+queue. The progress, a queue offset per level, is in `config/delayOffset.json`:
 
     {"offsetTable": {<level>: <offset of the next entry to deliver>}}
 
@@ -66,7 +66,10 @@ class ScheduleMessageService(Service):
         self.passed_over = 0
         """Skipped entries, whose record is unreadable, has no valid target or became too large."""
         self.last_answer = PutMessageStatus.PUT_OK
-        """Status of the last put of a copy. A refused copy is retried, and its level waits for it."""
+        """Status of the last put of a copy.
+
+        A refused copy is retried, and the level of the copy waits for the retry.
+        """
         self.last_error: StoreError | OSError | None = None
         """Last error of a delivery or of persisting; both are retried."""
         self.file = SideFile(world.files, f"{config.config_directory}/delayOffset.json")
@@ -77,7 +80,7 @@ class ScheduleMessageService(Service):
         self._delays_ms = delays_ms
         self._put = put
         self._durable: dict[int, int] = {}
-        """Progress by level, counting only copies that were durable at the last check."""
+        """Progress by level that counts only copies that were durable at the last check."""
         self._undurable: deque[tuple[int, int, int]] = deque()
         """Copies that are not durable yet, in log order: log offset of the end, level, next queue offset."""
         self._is_persisted = True
@@ -105,7 +108,7 @@ class ScheduleMessageService(Service):
         )  # progress from the backup must be written to both files
 
     def _advance_to_logged_copies(self) -> None:
-        """Advance the progress as far as copies in the log prove it."""
+        """Advance the progress as far as copies in the log prove the delivery."""
         count_mark("delivery progress from the log")
         found = delivered_levels(self._commit_log, self._queues, self._delays_ms, self.offsets)
         for level, (offset, copy_end) in sorted(found.items(), key=lambda item: item[1].copy_end):
@@ -159,7 +162,7 @@ class ScheduleMessageService(Service):
         return -(-(self._persist_due_ns - now_ns) // 1_000_000)
 
     def try_to_persist(self) -> None:
-        """Record an error instead of raising it. After a crash, later messages are delivered again."""
+        """An error is recorded, not raised. After a crash, later messages are delivered again."""
         try:
             self.persist()
         except OSError as error:
@@ -262,9 +265,9 @@ class ScheduleMessageService(Service):
     def _skip_or_retry_hole(self, queue: ConsumeQueue, offset: int) -> int:
         """Skip an index without an entry and return 0, else return the ms until the next attempt.
 
-        After a failed sync the entry is not skipped, because recovery will restore it. A sync of the page detects a
-        failure that was not reported yet; it may raise OSError. Without a failed sync the disk lost the entry for
-        good.
+        After a failed sync the entry is not skipped, because recovery will restore the entry. A sync of the page
+        detects a failure that was not reported yet; the sync may raise OSError. Without a failed sync the disk lost the
+        entry for good.
         """
         segment_queue = queue.queue
         if segment_queue.sync_error is None and not self._log_has_failed():

@@ -32,7 +32,7 @@ class MessageFilter(Protocol):
         """Return whether an encoded record matches."""
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Return whether a message with these properties matches, after its queue entry matched."""
+        """Return whether a message with these properties matches, if its queue entry has matched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class SqlNode(NamedTuple):
     evaluate: Evaluate
     depth: int = 1
     value: Value = None
-    """None except for a constant."""
+    """None unless the node is a constant."""
 
 
 def constant(value: Value) -> SqlNode:
@@ -130,7 +130,7 @@ def _condition_node(evaluate: Evaluate, *parts: SqlNode) -> SqlNode:
 
 
 def as_condition(part: SqlNode) -> SqlNode:
-    """A property becomes False if the message has it, else unknown."""
+    """Make a node a condition; a property is False if the message has the property, else unknown."""
     if part.kind in (PartKind.CONDITION, PartKind.BOOLEAN_CONSTANT):
         return part
     if part.kind is not PartKind.PROPERTY:

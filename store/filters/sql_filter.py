@@ -58,7 +58,7 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """`text` is the text of a string without its quotes, and a keyword in capitals."""
+    """`text` is a string without its quotes, or a keyword in capitals."""
 
     kind: TokenKind
     text: str
@@ -117,7 +117,7 @@ def _parse(text: str) -> SqlExpression:
 
 
 class _Parser:
-    """Recursive-descent parser with one token of look-ahead."""
+    """Recursive-descent parser that looks one token ahead."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -31,7 +31,7 @@ assert _HEAD.size + _PROPERTIES_LENGTH.size == UNIT_BYTES_MIN
 
 
 class BatchUnit(NamedTuple):
-    """One message of a batch, with the fields that differ between the messages."""
+    """One message of a batch, with the fields that differ between messages."""
 
     flag: int
     body: bytes
@@ -106,9 +106,9 @@ def encode_batch_records(
 ) -> tuple[bytearray, tuple[int, ...]]:
     """Encode a batch body as adjacent records. Returns the bytes and the start of each record.
 
-    `place_records` must then write offsets and times. The topic must have 1 to 127 bytes, and the IPv6 bits of
-    sys_flag must match the hosts. `clean` removes properties that only the store may set. Raises CorruptFileError for
-    an invalid body, and InvalidMessageError for properties that do not fit into a record.
+    `place_records` must then write offsets and times. The topic must have 1 to 127 bytes, and the IPv6 bits of sys_flag
+    must match the hosts. `clean` removes properties that only the store may set. Raises CorruptFileError for an invalid
+    body, and InvalidMessageError for properties that do not fit into a record.
     """
     head = head_layout(sys_flag)
     pack_head, fixed_bytes, topic_bytes = head.pack, head.size + 3 + len(topic), len(topic)

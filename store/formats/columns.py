@@ -1,8 +1,8 @@
 """Columns: tables of plain records that the C core reads from the log.
 
-If the C core was built, it replaces a Python loop over `scan_records`. The core stops before each record that is not
-plain, as defined in native/scan.c. `scan_records` then decodes that record or reports its error, and the core
-continues after it. Both find the same records.
+The C core, if it was built, replaces a Python loop over `scan_records`. The core stops before each record that is not
+plain, as defined in native/scan.c. `scan_records` then decodes the record or reports its error, and the core continues
+after the record. The core and `scan_records` find the same records.
 
 A table contains equally long columns of native 64-bit integers, one column after the other. numpy can read it without
 a copy: `numpy.frombuffer(table, numpy.int64).reshape(len(COLUMNS), -1)`.
@@ -97,7 +97,7 @@ class Core(Protocol):
         bytes_max: int,
         /,
     ) -> Pulled:
-        """Return the records to which the entries of one queue point. `log` is the readable part of one segment.
+        """Return the records to which entries of one queue point. `log` is the readable part of one segment.
 
         `codes` are the tag hashes to return; None returns all records. Stops before an entry that is not plain, whose
         record is outside `log` or before log offset `begin`, or with which the result would exceed count_max or
@@ -134,7 +134,10 @@ class Core(Protocol):
         reconsume_times: int,
         /,
     ) -> tuple[bytearray, tuple[int, ...]] | None:
-        """Encode records like `encode_batch_records`. Returns None if that would raise an error or find no unit."""
+        """Encode records like `encode_batch_records`.
+
+        Returns None if `encode_batch_records` would raise an error or find no unit.
+        """
 
     def place(
         self,
@@ -159,7 +162,7 @@ class PlainRecords:
         self._core = core
         self._runs: list[Run] | None = None
         self.queues: list[tuple[str, int]] = []
-        """The number of a queue is its index in this list."""
+        """Queues (topic, id); the number of a queue is its index in this list."""
         self._numbers: dict[bytes, int] = {}
         self._rows = bytearray(_INT64_BYTES * len(COLUMNS) * ROWS_MAX)
         self._keys = bytearray(_INT64_BYTES * len(KEY_COLUMNS) * ROWS_MAX)

@@ -50,10 +50,13 @@ UNIT_BYTES_MAX = 32767  # RocketMQ CqExtUnit.MAX_EXT_UNIT_SIZE, Short.MAX_VALUE
 END_BYTES = 4  # RocketMQ ConsumeQueueExt.END_BLANK_DATA_LENGTH
 END_MARK = b"\xff\xff"
 NO_ADDRESS = 1
-"""RocketMQ returns this value if it cannot store a unit."""
+"""Address that RocketMQ returns if it cannot store a unit."""
 ADDRESS_MAX = -0x8000_0001  # RocketMQ ConsumeQueueExt.MAX_ADDR: just below the least 32-bit hash
 ADDRESS_TOP = 0x80
-"""First byte of every address of an offset below 2^56. No hash begins with it, and no extension is that long."""
+"""First byte of every address of an offset below 2^56.
+
+No tag hash begins with this byte, and no extension is that long.
+"""
 OFFSET_MAX = (1 << 56) - 1
 """RocketMQ allows 2^63 - 2^31 - 1."""
 

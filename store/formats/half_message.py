@@ -59,7 +59,7 @@ class HalfMessage(NamedTuple):
     record: MessageRecord
     properties: dict[str, str]
     first_offset: int
-    """Queue offset of its first record. After a put-back it differs from that of `record`."""
+    """Queue offset of the half message's first record. After a put-back this offset differs from that of `record`."""
 
     @classmethod
     def from_record(cls, record: MessageRecord) -> "HalfMessage":
@@ -75,7 +75,7 @@ class HalfMessage(NamedTuple):
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """The queue offsets that an op message can contain."""
+        """Queue offsets of this half message that an op message can contain."""
         own = self.record.queue_offset
         return (own,) if own == self.first_offset else (own, self.first_offset)
 
@@ -104,7 +104,7 @@ def parse_non_negative(text: str | None) -> int | None:
 def half_message_of(message: Message) -> Message | None:
     """Return the half message to store for a transactional message, without properties of an earlier transaction.
 
-    Returns None if its topic does not fit into a property.
+    Returns None if the topic does not fit into a property.
     """
     if ENTRY_SEPARATOR in message.topic:
         return None
@@ -124,7 +124,7 @@ def half_message_of(message: Message) -> Message | None:
 
 
 def longest_later_forms(message: Message, half: Message) -> tuple[Message, Message]:
-    """Return the longest messages that can later be stored: given up, and committed."""
+    """Return the longest forms in which the message can be stored later: given up, and committed."""
     widened = rebuild_properties(decode_properties(half.properties) | _WIDEST)
     given_up = replace(half, topic=GIVEN_UP_TOPIC, properties=widened)
     committed = replace(half, topic=message.topic, queue_id=message.queue_id, properties=widened)
@@ -147,7 +147,7 @@ def committed_message_of(half: HalfMessage) -> Message | None:
 
 
 def op_message(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Message:
-    """Return the op message that ends the half message at a queue offset."""
+    """Return the op message that ends the half message at this queue offset."""
     return Message(
         OP_TOPIC,
         b"%d" % half_offset,
@@ -169,7 +169,7 @@ def put_back_message(half: HalfMessage, *, asked: bool) -> Message:
 
 
 def resumed_message(given_up: MessageRecord) -> Message:
-    """Return the message that restarts the checks."""
+    """Return the message that restarts the checks of a transaction."""
     half = HalfMessage.from_record(given_up)
     return copy_half_message(half, HALF_TOPIC, {PROPERTY_TRANSACTION_CHECK_TIMES: "0"})
 

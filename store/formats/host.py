@@ -7,9 +7,9 @@
     a       4      port of the storeHost
     a+4     8      physicalOffset of the record, where a put stored the message
 
-IPv6 text is as in Java's InetAddress: eight unpadded groups without `::`. So it equals the output of RocketMQ's tools.
-An id has 32 characters for IPv4 and 56 for IPv6. The id of a batch consists of the ids of its messages, separated by
-`,`. Source: RocketMQ MessageExt.socketAddress2ByteBuffer, Java Inet6Address.getHostAddress;
+IPv6 text is as in Java's InetAddress: eight unpadded groups without `::`. So the text equals the output of RocketMQ's
+tools. An id has 32 characters for IPv4 and 56 for IPv6. The id of a batch consists of the ids of its messages,
+separated by `,`. Source: RocketMQ MessageExt.socketAddress2ByteBuffer, Java Inet6Address.getHostAddress;
 MessageDecoder.createMessageId and decodeMessageId.
 """
 

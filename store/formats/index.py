@@ -19,12 +19,13 @@
 
 All integers are signed. S is `maxHashSlotNum` and N is `maxIndexNum`. The file does not contain S and N, but its length
 is 40 + 4 S + 20 N bytes, and `slots_of` derives S. In a new file after a full file, both times and both offsets equal
-the end time and end offset of the full file. The first entry replaces these values, but its timeDiff is counted from
-the old time. There is no checksum: an entry is valid only if the record to which it points matches.
+the end time and end offset of the full file. The first entry replaces these values, but the entry's timeDiff is counted
+from the old time. There is no checksum: an entry is valid only if the record to which it points matches.
 
-The name of a file is the local time of its creation, yyyyMMddHHmmssSSS. Here a local time is a number of ms, computed
-as if the time zone were UTC. Source: RocketMQ IndexHeader.java, IndexFile.putKey, UtilAll.timeMillisToHumanString.
-Calendar arithmetic after Howard Hinnant, "chrono-compatible low-level date algorithms".
+The name of an index file is the local time of its creation, yyyyMMddHHmmssSSS. Here a local time is a number of ms,
+computed as if the time zone were UTC. Source: RocketMQ IndexHeader.java, IndexFile.putKey,
+UtilAll.timeMillisToHumanString. Calendar arithmetic after Howard Hinnant, "chrono-compatible low-level date
+algorithms".
 """
 
 from calendar import timegm
@@ -197,7 +198,7 @@ def parse_index_file_name(name: str) -> int | None:
 
 
 def index_names_in_order(names: Iterable[str]) -> list[str]:
-    """Sort names. Those with five-digit years are last."""
+    """Sort names. Names with five-digit years are last."""
     return sorted(names, key=lambda name: (len(name) == _NAME_CHARACTERS[-1], name))
 
 

@@ -32,7 +32,7 @@ class PropertiesError(ValueError):
 
 
 class Property(NamedTuple):
-    """A key, its value, and the line number where they begin, from 1."""
+    """A key, its value, and the number of the line where the key begins, from 1."""
 
     key: str
     value: str
@@ -71,7 +71,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _unescape(text: str, line: int) -> str:
-    r"""\u is a UTF-16 code unit, so two of them can be one character."""
+    r"""\u is a UTF-16 code unit, so two \u escapes can be one character."""
     if "\\" not in text:
         return text
 

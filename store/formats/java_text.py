@@ -17,7 +17,10 @@ from unicodedata import category
 _UP_TO_SPACE = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?\d+")
 _DIGITS_MAX = 4_000
-"""Python limits the number of digits that it parses. Java allows any number of leading zeros."""
+"""Limit on the digits of a number, because Python limits the number of digits that it parses.
+
+Java allows any number of leading zeros.
+"""
 _LAST_OF_BMP = "\uffff"
 _SEPARATORS = ("Zs", "Zl", "Zp")
 _NO_BREAK = "\u00a0\u2007\u202f"

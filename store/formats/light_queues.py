@@ -1,9 +1,9 @@
-"""Light queues: additional queues that contain a message without another record.
+"""Light queues: additional queues that contain a message without a second record.
 
 The property INNER_MULTI_DISPATCH contains the names of a message's light queues, separated by `,`.
-INNER_MULTI_QUEUE_OFFSET contains the message's offset in each light queue, in the same order. These offsets are
-assigned under the put lock, from the same table of counters as for other queues. With `enable_lmq`, a queue with the
-prefix %LMQ% has queue id 0; any other light queue has the queue id of the message.
+INNER_MULTI_QUEUE_OFFSET contains the message's offset in each light queue, in the same order. Offsets in light queues
+are assigned under the put lock, from the same table of counters as for other queues. With `enable_lmq`, a queue with
+the prefix %LMQ% has queue id 0; any other light queue has the queue id of the message.
 
 A delayed or transactional message is added to its light queues only when it is delivered or committed. Source:
 RocketMQ MultiDispatch, ConsumeQueue.multiDispatchLmqQueue, MixAll.isLmq.
@@ -31,7 +31,7 @@ from .scan import ScannedRecord
 
 LIGHT_PREFIX = "%LMQ%"
 LIGHT_MARK = b"INNER_MULTI_"
-"""Occurs in the properties of every message that may be in a light queue."""
+"""Bytes that occur in the properties of every message that may be in a light queue."""
 
 _NAMES = PROPERTY_INNER_MULTI_DISPATCH.encode()
 _OFFSETS = PROPERTY_INNER_MULTI_QUEUE_OFFSET.encode()
@@ -104,7 +104,7 @@ class LightPut:
     offsets: tuple[int, ...] = ()
 
     def widest_properties(self) -> bytes:
-        """Return the longest possible properties, to check that they fit into a record."""
+        """Return the longest possible properties, to check that the properties fit into a record."""
         return self._properties_with(_OFFSET_MAX for _ in self.keys)
 
     def assign_offsets(self, table: dict[QueueKey, int]) -> bytearray:

@@ -258,7 +258,7 @@ def encode_message_record(record: MessageRecord) -> bytes:
 def decode_record(view: Raw, at: int, *, file: str, file_offset: int = 0) -> MessageRecord:
     """Decode the record at `at` and check its CRC. file_offset is the view's position in the file.
 
-    Raises CorruptFileError at the first wrong field. Bytes whose length depends on that field are not read.
+    Raises CorruptFileError at the first wrong field. Bytes whose length depends on a wrong field are not read.
     """
     bounds = check_record(view, at, len(view), file=file, file_offset=file_offset, check_crc=True)
     (sys_flag,) = _I32.unpack_from(view, at + _SYS_FLAG_AT)

@@ -55,7 +55,7 @@ class Message:
 
 @dataclass(slots=True)
 class MessageBatch:
-    """Messages for one queue that are stored next to each other, in one segment.
+    """Messages for one queue that are stored in one segment, without other records between them.
 
     `head` contains topic, queue, hosts, times, and properties that are added to each message. `units` is the batch
     body (`formats.batch`).

@@ -95,7 +95,7 @@ def decode_properties(text: str) -> dict[str, str]:
 
 
 def find_property(raw: bytes, name: bytes) -> bytes | None:
-    """Return the value that decode_properties finds, without decoding the other entries.
+    """Return the value of one property, without decoding the other entries.
 
     `name` must not be empty or contain a separator.
     """

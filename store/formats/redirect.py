@@ -30,7 +30,7 @@ from .properties import (
 )
 
 DELAY_MARK = PROPERTY_DELAY + NAME_SEPARATOR
-"""Occurs in the properties of every delayed message, and rarely in those of other messages."""
+"""Bytes that occur in the properties of every delayed message, and rarely in those of other messages."""
 
 
 class Redirection(NamedTuple):
@@ -44,7 +44,9 @@ _DELAYABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def redirect_delayed(message: Message, levels: int) -> Redirection | None:
-    """Return both forms of a delayed message, or None if it is not delayed. `levels` is the number of levels.
+    """Return both stored forms of a delayed message, or None for a message without delay.
+
+    `levels` is the number of levels.
 
     Raises InvalidMessageError if its topic does not fit into the properties, or is the schedule topic itself.
     """

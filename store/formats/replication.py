@@ -62,7 +62,7 @@ def decode_frame_header(
 ) -> FrameHeader:
     """Raise CorruptFileError with stream and position of the wrong field.
 
-    The frame's data must be in one file of segment_bytes.
+    All data of the frame must be in one file of segment_bytes.
     """
     header = FrameHeader._make(_FRAME.unpack(raw))
     if header.log_offset < 0:

@@ -65,7 +65,7 @@ _TAILS_MAX = 4096
 
 _topics: dict[bytes, str] = {}  # known topics, so that equal topics share one string
 _tails: dict[int, Callable[[memoryview, int], tuple[Any, ...]]] = {}
-"""Unpackers of fields 16 and 17 of V1 records. The key is their total size << 8 | topicLength."""
+"""Unpackers of fields 16 and 17 of V1 records. Key: total size of topic and properties << 8 | topicLength."""
 
 
 def record_starts_after(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[int]:
@@ -136,7 +136,7 @@ def _begins_record(view: memoryview, at: int, base_offset: int, segment_bytes: i
 
 
 class ScannedRecord(NamedTuple):
-    """The fields of a record that dispatch needs. `properties` is not decoded."""
+    """The fields of a record that dispatch uses. `properties` is not decoded."""
 
     physical_offset: int
     size_bytes: int
@@ -153,7 +153,8 @@ def scan_records(
 ) -> Iterator[ScannedRecord]:
     """Yield the records of the file in `view` from position `start` on. base_offset is the log offset of the file.
 
-    Ends at a blank record, or at `end` if a record ends there. Otherwise raises CorruptFileError at the wrong field.
+    Ends at a blank record, or at `end` if a record ends there. In any other case, raises CorruptFileError at the wrong
+    field.
     """
     # A plain record (V1, IPv4 hosts, a known topic, no NUL in its properties) is checked here. Any other record, and
     # a record that fails this check, is passed to _scan_any_record, which does all checks and names the wrong field.
@@ -205,8 +206,8 @@ def find_record_after_damage(view: memoryview, at: int, base_offset: int) -> int
 
     base_offset is as in `record_starts_after`.
 
-    If only the CRC is wrong, the corrupt record's size gives the position. Otherwise it is the next position with a
-    magic and a matching physicalOffset, whose record is not checked.
+    If only the CRC is wrong, the corrupt record's size gives the position. Otherwise the next record is at the next
+    position with a magic and a matching physicalOffset; this record is not checked.
     """
     records = scan_records(view, at, len(view), file="", base_offset=base_offset, check_crc=False)
     try:

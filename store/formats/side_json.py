@@ -67,7 +67,7 @@ class TableEncoder(Generic[_Value]):
         self._known: dict[str, tuple[_Value, EncodedValue]] = {}
 
     def encode_table(self, table: Mapping[str, _Value]) -> dict[str, EncodedValue]:
-        """Return the table for `encode_side_json`, sorted by name. Only one task at a time may call it."""
+        """Return the table for `encode_side_json`, sorted by name. Only one task at a time may call `encode_table`."""
         known = self._known
         self._known = {}
         for name, value in sorted(table.items()):
@@ -181,7 +181,7 @@ def _parse_integer(digits: str) -> int:
 
 
 def decimal_of(digits: str) -> Decimal:
-    """Return a number with all its digits. Raises ValueError for an exponent of about 20 digits."""
+    """Return a JSON number with all its digits. Raises ValueError for an exponent of about 20 digits."""
     try:
         return Decimal(digits)
     except InvalidOperation:
@@ -206,7 +206,7 @@ def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, An
 
 
 def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict[int, int]:
-    """Return the offsets sorted. Raises CorruptFileError for an entry that is not two numbers."""
+    """Return the offsets sorted. Raises CorruptFileError for an entry that is not a pair of numbers."""
     offsets = {}
     for key, value in table.items():
         if not re.fullmatch("-?[0-9]{1,10}", key):

@@ -1,11 +1,11 @@
 """Index file: appends entries, links the entries of a slot, and checks the links.
 
-RocketMQ's IndexFile. One task adds entries; any task may read. Each entry refers to the previous entry of its slot,
-and entries are never removed. An entry is written first, then its slot, then `count` advances. A reader reads the
+RocketMQ's IndexFile. One task adds entries; any task may read. Each entry refers to the previous entry of its hash
+slot, and entries are never removed. An entry is written first, then the slot, then `count` advances. A reader reads the
 slot first and `count` second, so it never uses an entry that is not written yet.
 
-The links can be checked without the log. The `previous` field of an entry must equal the value that its slot had
-before that entry, so adding all entries to an empty table produces the correct slots. This check detects an old page
+The links can be checked without the log. The `previous` field of an entry must equal the value that its slot had before
+that entry, so adding all entries to an empty table produces the correct slots. A check of the links detects an old page
 or sector anywhere except in the entries of the last record.
 """
 
@@ -61,7 +61,7 @@ class IndexFile:
         """During a build entries are buffered until `end_building`, and there are no readers."""
         self._unwritten = bytearray()
         self._newest: dict[int, int] = {}
-        """Number of the newest buffered entry, by the position of its slot in the file."""
+        """Number of the newest buffered entry of a slot, by the slot's position in the file."""
         self._slots = slots
         self._entries_max = entries_max
         self._entries_at = entries_position(slots)
@@ -188,7 +188,7 @@ class IndexFile:
         self.count.set(self._next)
 
     def _store_header(self, number: int) -> None:
-        """The header is in one sector, so a crash cannot split it."""
+        """The header is within one sector, so a crash cannot split the header."""
         self.file.store(
             0,
             HEADER.pack(

@@ -22,7 +22,10 @@ from ..world import World
 from .index_file import IndexFile
 
 _CLOCK_MS_MAX = LOCAL_MS_MAX - 366 * 86_400_000
-"""The latest clock time that a new file name uses. Later files get names 1 ms apart, for which a year is left."""
+"""The latest clock time that is used for the name of a new file.
+
+Later files get names 1 ms apart, for which a year is left.
+"""
 
 
 class IndexFiles:
@@ -30,7 +33,7 @@ class IndexFiles:
 
     def __init__(self, world: World, directory: str, slots: int, entries_max: int) -> None:
         self.files: tuple[IndexFile, ...] = ()
-        """The tuple is replaced, never modified, so a reader can keep a reference to it."""
+        """The tuple is replaced, never modified, so that a reader can keep a reference to it."""
         self.slots = slots
         self.entries_max = entries_max
         self.file_bytes = index_file_bytes(slots, entries_max)

@@ -25,7 +25,10 @@ class QueryMessageResult:
 
 
 class KeyQuerier:
-    """Finds messages by key in one log. The C core, if it was built, reads plain records; Python reads the others."""
+    """Finds messages by key in one log.
+
+    If the C core was built, the core reads plain records; Python reads all other records.
+    """
 
     def __init__(self, commit_log: CommitLog, core: Core | None = None) -> None:
         self._commit_log = commit_log
@@ -64,7 +67,9 @@ class KeyQuerier:
         return QueryMessageResult([found[offset] for offset in offsets], offsets, *index.last_update)
 
     def _plain_record(self, physical_offset: int, topic: bytes, key: bytes, begin_ms: int, limit: int) -> bytes | None:
-        """Let the C core check the record at a log offset. Returns its bytes, empty if it does not match.
+        """Let the C core check the record at a log offset.
+
+        Returns the record's bytes, empty if the record does not match.
 
         Returns None if there is no C core or the record is not plain.
         """

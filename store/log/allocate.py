@@ -4,8 +4,8 @@ RocketMQ's AllocateMappedFileService. A put at the end of a segment should not w
 and synced, so each request for a segment also requests the following one. A segment is used only after its name and
 size are durable: otherwise a power cut could remove the file and the acknowledged records in it.
 
-Segments are created in order of their offsets, and creation stops at the first failure. Otherwise a crash could leave
-a segment without its predecessor, and an empty log would seem to begin there.
+Segments are created in order of their offsets, and creation stops at the first failure. Otherwise a crash could leave a
+segment without its predecessor, and an empty log would seem to begin at that segment.
 
 The first write to a mapped page waits for memory and, under memory pressure, for the disk. With
 `warm_mapped_file_enable` the allocating task therefore touches every page of a new segment and locks it in memory
@@ -28,7 +28,7 @@ WAIT_MS = 5_000  # RocketMQ AllocateMappedFileService.waitTimeOut
 
 _LABEL = "commitlog"
 _AT_ONCE = 2
-"""The needed segment and the following one."""
+"""Number of segments created per request: the needed one and the following one."""
 
 UNLOCK_AFTER_MS = 6_000
 """A full segment stays locked in memory for this time, because readers usually read the newest records."""
@@ -51,7 +51,10 @@ class WarmUp:
         """Full segments and the monotonic time in ns to unlock each, earliest first."""
 
     def warm(self, base_offset: int, file: MappedFile) -> None:
-        """Touch every page of a new segment and lock it. After an OSError the caller must remove the file."""
+        """Touch every page of a new segment and lock the segment in memory.
+
+        After an OSError the caller must remove the file.
+        """
         synced = 0
         for at in range(0, file.size_bytes, PAGE_BYTES):
             if self._syncs and at - synced >= self._sync_bytes:
@@ -73,7 +76,7 @@ class WarmUp:
             self._count_refusal(refusal)
 
     def forget(self, base_offset: int) -> None:
-        """Call this before the file is unmapped, which also unlocks it."""
+        """Call this before a segment is unmapped, which also unlocks the segment."""
         with self._lock:
             self._locked.pop(base_offset, None)
 
@@ -85,7 +88,7 @@ class WarmUp:
                 self._due.append((due_ns, file))
 
     def unlock_due(self) -> int | None:
-        """Unlock all segments that are due. Returns the ms until the next one is due, or None."""
+        """Unlock all segments whose time has come. Returns the ms until the next segment must be unlocked, or None."""
         while self._due:
             due_ns, file = self._due[0]
             left_ns = due_ns - self._clock.monotonic_ns()
@@ -140,7 +143,7 @@ class AllocateMappedFileService(Service):
         """Path, intended size and error if the last creation failed."""
 
     def take_segment(self, base_offset: int) -> Segment | None:
-        """Return the segment at base_offset and request the following one. The preceding segment must be full.
+        """Return the segment at base_offset, and request the segment after it. The preceding segment must be full.
 
         Returns None if the creation failed, if a required buffer is not free, or after 5 s. In the last case
         a later call can return the segment.
@@ -251,8 +254,8 @@ class AllocateMappedFileService(Service):
     def begin_at(self, base_offset: int) -> bool:
         """Durably remove segments before base_offset, where an empty log is about to begin.
 
-        Otherwise the next load would regard an empty file before base_offset as the end of the log. Returns False if
-        a segment is still being created. After an OSError call again to retry.
+        Otherwise the next load would regard an empty file before base_offset as the end of the log. Returns False if a
+        segment is still being created. After an OSError call again to retry.
         """
         with self._lock:
             early = sorted(base for base in self._requests if base < base_offset)

@@ -97,7 +97,7 @@ class StoreCheckpoint:
     def limit_to_log_end(self, store_timestamp_ms: int) -> None:
         """Durably lower the times to the store time of the last record in the log.
 
-        Later times are those of truncated records. New records may have earlier times after a clock step.
+        Later times belong to truncated records. New records may have earlier times after a clock step.
         """
         if max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms:
             self.physic_msg_timestamp_ms = min(self.physic_msg_timestamp_ms, store_timestamp_ms)
@@ -111,7 +111,7 @@ class StoreCheckpoint:
             self.flush()
 
     def flush(self) -> None:
-        """The write is atomic, because the values fit into one sector."""
+        """The write is atomic, because all values are in one sector."""
         assert self._file is not None, "load first"
         with self._lock:
             self._file.store(0, encode_checkpoint(self.values))

@@ -48,11 +48,11 @@ class CommitLog:
         self.put_totals: dict[str, TopicTotals] = {}
         """By the topic name in the record. Protected by the put lock."""
         self.puts_failed = 0
-        """Accepted puts that did not reach the log."""
+        """Number of accepted puts that did not reach the log."""
         self.time = LogTime(world.clock)
         self.last_store_timestamp_ms = 0
         self.begin_time_in_lock_ms = 0
-        """When the put lock was acquired, 0 if it is free. Read without the lock to detect stalls."""
+        """Time at which the put lock was acquired, 0 while the lock is free. Read without the lock to detect stalls."""
         self.long_holds = SlowCount()
         """Protected by the put lock."""
         self.on_appended: Callable[[], None] = do_nothing
@@ -147,7 +147,7 @@ class CommitLog:
     def _segment_with_room(self, size_bytes: int) -> tuple[Segment, int] | None:
         """Return a segment and a position with space for size_bytes and a blank record; None: no new segment.
 
-        If the last segment has too little space, a blank record closes it.
+        If the last segment has too little space, a blank record closes this segment.
         """
         segment = self.queue.last()
         if segment is not None:
@@ -173,8 +173,8 @@ class CommitLog:
     def append_replicated(self, offset: int, records: bytes | memoryview, store_timestamp_ms: int) -> bool:
         """Append whole records from a master at `offset`, all in one segment.
 
-        An empty log then begins at `offset`. store_timestamp_ms is that of the last record. Returns False, without a
-        change, if `offset` is not the end of the log, the log is closed, or no segment can be created.
+        If the log is empty, it begins at `offset`. store_timestamp_ms is the store time of the last record. Returns
+        False, without a change, if `offset` is not the end of the log, the log is closed, or no segment can be created.
         """
         with self._put_lock:
             if self._closed or not self._can_append_at(offset):
@@ -220,7 +220,7 @@ class CommitLog:
     # -- looking up --------------------------------------------------------------------------------
 
     def record_bytes(self, physical_offset: int, size_bytes: int, limit: int) -> bytes | None:
-        """Return None unless the bytes are in one segment and end by `limit`."""
+        """Return None unless the record's bytes are in one segment and end by `limit`."""
         segment = self.queue.find(physical_offset)
         if segment is None or size_bytes <= 0:
             return None
@@ -231,7 +231,7 @@ class CommitLog:
         return bytes(segment.file.view(position, end))
 
     def record_at(self, physical_offset: int, limit: int) -> MessageRecord | None:
-        """Return None if there is no valid record that ends by `limit`."""
+        """Return None unless a valid record begins here and ends by `limit`."""
         head = self.record_bytes(physical_offset, 8, limit)
         if head is None:
             return None

@@ -123,14 +123,14 @@ class FlushRealTimeService(FlushCommitLogService):
 
 
 class GroupCommitRequest:
-    """A put that waits for a sync until its deadline. Invariant: it is answered once."""
+    """A put that waits for a sync until a deadline. Invariant: the request is answered once."""
 
     __slots__ = ("_clock", "_done", "_durable", "_gave_up", "_on_known", "due_ns", "end_offset")
 
     def __init__(
         self, world: World, end_offset: int, timeout_ms: int, on_known: Callable[[], None] | None = None
     ) -> None:
-        """on_known is called by the task that calls `complete`. If it is None, the caller must use `wait`."""
+        """on_known is called by the task that calls `complete`. Without on_known, the caller must use `wait`."""
         self.end_offset = end_offset
         self._clock = world.clock
         self.due_ns = world.clock.monotonic_ns() + timeout_ms * NS_PER_MS

@@ -1,9 +1,9 @@
-"""Group transfer: puts that wait for a slave.
+"""Group transfer: puts that wait until a slave has their bytes.
 
-RocketMQ's GroupTransferService, but without a task of its own. A put is replicated after one connection has sent all
+Like RocketMQ's GroupTransferService, but without its own task. A put is replicated after one connection has sent all
 bytes of the put and the slave has then reported their end offset. A report about bytes that this connection has not
-sent proves nothing: a master that lost the end of its log has different records at those offsets. RocketMQ accepts
-such a report, because it stores only the highest offset that any slave ever reported. Source: RocketMQ
+sent proves nothing: a master that lost the end of its log has different records at those offsets. RocketMQ accepts such
+a report, because it stores only the highest offset that any slave ever reported. Source: RocketMQ
 CommitLog.submitReplicaRequest, HAService.isSlaveOK, GroupTransferService.
 """
 
@@ -28,7 +28,7 @@ class Replica(Protocol):
 
 
 class GroupTransferRequest:
-    """A put that waits for a slave until its deadline. Invariant: it is answered at most once."""
+    """A put that waits for a slave until a deadline. Invariant: the request is answered at most once."""
 
     __slots__ = ("_clock", "_done", "_on_known", "_status", "due_ns", "end_offset", "start_offset")
 
@@ -74,7 +74,7 @@ class GroupTransferRequest:
 
 
 class GroupTransfer:
-    """Pending requests and connected slaves. Any task may call its methods."""
+    """Pending requests and connected slaves. Any task may call the methods of GroupTransfer."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self._world = world
@@ -87,7 +87,7 @@ class GroupTransfer:
     def submit(
         self, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
     ) -> GroupTransferRequest:
-        """Create a request that is answered once a slave has the log bytes [start_offset, end_offset).
+        """Create a request that is answered once a slave has the log bytes of the put.
 
         If every slave lacks too many bytes, the answer is immediately SLAVE_NOT_AVAILABLE. on_known: see
         `GroupTransferRequest`.
@@ -138,7 +138,7 @@ class GroupTransfer:
             request.complete(PutMessageStatus.PUT_OK)
 
     def add_replica(self, replica: Replica) -> None:
-        """Add a slave after its first report."""
+        """Add a slave that has sent its first report."""
         assert replica not in self.replicas, "a slave connects once"
         with self._lock:
             self.replicas = (*self.replicas, replica)

@@ -28,7 +28,7 @@ class LogTime:
         return max(self._clock.now_ms(), self._least_ms(self._clock.monotonic_ns()))
 
     def next_ms(self) -> int:
-        """Return a store time, never less than the previous one. The caller must hold the put lock."""
+        """Return a store time that is never less than the previous store time. The caller must hold the put lock."""
         now_ms, now_ns = self._clock.now_ms(), self._clock.monotonic_ns()
         least_ms = self._least_ms(now_ns)
         if now_ms < least_ms:

@@ -53,7 +53,7 @@ class EncodedPut:
 
 
 class PutEncoder:
-    """The C core, if it was built, encodes plain messages; Python encodes the others."""
+    """If the C core was built, the core encodes plain messages; Python encodes all other messages."""
 
     def __init__(self, config: StoreConfig, core: Core | None) -> None:
         self._config = config
@@ -72,7 +72,7 @@ class PutEncoder:
             return PutMessageStatus.MESSAGE_ILLEGAL
 
     def _encode_delayed(self, message: Message) -> EncodedPut | PutMessageStatus:
-        """Refuse a delayed message if its later copy could not be stored."""
+        """Refuse a delayed message whose later copy could not be stored."""
         redirected = redirect_delayed(message, self._delay_levels)
         if redirected is None:
             return self._encode_single(message)

@@ -11,7 +11,7 @@ from .group_transfer import GroupTransfer, GroupTransferRequest
 
 
 class PutWait:
-    """One pending put, used by one task at a time. Invariant: it is answered once."""
+    """One pending put, used by one task at a time. Invariant: the put is answered once."""
 
     __slots__ = ("_flush", "_on_answered", "_slaves", "_transfer", "append")
 

@@ -18,7 +18,7 @@ def segment_name(base_offset: int) -> str:
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a name has 20 digits and its offsets fit into a record's field."""
+    """Return whether a name has 20 digits and all offsets of this segment fit into a record's field."""
     return len(name) == 20 and name.isascii() and name.isdecimal() and int(name) <= _BASE_OFFSET_MAX
 
 
@@ -42,7 +42,7 @@ class Segment:
         self.readable = self.wrote
         self.flushed = tasks.cell(f"{label}.flushed")
         self.blank_from = self.size_bytes
-        """Position of the blank record, if this process appended it. Set before `wrote`."""
+        """Position of the blank record, if this process appended one. Set before `wrote`."""
         self.store_timestamp_ms = 0
         """Store time of the last record. Writers set it after `wrote`, and readers read it before `wrote`, so readers
         never get a time newer than the bytes before `wrote`.
@@ -58,7 +58,7 @@ class Segment:
         return self.store_timestamp_ms
 
     def append(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Append data at `position`, which must equal `wrote`. There may be only one writer."""
+        """Append data at `position`, which must equal `wrote`. Only one task may append."""
         end = position + len(data)
         assert 0 <= position <= end <= self.size_bytes, (position, end, self.size_bytes)
         self.file.store(position, data)
@@ -78,7 +78,7 @@ class Segment:
     def flush(self, least_pages: int) -> int:
         """Sync the readable bytes if at least least_pages pages are unflushed or the segment is full.
 
-        Returns `flushed`. With least_pages 0 even one unflushed byte is synced. If the sync raises OSError, `flushed`
+        Returns `flushed`. With least_pages 0 a single unflushed byte is synced. If the sync raises OSError, `flushed`
         does not advance.
         """
         readable = self.readable.get()
@@ -103,7 +103,7 @@ class Segment:
         self.flushed.set(flushed)
 
     def write_again(self, start: int, end: int) -> None:
-        """Store the bytes again, so that the next sync writes their pages to the disk."""
+        """Store the readable bytes again, so that the next sync writes their pages to the disk."""
         assert start >= 0, start
         assert end <= self.size_bytes, (end, self.size_bytes)
         for at in range(start, end, _CHUNK_BYTES):
@@ -112,9 +112,8 @@ class Segment:
     def zero_from(self, position: int, *, syncs_zeros: bool = False) -> bool:
         """Durably zero the file from `position` on. Returns whether any of these bytes was not zero.
 
-        Otherwise a truncated record would become valid again if a new record ended exactly at its start. syncs_zeros:
-        sync even if the page cache contains only zeros. The disk may contain other bytes if a process died during an
-        earlier truncation.
+        Without zeros, a truncated record would become valid again if a new record ended exactly at the old record's
+        start. The disk may contain other bytes if a process died during an earlier truncation.
         """
         assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         start = self._first_nonzero_from(position)

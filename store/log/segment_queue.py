@@ -20,7 +20,7 @@ _GAP = "base offset"
 
 
 class SegmentDirectories:
-    """Directories of the segment files of one queue."""
+    """Directories that contain the segment files of one queue."""
 
     def __init__(
         self, files: Files, writable: Sequence[str], read_only: Sequence[str] = (), *, used_ratio_max: float = 1.0
@@ -87,7 +87,7 @@ def file_name_of(path: str) -> str:
 
 
 def _segment_index(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
-    """Return the index of the last segment that begins at or before `offset`, else 0."""
+    """Return the index of the last segment that begins at or before `offset`, or 0."""
     number = min(max(offset - segments[0].base_offset, 0) // segment_bytes, len(segments) - 1)
     if segments[number].base_offset > offset:  # a gap before it, so fewer segments begin before the offset
         number = max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
@@ -115,12 +115,15 @@ class SegmentQueue:
         self._directories = directories or SegmentDirectories(world.files, (directory,))
         self.segment_bytes = segment_bytes
         self.segments: tuple[Segment, ...] = ()
-        """The tuple is replaced, never modified, so a reader can keep a reference to it."""
+        """The tuple is replaced, never modified, so that a reader can keep a reference to it."""
         self.flushed_where = world.tasks.cell(f"{label}.flushed_where")
         self.flushed_store_timestamp_ms = 0
-        """Store time of a record that the last flush made durable. A newer record may be durable too."""
+        """Store time of one record that the last flush made durable. A newer record may be durable too."""
         self.sync_error: OSError | None = None
-        """Error of a sync that failed since the start. After such an error, reads may return older bytes."""
+        """Error of a sync that failed since the store was started.
+
+        After such an error, reads may return older bytes.
+        """
         self.strays: list[CorruptFileError] = []
         """Directory entries without a segment name, which the last load ignored."""
         self.gaps: list[CorruptFileError] = []
@@ -144,12 +147,12 @@ class SegmentQueue:
         return segment if offset < segment.end_offset else None
 
     def segment_index_of(self, offset: int) -> int:
-        """Return the index of the last segment that begins at or before `offset`, else 0."""
+        """Return the index of the last segment that begins at or before `offset`, or 0."""
         segments = self.segments
         return _segment_index(segments, offset, self.segment_bytes) if segments else 0
 
     def segment_at_or_after(self, offset: int) -> Segment | None:
-        """Return the segment that contains `offset`, else the first after it."""
+        """Return the segment that contains `offset`, or else the first segment after `offset`."""
         segments = self.segments
         if not segments:
             return None
@@ -186,7 +189,7 @@ class SegmentQueue:
         return self._directories.path(base_offset, self.segment_bytes)
 
     def create(self, base_offset: int) -> Segment:
-        """Add a segment. The name of its file is not durable yet."""
+        """Add a segment. The name of the new file is not durable yet."""
         path = self.path(base_offset)
         self._world.files.make_directories(self.directory)  # not durable yet
         file = self._world.files.map(path, self.segment_bytes)
@@ -215,7 +218,7 @@ class SegmentQueue:
         return len(segments) > 1 and self.flushed_where.get() >= segments[0].end_offset
 
     def remove_first(self) -> bool:
-        """Durably remove the first segment. Returns False if it is not removable.
+        """Durably remove the first segment. Returns False if the first segment is not removable.
 
         Tasks that already read the segment can continue: its memory map is released after the last use. After an
         OSError the segment stays, and the next call retries the removal.
@@ -238,8 +241,8 @@ class SegmentQueue:
     def remove_in_use(self) -> None:
         """Durably remove all segments while other tasks may read them. No task may append or flush any more.
 
-        The last segment leaves the queue when its file is unlinked, even if the unlink is not durable. Otherwise
-        later data could be written into a file without a name.
+        The last segment leaves the queue when its file is unlinked, even if the unlink is not durable. Without this,
+        later data could be written into a file that has no name.
         """
         while len(self.segments) > 1:
             self._remove_first_segment()
@@ -261,7 +264,7 @@ class SegmentQueue:
     def flush(self, least_pages: int = 0) -> bool:
         """Flush the segment at flushed_where, or the segment after it if there is a gap. Returns whether it advanced.
 
-        A segment is flushed only after the previous one is completely durable.
+        A segment is flushed only after the segment before it is completely durable.
         """
         where = self.flushed_where.get()
         segment = self.segment_at_or_after(where)
@@ -286,9 +289,10 @@ class SegmentQueue:
             pass
 
     def sync_page(self, offset: int) -> None:
-        """Sync the page at `offset`, unless retention has removed its segment.
+        """Sync the page at `offset`, unless retention has removed the segment.
 
-        Raises OSError if this write-back failed, or an earlier one that was not reported yet.
+        Raises OSError if the write-back of this page failed, or an earlier write-back whose failure was not reported
+        yet.
         """
         segment = self.find(offset)
         if segment is None:
@@ -303,8 +307,8 @@ class SegmentQueue:
     def make_durable(self, first: int) -> None:
         """Sync the segments from index `first` on, with their sizes and names.
 
-        Files of a killed process may be only in the page cache. A power cut could then remove them and new data in
-        them.
+        Files of a killed process may be only in the page cache. A power cut could then remove these files and new data
+        in them.
         """
         self.flush_all()
         for segment in self.segments[first:]:
@@ -315,13 +319,13 @@ class SegmentQueue:
     # -- opening and cutting -----------------------------------------------------------------------
 
     def load(self, *, before_loss: Callable[[], None] | None = None) -> None:
-        """Map all segment files into memory. A segment counts as full until recovery sets its positions.
+        """Map all segment files into memory. Until recovery sets its positions, a segment counts as full.
 
-        An incomplete file is removed together with all files after it if `is_expendable` is true for each of them.
-        Otherwise a gap is added to `gaps`, and the files on both sides are kept: retention may have removed the
-        missing ones. Directory entries for which `is_stray` is true are ignored. Raises CorruptFileError for any
-        other name, for a file of the wrong size if that file or a later one contains data, and for a name with data
-        in two directories. before_loss is called before files with data are removed or short files are extended.
+        An incomplete file is removed together with all files after it if `is_expendable` is true for each of them. If
+        not, a gap is added to `gaps`, and the files on both sides are kept: retention may have removed the missing
+        files. Directory entries for which `is_stray` is true are ignored. Raises CorruptFileError for any other name,
+        for a file of the wrong size if that file or a later one contains data, and for a name with data in two
+        directories. before_loss is called before files with data are removed or short files are extended.
         """
         files = self._world.files
         self.strays, self.gaps = [], []
@@ -436,7 +440,7 @@ class SegmentQueue:
         self._world.files.sync_directory(directory_of(path))
 
     def truncate(self, offset: int, *, syncs_zeros: bool = False) -> bool:
-        """Durably remove all bytes from `offset` on. Returns whether any of them was not zero.
+        """Durably remove all bytes from `offset` on. Returns whether any removed byte was not zero.
 
         Later segments are removed, newest first. syncs_zeros: see `Segment.zero_from`.
         """

@@ -1,8 +1,8 @@
-"""Transient store pool: puts go to memory buffers; a commit task writes them to files.
+"""Transient store pool: puts go to memory buffers; a commit task writes these to files.
 
 RocketMQ's TransientStorePool, MappedFile with a write buffer, and CommitRealTimeService. Readers use only committed
-bytes; after them the file is zero. If the process dies, uncommitted bytes are lost. Bytes are committed in log order,
-so the readable bytes end in the first segment that is not completely committed.
+bytes; after the committed bytes the file contains zeros. If the process dies, uncommitted bytes are lost. Bytes are
+committed in log order, so the readable bytes end in the first segment that is not completely committed.
 """
 
 import errno
@@ -49,20 +49,20 @@ class TransientStorePool:
             return self._buffers.pop() if self._buffers else None
 
     def give_back(self, buffer: memoryview) -> None:
-        """Return a buffer. The caller must not write to it any more."""
+        """Return a buffer. After the call, the caller must not write to the buffer."""
         assert len(buffer) == self._buffer_bytes, (len(buffer), self._buffer_bytes)
         with self._lock:
             assert len(self._buffers) < self._count, "a buffer came back twice"
             self._buffers.append(buffer)
 
     def drain(self) -> None:
-        """Buffers in use are freed together with their segments."""
+        """Free the buffers. A buffer in use is freed together with its segment."""
         with self._lock:
             self._buffers = []
 
 
 class BufferedSegment(Segment):
-    """Returns its buffer to the pool once all of its bytes are committed.
+    """A segment that returns its buffer to the pool once all bytes are committed.
 
     Invariant: 0 <= flushed <= committed <= wrote <= size_bytes, and the file equals the buffer up to `committed`.
     """
@@ -85,7 +85,7 @@ class BufferedSegment(Segment):
         self._pool = pool
         self._buffer = buffer
         self._used_bytes = self.size_bytes
-        """End of the used bytes of a full segment. After it the file remains zero."""
+        """End of the used bytes of a full segment. After the used bytes, the file contains zeros."""
         self._readable_store_timestamp_ms = 0
 
     @property
@@ -108,8 +108,8 @@ class BufferedSegment(Segment):
     def commit(self, least_pages: int) -> int:
         """Write appended bytes to the file if there are at least least_pages pages or the segment is full.
 
-        Returns `committed`. With least_pages 0 even one byte is written. Only one task may call it. After an OSError
-        the next call writes the same bytes again.
+        Returns `committed`. With least_pages 0 a single byte is written. Only one task may call `commit`. After an
+        OSError the next call writes the same bytes again.
         """
         store_timestamp_ms = self.store_timestamp_ms
         wrote = self.wrote.get()
@@ -147,10 +147,10 @@ class BufferedSegment(Segment):
 
 
 class BufferedSegmentQueue(SegmentQueue):
-    """A queue of segments with and without write buffers. Only one task may commit."""
+    """A queue of segments with and without write buffers. Only one task may commit to the queue."""
 
     _open_base = 0
-    """Base offset of the first segment that may not be completely committed."""
+    """Base offset of the first segment that may contain uncommitted bytes."""
 
     @property
     def committed_where(self) -> int:
@@ -170,7 +170,7 @@ class BufferedSegmentQueue(SegmentQueue):
         return self.committed_where
 
     def commit(self, least_pages: int = 0) -> int:
-        """Return `committed_where`. A segment is committed only after the previous one is complete.
+        """Return `committed_where`. A segment is committed only after the segment before it is complete.
 
         Raises OSError like `BufferedSegment.commit`.
         """
@@ -185,7 +185,7 @@ class BufferedSegmentQueue(SegmentQueue):
 
 
 class CommitRealTimeService(Service):
-    """Commits whole pages when a put wakes it, and all bytes at longer intervals."""
+    """Commits whole pages after each put, and all bytes at longer intervals."""
 
     name = "commit-real-time"
 

@@ -1,8 +1,8 @@
 """Editor of plain_acl.yml: changes accounts and white lists while a broker runs.
 
 The whole text is generated from the parsed file, so comments are lost, as with RocketMQ. The caller must check the
-result before use. Values in the YAML file are read as strings, so that a key made of digits stays a string. Source:
-RocketMQ PlainPermissionManager.updateAccessConfig, deleteAccessConfig, updateGlobalWhiteAddrsConfig.
+result before use. Values in the YAML file are read as strings, so that a key made of digits stays a string.
+Source: RocketMQ PlainPermissionManager.updateAccessConfig, deleteAccessConfig, updateGlobalWhiteAddrsConfig.
 """
 
 from collections.abc import Mapping, Sequence

@@ -91,7 +91,7 @@ class AclAdminProcessor:
         return success(request, **fields)
 
     def all_accounts(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """The accounts include their secret keys; for administrators only."""
+        """Return all accounts with their secret keys; for administrators only."""
         white, accounts = accounts_for_tools(self._access.text())
         return success(request, {"globalWhiteAddrs": white, "plainAccessConfigs": accounts})
 

@@ -52,12 +52,15 @@ class BrokerAdminProcessor:
         return success(request)
 
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove a topic. Its messages stay until they expire; a topic created again has them."""
+        """Remove a topic.
+
+        The topic's messages stay until they expire; a topic created again under this name has them.
+        """
         self._parts.topics.remove(self._changeable_topic(ExtFields(request.ext_fields)))
         return success(request)
 
     def _changeable_topic(self, fields: ExtFields) -> str:
-        """Refuse topics that operators may not change."""
+        """Refuse a topic that operators may not change."""
         topic, config = fields.text("topic"), self._parts.config
         refuse_if(topic_fault(topic))
         if topic == config.broker_cluster_name:
@@ -120,7 +123,7 @@ class BrokerAdminProcessor:
         """Remove queues without messages in the log, even if their topic exists.
 
         CLEAN_UNUSED_TOPIC has the same effect. Queues of a removed topic remain while the log has messages of them.
-        Otherwise a new topic of the same name would use their offsets a second time.
+        Without these queues, a new topic of the same name would use their offsets a second time.
         """
         self._parts.store.clean_expired_consumer_queue()
         return success(request)

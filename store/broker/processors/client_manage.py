@@ -87,7 +87,7 @@ class ClientManageProcessor:
         return success(request)
 
     def check_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Refuse a filter that the broker does not support."""
+        """Refuse a subscription whose filter the broker does not support."""
         subscription = SubscriptionData.from_members(decode_json_body(request.body).inner_object("subscriptionData"))
         self._parts.check_filters_by(subscription)
         subscription.check()
@@ -134,7 +134,7 @@ class ClientManageProcessor:
         return success(request)
 
     def lock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the queues that the client now has locked."""
+        """Return the queues that the client has locked after the call."""
         wish = LockRequest.from_request(request)
         existing = [queue for queue in wish.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
         locked = self._parts.locks.try_lock(wish.group, existing, wish.client_id)

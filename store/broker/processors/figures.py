@@ -36,7 +36,7 @@ class FiguresProcessor:
         return success(request, found)
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the progress of every group, in its ordered topics (isOrder) or in its others."""
+        """Return each group's progress, in ordered topics only (isOrder) or in all other topics."""
         parts = self._parts
         is_order = ExtFields(request.ext_fields).boolean("isOrder", False)
         listed, behind = [], 0

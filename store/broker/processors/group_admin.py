@@ -39,7 +39,7 @@ from ..topics import QUEUES_MAX, SubscriptionGroupConfig
 _NS_PER_MS = 1_000_000
 
 NOW = -1
-"""Timestamp that stands for the end of the queue."""
+"""Timestamp that means the end of the queue."""
 
 
 class GroupAdminProcessor:
@@ -106,7 +106,7 @@ class GroupAdminProcessor:
         }
 
     def consumed_by(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Include groups that only have offsets in the topic."""
+        """Return a topic's groups, including groups that only have offsets in the topic."""
         topic = ExtFields(request.ext_fields).text("topic")
         groups = {*self._parts.consumers.groups_of(topic), *self._parts.offsets.groups_of(topic)}
         return success(request, {"groupList": sorted(groups)})
@@ -151,7 +151,7 @@ class GroupAdminProcessor:
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
     def clone_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Copy offsets to another group, in one topic or in all."""
+        """Copy a group's offsets to another group, in one topic or in all topics."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         source, target = fields.text("srcGroup"), fields.text("destGroup")
         refuse_if(parts.group_fault(target))
@@ -165,7 +165,7 @@ class GroupAdminProcessor:
         return success(request)
 
     def consumer_status(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Ask the members of a group for their offsets. Members that do not respond are left out."""
+        """Ask the members of a group for their offsets. Members that do not respond are missing from the result."""
         fields = ExtFields(request.ext_fields)
         topic, group, only = fields.text("topic"), fields.text("group"), java_trim(fields.text("clientAddr", ""))
         clients = {each.channel: each.client_id for each in self._group_with_members(group).clients.values()}
@@ -180,7 +180,7 @@ class GroupAdminProcessor:
         return success(request, {"consumerTable": table, "messageQueueTable": {}})
 
     def ask_consumer(self, request: RemotingCommand, _: Channel) -> RemotingCommand:
-        """Forward a request to the consumer that it names."""
+        """Forward a request to the consumer named in the request."""
         fields = ExtFields(request.ext_fields)
         group, client_id = fields.text("consumerGroup"), fields.text("clientId")
         info = self._parts.consumers.group(group)

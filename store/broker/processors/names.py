@@ -59,7 +59,7 @@ class NameServerProcessor:
         return self._name_server.set_writeable(name, writeable=writeable)
 
     def register(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """The answer to a slave names its master."""
+        """The answer to a slave contains the master's address."""
         fields, body = ExtFields(request.ext_fields), request.body
         check = fields.int32("bodyCrc32", 0)
         if check and zlib.crc32(body) & 0x7FFFFFFF != check:
@@ -93,7 +93,7 @@ class NameServerProcessor:
         return success(request)
 
     def query_version(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return whether a broker's topics have changed since its registration."""
+        """Return whether the topics of a broker have changed since the broker registered."""
         fields = ExtFields(request.ext_fields)
         theirs = DataVersion.from_members(decode_json_body(request.body))
         known = self._name_server.version_of(fields.text("brokerName"), fields.int64("brokerId"))

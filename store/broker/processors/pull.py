@@ -57,7 +57,7 @@ class PullMessageProcessor:
         parts.held_pulls.answer = self._answer_held
 
     def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
-        """Answer a pull, or hold it and return None."""
+        """Answer a pull, or hold the pull and return None."""
         return self._pull_with_hooks(request, channel, may_hold=True)
 
     def _pull_with_hooks(self, request: RemotingCommand, channel: Channel, *, may_hold: bool) -> RemotingCommand | None:
@@ -158,9 +158,9 @@ class PullMessageProcessor:
         return found
 
     def _redirect_to_master(self, request: RemotingCommand, queue: Queue, offset: int) -> RemotingCommand:
-        """The consumer continues at the offset of its request.
+        """The redirected consumer continues at the offset of its request.
 
-        RocketMQ's answer skips the messages that the slave found but did not return.
+        RocketMQ's answer makes the consumer skip messages that the slave found but did not return.
         """
         first, end = self._parts.min_offset(*queue), self._parts.max_offset(*queue)
         nothing = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, first, end)

@@ -14,7 +14,7 @@ from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to
 from ..router import Channel
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
-"""Field that is true if the key is a client's message id. The broker then ignores maxNum."""
+"""Field of a query, true if the key is a client's message id. The broker then ignores maxNum."""
 _NOT_FOUND = "no message of the topic has the key, or its index is not made yet"
 
 

@@ -5,13 +5,13 @@
     CONSUMER_SEND_MSG_BACK         a consumer could not process a message and asks for a later retry
     SEND_REPLY_MESSAGE(_V2)        a consumer's reply to a producer that waits for it
 
-The broker stores the properties of the request, with CLUSTER added and WAIT removed, in the order of a Java map. It
-stores a message that is sent back in the group's retry topic, with a longer delay after each retry. After too many
-retries, or if the delay level is negative, it stores the message in the group's dead letter topic.
+The broker stores the properties of the request, with CLUSTER added and WAIT removed, in the order of a Java map. The
+broker stores a sent-back message in the group's retry topic, with a longer delay after each retry. After too many
+retries, or if the delay level is negative, the broker stores the message in the group's dead letter topic.
 
 The broker pushes a reply to the producer with the client id in REPLY_TO_CLIENT (PUSH_REPLY_MESSAGE_TO_CLIENT). By
-default it also stores the reply. If the push succeeds, the answer is SUCCESS even if storing fails. The answer always
-has msgId, queueId and queueOffset, because clients need them.
+default the broker also stores the reply. If the push succeeds, the answer is SUCCESS even if storing fails. The answer
+to a send always has msgId, queueId and queueOffset, because clients need these fields.
 Source: RocketMQ SendMessageProcessor, asyncConsumerSendMsgBack, EndTransactionProcessor, ReplyMessageProcessor,
 ReplyMessageRequestHeader.
 """
@@ -260,7 +260,7 @@ class SendMessageProcessor:
         return response_to(request, PUT_CODES[result.put.status], put_remark(result.put.status))
 
     def reply(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
-        """Push a reply to its producer, and store it."""
+        """Push a reply to the producer that waits for it, and store the reply."""
         return self._send_with_hooks(request, channel, self._reply)
 
     def _reply(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> RemotingCommand:

@@ -4,4 +4,4 @@ Its functions are described in `store.formats.columns`.
 """
 
 INTERFACE = 4
-"""Increase it here and in records.c when a function of the core changes."""
+"""Version of the core's interface. When a function of the core changes, increase the number here and in records.c."""

@@ -18,8 +18,8 @@ Big-endian, signed.
     2+K     4      valueLength V
     6+K     V      value            UTF-8
 
-There is no checksum. RocketMQ ignores duplicate names and bytes after the last field. Here they are errors, so that a
-header has only one encoding. An empty remark is read as no remark.
+There is no checksum. RocketMQ ignores duplicate names and bytes after the last field. Here such duplicates and bytes
+are errors, so that a header has only one encoding. An empty remark is read as no remark.
 
     a JSON header
     {"code":310,"extFields":{"a":"group","e":"3"},"flag":0,"language":"JAVA","opaque":7,"remark":"text",
@@ -28,8 +28,8 @@ header has only one encoding. An empty remark is read as no remark.
 Like RocketMQ, the encoder sorts members by name, adds no blanks and omits members without a value. The decoder accepts
 the same text as `fastjson`: any order and layout, and numbers and booleans instead of strings, as C++ clients write
 them. Unknown members and null fields of extFields are ignored. Missing numbers are 0 and a missing language is JAVA,
-but code and opaque are required. So a header that is decoded and encoded again may have different bytes. Source:
-RocketMQ RemotingCommand, LanguageCode, SerializeType; RocketMQSerializable; RemotingCommand.headerEncode,
+but code and opaque are required. So a header that is decoded from JSON and encoded again may have different bytes.
+Source: RocketMQ RemotingCommand, LanguageCode, SerializeType; RocketMQSerializable; RemotingCommand.headerEncode,
 RemotingSerializable, fastjson's order of members.
 """
 
@@ -63,13 +63,13 @@ assert _FIXED.size + _LENGTH.size == HEADER_BYTES_MIN
 
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 _CAREFUL_BYTES_MAX = 32 << 10
-"""Size limit of a header that is not plain JSON. Decoding this size takes up to 8 ms, during which all clients wait."""
+"""Size limit of a header in a JSON dialect. Decoding this size takes up to 8 ms, during which all clients wait."""
 _HALF_CHARACTER = re.compile(rb"\\u[dD]")
 """A possible escape of an unpaired surrogate. A wrong match only makes decoding slower."""
 
 
 class _JsonHeader(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Members in fastjson's order. A member that is None is missing."""
+    """Members in fastjson's order. A member that is None is omitted."""
 
     code: int
     extFields: dict[str, str | int | bool | None] | None = None  # noqa: N815
@@ -87,7 +87,7 @@ _decode = msgspec.json.Decoder(_JsonHeader).decode
 
 
 class HeaderForm(IntEnum):
-    """Header encoding, by its code in the frame."""
+    """Encoding of a header, with its code in the frame."""
 
     JSON = 0
     ROCKETMQ = 1
@@ -103,7 +103,10 @@ class RemotingCommand:
     """The response to a request has the same id."""
     flag: int = 0
     language: int = 0
-    """An index in LANGUAGES. The binary form also encodes other numbers; in the JSON form they become OTHER."""
+    """An index in LANGUAGES.
+
+    The binary form also encodes numbers outside LANGUAGES; in the JSON form these become OTHER.
+    """
     version: int = 0
     remark: str | None = None
     ext_fields: Mapping[str, str] = field(default_factory=dict)
@@ -121,7 +124,7 @@ class RemotingCommand:
 
 
 def check_numbers(command: RemotingCommand, **bits: int) -> None:
-    """Raise ValueError for the first field that needs more than the given number of bits."""
+    """Raise ValueError with the name of the first field that needs too many bits."""
     for name, width in bits.items():
         value = getattr(command, name)
         if not -(1 << width - 1) <= value < 1 << width - 1:
@@ -137,7 +140,7 @@ def decoded_text(raw: bytes, field_name: str, *, file: str, offset: int) -> str:
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:
-    """Raise ValueError with the name of a field that does not fit."""
+    """Raise ValueError with the name of a field that is too long or too large."""
     remark = (command.remark or "").encode()
     fields = _encode_fields(command.ext_fields)
     check_numbers(command, code=16, language=8, version=16, opaque=32, flag=32)
@@ -217,7 +220,7 @@ def _value_end(
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
-    """Raise ValueError with the name of a number that does not fit."""
+    """Raise ValueError with the name of a number that is too large."""
     check_numbers(command, code=32, version=32, opaque=32, flag=32)
     known = 0 <= command.language < len(LANGUAGES)
     header = _JsonHeader(

@@ -12,9 +12,9 @@ r"""Fastjson dialect: reads the JSON of RocketMQ headers and bodies.
 
 If a name occurs twice in an object, the last member counts. Fastjson also converts values between types, for example a
 number to a string. Clients in C++, PHP and Python need this for numbers and booleans. Fastjson also accepts `new
-Date(1)`, `Set[1]`, hex strings, and floats with a suffix. No client writes these. This reader refuses them, unpaired
-surrogates, bytes that are not UTF-8, integers out of range, and nesting deeper than DEPTH_MAX. Source:
-fastjson 1.2.69 JSONScanner, DefaultJSONParser, TypeUtils; `tests/golden/fastjson` has its own answers.
+Date(1)`, `Set[1]`, hex strings, and floats with a suffix. No client writes these. This reader refuses these forms,
+unpaired surrogates, bytes that are not UTF-8, integers out of range, and nesting deeper than DEPTH_MAX. Source:
+fastjson 1.2.69 JSONScanner, DefaultJSONParser, TypeUtils; `tests/golden/fastjson` has fastjson's own answers.
 """
 
 import re
@@ -66,7 +66,7 @@ def decode_fastjson(raw: bytes, *, file: str, offset: int = 0) -> dict[str, Any]
 
 
 class _DialectReader:
-    """Recursive-descent parser of one text."""
+    """Recursive-descent parser of one JSON text."""
 
     def __init__(self, text: str, file: str, offset: int) -> None:
         self._text = text

@@ -10,8 +10,8 @@
 A frame has at most FRAME_BYTES_MAX bytes, including its length field, and a header of at most HEADER_BYTES_MAX bytes;
 RocketMQ accepts headers of 16 MiB. If the length of a frame is too large, the frame is refused before any of it is
 buffered. There is no checksum. A binary header has only one encoding, so a frame that is decoded and encoded again has
-the same bytes. A JSON header can change its member order and layout. `CommandReader` splits a stream into commands.
-Source: RocketMQ RemotingCommand.encode and decode, NettyDecoder.
+the same bytes. The JSON header of a frame can change its member order and layout. `CommandReader` splits a stream into
+commands. Source: RocketMQ RemotingCommand.encode and decode, NettyDecoder.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,9 @@ def frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0
 def decode_frame(
     view: bytes | memoryview, at: int, end: int, *, file: str, offset: int = 0
 ) -> tuple[RemotingCommand, int]:
-    """Decode the frame at `at`, which must end by `end`. Returns its command and its end.
+    """Decode the frame at `at`, which must end by `end`.
+
+    Returns the command of the frame and the position of the frame's end.
 
     The view begins at `offset` of the file. Raises CorruptFileError at the first wrong field.
     """
@@ -103,7 +105,7 @@ def encode_frame(command: RemotingCommand) -> bytes:
 class CommandReader:
     """Splits a stream into commands. `name` is the name of the stream in errors.
 
-    Invariant: at most one of the two buffers contains bytes. `_data` from `_at` on is not searched for frames yet.
+    Invariant: one of the buffers `_data` and `_part` is empty. `_data` from `_at` on is not searched for frames yet.
     `_part` is the start of one frame; received bytes are appended to it without a copy.
     """
 
