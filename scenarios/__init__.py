@@ -1,1 +1,1 @@
-"""Scenarios, their oracle and their campaigns. The only package that imports all others."""
+"""Scenarios, their oracle and their campaigns. `scenarios` is the only package that imports all others."""

@@ -33,9 +33,9 @@ class RunningFlags:
         self._bits = tasks.cell("running flags")
         self._lock = tasks.lock("running flags")
         self._lasting = 0
-        """Reasons that only a restart clears. Guarded by the lock."""
+        """Reasons to refuse puts that only a restart clears. Guarded by the lock."""
         self.failures: dict[str, str] = {}
-        """Names of services that an unexpected error ended, and the errors."""
+        """Service name -> unexpected error that ended the service."""
         self.on_service_failed: Callable[[str], None] = do_nothing
         """Called with the name of a failed service before its task ends."""
 
@@ -74,7 +74,7 @@ class RunningFlags:
         self.on_service_failed(name)
 
     def allow(self, reason: Refusal) -> None:
-        """Clear a reason, unless it lasts until a restart."""
+        """Clear a reason to refuse puts, unless the reason lasts until a restart."""
         with self._lock:
             self._set(self._bits.get() & (~int(reason) | self._lasting))
 

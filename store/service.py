@@ -1,6 +1,6 @@
 """Background service: one task that repeats a step until it is stopped.
 
-A step handles the errors that it expects. After any other exception `on_failure` is called, then the task ends with the
+A step handles its expected errors. After any other exception `on_failure` is called, then the task ends with the
 exception. The creator of a service decides the consequence:
 
     services of the store       puts are refused until a restart, and reads continue: `RunningFlags.service_failed`
@@ -26,7 +26,7 @@ def do_nothing(*_: object) -> None:
 
 
 class Service(ABC):
-    """A named task around `step`. A subclass waits inside its step, on `self.signal`."""
+    """A named task around `step`. A subclass waits inside `step`, on `self.signal`."""
 
     name = "service"
 
@@ -77,7 +77,7 @@ class Service(ABC):
 
     @abstractmethod
     def step(self) -> None:
-        """Wait for work, then do it."""
+        """Wait for work, then do the work."""
 
     def finish(self) -> None:  # noqa: B027 - most services have nothing left to do
         """Do remaining work after the last step."""

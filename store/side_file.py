@@ -1,4 +1,4 @@
-"""Side file: a small file that is replaced as a whole. RocketMQ's ConfigManager.
+"""Side file: a small file that is always replaced as a whole. RocketMQ's ConfigManager.
 
 A new version is written to `.tmp`, synced and renamed. The previous version is kept as `.bak`, a damaged version as
 `.damaged`. After each rename at least one complete version exists, even if a power cut undoes some renames. An
@@ -32,7 +32,7 @@ class SideFile:
         self._files = files
         self._directory = directory_of(path)
         self._content: bytes | None = None
-        """The current version; None if it may be incomplete or not durable."""
+        """The current version; None if this version may be incomplete or not durable."""
         self._directory_is_durable = False
 
     @property
@@ -41,12 +41,12 @@ class SideFile:
 
     @property
     def temporary_path(self) -> str:
-        """Path of the next version. `load` removes a file that a crash left there."""
+        """Path of the next version. `load` removes a next version that a crash left."""
         return f"{self.path}.tmp"
 
     @property
     def damaged_paths(self) -> Iterator[str]:
-        """Yield paths for damaged versions. The first free one is used."""
+        """Yield paths for damaged versions. The first of these paths that is free is used."""
         yield f"{self.path}.damaged"
         yield from (f"{self.path}.damaged.{number}" for number in count(1))
 
@@ -58,8 +58,8 @@ class SideFile:
     def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
         """Return the parsed current version, or the previous one if that fails; None if both are missing.
 
-        The returned version is durable. parse gets the bytes and the path, and may raise CorruptFileError. If it does
-        so for both versions, `load` raises this error.
+        The returned version is durable. parse gets the bytes and the path, and may raise CorruptFileError. If parse
+        does so for both versions, `load` raises this error.
         """
         files = self._files
         self._content, self.damage, self._is_damaged = None, None, False
@@ -99,7 +99,9 @@ class SideFile:
         return content, value
 
     def store(self, content: bytes) -> bool:
-        """Store content as the current version, durably. Return False, without a write, if it is stored already.
+        """Store content as the current version, durably.
+
+        Return False, without a write, if the same content is already stored.
 
         Raises OSError if the disk fails; the next call then writes again. Raises OSError(EFBIG) without a write if
         content is larger than `load` permits.

@@ -99,7 +99,7 @@ class StoreStats:
     """Counts of a store since its start."""
 
     def __init__(self, world: World, counted: LogCounts) -> None:
-        """counted: the log, which counts inside its put lock."""
+        """counted: the log, which counts inside the put lock."""
         self.boot_timestamp_ms = world.clock.now_ms()
         self.put_ns_max = 0
         self.slow_puts = SlowCount()
@@ -181,7 +181,7 @@ class StoreStats:
         return tuple(self._counted.put_totals.values())  # copied in one step, because puts may add a topic at any time
 
     def sample(self) -> None:
-        """Take a sample, unless the last one is less than a second old."""
+        """Take a sample, unless the last sample is less than a second old."""
         with self._lock:
             if self._clock.monotonic_ns() // _NS_PER_MS - self._samples[-1].at_ms >= _SAMPLE_MS:
                 self._samples.append(self._totals())

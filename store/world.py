@@ -36,10 +36,10 @@ class Cell(Protocol):
         """Replace the value."""
 
     def add(self, delta: int) -> int:
-        """Add delta in one step and return the new value."""
+        """Add delta atomically and return the new value."""
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace expected by value in one step. Return False, without a change, if the cell has another value."""
+        """Atomically replace expected by value. Return False, without a change, if the cell has another value."""
 
 
 class Signal(Protocol):
@@ -65,7 +65,7 @@ class Tasks(Protocol):
     """Concurrency: tasks and their synchronisation."""
 
     def spawn(self, name: str, body: Callable[[], None]) -> Task:
-        """Start body as a task. The store names each of its tasks once."""
+        """Start body as a task. Each task of the store has a name that is used once."""
 
     def sleep(self, ms: int) -> None:
         """Sleep for at least ms."""
@@ -87,9 +87,10 @@ class MappedFile(Protocol):
     size_bytes: int
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes of [start, end) as a read-only view: later writes change it.
+        """Return the bytes of [start, end) as a read-only view that shows later writes.
 
-        OSError(EIO): a page cannot be read. If the operating system sends SIGBUS instead, the process ends."""
+        OSError(EIO): a page cannot be read. If the operating system sends SIGBUS instead, the process ends.
+        """
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
         """Write through the map: to the page cache at once, to the disk later."""
@@ -160,13 +161,13 @@ class Files(Protocol):
     """One file system. Content is durable only after a sync, a name only after a sync of its directory."""
 
     def status(self, path: str) -> FileStatus | None:
-        """Return the status of path; None if it does not exist."""
+        """Return the status of path; None if path does not exist."""
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and its parents. No effect if it exists."""
+        """Create a directory and its missing parents. No effect if it exists."""
 
     def map(self, path: str, size_bytes: int) -> MappedFile:
         """Map a file: open or create it, then extend it with zeros to size_bytes if it is shorter."""
@@ -184,10 +185,10 @@ class Files(Protocol):
         """Return the content of a small file."""
 
     def write(self, path: str, data: bytes) -> None:
-        """Create or empty a small file and write data to it."""
+        """Write data to a small file; create or empty the file first."""
 
     def sync(self, path: str) -> None:
-        """Make a file's content and size durable, but not its name."""
+        """Make the content and the size of a file durable, but not the file's name."""
 
     def sync_directory(self, path: str) -> None:
         """Make the names in one directory (not below it) durable: creations, renames, removals."""
@@ -202,7 +203,10 @@ class Files(Protocol):
         """Remove an empty directory."""
 
     def lock(self, path: str) -> FileLock:
-        """Create path if needed and lock it. Raises BlockingIOError if another process or instance has the lock."""
+        """Create path if it is missing, and lock the file.
+
+        Raises BlockingIOError if another process or instance has the lock.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +217,6 @@ class World:
     tasks: Tasks
     files: Files
     network: Network | None = None
-    """None if the store needs no network: no broker, no replication."""
+    """None: the store needs no network, because it has no broker and no replication."""
     core: Core | None = None
     """The C core, which reads many records at once. None in simulations, where each record is read alone."""

@@ -1,6 +1,6 @@
 """Amounts: parses seeds and times of command-line options.
 
-The pytest plugin uses this module too, so it imports little.
+The pytest plugin also uses the module `amounts`, which therefore imports little.
 """
 
 from math import isfinite

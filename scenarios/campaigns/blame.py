@@ -1,9 +1,9 @@
 """Causes: find which of a version's known bugs broke a promise.
 
 The failure is replayed with the same crash points and choices under other sets of bugs. A bug is *enough* if the run
-with this bug alone breaks the promise in the same way. Removing a bug *helps* if the run without it does not. If every
-failure has a bug that is enough, no removal is tried. Neither result is a proof: without a bug, the run may break
-another promise earlier or may not reach the failing operation.
+with this bug alone breaks the promise in the same way. Removing a bug *helps* if the run without this bug does not
+break the promise in the same way. If every failure has a bug that is enough, no removal is tried. Neither result is a
+proof: without a bug, the run may break another promise earlier or may not reach the failing operation.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from .runner import Tally
 from .worker_pool import run_in_processes
 
 FAILURES_TRIED = 5
-"""The number of failures of each broken promise that are replayed."""
+"""Number of replayed failures of each broken promise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class ViolationKind:
-    """One promise that was broken in one way, in one or more runs."""
+    """A promise that was broken in one way, in one or more runs."""
 
     promise: str
     kind: str
@@ -57,11 +57,11 @@ class ViolationKind:
     times: int
     scenarios: dict[str, int]
     failures: tuple[Failure, ...]
-    """A sample that alternates between scenarios. The failures of a scenario are sorted by seed."""
+    """A sample of the failures that alternates between scenarios. The failures of a scenario are sorted by seed."""
     causes: tuple[Cause, ...] = ()
     """The bugs that contributed to the violation, sorted by likelihood."""
     clean: int = 0
-    """Replayed failures that also break the promise without any bug."""
+    """Number of replayed failures that also break the promise without any bug."""
 
     def __post_init__(self) -> None:
         assert len(self.failures) > 0, "a broken promise has a failure"
@@ -77,7 +77,7 @@ class ViolationKind:
         return tuple(cause for cause in self.causes if cause.weight == self.causes[0].weight)
 
     def to_json(self, again: str) -> dict[str, Any]:
-        """again: the command that repeats the first failure."""
+        """Return JSON. again: the command that repeats the first failure."""
         return {
             "promise": self.promise,
             "kind": self.kind,
@@ -123,7 +123,7 @@ def _alternating_by_scenario(failures: Iterable[Failure]) -> tuple[Failure, ...]
 def violation_kinds_with_causes(
     rows: Sequence[ViolationKind], version: str, *, jobs: int = 1, interruption: Interruption | None = None
 ) -> Iterator[ViolationKind]:
-    """Yield each broken promise of a version's runs with the bugs that caused it.
+    """Yield each broken promise of a version's runs with the bugs that caused the violation.
 
     After an interruption, the remaining promises are yielded without causes.
     """

@@ -1,8 +1,8 @@
 """Determinism checks: compare digests across hash seeds, run orders and Pythons.
 
-This process runs the seeds in order, as `tornlog run` does. A witness process with another hash seed runs them in a
-shuffled order and in batches of another size. If the digests of a seed differ, both processes run the seed again with a
-trace, and the first different event is reported.
+The checking process runs the seeds in order, as `tornlog run` does. A witness process with another hash seed runs them
+in a shuffled order and in batches of another size. If the digests of a seed differ, both processes run the seed again
+with a trace, and the first different event is reported.
 """
 
 import os
@@ -25,7 +25,7 @@ from .runner import BATCH_SEEDS
 
 _BATCH_OF_A_WITNESS = 7
 TRACED_MAX = 3
-"""The number of differing seeds that are traced. Other differences are reported by seed only."""
+"""Maximum number of differing seeds that are traced. Other differences are reported by seed only."""
 
 
 class WitnessError(Exception):
@@ -40,7 +40,7 @@ class WitnessProcess:
     python: str = sys.executable
     hash_seed: int = 4242
     path: str | None = None
-    """The PYTHONPATH of the witness. None: that of this process."""
+    """The PYTHONPATH of the witness. None: the PYTHONPATH of this process."""
 
     def answer(self, job: Job) -> Any:
         """Run a job in a new witness process. Raises WitnessError."""
@@ -77,7 +77,7 @@ class DeterminismReport:
 
     runs: int = 0
     digests: dict[str, str] = field(default_factory=dict)
-    """Scenario -> digest folded over its seeds."""
+    """Scenario -> one digest of all its seeds."""
     differences: list[DigestDifference] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     """Harness errors in runs of this process, which have no digest to compare."""
@@ -123,7 +123,7 @@ def compare_digests(
 
 
 def shuffled_shares(runs: Sequence[tuple[str, int]], hands: int) -> list[list[tuple[str, int]]]:
-    """Shuffle runs in a reproducible order and divide them among processes."""
+    """Shuffle runs reproducibly and divide the runs among processes."""
     shuffled, stream = list(runs), Choices("witness").stream("order")
     for last in range(len(shuffled) - 1, 0, -1):
         other = stream.below(last + 1, "place")

@@ -1,8 +1,8 @@
 """Exploration: recovers every crash state of one seed's run.
 
 Exploration covers the first life only, including its clean stop. With `nest`, recovery itself also crashes: for the
-images with the smallest digests, the machine crashes at each disk operation of the store's load. This repeats to the
-depth `nest`.
+images with the smallest digests, the machine crashes at each disk operation of the store's load. Crashes in recovery
+are repeated to the depth `nest`.
 
 The work is divided into chunks of operations. Two processes may recover the same image, but the number of processes
 does not change the counts of distinct images and judgements, nor the violations by signature.
@@ -178,7 +178,7 @@ def _chunks(situation: Situation[Plan]) -> list[_Chunk]:
 def _explored_chunks(
     chunks: list[_Chunk], done: Exploration, jobs: int, interruption: Interruption
 ) -> Iterator[tuple[_Chunk, ExplorationCounts[Plan]]]:
-    """Yield each chunk with its counts, in order. With one process, the counts are cumulative."""
+    """Yield each chunk of operations with its counts, in order. With one process, the counts are cumulative."""
     explore = partial(explore_operations, settings=done.settings, mutant=done.mutant)
     if jobs == 1:
         for chunk in chunks:
@@ -195,7 +195,7 @@ def _explored_chunks(
 def explore_operations(
     chunk: _Chunk, settings: ExploreSettings, mutant: str | None, found: ExplorationCounts[Plan] | None = None
 ) -> ExplorationCounts[Plan]:
-    """Explore a chunk of operations. If `found` is given, add the counts to it."""
+    """Explore a chunk of operations. If `found` is given, add the counts to `found`."""
     situation, numbers = chunk
     found = ExplorationCounts() if found is None else found
     samples_max = NEST_SAMPLES if settings.nest > situation.depth else 0

@@ -1,8 +1,8 @@
 """Store exploration: recovers crash states without running the plan again.
 
 A run is divided at the crash of the machine. The second half starts with a crash image and with the guarantees at the
-crash. Each distinct pair of them is recovered and judged once. Images are compared by `Image.digest` without times,
-guarantees by `state_digest_of`.
+crash. Each distinct pair of image and guarantees is recovered and judged once. Images are compared by `Image.digest`
+without times, guarantees by `state_digest_of`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -190,10 +190,10 @@ class StoreRuns:
         self._heal = heal
         self._fingerprint = ""
         self._states: dict[str, CrashStates] = {}
-        """The states of the last moment by profile. They are reused until the disk changes."""
+        """The states of the last moment by profile. These states are reused until the disk changes."""
 
     def die(self, situation: Situation[Plan], moment: CrashMoment, decisions: Sequence[Decision]) -> StoreCrash | None:
-        """Run up to a moment. Returns None if the run does not reach it."""
+        """Run up to a moment. Returns None if the run does not reach the moment."""
         record = situation.record_with_crash(moment, situation.profiles[0], decisions)
         choices = Choices.replaying(record.decisions)
         simulation = Simulation(choices, Replay(record.schedule), crashes=record.crashes)
@@ -219,7 +219,7 @@ class StoreRuns:
 
 
 class _LoadOperations(OperationLog):
-    """Operations of a life that ends when its store has loaded."""
+    """Operations of a life that ends as soon as its store has loaded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +232,10 @@ class _LoadOperations(OperationLog):
 
 
 def situation_of_load(sample: StateSample[Plan], situation: Situation[Plan]) -> Situation[Plan]:
-    """Return the situation in which a machine recovers a crash state. Its operations are those of the load."""
+    """Return the situation in which a machine recovers a crash state.
+
+    The operations of this situation are those of the load.
+    """
     record = sample.record
     plan = record.setup
     plan = replace(plan, lives=(*plan.lives, Life(LifeEnding.CRASH_IN_LOAD, "process-kill", -1, CrashPhase.BEFORE, 0)))

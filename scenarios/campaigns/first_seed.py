@@ -21,7 +21,7 @@ _COMMITS = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT", "CI
 
 @dataclass(frozen=True, slots=True)
 class FirstSeed:
-    """A first seed, with a text that explains how it was drawn."""
+    """A first seed, with a text about how the seed was drawn."""
 
     seed: int
     origin: str

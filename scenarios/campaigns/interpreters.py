@@ -23,7 +23,7 @@ class InterpreterError(Exception):
 
 
 def installed_pythons() -> list[str]:
-    """Return one executable in PATH or pyenv for each Python version from 3.11 on."""
+    """Return one executable for each Python version from 3.11 on, found in PATH or pyenv."""
     found: dict[str, str] = {}
     for candidate in _candidate_executables():
         try:

@@ -17,7 +17,7 @@ from ...store.real.files import RealFiles
 
 
 class _HostFiles(RealFiles):
-    """Accepts that some file systems cannot sync a directory."""
+    """Host files that accept a file system which cannot sync a directory."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ _FILES = _HostFiles()
 
 
 def make_kept_directory(path: str, below: str = "") -> None:
-    """Create a directory and its missing parents durably. `below` is an ancestor that is durable already."""
+    """Durably create a directory and its missing parents. `below` is an ancestor directory that is already durable."""
     assert not below or f"{path}/".startswith(f"{below}/"), (path, below)
     make_directory(_FILES, path, below=below)
     if below:

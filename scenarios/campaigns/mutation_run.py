@@ -1,11 +1,11 @@
 """Mutation runs: measure the CPU time until a scenario finds a bug.
 
-A find counts only if the store without the bug breaks no promise on the same seed. The main figure is for the shipped
-scenarios as they are. Each round runs one seed of each scenario, until one finds the bug. Swarm scenarios come first,
-because one of their seeds is more likely to find any given bug. Other scenarios with brokers run in every second round
-only, because their runs cost four times as much. Cost is counted in core-seconds: CPU time of the runs with the bug.
-Ranges that are narrowed to a known bug help a developer to work on it, but do not measure how fast unknown bugs are
-found.
+A find counts only if the store without the bug breaks no promise on the same seed. The main figure is for the unchanged
+scenarios that are shipped. Each round runs one seed of each scenario, until one run finds the bug. Swarm scenarios come
+first, because one of their seeds is more likely to find any given bug. Other scenarios with brokers run in every second
+round only, because their runs cost four times as much. Cost is counted in core-seconds: CPU time of the runs with the
+bug. Ranges that are narrowed to a known bug help a developer to work on it, but do not measure how fast unknown bugs
+are found.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ class MutationSettings:
 
     limits: MutationLimits
     scenarios: tuple[Scenario, ...] | None = tuple(one for one in SCENARIOS.values() if one.can_run)
-    """None: one scenario with ranges narrowed to the mutant's needs."""
+    """None: one scenario whose ranges are narrowed to the mutant's needs."""
     all_scenarios: bool = False
     """Whether to continue until every scenario has found the mutant."""
     shrink_seconds: float | None = None
@@ -76,7 +76,7 @@ class MutantFind:
     invariant: str
     """The first invariant that the run broke."""
     seeds: int
-    """Seeds of all scenarios that were run up to the find."""
+    """Number of seeds of all scenarios that ran until the mutant was found."""
     core_seconds: float
 
 
@@ -91,18 +91,18 @@ class MutantResult:
     """Seeds run until the first find, or all seeds without a find."""
     core_seconds: float
     reached: int | None
-    """Seeds in which the mutated code ran. None if the mutant changes a constant."""
+    """Seeds in which the mutated code ran. None: the mutant changes a constant."""
     bit: int | None
-    """Seeds in which the mutant reported a difference. None if it does not report differences."""
+    """Seeds in which the mutant reported a difference. None: the mutant does not report differences."""
     differing: tuple[int, int] | None = None
     """The number of seeds whose digest differs without the mutant, and of compared seeds.
 
-    Only for an unfound mutant that does not report differences.
+    Known only for an unfound mutant that does not report differences.
     """
     is_expected: bool = True
-    """Whether the first find broke an invariant that the mutant is expected to break."""
+    """Whether the first broken invariant is one that the mutant is expected to break."""
     clean_violation: str = ""
-    """A violation that occurs on the same seed with and without the mutant. Such a seed is not a find."""
+    """A violation on a seed that breaks a promise even without the mutant. Such a seed is not a find."""
     error: str = ""
     failure: Failure | None = None
     shrunk: dict[str, Any] | None = None
@@ -121,7 +121,7 @@ class MutantResult:
 
     @property
     def missed_because(self) -> str:
-        """Explain why the mutant may not have been found. If it changed no run, no check is to blame."""
+        """Explain why the mutant may not have been found. If the mutant changed no run, no check is to blame."""
         if self.reached == 0:
             return "never reached"
         ran = "" if self.reached is None else f"reached in {_seeds_text(self.reached)}, "
@@ -182,10 +182,10 @@ def narrowed_scenario(mutant: Mutant) -> Scenario:
 
 
 def run_mutant(mutant: Mutant, settings: MutationSettings) -> MutantResult:
-    """Run seeds with a mutant until one finds it. A harness error is returned as a result.
+    """Run seeds with a mutant until a seed finds the mutant. A harness error is returned as a result.
 
-    A seed that breaks a promise is run again without the mutant. It is a find if the second run breaks no promise.
-    Other seeds need no such check, because a run depends on its scenario and seed only.
+    A seed that breaks a promise is run again without the mutant. The seed is a find if the second run breaks no
+    promise. Other seeds need no such check, because a run depends on its scenario and seed only.
     """
     search = _MutantSearch(mutant, settings)
     with guard():

@@ -77,7 +77,7 @@ SINGLE: Mapping[str, str] = {
     "out of memory": "few promises apply after a service has ended; its own scenario checks those",
     "skipped numbers": "gaps in a queue's numbers from another version look like those from disk faults",
 }
-"""Features and faults that are left out of all pairs, with the reason."""
+"""Features and faults that are omitted from all pairs, with the reason."""
 NAMES: tuple[str, ...] = tuple(sorted({*FEATURES, *FAULTS} - SINGLE.keys()))
 
 _ALONE, _CLUSTER, _BROKER = "a store alone", "a cluster", "a broker"
@@ -101,7 +101,7 @@ _NOT_OF_CLUSTERS = (
     *("failed read", "failed look-up", "failed removal", "failed extend"),
     *("stopped file system", "disk full", "hole without room"),
 )
-"""Faults that are left out of cluster runs, for the reason in `LIMITS`."""
+"""Faults that are omitted from pairs in cluster runs, for the reason in `LIMITS`."""
 LIMITS: tuple[Limit, ...] = (
     Limit(("slaves", "sync master"), (_CLUSTER, _BROKER), _SOUND, "a store alone has none"),
     Limit(
@@ -154,7 +154,7 @@ LIMITS: tuple[Limit, ...] = (
 )
 """Features and faults that cannot occur in every kind of run or on every disk.
 
-Two of them that share no kind of run and disk never form a pair.
+Two features or faults without a common kind of run and disk never form a pair.
 """
 
 
@@ -228,7 +228,7 @@ class PairsMet(NamedTuple):
         return self.met + len(self.never)
 
     def missing_partners(self) -> dict[str, list[str]]:
-        """Return the pairs that never occurred together, grouped under the name with more missing partners."""
+        """Return the pairs that never occurred together, grouped under the name that lacks more partners."""
         lacking = Counter(name for pair in self.never for name in pair)
         partners: dict[str, list[str]] = {}
         for first, second in self.never:

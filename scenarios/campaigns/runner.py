@@ -82,9 +82,9 @@ class Tally(RunCounts):
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Seeds in which an invariant could have been broken, by (invariant, disk)."""
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Seeds that broke an invariant, by (invariant, disk)."""
+    """Number of seeds that broke an invariant, by (invariant, disk)."""
     signatures: Counter[str] = field(default_factory=Counter)
-    """Runs by the signature of their first violation."""
+    """Number of runs by the signature of their first violation."""
     failures: list[Failure] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     nondeterministic: list[str] = field(default_factory=list)
@@ -123,7 +123,7 @@ class Tally(RunCounts):
         assert self.violations <= self.seeds, (self.violations, self.seeds)
 
     def add_kept_failure(self, failure: Failure) -> None:
-        """Add a failure of an earlier run that still reproduces. The digest covers the seeds only."""
+        """Add a failure of an earlier campaign that still reproduces. The digest covers the seeds only."""
         disk = failure.smallest.record.setup.disk
         self.seeds += 1
         self.violations += 1
@@ -140,7 +140,7 @@ class Tally(RunCounts):
 
 
 def run_batch(batch: Batch) -> list[SeedResult]:
-    """Run a batch under one guard, which is cheaper than one per run. A worker that must stop returns early."""
+    """Run a batch under one guard, which is cheaper than one guard per run. A worker that must stop returns early."""
     results = []
     for result in results_of(batch):
         results.append(result)
@@ -189,7 +189,7 @@ def batches_of(
 
 
 def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """Sort scenarios so that those with ranges that few other scenarios use come first."""
+    """Sort scenarios; a scenario whose ranges few other scenarios use comes first."""
     drawn = [_rare_ranges_of(scenario) for scenario in scenarios]
     shared = Counter(chain.from_iterable(drawn))
     rarity = [min((shared[one] for one in own), default=len(scenarios)) for own in drawn]
@@ -197,7 +197,7 @@ def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
 
 
 def _rare_ranges_of(scenario: Scenario) -> set[tuple[str, object]]:
-    """Return a scenario's non-default ranges. Each disk and each ending counts as a range of its own."""
+    """Return a scenario's non-default ranges. Each disk and each ending counts as a separate range."""
     found: set[tuple[str, object]] = set()
     for path, options in scenario.ranges.chosen.items():
         if options != _ORDINARY[path]:

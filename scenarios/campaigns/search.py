@@ -36,11 +36,11 @@ class SearchResult:
     is_complete: bool = False
     violated: int = 0
     first_violated: int | None = None
-    """The number of schedules up to and including the first violating one."""
+    """Number of schedules up to and including the first schedule that violates a promise."""
     first_schedule: str | None = None
     """The first violating schedule, in the notation of sim.search."""
     last_schedule: str | None = None
-    """The last schedule that was run. Pass it as `after` to continue an incomplete search."""
+    """The last schedule that was run. Pass this schedule as `after` to continue an incomplete search."""
     failure: Failure | None = None
 
 

@@ -43,7 +43,7 @@ class SeedResult(RunCounts):
     features: tuple[str, ...] = ()
     """The features that the plan enables, by their names in `pairs`."""
     tried: tuple[str, ...] = ()
-    """Invariants that were checked on data that could break them."""
+    """Invariants whose checked data could break them."""
     plan: Plan | None = None
     """Only detailed runs have a plan and latencies."""
     put_us: Counter[int] = field(default_factory=Counter)
@@ -69,7 +69,7 @@ def run_seed(
     """Run one seed. A harness error is returned as a result.
 
     A run that takes more than cpu_seconds_max counts as endless. `policy` replaces the drawn scheduling policy. A
-    policy object has state and serves one run, so it excludes check_determinism.
+    policy object has state and serves one run, so `policy` excludes check_determinism.
     """
     assert policy is None or not check_determinism, "a policy has a state, and serves one run"
     began = perf_counter()

@@ -1,7 +1,8 @@
-"""Worker processes: ignore stop signals and end with their parent.
+"""Worker processes: ignore stop signals and end with their parent process.
 
 A terminal or a service manager sends stop signals to all processes of a group, so workers ignore them. Instead, the
-parent sets an event (`is_stop_wanted`). Workers then return their results, or are killed after GRACE_SECONDS.
+parent sets an event (`is_stop_wanted`). After the event, workers return their results, or are killed after
+GRACE_SECONDS.
 """
 
 import ctypes

@@ -1,1 +1,1 @@
-"""Consume queues: dispatch from the log into them, and reads through them."""
+"""Consume queues: dispatch from the log into queues, and reads through queues."""

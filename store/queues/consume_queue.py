@@ -1,8 +1,8 @@
 """Consume queue: the log positions of the messages of one topic and queue id.
 
-Entry n is at logic offset 20 n and points to the record whose queueOffset is n. If that record is missing, entry n is
-blank, so later entries keep their place. Only one task writes: recovery, and after it dispatch. Any task may read.
-With an extension, an entry contains the address of a unit instead of a tag code.
+Entry n is at logic offset 20 n and points to the record whose queueOffset is n. If a record is missing, its entry is
+blank, so later entries keep their place. Only one task writes entries: recovery, and after it dispatch. Any task may
+read. With an extension, an entry contains the address of a unit instead of a tag code.
 """
 
 from ..errors import CorruptFileError, MisplacedRecordError
@@ -31,14 +31,14 @@ _HOLE_ENTRIES_MAX = 1024
 
 
 class QueueSegments(SegmentQueue):
-    """The files of one queue. Damaged files are removed, because they can be rebuilt from the log."""
+    """The files of one queue. Damaged queue files are removed, because they can be rebuilt from the log."""
 
     def is_stray(self, path: str) -> bool:
         """Return True for any name, because lost segments are rebuilt."""
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether a file is not too long, whatever it contains. A crash can leave such a file."""
+        """Return whether a file is not too long, whatever its content. A crash can leave such a file."""
         status = self._world.files.status(self.path(base_offset))
         return status is not None and not status.is_directory and status.size_bytes <= self.segment_bytes
 
@@ -293,7 +293,7 @@ class ConsumeQueue:
     # -- reading -----------------------------------------------------------------------------------
 
     def entry(self, queue_offset: int) -> QueueEntry | None:
-        """Return the entry, valid or not; None if no segment contains it."""
+        """Return the entry, even if invalid; None if no segment contains the entry."""
         logic_offset = queue_offset * ENTRY_BYTES
         segment = self.queue.find(logic_offset)
         if segment is None or queue_offset < 0:
@@ -302,7 +302,9 @@ class ConsumeQueue:
         return decode_entry(segment.file.view(position, position + ENTRY_BYTES), 0)
 
     def index_of(self, physical_offset: int) -> int | None:
-        """Return the index of the entry with this phyOffset. None if it is missing or the entries are out of order.
+        """Return the index of the entry with this phyOffset.
+
+        None if the entry is missing or the queue's entries are out of order.
 
         Recovery has not set the segment positions yet. A long run of invalid entries counts as the end of the queue.
         """
@@ -325,7 +327,7 @@ class ConsumeQueue:
         return None if self.ext is None or not is_ext_address(tags_code) else self.ext.get(tags_code)
 
     def entries_from(self, queue_offset: int) -> memoryview:
-        """Return the raw entries from queue_offset to the end of its segment, possibly none."""
+        """Return the raw entries from queue_offset to the end of the segment, possibly none."""
         logic_offset = queue_offset * ENTRY_BYTES
         segment = self.queue.find(logic_offset)
         if segment is None:
@@ -362,7 +364,7 @@ class ConsumeQueue:
         return True  # all entries are blank
 
     def remove_expired_segments(self, log_min_offset: int) -> int:
-        """Remove the segments whose records have all left the log, and return their number.
+        """Remove the segments whose records have all left the log, and return the number of removed segments.
 
         The following segment is synced first, because a crash that leaves no segment would lose the queue's counter.
         After an OSError the segment remains.
@@ -378,7 +380,7 @@ class ConsumeQueue:
 
 
 def _first_in_log(raw: memoryview, log_min_offset: int) -> int | None:
-    """Return the position of the first valid entry at or after a log offset. Some entries may be blank."""
+    """Return the position of the first valid entry at or after a log offset. Some entries in the range may be blank."""
     low, high, found = 0, len(raw) // ENTRY_BYTES, None
     while low < high:
         middle = index = (low + high) // 2

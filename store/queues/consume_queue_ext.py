@@ -1,8 +1,8 @@
 """Queue extension: stores units of variable size for the entries of one queue.
 
-If a unit is missing or belongs to a different record, recovery replaces the address in the entry by the plain
-tagsCode, and a reader treats the tags as unknown. An address is not reused while an entry may contain it. The task
-that writes the queue also writes the units; any task may read. Source: RocketMQ ConsumeQueueExt.
+If a unit is missing or belongs to a different record, recovery replaces the address in the entry by the plain tagsCode,
+and a reader treats the tags as unknown. An address is not reused while an entry may contain this address. The task that
+writes the queue also writes the units; any task may read. Source: RocketMQ ConsumeQueueExt.
 """
 
 from ..errors import CorruptFileError
@@ -33,7 +33,7 @@ class ExtSegments(SegmentQueue):
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return True for any file, whatever it contains."""
+        """Return True for any file, whatever its content."""
         status = self._world.files.status(self.path(base_offset))
         return status is None or not status.is_directory
 
@@ -81,7 +81,9 @@ class ConsumeQueueExt:
         return self.queue.create(segment.end_offset), 0
 
     def remove_before(self, address: int) -> None:
-        """Remove the files before the unit at `address`. A tags code that is not an address is ignored.
+        """Remove the files before the unit at `address`.
+
+        A tags code that is not an address is ignored.
 
         After an OSError, a later call removes the remaining files.
         """
@@ -124,8 +126,8 @@ class ConsumeQueueExt:
     def truncate_to_last_used(self, last_address: int | None) -> None:
         """Truncate after the last unit that an entry refers to, and rewrite the units that may not be durable.
 
-        last_address is the last address in an entry. If its unit is missing, all units are removed. New addresses
-        start after it, so that the entry never refers to the unit of another record.
+        last_address is the last address in an entry. If its unit is missing, all units are removed. New addresses start
+        after it, so that the entry never refers to the unit of another record.
         """
         unit = None if last_address is None else self.get(last_address)
         if last_address is None or unit is None:

@@ -34,7 +34,7 @@ class ConsumeQueueTable:
         self._lock = world.tasks.lock("consume queues")
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self.lost_entries = False
-        """Whether a load removed files with entries. Only a scan of the whole log can rebuild all of them."""
+        """Whether a load removed files with entries. Only a scan of the whole log can rebuild all lost entries."""
         self.extended: list[CorruptFileError] = []
         """Short files that a load extended without loss of their entries and counters."""
 
@@ -42,7 +42,7 @@ class ConsumeQueueTable:
         return self._queues.get((topic, queue_id))
 
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return a queue; a new one has no files yet. Raises ValueError for an invalid topic."""
+        """Return a queue; a new queue has no files yet. Raises ValueError for an invalid topic."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             with self._lock:
@@ -154,7 +154,7 @@ class ConsumeQueueTable:
     def remove_directories(self, queue: ConsumeQueue) -> None:
         """Remove the directories of a removed queue, and those of its topic if they are then empty.
 
-        Raises OSError at the first directory that is not empty.
+        Raises OSError at the first of these directories that is not empty.
         """
         with self.names_lock:
             directories = [segment_queue.directory for segment_queue in _segment_queues([queue])]

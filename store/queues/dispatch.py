@@ -1,10 +1,10 @@
 """Dispatch service ("reput"): adds each log record to queues and index.
 
 Under SYNC_FLUSH, dispatch stops at the durable end of the log, so no consumer reads a message that a power cut can
-remove. In an extended queue the unit is written before the entry that refers to it. A message is added to its own
-queue before its light queues. After that, listeners (RocketMQ's MessageArrivingListener) answer pulls that wait for a
-message. They run in the dispatch task before the next message is dispatched, so they must be fast. An exception in a
-listener is recorded and affects neither other listeners nor dispatch.
+remove. In a queue with an extension, the unit is written before the entry that refers to this unit. A message is added
+to its own queue before its light queues. After all queues, listeners (RocketMQ's MessageArrivingListener) answer pulls
+that wait for a message. Listeners run in the dispatch task before the next message is dispatched, so they must be fast.
+An exception in a listener is recorded and affects neither other listeners nor dispatch.
 
 With the C core, plain records are dispatched in batches. Each dispatcher processes the whole batch before the next
 dispatcher starts.
@@ -38,7 +38,7 @@ UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
 RETRY_MS = 1_000
 _RETRIES_MAX = 30
-"""Attempts at one log position before the store refuses puts."""
+"""Attempts at one log position, after which the store refuses puts."""
 
 
 def is_queued(record: ScannedRecord) -> bool:
@@ -89,11 +89,11 @@ class DispatchService(Service):
         """Why dispatch skipped the last record with an impossible queueOffset."""
         self.passed_over_count = 0
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
-        """Called in this order for every record, including records that are added to no queue."""
+        """Dispatchers, called in this order for every record, including records that are added to no queue."""
         self.plain_dispatchers: dict[Dispatcher, PlainDispatcher] = {self.dispatch_to_queue: self._put_runs}
-        """Batch versions. A dispatcher without one is called for each record."""
+        """Batch versions. A dispatcher without a batch version is called for each record."""
         self.on_arriving: list[ArrivingListener] = []
-        """Called after all dispatchers, for each record that was added to a queue."""
+        """Listeners, called after all dispatchers for each record that was added to a queue."""
         self.awaits: Callable[[str, int], bool] = _always_true
         """Used only for batches."""
         self.waiting_bytes_max = 0
@@ -376,7 +376,7 @@ class ArrivalNotifier:
     def append(self, listener: MessageArrivingListener, awaits: Awaits = _always_true) -> None:
         """Add a listener. No effect on a slave. Listeners are not called while long polling is off.
 
-        `awaits` is called once per batch and queue. The listener may be called even if it returns False.
+        `awaits` is called once per batch and queue. A listener may be called even if its `awaits` returns False.
         """
         if self._config.broker_role is BrokerRole.SLAVE:
             return

@@ -75,7 +75,7 @@ class RealFile(_Descriptor):
         return os.pwrite(self._descriptor, data, at)
 
     def allocate(self, size_bytes: int) -> None:
-        """Extend the file with zeros. After an error the file has its old size."""
+        """Extend the file with zeros. After an error the file has the same size as before."""
         _extend(self._descriptor, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
@@ -88,7 +88,7 @@ class RealFile(_Descriptor):
 
 
 def _extend(descriptor: int, size_bytes: int) -> None:
-    """Allocate zeros up to size_bytes in a shorter file. After an error the file has its old size."""
+    """Allocate zeros up to size_bytes in a shorter file. After an error the file has the same size as before."""
     found_bytes = os.fstat(descriptor).st_size
     if found_bytes >= size_bytes:
         return
@@ -193,7 +193,7 @@ class RealFiles:
         """Map a file: open or create it, then extend it with zeros to size_bytes if it is shorter.
 
         The extension is allocated, so that a full disk raises OSError here instead of SIGBUS at a later store. After
-        this error the file has its old size, 0 if it is new.
+        such an OSError the file has its old size, 0 if the file is new.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:
@@ -215,7 +215,7 @@ class RealFiles:
         return RealDiskSpace(used * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def buffer(self, size_bytes: int) -> memoryview:
-        """Return zeroed memory of this process, locked if the limit of locked memory allows it."""
+        """Return zeroed memory of this process, locked if the limit of locked memory allows that."""
         pages = buffer_pages(size_bytes)
         with suppress(OSError):  # RocketMQ also continues without the lock, which only improves latency
             lock_pages(pages, None)
@@ -251,7 +251,9 @@ class RealFiles:
         os.rmdir(path)
 
     def lock(self, path: str) -> RealFileLock:
-        """Create path if needed and lock it. Raises BlockingIOError if another process or instance has the lock.
+        """Create path if it is missing, and lock the file.
+
+        Raises BlockingIOError if another process or instance has the lock.
 
         Locks bytes [0, 1), as RocketMQ does with Java's FileLock, so that the two exclude each other. Unlike Java's
         lock, this lock belongs to its descriptor (F_OFD_SETLK). So it excludes a second instance in this process too,

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from ..formats.columns import Core
 
 PURE_PYTHON = "TORNLOG_PURE_PYTHON"
-"""Environment variable that disables the core unless it is empty."""
+"""Environment variable that disables the C core unless the variable is empty."""
 
 
 def load_core() -> "Core | None":

@@ -61,7 +61,7 @@ class _WatchedEntry:
         self.host = host
         """The host of a connection; None for a listener."""
         self.epoll = epoll
-        """The poller's own epoll, or that of the host's crowd."""
+        """The epoll that contains this entry: the poller's own, or that of the host's crowd."""
         self.receives = self.sends = False
         self.events = _NOTHING
         """The events for which `epoll` waits."""
@@ -79,7 +79,7 @@ class _WatchedEntry:
 
     @property
     def is_ready_without_event(self) -> bool:
-        """Whether the object is closed, or has bytes in its stream."""
+        """Whether the object is closed, or its stream has buffered bytes."""
         return not self.has_descriptor or (isinstance(self.what, SocketConnection) and self.what.has_unread_bytes)
 
     def leave(self) -> None:
@@ -177,7 +177,10 @@ class SocketPoller:
             self._woken.close()
 
     def _find_crowded(self, descriptor: int, found: dict[_WatchedEntry, int]) -> None:
-        """Add the next few ready connections of a crowd. The kernel moves them to the end of its list."""
+        """Add the next few ready connections of a crowd.
+
+        The kernel moves reported connections to the end of its list.
+        """
         with self._lock:  # another thread may forget the last connection of the crowd, which closes the epoll
             crowd = self._crowds.get(descriptor)
             for each, events in () if crowd is None else crowd.poll(0, OF_HOST_MAX):
@@ -197,7 +200,7 @@ class SocketPoller:
         return entry.receives and bool(events & ~EPOLLOUT), entry.sends and sends
 
     def _find_ready_without_event(self) -> dict[_WatchedEntry, int]:
-        """Also drop entries that are no longer ready."""
+        """Entries that are no longer ready are also dropped."""
         with self._lock:
             self._hidden = {what: entry for what, entry in self._hidden.items() if entry.is_ready_without_event}
             found = {}
@@ -332,7 +335,7 @@ class RealNetwork:
         return SocketListener(address, self._make_stream, self._options)
 
     def connect(self, address: str, timeout_ms: int) -> SocketConnection:
-        """Connect, including the TLS handshake. Raises TimeoutError or another OSError, that of the last address tried.
+        """Connect, including the TLS handshake. Raises TimeoutError, or the OSError of the last address tried.
 
         The look-up of a host name may take longer than the timeout.
         """

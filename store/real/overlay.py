@@ -1,8 +1,8 @@
 """Overlay file system: reads the real files and keeps every change in memory.
 
 So recovery can run over a directory that must not change, even that of a running broker. Files are opened read-only and
-mapped copy-on-write, so opening a file of any size is cheap. A table has the names that were created, removed or
-renamed. Syncs have no effect, and a lock excludes only other users of the same overlay.
+mapped copy-on-write, so opening a file of any size is cheap. A table contains the names that were created, removed or
+renamed in the overlay. Syncs have no effect, and a lock excludes only other users of the same overlay.
 """
 
 import errno
@@ -66,7 +66,7 @@ class OverlayContent:
 
 
 class OverlayMappedFile:
-    """A map of a file in the overlay. All maps of one file share its content."""
+    """A map of a file in the overlay. All maps of one file share the file's content."""
 
     __slots__ = ("_content", "path", "size_bytes")
 
@@ -115,7 +115,7 @@ class OverlayLock:
 
 
 def open_content(path: str, size_bytes: int) -> OverlayContent:
-    """Map a real file read-only, with room to extend it to size_bytes."""
+    """Map a real file read-only, with space to extend the content to size_bytes."""
     # without O_NONBLOCK, opening a FIFO would wait for a writer
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -138,7 +138,7 @@ def _now_ms() -> int:
 
 
 class OverlayFiles:
-    """The real file system, with changes that only this object has."""
+    """The real file system, with changes that only this object sees."""
 
     __slots__ = ("_changed", "_changed_in", "_disk", "_guard")
 
@@ -149,7 +149,7 @@ class OverlayFiles:
         # the disk. A removed directory was empty, so every name below it that is on the disk is None in this table.
         self._changed: dict[str, OverlayContent | RealFileStatus | None] = {}
         self._changed_in: dict[str, set[str]] = {}
-        """Directory -> its names that are in the table."""
+        """Directory -> names in this directory that are in the table."""
 
     def status(self, path: str) -> RealFileStatus | None:
         with self._guard:
@@ -183,7 +183,7 @@ class OverlayFiles:
             self._content(path, 0, create=False).mtime_ms = mtime_ms
 
     def space(self, path: str) -> RealDiskSpace:
-        """Use the nearest parent that exists on the disk."""
+        """Return the space of the nearest parent that exists on the disk."""
         path = os.path.normpath(path)
         while self._disk.status(path) is None:
             path = os.path.dirname(path)
@@ -281,7 +281,7 @@ class OverlayFiles:
         return sorted(names)
 
     def _content(self, path: str, size_bytes: int, *, create: bool) -> OverlayContent:
-        """If the content is new in the table, it can be extended to size_bytes."""
+        """Return a file's content; new content in the table can be extended to size_bytes."""
         found = self._entry_at(path)
         if isinstance(found, OverlayContent):
             return found

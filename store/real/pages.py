@@ -41,8 +41,8 @@ def map_shared(descriptor: int, size_bytes: int) -> memoryview:
 def map_private(descriptor: int, file_bytes: int, size_bytes: int) -> memoryview:
     """Map a file's first file_bytes, then zeros up to size_bytes, as private memory.
 
-    A page is copied at its first write. So the call reads no page, the map never changes the file, and it may be larger
-    than memory.
+    A page is copied at the first write to this page. So the call reads no page, the map never changes the file, and it
+    may be larger than memory.
     """
     assert 0 <= file_bytes <= size_bytes, (file_bytes, size_bytes)
     private = mmap.MAP_PRIVATE | _MAP_NORESERVE
@@ -86,7 +86,7 @@ def will_need_pages(pages: memoryview, path: str) -> None:
 def dont_need_pages(pages: memoryview, start: int, end: int, path: str) -> None:
     """Release the whole pages within bytes [start, end) from the memory of this process.
 
-    The next access loads a shared page, or an unchanged private one, again.
+    The next access to a page loads it again: shared, or private and unchanged.
     """
     assert 0 <= start <= end <= len(pages), (start, end, len(pages))
     # Only pages inside the range, because the bytes around it may still be in use.

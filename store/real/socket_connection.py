@@ -41,7 +41,7 @@ class SocketConnection:
         self._ended = False
 
     def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
-        """Return at least one byte; b"" after the end of the peer's stream."""
+        """Return at least one received byte; b"" after the end of the peer's stream."""
         if bytes_max < 1:
             raise ValueError(f"bytes_max: expected at least 1, found {bytes_max}")
         deadline: Deadline | None = None
@@ -55,7 +55,7 @@ class SocketConnection:
                 deadline.wait(self.shared.descriptor, select.POLLIN | owed)
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Return how many bytes were sent, at least one."""
+        """Return the number of sent bytes, at least one."""
         view = memoryview(data)
         if not view:
             raise ValueError("data: expected at least a byte, found none")
@@ -77,7 +77,7 @@ class SocketConnection:
 
     @property
     def has_unread_bytes(self) -> bool:
-        """Whether bytes can be received that a poll of the socket does not report."""
+        """Whether received bytes are available that a poll of the socket does not report."""
         return self._stream.has_unread_bytes
 
     @property
@@ -188,7 +188,7 @@ class SocketListener:
         """Return the next connection. Raises TimeoutError after timeout_ms, ConnectionError after a close.
 
         Raises OSError (EMFILE, ENFILE, ENOBUFS, ENOMEM) if the operating system lacks resources. The connection is then
-        closed: in the queue it would be reported again at once.
+        closed, because a queued connection would be reported again at once.
         """
         deadline: Deadline | None = None
         with self.shared as listening:
@@ -231,7 +231,7 @@ class ReserveDescriptor:
         self._descriptor: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def reject_connection(self, listening: socket.socket) -> bool:
-        """Accept a connection and close it; False if the queue is empty.
+        """Accept a connection and close it. Returns False if the queue is empty.
 
         Without a spare descriptor, sleep briefly.
         """

@@ -1,8 +1,8 @@
 """Socket basics: addresses, byte streams over a socket, shared sockets.
 
 Streams never block: they raise BlockingIOError instead. One thread at a time calls a stream. A shared socket closes its
-descriptor only after its last user has left. Otherwise a new socket could get the same number, and a thread that still
-waits on the number would read from another connection.
+descriptor only after the last user of the socket has left. If a descriptor closed earlier, a new socket could get the
+same number, and a thread that still waits on the number would read from another connection.
 """
 
 import errno
@@ -57,8 +57,8 @@ def find_addresses(address: str) -> list[SocketAddress]:
 def grow_descriptor_table(count: int) -> None:
     """Make the kernel enlarge the process's descriptor table to count entries.
 
-    Otherwise the kernel doubles the table as connections arrive. In a process with threads, each `accept` that doubles
-    it waits until no processor uses the old table: up to 120 ms on two busy processors.
+    Without this, the kernel doubles the table as connections arrive. In a process with threads, each `accept` that
+    doubles it waits until no processor uses the old table: up to 120 ms on two busy processors.
     """
     assert count > 0, count
     with open(os.devnull, "rb") as lowest:
@@ -70,7 +70,7 @@ class ByteStream(Protocol):
 
     @property
     def has_unread_bytes(self) -> bool:
-        """Whether the stream's buffer may have received bytes. A poll of the socket does not report them."""
+        """Whether the stream's buffer may have received bytes. A poll of the socket does not report buffered bytes."""
 
     @property
     def has_unsent_bytes(self) -> bool:
@@ -80,13 +80,13 @@ class ByteStream(Protocol):
         """Return received bytes, b"" at the end of the peer's stream."""
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Return how many bytes were sent, at least one."""
+        """Return the number of sent bytes, at least one."""
 
     def flush(self, carrier: socket.socket) -> None:
         """Send pending bytes, as many as the socket has room for."""
 
     def end(self, carrier: socket.socket) -> None:
-        """End the stream, if its protocol has an end message."""
+        """End the stream, if the protocol of the stream has an end message."""
 
 
 class PlainStream:
@@ -169,7 +169,7 @@ class Deadline:
         self._due_ns = None if timeout_ms is None else time.monotonic_ns() + timeout_ms * 1_000_000
 
     def wait(self, descriptor: int, events: int) -> None:
-        """Wait for one of poll's events or an error. Raises TimeoutError."""
+        """Wait until poll reports an event or error. Raises TimeoutError."""
         left_ms: float | None = None
         if self._due_ns is not None:
             left_ms = (self._due_ns - time.monotonic_ns()) / 1_000_000

@@ -1,7 +1,7 @@
 """Stop signals: SIGTERM and SIGINT as bytes in a pipe, which a waiting task reads.
 
 A Python handler is not enough: it runs in the main thread, which does not wake up if the kernel delivers the signal to
-another thread. Blocked signals are not enough either: threads started earlier by libraries do not block them.
+another thread. Blocked signals are not enough either: threads that libraries started earlier do not block signals.
 """
 
 import os
@@ -13,7 +13,7 @@ from contextlib import suppress
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _PIPE_BYTES = 1 << 16
 _SIGNALLED = 128
-"""Added to the signal number, for the exit code that shells use."""
+"""Shells use this number plus the signal number as the exit code."""
 _STOP = 0
 """The byte for a stop requested by the process itself. No signal has this number."""
 
@@ -24,7 +24,7 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         self._reader, self._writer = os.pipe()
         self._is_watched = False
-        """Whether a thread reads the pipe. This thread then closes the read end."""
+        """Whether a thread reads the pipe. The thread that reads the pipe then closes the read end."""
         os.set_blocking(self._writer, False)
         self._before_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         # empty handlers: the byte in the pipe is enough
@@ -40,7 +40,7 @@ class StopSignals:
             os.close(self._reader)
 
     def wait(self) -> None:
-        """Requests before the return count as one. A later signal ends the process at once."""
+        """Signals before the return count as one. A later signal ends the process at once."""
         self._read_wanted((*_SIGNALS, _STOP))
         self._empty_pipe()
         threading.Thread(target=self._end_at_next_signal, daemon=True).start()

@@ -30,10 +30,10 @@ class TlsSettings:
     is_required: bool = False
     """Whether clients must use TLS; otherwise each client chooses."""
     client_authority_path: str | None = None
-    """The authority that signs the certificates of clients; None: clients need no certificate."""
+    """The authority that signs certificates of clients. None: clients need no certificate."""
 
     def context(self) -> ssl.SSLContext:
-        """Read the files. Raises OSError (ssl.SSLError) if they are invalid."""
+        """Read the files. Raises OSError (ssl.SSLError) for invalid files."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.client_authority_path)
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.load_cert_chain(self.certificate_path, self.key_path)
@@ -49,11 +49,11 @@ class TlsTrust:
     authority_path: str | None
     """The authority that signs the certificates of servers; None: not checked, as in RocketMQ's clients by default."""
     certificate_path: str | None = None
-    """The client's certificate, for servers that require one."""
+    """The client's certificate, for servers that require certificates."""
     key_path: str | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Read the files. Raises OSError (ssl.SSLError) if they are invalid."""
+        """Read the files. Raises OSError (ssl.SSLError) for invalid files."""
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=self.authority_path)
         if self.authority_path is None:
             context.check_hostname = False
@@ -64,7 +64,7 @@ class TlsTrust:
 
 
 class TlsStream:
-    """One end of a TLS session. It uses memory buffers instead of the socket, so that no step blocks.
+    """One end of a TLS session. The session uses memory buffers instead of the socket, so that no step blocks.
 
     Invariant: encrypted bytes that were not written to the socket are in the outgoing buffer or in `_owed`.
     """
@@ -134,7 +134,7 @@ class TlsStream:
         return b"".join(pieces)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Return how many bytes were written to the socket, at least one.
+        """Return the number of bytes that were written to the socket, at least one.
 
         After a BlockingIOError the next send must begin with the same bytes, because they are encrypted already.
         """

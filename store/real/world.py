@@ -31,7 +31,7 @@ class RealClock:
         return time.time_ns() // 1_000_000
 
     monotonic_ns = staticmethod(time.monotonic_ns)
-    """Never steps back. Not wrapped in Python code, because every put calls it twice."""
+    """Never steps back. Without a Python wrapper, because every put calls the clock twice."""
 
     def utc_offset_ms(self) -> int:
         """Include daylight saving time."""
@@ -76,7 +76,7 @@ class ThreadLock:
 
     If all waiters slept, a sleeping thread would get the lock while another thread runs. The running thread would then
     find the lock taken and sleep. So each use of the lock would switch threads, which takes longer than most locks are
-    held. With a polling waiter, the holder continues until its time slice ends.
+    held. A polling waiter gets the lock without such a switch, so the holder continues until its time slice ends.
     """
 
     __slots__ = ("_mutex", "_next")
@@ -84,7 +84,7 @@ class ThreadLock:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._next = threading.Lock()
-        """The lock of the waiter that polls."""
+        """The lock of the waiter that polls `_lock`."""
 
     def __enter__(self) -> None:
         if not self._mutex.acquire(False):
@@ -103,7 +103,7 @@ class ThreadLock:
 
 
 class ThreadSignal:
-    """A gate that `notify` opens and the waiter closes.
+    """A gate that `notify` opens and the waiting task closes.
 
     Invariant: while `_notified` is False the gate is closed, so no thread opens an open gate. If `_notified` is True,
     notify() may return at once: the wait that clears it has not returned yet, so the waiter will see all work done
@@ -189,7 +189,7 @@ def pinned_to_processor() -> Iterator[int | None]:
     """Pin this thread and threads that it starts to one processor inside a block. Yields the processor's number.
 
     Python runs one thread at a time. A switch to a thread that sleeps on another processor takes longer than most time
-    slices. If another process uses that processor, no thread runs until it is free.
+    slices. If another process uses the processor of this thread, no thread runs until the processor is free.
 
     Yields None, without a change, if pinning is not allowed or if Python runs threads in parallel.
     """

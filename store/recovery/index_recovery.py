@@ -1,8 +1,8 @@
 """Index recovery: keeps valid files and rebuilds the rest from the log scan.
 
-Recovery keeps the oldest files as long as each is valid and continues the previous one, from the first key in the
-log. After an unclean exit a file must also be full and not newer than the index time in the checkpoint, because only
-such files are known to be durable. The remaining index is rebuilt in new files. All their pages are dirty, so the
+Recovery keeps the oldest files as long as each is valid and continues the previous one, from the first key in the log.
+After an unclean exit a file must also be full and not newer than the index time in the checkpoint, because only such
+files are known to be durable. The remaining index is rebuilt in new files. All pages of the new files are dirty, so the
 sync at the end writes all of them. Before the rebuild, the checkpoint's index time is lowered to the end of the kept
 files, so that it does not cover an incomplete file after a crash. Indexing continues after the last key in the kept
 files, so no key is missing or duplicated.
@@ -51,14 +51,14 @@ class IndexRecovery:
         self._checkpoint = checkpoint
         self._clean_exit = clean_exit
         self._thorough = config.recover_whole_log
-        """Whether the entries of files that are known to be durable are checked too."""
+        """Whether to check also the entries of files that are known to be durable."""
         self._check_crc = config.check_crc_on_recover
         self._builds = False
         self._ends: list[Place] = []
-        """For each kept file, the position after its last key."""
+        """For each kept file, the position after the file's last key."""
 
     def begin(self) -> list[CorruptFileError]:
-        """Remove the files that are not kept. Returns errors that a crash cannot cause."""
+        """Remove the files that are not kept. Returns the errors that a crash cannot cause."""
         odd = self._table.load()
         findings = list(odd)
         place = _NOTHING

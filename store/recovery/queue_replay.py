@@ -35,16 +35,19 @@ class RecordMisplaced(Exception):
 
 
 class Misplaced(NamedTuple):
-    """A record whose entry is not at its queueOffset."""
+    """A record whose queue entry is not at the record's queueOffset."""
 
     physical_offset: int
     place: int
-    """Index of its entry. If it has no entry, the index at which the next entry was expected."""
+    """Index of its entry. For a record without an entry, the index at which the next entry was expected."""
     queue_offset: int
 
 
 class _DoubtedRecord(NamedTuple):
-    """A record with an unexpected queueOffset. The next records of its queue decide where its entry is written."""
+    """A record with an unexpected queueOffset.
+
+    The next records of the same queue decide where this entry is written.
+    """
 
     queue_offset: int
     physical_offset: int
@@ -108,13 +111,13 @@ class QueueReplay:
     No checksum protects queueOffset, so a record with an unexpected queueOffset is *doubted* until the next record of
     its queue is scanned. If the next queueOffset follows the doubted one, the queue has a gap, as RocketMQ 4.9.8 can
     leave one. If the next queueOffset is the one expected without a gap, the doubted queueOffset is wrong, unless an
-    old entry there matches the record. Otherwise an old entry that matches the record decides. If there is no such
-    entry, three rules apply. A record may be alone between two gaps. A queueOffset that differs in one bit from the
-    expected one is wrong. As many records as are missing in a gap must fit into the log before the record. The last
-    record of a queue may come after any gap of up to GAP_ENTRIES_MAX.
+    old entry there matches the record. Without such a match, an old entry that matches the record decides. If there is
+    no such entry, three rules apply. A record may be alone between two gaps. A queueOffset is wrong if it differs in
+    one bit from the expected queueOffset. As many records as are missing in a gap must fit into the log before the
+    record. The last record of a queue may come after any gap of up to GAP_ENTRIES_MAX.
 
     A wrong queueOffset after a gap can by chance equal the expected one. A gap, or no further record, then follows in
-    the queue. Only in these two cases is an old entry searched that matches the record elsewhere.
+    the queue. Only after a gap or at the end is an old entry searched that matches the record elsewhere.
     """
 
     def __init__(
@@ -130,12 +133,13 @@ class QueueReplay:
         """`first` is the first record of the queue in a scan that begins at log offset scanned_from.
 
         Raises EarlierEntriesMissing if the entries before `first` are missing or wrong, unless the scan covers the
-        whole log. Raises RecordMisplaced if the queueOffset of `first` is impossible. Both leave the queue unchanged.
+        whole log. Raises RecordMisplaced if the queueOffset of `first` is impossible. Both errors leave the queue
+        unchanged.
         """
         self.queue = queue
         self.changed = 0
         self.write_again = write_again
-        """Whether unchanged entries are written too, because they may not be on the disk."""
+        """Whether to write unchanged entries too, because they may not be on the disk."""
         self.misplaced: list[Misplaced] = []
         self.lacks_room: OSError | None = None
         """Error of a full disk. After this error no entry is written."""
@@ -156,7 +160,7 @@ class QueueReplay:
     def begin_rewriting(self) -> None:
         """Start to write unchanged entries too: the entries from here on may not be durable.
 
-        The last record's entry stays buffered, because the next record can still change its index.
+        The entry of the last record stays buffered, because the next record can still change the index of this entry.
         """
         held = bytes(self._pending[-ENTRY_BYTES:])
         if held:
@@ -176,7 +180,9 @@ class QueueReplay:
         return before is not None and is_valid(before) and before.physical_offset < first.physical_offset
 
     def _blank_up_to_first(self, first: ScannedRecord) -> None:
-        """Write blank entries before the entry of the first record. Entries that point into damage are kept.
+        """Write blank entries before the entry of the first record.
+
+        Entries that point into damage are kept.
 
         All other earlier entries belong to expired records. If no file of the queue contains the index of the first
         record, the queue restarts in a new file.
@@ -225,7 +231,7 @@ class QueueReplay:
         return _is_unscanned(entry, self._scanned_from, self._skipped)
 
     def _blank_before_first(self, queue_offset: int, *, whole_log: bool) -> None:
-        """Blank earlier entries that point into the scanned log, where this queue has no record."""
+        """Blank earlier entries that point into the scanned part of the log, where the queue has no record."""
         segments = self.queue.queue.segments
         begin = segments[0].base_offset // ENTRY_BYTES if segments else queue_offset
         for index in range(queue_offset - 1, begin - 1, -1):
@@ -342,7 +348,7 @@ class QueueReplay:
         return recorded if is_ahead and not is_passed_by and self._has_room(doubted) else None
 
     def _has_room(self, doubted: _DoubtedRecord) -> bool:
-        """Return whether all records that the queue lacks fit into the log before this record."""
+        """Return whether all missing records of the queue fit into the log before this record."""
         last, missing = self.queue.entry(self.next - 1), doubted.queue_offset - self.next
         return last is None or missing <= records_max_in(doubted.physical_offset - last.physical_offset)
 
@@ -403,7 +409,7 @@ class QueueReplay:
         self.queue.set_recovered_end(end, self.first)
 
     def _end_in_files(self) -> int:
-        """Return the index after the last valid entry. Blank entries after it are written again later."""
+        """Return the index after the last valid entry. Blank entries after this index are written again later."""
         begin, end = self._file_bounds()
         end = min(end, self.next)
         while end > begin and not ((entry := self.queue.entry(end - 1)) is not None and is_valid(entry)):
@@ -414,8 +420,9 @@ class QueueReplay:
 def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
     """Recover a queue without a record in the scan, which began at log_offset. Returns whether entries were removed.
 
-    The entries before the first entry that points into the scanned log are kept. All-zero entries between them are a
-    gap. Blank entries are kept too, but not if the scan covers the whole log. syncs_zeros: see `Segment.zero_from`.
+    Entries before the first entry that points into the scanned log are kept. All-zero entries among the kept entries
+    are a gap. Blank entries are kept too, but not if the scan covers the whole log. syncs_zeros: see
+    `Segment.zero_from`.
     """
     end = 0
     for segment in reversed(queue.queue.segments):

@@ -108,7 +108,7 @@ class Recovery:
         self._report = RecoveryReport(clean_exit)
         self._replays: dict[tuple[str, int], QueueReplay] = {}
         self._plain = None if core is None or queues.ext_directory is not None else PlainRecords(core)
-        """Scans plain records in batches. None if records must be scanned one by one."""
+        """Scans plain records in batches. None: records must be scanned one by one."""
         self._skipped = SkippedRanges()
         has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all())
         self._light = config.enable_multi_dispatch or has_light
@@ -126,7 +126,9 @@ class Recovery:
         self.index: IndexRecovery | None = None
 
     def run(self) -> RecoveryReport:
-        """Recover, and make the result durable. Raises OSError if the disk fails; a new process can then repeat it.
+        """Recover, and make the result durable.
+
+        Raises OSError if the disk fails; a new process can then repeat the recovery.
 
         Raises CorruptFileError if the segment size, read from a truncated file, is too small for a blank record.
         """
@@ -156,7 +158,7 @@ class Recovery:
         return report
 
     def trusted_segments(self) -> int:
-        """Return how many segments are trusted. The queue entries of their records are trusted too."""
+        """Return how many segments are trusted. The queue entries of records in trusted segments are trusted too."""
         if self._clean_exit:
             return trusted_after_clean_exit(self._begun_segments())
         return trusted_by_checkpoint(self._checkpoint.vouched_timestamp_ms, self._first_times_ms())
@@ -422,7 +424,10 @@ class Recovery:
             self._report_misplaced(*one)
 
     def _leave_to_dispatch(self, replay: QueueReplay, error: OSError) -> None:
-        """Dispatch adds the missing entries after a full disk. The queue's counter continues after them."""
+        """Dispatch adds the missing entries after a full disk.
+
+        The queue's counter continues after the missing entries.
+        """
         report, queue = self._report, replay.queue
         self._checkpoint.reset_queue_time()  # first, because the checkpoint must not cover missing entries
         report.lacks_room = error

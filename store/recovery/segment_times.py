@@ -1,6 +1,6 @@
 """Segment times: restores the mtimes of segment files after recovery.
 
-Recovery writes to these files, but retention and searches by time use their mtimes.
+Recovery writes to segment files, but retention and searches by time use their mtimes.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from ..world import Files
 
 
 class SegmentTimes:
-    """The mtimes that segment files had when this object was created."""
+    """The mtimes of segment files when this object was created."""
 
     def __init__(self, files: Files, segment_queues: Iterable[SegmentQueue]) -> None:
         self._files = files
@@ -22,7 +22,7 @@ class SegmentTimes:
         self._before_ms = {segment.file.path: self._mtime_ms(segment) for segment in segments}
 
     def restore_mtimes(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
-        """Restore all mtimes. A new queue segment gets the store time of its last message.
+        """Restore all mtimes. A new segment of a queue gets the store time of the segment's last message.
 
         A new segment with only blank entries gets the time of the previous segment, so that no search by time selects
         it.

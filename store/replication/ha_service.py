@@ -1,8 +1,8 @@
-"""Replication service: listens for slaves and sends them the log.
+"""Replication service: listens for slaves and sends the log to them.
 
-The program that runs a store adds the service. The service starts after the store and stops before it. A broker of
-any role listens for slaves; a slave also has a client for its master. While the service is stopped, puts on a
-SYNC_MASTER return SLAVE_NOT_AVAILABLE.
+The program that runs a store adds the replication service. The replication service starts after the store and stops
+before the store. A broker of any role listens for slaves; a slave also has a client for its master. While the service
+is stopped, puts on a SYNC_MASTER return SLAVE_NOT_AVAILABLE.
 
 Each connection has two tasks: one reads reports, the other sends the log up to the end that readers may see. Under
 SYNC_FLUSH that end is durable, so no slave has records that the master loses in a crash. A blank record at the end of
@@ -60,7 +60,7 @@ class HAConnection:
         self._tasks: list[Task] = []
 
     def start(self) -> None:
-        """The first report starts the task that sends."""
+        """The first report of the slave starts the task that sends."""
         self._tasks.append(self._world.tasks.spawn(f"ha-reader-{self.number}", self._read_reports))
 
     def wake(self) -> None:
@@ -92,7 +92,7 @@ class HAConnection:
         return self._sent.get()
 
     def has(self, start_offset: int, end_offset: int) -> bool:
-        """Return whether the slave reported a range of the log after it was sent."""
+        """Return whether the slave reported a range of the log after the range was sent."""
         began = self._began.get()
         return began != _UNKNOWN and began <= start_offset and end_offset <= self._reported.get()
 
@@ -141,9 +141,9 @@ class HAConnection:
     def _process_first_report(self, report: int) -> bool:
         """Start to send. If the log lacks the requested offset, close the connection and return False.
 
-        An empty slave receives the log from the start of the segment with the last byte. The segment after that one
-        may not exist yet. Before the connection is closed, a heartbeat with the log's end or start lets the slave
-        detect the difference.
+        An empty slave receives the log from the start of the segment with the last byte. The following segment may not
+        exist yet. Before the connection is closed, a heartbeat with the log's end or start lets the slave detect the
+        difference.
         """
         end, first = self._readable_limit(), max(self._log.min_offset, 0)
         begin = report or max((end - 1) // self._log.segment_bytes * self._log.segment_bytes, first)
@@ -224,7 +224,7 @@ class HAService:
         """Closed connections whose tasks may still be running."""
         self.last_closed = ""
         self.on_slave_gone: Callable[[HAConnection], None] = do_nothing
-        """Called with each connection that is closed before `shutdown`."""
+        """Called with each connection that closes before `shutdown`."""
         self._accepted = 0
         self.client: HAClient | None = None
         if store.config.broker_role is BrokerRole.SLAVE:
@@ -258,7 +258,7 @@ class HAService:
 
     @property
     def address(self) -> str:
-        """`host:port`. RocketMQ calls it the HA server address."""
+        """`host:port`. RocketMQ calls this address the HA server address."""
         assert self._listener is not None, "start first"
         return self._listener.address
 

@@ -1,10 +1,10 @@
 """Replica log: verifies a master's log stream and appends it to a slave's log.
 
 The stream has no epoch and no checksum, so the slave verifies the records. The slave requests its own last record from
-the master and compares the bytes. If that record is not durable, the slave requests an earlier position. The record
-contains its offset, its store time and the message, so a master with the same record has the same log up to there.
-Later records pass the checks of recovery (sizes, magic, physicalOffset, body CRC, torn topic or properties), and only
-complete records are appended. If a connection ends within a record, the slave requests it again.
+the master and compares both records. If the last record is not durable, the slave requests an earlier position. The
+record contains its offset, its store time and the message, so a master with the same record has the same log up to
+there. Later records pass the checks of recovery (sizes, magic, physicalOffset, body CRC, torn topic or properties), and
+only complete records are appended. If a connection ends within a record, the slave requests this record again.
 
 The slave cannot detect three faults: a difference before an equal last record; changed bytes in a header, topic or
 properties that TCP's checksum missed; and a wrong master, if the slave has no record to compare.
@@ -52,9 +52,9 @@ class ReplicaLog:
     def begin(self, kept_offset: int) -> int:
         """Start a new stream. Return the log offset to request, 0 for an empty log.
 
-        The requested offset is that of the last record, or `kept_offset` if that is lower. A RocketMQ master treats
-        the request as a report, so it must not exceed the log that this slave guarantees. A request of offset 0 means
-        an empty log, so a record at 0 is compared from its second byte. Raises DivergedError if the last record
+        The requested offset is the offset of the last record, or `kept_offset` if that is lower. A RocketMQ master
+        treats the request as a report, so it must not exceed the log that this slave guarantees. A request of offset 0
+        means an empty log, so a record at 0 is compared from its second byte. Raises DivergedError if the last record
         cannot be found because of corruption, since any log would then match.
         """
         if self._damage is not None:

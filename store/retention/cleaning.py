@@ -1,6 +1,6 @@
 """Retention service: removes expired log segments, then queue and index files.
 
-Messages are removed whether they were consumed or not. Even if the disk is full, a segment is removed only after it is
+Messages are removed even if no consumer has read them. Even if the disk is full, a segment is removed only after it is
 durable and dispatched and the queue entries of its records are durable: without these entries recovery could not
 restore the counters of the queues. Queue and index files are removed only after the removal of their records is
 durable.
@@ -38,7 +38,7 @@ from ..world import Files, World
 SEGMENTS_PER_PASS = 10  # RocketMQ MappedFileQueue.DELETE_FILES_BATCH_MAX
 _HOUR_MS = 3_600_000
 MANUAL_PASSES = 20  # RocketMQ CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
-"""Passes for which a manual request stays active, even if they remove nothing."""
+"""Number of passes for which a manual request stays active, even if these passes remove nothing."""
 
 # The intervals of DefaultMessageStore.addScheduleTask.
 FIRST_CHECK_MS = 1_000
@@ -60,7 +60,7 @@ class RemovalPressure(NamedTuple):
 
 
 class DiskWatermark:
-    """Measures disk usage, and sets and clears DISK_FULL. Commit and load also set it."""
+    """Measures disk usage, and sets and clears DISK_FULL. Commit and load also set DISK_FULL."""
 
     def __init__(self, files: Files, config: StoreConfig, flags: RunningFlags) -> None:
         self._files = files
@@ -92,7 +92,7 @@ class DiskWatermark:
 
 
 class CleanCommitLog:
-    """Removes expired segments, oldest first. Each removal is durable before the next one starts."""
+    """Removes expired segments, oldest first. Each removal of a segment is durable before the next removal starts."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class CleanConsumeQueue:
     ) -> None:
         """`pause`: see `CleanCommitLog`."""
         self.expirers: list[Expirer] = []
-        """Called after the queues were cleaned, for other files that refer to the log."""
+        """Called after the queues were cleaned; removes other data that refers to the log."""
         self._config = config
         self._log = log
         self._commit_log = commit_log
@@ -208,7 +208,7 @@ class CleanConsumeQueue:
     def run(self) -> None:
         """Do one pass if the start of the log has moved since the last complete pass.
 
-        After an OSError it continues with the other files, then raises the last error. The next pass retries.
+        After an OSError the pass continues with other files, then raises the last error. The next pass retries.
         """
         log_min_offset = self._log.min_offset
         if log_min_offset <= self._cleaned_to:
@@ -251,7 +251,7 @@ class CleanConsumeQueue:
             self._remove(queue, end)
 
     def _remove(self, queue: ConsumeQueue, end: int) -> None:
-        """Under the put lock, remove one queue if it still ends at `end`.
+        """Under the put lock, remove one queue if the queue still ends at `end`.
 
         Without the lock, a concurrent put could be dispatched to the removed queue. Raises OSError if a removal fails
         or may not be durable. If no file is left, the queue restarts at offset 0 even after an error.
@@ -285,7 +285,7 @@ def is_numbered_elsewhere(topic: str) -> bool:
 
 
 class RetentionService(Service):
-    """Measures the disks and removes expired files, each at its own interval."""
+    """Measures the disks and removes expired files, with one interval for each."""
 
     name = "retention"
 
@@ -317,7 +317,7 @@ class RetentionService(Service):
         super().start()
 
     def delete_manually(self) -> None:
-        """Start a pass. This and some later passes delete expired segments at any hour (RocketMQ's admin command)."""
+        """Start a pass. The pass and some later ones delete expired segments at any hour (RocketMQ's admin command)."""
         self.log.delete_manually()
         self._clean_ns = 0
         self.wake()

@@ -128,7 +128,7 @@ def has_bits(bit_map: bytes, positions: tuple[int, ...]) -> bool:
 
 
 def _non_negative_int(value: int) -> int:
-    """Invert the low 32 bits if they are negative as a Java int."""
+    """Invert the low 32 bits if these are negative as a Java int."""
     value &= 0xFFFF_FFFF
     return value ^ 0xFFFF_FFFF if value & 0x8000_0000 else value
 
@@ -151,7 +151,7 @@ class ConsumerFilterData:
     born_timestamp_ms: int = _NEVER_MS
     """Dispatch evaluates the expression for all messages stored after this time."""
     dead_timestamp_ms: int | None = None
-    """None while the group is registered."""
+    """None while the consumer group is registered."""
 
 
 class ConsumerFilterManager:
@@ -167,7 +167,7 @@ class ConsumerFilterManager:
     def register(self, topic: str, group: str, expression: str, client_version: int = 0) -> ConsumerFilterData:
         """Register a group's expression for a topic. Return the registration that is valid after the call.
 
-        An older client version than the registered one has no effect. Raises FilterExpressionError.
+        A client version older than the registered version has no effect. Raises FilterExpressionError.
         """
         parsed = SqlExpression.parse(expression)
         with self._lock:

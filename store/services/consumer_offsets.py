@@ -3,8 +3,8 @@
     {"offsetTable": {"<topic>@<group>": {<queueId>: <offset>}}}
 
 If light queues are enabled, offsets of groups with the prefix `%LMQ%` are in a second table, without a queue id, and
-both tables are in `lmqConsumerOffset.json` (RocketMQ's LmqConsumerOffsetManager). A crash loses at most one flush
-interval of progress. `clamp_to_queues` corrects offsets beyond the end of a truncated queue.
+both tables are in `lmqConsumerOffset.json` (RocketMQ's LmqConsumerOffsetManager). A crash loses the progress of at most
+one flush interval. `clamp_to_queues` corrects offsets beyond the end of a truncated queue.
 Source: RocketMQ ConsumerOffsetManager, LmqConsumerOffsetManager.
 """
 
@@ -120,9 +120,9 @@ class ConsumerOffsetManager(Service):
     def clamp_to_queues(self, store: AnyMessageStore) -> int:
         """Reduce each offset beyond the end of its queue to that end, durably. Return the number of changed offsets.
 
-        Call this after recovery and before the store accepts puts. Otherwise a consumer would miss new messages of a
-        truncated queue. Offsets before a queue's first message stay unchanged, because a pull answers them with
-        OFFSET_TOO_SMALL. Raises OSError if the disk fails.
+        Call this after recovery and before the store accepts puts. Without this, a consumer would miss new messages of
+        a truncated queue. Offsets before a queue's first message stay unchanged, because the answer to a pull at such
+        an offset is OFFSET_TOO_SMALL. Raises OSError if the disk fails.
         """
         clamped = 0
         with self._lock:

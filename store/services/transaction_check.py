@@ -1,13 +1,13 @@
 """Transaction check: asks producer groups for the state of undecided half messages.
 
 Each pass reads the half queue from the end of the last pass, and skips half messages with an op: they are decided. If
-an undecided half message is old enough, the check puts a copy at the end of the queue and asks the producer group. If
-it is too young, the pass ends, because all later messages are younger. The check moves past a half message only after
-the message is decided, put back or given up, so it loses no message.
+an undecided half message is old enough, the check puts a copy at the end of the queue and asks the producer group. If a
+half message is too young, the pass ends, because all later messages are younger. The check moves past a half message
+only after the message is decided, put back or given up, so it loses no message.
 
 The check stores its progress in both queues as offsets of a consumer group, after the log that the progress depends on
-is durable. Otherwise a crash could keep the progress but lose the copy that was put back, and the transaction would
-never be checked again.
+is durable. If the progress were stored earlier, a crash could keep it but lose the copy that was put back, and the
+transaction would never be checked again.
 Source: RocketMQ TransactionalMessageCheckService, TransactionalMessageServiceImpl.check, isNeedDiscard, isNeedSkip,
 getImmunityTime.
 """
@@ -68,7 +68,7 @@ class TransactionConfig:
     transaction_check_interval_ms: int = 60_000
     """Pause between two passes (transactionCheckInterval)."""
     store_host: Host = LOOPBACK_BROKER
-    """The broker's address, stored in its op messages."""
+    """The broker's address, stored in op messages."""
 
 
 class TransactionalMessageCheckService(Service):
@@ -101,7 +101,7 @@ class TransactionalMessageCheckService(Service):
         self._questions: list[MessageRecord] = []
         """Copies of this pass that are still in a buffer of the pool, where a look-up cannot find them."""
         self._put_end = 0
-        """Log offset after the last put. With a transient pool, it is beyond the readable log."""
+        """Log offset after the last put. With a transient pool, this offset is beyond the readable log."""
 
     def use(self, config: TransactionConfig) -> None:
         self.config = config
@@ -125,7 +125,7 @@ class TransactionalMessageCheckService(Service):
             self.last_error = error
 
     def finish(self) -> None:
-        """Publish the progress of the last pass, after its log is durable.
+        """Publish the progress of the last pass, after the log of the pass is durable.
 
         Consumer offsets are written before the store stops. Without this flush a clean stop would lose the progress,
         and the next life would repeat the questions.
@@ -137,7 +137,7 @@ class TransactionalMessageCheckService(Service):
         self._publish_progress()
 
     def check(self) -> None:
-        """Make one pass. No-op on a slave, because its master checks. Not thread-safe.
+        """Make one pass. No-op on a slave, because the master checks. Not thread-safe.
 
         Raises StoreError or OSError if the store is not readable. The progress made before the error is kept.
         """
@@ -248,7 +248,7 @@ class TransactionalMessageCheckService(Service):
         return True
 
     def _has_expired(self, half: HalfMessage) -> bool:
-        """Return whether the half message, and possibly its op, has expired since it was read."""
+        """Return whether the half message, and possibly its op, has expired since the check read it."""
         return half.record.physical_offset < self._store.min_phy_offset
 
     def _give_up(self, half: HalfMessage) -> bool:
@@ -262,7 +262,7 @@ class TransactionalMessageCheckService(Service):
         return True
 
     def _put_or_unchanged(self, message: Message, unchanged: Message) -> PutMessageResult:
-        """Put a message. If it is too long, put the unchanged half message instead.
+        """Put a message. If the message is too long, put the unchanged half message instead.
 
         Causes: reduced limits, or corrupt bytes that are not UTF-8, since their replacement characters need more
         space.

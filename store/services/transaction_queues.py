@@ -19,7 +19,7 @@ _SEPARATOR = ","
 
 
 class PulledMessage(NamedTuple):
-    """One queue offset with its message. All existing offsets before it were yielded already."""
+    """One queue offset with its message. All existing offsets before this one were yielded already."""
 
     offset: int
     record: MessageRecord | None
@@ -29,10 +29,11 @@ class PulledMessage(NamedTuple):
 def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledMessage]:
     """Yield the messages of a queue between two queue offsets, or up to the end of the queue.
 
-    A queue can skip offsets, so a pull can return messages after `end`. These messages are left out: the check has
-    just put them back, and would miss their decisions.
+    A queue can skip offsets, so a pull can return messages after `end`. Messages after `end` are left out: the check
+    has just put them back, and would miss their decisions.
 
-    If the pull's next offset is not after its offset, the iteration ends. The caller handles that case.
+    If the next offset of a pull is not after the pull's own offset, the iteration ends. The caller handles an iteration
+    that ends early.
     """
     offset = begin
     while offset < end:
@@ -110,7 +111,7 @@ class Decisions:
         self.lock = world.tasks.lock("transactions")
         """The check holds this lock while it puts a half message back, so that no producer can decide it."""
         self._ops: dict[int, int] = {}
-        """Half offset -> queue offset of its op, _IN_FLIGHT or _OWED. Removed after the op can be pulled."""
+        """Half offset -> queue offset of the op message, _IN_FLIGHT or _OWED. Removed after the op can be pulled."""
         self._put_back: dict[int, int] = {}
         """First offset of a half message -> offset of its newest copy. Removed after the check has passed the copy."""
         self._decided: set[int] = set()
@@ -121,7 +122,7 @@ class Decisions:
         """First offsets that the check has passed, except those in `_put_back` and `_given_up`."""
 
     def begin(self, half: HalfMessage, visible_ops: int) -> bool:
-        """Claim a half message for a decision. Return False if it is already decided or claimed.
+        """Claim a half message for a decision. Return False if the half message is already decided or claimed.
 
         `visible_ops` is the end of the op queue.
         """
@@ -170,7 +171,7 @@ class Decisions:
             return [half_offset for half_offset, op_offset in self._ops.items() if op_offset == _OWED]
 
     def clear(self) -> None:
-        """Forget all: the half queue was created again and reuses its offsets."""
+        """Forget everything: the half queue was created again and reuses its offsets."""
         with self.lock:
             self._ops.clear()
             self._put_back.clear()
@@ -208,13 +209,13 @@ class Decisions:
         return not is_decided and first_offset not in self._put_back
 
     def record_resumed(self, half: HalfMessage) -> None:
-        """An operator resumed a half message. `half` is its new copy."""
+        """An operator resumed a half message. `half` is the new copy of this message."""
         self._given_up.discard(half.first_offset)
         if half.first_offset != half.record.queue_offset:
             self._put_back[half.first_offset] = half.record.queue_offset
 
     def forget(self, is_settled: Callable[[int], bool], passed: range) -> None:
-        """Drop decisions on half messages that the check cannot find again.
+        """Drop decisions on half messages that the check cannot reach again.
 
         `passed` contains the first offsets of this life that the check has passed. Decisions on half messages of
         earlier lives are kept, because no range describes them.

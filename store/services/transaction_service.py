@@ -45,7 +45,7 @@ from .transaction_queues import Decisions
 
 
 class EndTransactionStatus(Enum):
-    """The value is RocketMQ's remark where RocketMQ has one."""
+    """Status of a decision. The value is RocketMQ's remark where RocketMQ has a remark."""
 
     DECIDED = "decided"
     ALREADY_DECIDED = "an earlier decision counts"
@@ -103,7 +103,7 @@ class TransactionalMessageService:
         self.checker.shutdown()
 
     def prepare(self, message: Message) -> PutMessageResult:
-        """Consumers do not receive the message before its commit."""
+        """Store a half message, which consumers do not receive before its commit."""
         return wait_for_answer(self.begin_prepare(message))
 
     def begin_prepare(self, message: Message, on_known: Callable[[], None] | None = None) -> PutMessageResult | PutWait:
@@ -168,7 +168,7 @@ class TransactionalMessageService:
         return None
 
     def _claim(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
-        """Claim the half message, or return why it cannot be decided."""
+        """Claim the half message, or return why the message cannot be decided."""
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return EndTransactionStatus.SLAVE_NOT_AVAILABLE
         record = self._store.look_message_by_offset(request.commit_log_offset)

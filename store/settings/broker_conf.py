@@ -61,7 +61,7 @@ _UNREAD = """
     storePathConsumeQueue storePathConsumerQueue storePathIndex storeCheckpoint abortFile
     checkTransactionMessageEnable
 """
-"""Common instructions mention these keys, but no 4.9 broker reads them."""
+"""Keys that common instructions mention, although no 4.9 broker reads these keys."""
 
 _OWN = """
     masterAddr haHost heldPullsMax heldPullsOfClientMax
@@ -88,7 +88,7 @@ _UNUSED = """
     useEpollNativeSelector=false useTLS=false writeBufferHighWaterMark=0 writeBufferLowWaterMark=0
 """
 UNUSED_DEFAULTS: Mapping[str, str] = dict(each.split("=", 1) for each in _UNUSED.split())
-"""Keys without effect in this broker, with RocketMQ's defaults. Tools expect them in a broker's answer."""
+"""Keys without effect in this broker, with RocketMQ's defaults. Tools expect these keys in a broker's answer."""
 
 # A Java long has at most 19 digits. The time to parse a number grows with the square of its digits.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")

@@ -1,6 +1,6 @@
 """Editor of a broker.conf: changes some settings and keeps all other lines.
 
-RocketMQ instead writes the file anew with all keys, so that comments are lost.
+RocketMQ instead writes the file anew with all keys, and so loses comments.
 """
 
 import re

@@ -6,7 +6,7 @@ JSON contract, `tornlog-config/1`:
     settings  [{"key", "value", "default", "unit", "meaning", "own"}] of the store; own: the key is unknown to RocketMQ
     others    all other keys of the broker, with their values as strings
 
-New fields keep the format name. A change of meaning raises it to `/2`.
+New fields keep the format name. A change of a field's meaning raises the format to `/2`.
 """
 
 import re
@@ -118,7 +118,7 @@ MEANINGS = {
 
 
 class Setting(NamedTuple):
-    """One row of the table. An enum value is written as its RocketMQ name."""
+    """One row of the table. An enum value is written as the RocketMQ name of the value."""
 
     key: str
     value: str | int | float | bool

@@ -1,1 +1,1 @@
-"""Tools over store directories. They do not change the directory; `rebuild` makes a new one."""
+"""Tools over store directories. The tools do not change a directory; `rebuild` makes a new one."""

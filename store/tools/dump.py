@@ -21,7 +21,7 @@ JSON contract, `tornlog-dump/1`: one object per message, in log order:
 Invalid UTF-8 in text becomes U+FFFD. A later version may add fields; if it changes the meaning of one, the format is
 `/2`.
 
-Bytes that are no record are reported and skipped up to the next record. Body checksums are checked for selected
+Bytes that are no record are reported, and skipped up to the next record. Body checksums are checked for selected
 messages only. After an unclean exit, damage after the last record is expected and not reported. Damage is also a
 segment of a wrong length, of which at most the regular length is read; a gap between segments; and a checkpoint with
 record times if there is no segment.
@@ -70,7 +70,7 @@ class Selection:
     end: int | None = None
     """End offset, exclusive, in the same queue or log."""
     key: str | None = None
-    """One of the message's KEYS, or its UNIQ_KEY."""
+    """One of the KEYS or the UNIQ_KEY of the message."""
 
     def is_after(self, log_offset: int) -> bool:
         return self.queue_id is None and log_offset <= self.begin
@@ -101,7 +101,7 @@ def dump_log(
     """Yield the messages of a log as in the contract, and damage.
 
     open_files is called for each segment: an overlay keeps every map of its files. Raises OSError for unreadable files,
-    and CorruptFileError for an invalid checkpoint if it is needed.
+    and CorruptFileError if the checkpoint is needed and invalid.
     """
     files = open_files()
     unclean_exit = files.status(config.abort_path) is not None

@@ -95,7 +95,10 @@ class Geometry:
     max_message_bytes: int | None = None
     delay_levels: str | None = None
     commit_log_paths: str = ""
-    """Directories of the log, separated by `,`. If none exists, as with paths of another machine, they are ignored."""
+    """Directories of the log, separated by `,`.
+
+    Directories that do not exist are ignored if none exists, as with paths of another machine.
+    """
     read_only_commit_log_paths: str = ""
     consume_queue_ext_bytes: int | None = None
     hash_slots: int | None = None
@@ -186,7 +189,7 @@ def _config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreCo
 
 
 def log_paths(files: Files, root: str, geometry: Geometry) -> StoreConfig:
-    """Return settings with only the log directories: those in geometry, if one exists."""
+    """Return settings with only the log directories: those in geometry, if one of them exists."""
     elsewhere = StoreConfig(
         root,
         store_path_commit_log=geometry.commit_log_paths,
@@ -221,7 +224,7 @@ def log_statuses(files: Files, config: StoreConfig) -> Iterator[tuple[str, FileS
 
 
 def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
-    """Ignore files that cannot be segments. In a tie the longest wins."""
+    """Return the most common size, without files that cannot be segments. In a tie the longest wins."""
     seen = Counter(status.size_bytes for _, status in statuses if BLANK_BYTES <= status.size_bytes <= _BYTES_MAX)
     return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
 
@@ -267,7 +270,7 @@ def _derived_delay_levels(files: Files, config: StoreConfig) -> str:
 
 
 def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
-    """Read the first message of a level; None if it has no valid delay."""
+    """Read the first message of a delay level; None if the message has no valid delay."""
     for path, status in _statuses_in(files, queue):
         size_bytes = min(status.size_bytes, config.mapped_file_size_consume_queue)
         file = RawSegment(path, 0, files.map(path, size_bytes))

@@ -57,7 +57,7 @@ class Inspection:
     """Every segment on disk, by path."""
     findings: list[CorruptFileError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Defects that the next start repairs by itself, and unknown files."""
+    """Defects that the next start repairs, and unknown files."""
     config: StoreConfig | None = None
     store: MessageStore | None = None
     report: RecoveryReport | None = None
@@ -173,7 +173,7 @@ def _is_complete_record(view: memoryview, at: int, path: str, base_offset: int) 
 
 
 def _irregular_segments(segments: Mapping[str, FileStatus], config: StoreConfig) -> Iterator[CorruptFileError]:
-    """Only a crash can cause wrong sizes and gaps; recovery repairs them."""
+    """Return segments with wrong sizes, and gaps: only a crash can cause them; recovery repairs them."""
     log_directories = {*config.commit_log_directories, *config.read_only_commit_log_directories}
     last_row, expected = "", 0
     for path, status in segments.items():
@@ -190,7 +190,7 @@ def _irregular_segments(segments: Mapping[str, FileStatus], config: StoreConfig)
 
 
 def as_finding(error: Exception, root: str) -> CorruptFileError:
-    """Return an error as damage of the file that could not be read."""
+    """Return an error as damage of the file that was not readable."""
     file = getattr(error, "filename", None) or root
     reason = getattr(error, "strerror", None) or str(error)
     return CorruptFileError(str(file), 0, "file", "a readable file", reason)

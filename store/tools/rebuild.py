@@ -4,11 +4,11 @@ Segments are copied with their mtimes and never linked, because recovery and lat
 files below `config/` are copied unless they are too long. Other files of the source are not read, and no file of the
 source is changed.
 
-The store's own recovery builds the new directory. It skips damage in the part of the log covered by a clean exit (no
-`abort` marker in the source) or the checkpoint, and ends the log at damage elsewhere. The new directory has an `abort`
-file until everything in it is durable. The new checkpoint has the recovered times; times of the old checkpoint after
-the last record are damage. If the start of the log has expired, a queue begins with its first remaining message, and
-blank entries fill its file before that message.
+The store's own recovery builds the new directory. Recovery skips damage in the part of the log covered by a clean exit
+(no `abort` marker in the source) or the checkpoint, and ends the log at damage elsewhere. The new directory has an
+`abort` file until all its files are durable. The new checkpoint has the recovered times; times of the old checkpoint
+after the last record are damage. If the start of the log has expired, a queue begins with its first remaining message,
+and blank entries fill its file before that message.
 
 JSON contract, `tornlog-rebuild/1`:
 
@@ -184,7 +184,10 @@ def too_long_side_file(path: str, size_bytes: int) -> CorruptFileError:
 def _copy_checkpoint(
     source: Files, config: StoreConfig, files: Files, own: StoreConfig
 ) -> tuple[CheckpointValues, list[CorruptFileError]]:
-    """Return its times and its damage. Recovery trusts the records that the copy covers."""
+    """Return the times and the damage of the checkpoint.
+
+    Recovery trusts the records that the copied checkpoint covers.
+    """
     try:
         values = read_checkpoint(source, config.checkpoint_path)
     except CorruptFileError as error:

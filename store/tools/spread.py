@@ -1,6 +1,6 @@
-"""Spreading: checks many parts of a store, one after another or in processes.
+"""Spreading: checks many parts of a store, in this process or in several processes.
 
-Checks, items and results can be pickled. Open files cannot, so a check opens the files in its own process.
+Checks, items and results can be pickled. Open files cannot be pickled, so a check opens the files in its own process.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ class PartSpread(Protocol):
 
 
 def one_after_another(files: Files, core: Core | None) -> PartSpread:
-    """Return a spread that checks one part after another in this process."""
+    """Return a spread that checks the parts one after another in this process."""
 
     def judged(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
         return (judgement(files, core, item) for item in items)

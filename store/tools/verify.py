@@ -11,8 +11,8 @@ except for the entries that matched a record.
 
 A directory with an `abort` file had an unclean exit. The next recovery then repairs damage after the last whole record,
 entries that point there, missing entries at a queue's end, unfinished segments, and the index from the first file on
-that the checkpoint does not cover. These findings are *notes*. They are violations if the data was durable by the
-checkpoint's times, less RocketMQ's margin of 3 s.
+that the checkpoint does not cover. These findings are *notes*. A note is a violation instead if the data was durable by
+the checkpoint's times, less RocketMQ's margin of 3 s.
 
 JSON contract, `tornlog-verify/1`:
 

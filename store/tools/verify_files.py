@@ -19,7 +19,7 @@ _NEAR_BYTES = 64 << 10
 
 
 class RawSegment:
-    """A mapped segment file. It is shorter than the segment size if it was truncated."""
+    """A mapped segment file. A truncated file is shorter than the segment size."""
 
     def __init__(self, path: str, base_offset: int, file: MappedFile, file_bytes: int | None = None) -> None:
         self.path = path
@@ -55,7 +55,10 @@ class RawSegment:
         return True
 
     def records_from(self, position: int, end: int, *, check_crc: bool) -> Iterator[ScannedRecord]:
-        """Yield the records of `scan_records` and raise its errors. Pages that were read are released."""
+        """Yield the records of `scan_records`, or raise the errors of `scan_records`.
+
+        Pages are released after they were read.
+        """
         given_back = at = position
         try:
             for record in scan_records(

@@ -1,8 +1,8 @@
 """Verifier of the index: checks each file without the log.
 
-It checks the header of each file, and which of its entries are in log order. `verify_keys` compares these entries with
-the log, part by part. The check of the links between entries and slots takes the longest, and no other check needs its
-result. So it runs in parallel with the log, with 4 bytes of memory per hash slot.
+This module checks the header of each file, and which of the file's entries are in log order. `verify_keys` compares
+these entries with the log, part by part. The check of the links between entries and slots takes the longest, and no
+other check needs its result. So it runs in parallel with the log, with 4 bytes of memory per hash slot.
 
 After an unclean exit recovery keeps only full files that are not newer than the checkpoint's index time. Findings in
 later files are notes.
@@ -45,7 +45,7 @@ class IndexFileFacts(NamedTuple):
     first_offset: int
     """Log offset of entry 1; -1 without entries."""
     kept: tuple[tuple[int, int], ...]
-    """Numbers of the entries that are in log order, as ranges with exclusive ends."""
+    """Numbers of entries that are in log order, as ranges with exclusive ends."""
     last_offset: int
     """Log offset of the last entry in `kept`; -1 if there is none."""
     floor: int = -1
@@ -55,7 +55,7 @@ class IndexFileFacts(NamedTuple):
 
 
 class IndexFinding(NamedTuple):
-    """A violation, and whether it also counts after an unclean exit."""
+    """A violation of an index file, and whether the violation also counts after an unclean exit."""
 
     violation: DirectoryViolation
     is_durable: bool
@@ -80,7 +80,7 @@ class IndexFacts:
 
 class _ExaminedFile(NamedTuple):
     facts: IndexFileFacts | None
-    """None if the header is invalid."""
+    """None if the header of the index file is invalid."""
     header: IndexHeader
     defects: list[DirectoryViolation]
 
@@ -106,7 +106,7 @@ class _Examination:
 
 @dataclass(frozen=True, slots=True)
 class LinkJudgement:
-    """Checks the links of one file's entries and its slots. The file has a plausible header."""
+    """Checks the links of one index file's entries and slots. The file has a plausible header."""
 
     root: str
     slots: int
@@ -209,7 +209,7 @@ class _IndexExamination:
         return f"{self._directory}/{name}"
 
     def _size_of(self, name: str) -> int | None:
-        """Return None if the name is not that of an index file."""
+        """Return None if the name is not a name of an index file."""
         status = self._files.status(self._path(name))
         if parse_index_file_name(name) is None or status is None or status.is_directory:
             return None

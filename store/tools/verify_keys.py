@@ -1,7 +1,7 @@
 """Verifier of keys: compares a part of the log with its index entries.
 
 Records and index entries are both in log order. So one pass over both finds entries without a record, keys without an
-entry, and duplicate entries. Thousands of matching entries are compared as arrays, the rest one by one.
+entry, and duplicate entries. Thousands of matching entries are compared as arrays, all others one by one.
 """
 
 from bisect import bisect_left
@@ -31,7 +31,7 @@ class KeyedRecord(NamedTuple):
 
 
 class KeyFindings(NamedTuple):
-    """Violations of a part's entries. Those of damaged records at the part's end depend on the rest of the log."""
+    """Violations of a part's entries. Violations of damaged records at the part's end depend on the rest of the log."""
 
     certain: list[IndexFinding]
     if_log_goes_on: list[IndexFinding]
@@ -55,10 +55,10 @@ class KeyVerifier:
         self._found: list[IndexFinding] = []
         self._whole: list[KeyedRecord] = []
         self._held: list[KeyedRecord] = []
-        """Damaged records with no whole record after them so far."""
+        """Damaged records that no whole record follows so far."""
 
     def add_damaged(self, record: KeyedRecord) -> None:
-        """Add a damaged record. It counts only if a whole record follows."""
+        """Add a damaged record. The damage counts only if a whole record follows."""
         self._held.append(record)
 
     def add_whole(self, record: KeyedRecord | None) -> None:
@@ -114,7 +114,7 @@ class KeyVerifier:
     # -- many keys -----------------------------------------------------------------------------------
 
     def _skip_if_next(self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> bool:
-        """Skip the next entries only if they are exactly those of the given keys."""
+        """Skip the next entries only if these are exactly the entries of the given keys."""
         entries, at = self._entries, 0
         entries.set_mark()
         while at < len(hashes):
@@ -225,7 +225,7 @@ class _IndexCursor:
         return self._seen[self._block][2][self._position : self._position + count]
 
     def skip(self, count: int) -> None:
-        """Skip entries, which must be in one block."""
+        """Skip entries, all of which must be in one block."""
         self._position += count
         assert self._position <= len(self._seen[self._block][2]), (self._position, count)
         self._load_next()

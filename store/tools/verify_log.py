@@ -1,8 +1,8 @@
 """Verifier of the log: joins the facts of its ranges.
 
-It finds where the log ends and its torn tail begins, whether each range began at the end of the previous range or must
-be checked again from there, and whether queue offsets count up across ranges. Memory is used for violations, for
-records that are not settled, and for the bounds of settled records.
+This module finds where the log ends and its torn tail begins, whether each range began at the end of the previous range
+or must be checked again from there, and whether queue offsets count up across ranges. Memory is used for violations,
+for records that are not settled, and for the bounds of settled records.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 """Verifier of consume queues: compares entries with the records of the log.
 
-Each queue is checked by itself, with its records from the whole log. Settled entries, which matched a record in a part
-of the log, are skipped.
+Each queue is checked alone, with its records from the whole log. Settled entries, which matched a record in a part of
+the log, are skipped.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,7 +37,7 @@ _ZERO_BLOCK = bytes(_BLOCK_BYTES)
 
 
 class QueueToJudge(NamedTuple):
-    """A queue with a directory, and its records in the log."""
+    """A queue that has a directory, and its records in the log."""
 
     topic: str
     queue_id: int
@@ -73,7 +73,7 @@ class QueueJudgement:
     """Store time up to which entries must exist after any exit."""
 
     def __call__(self, files: Files, core: Core | None, queues: Sequence[QueueToJudge]) -> QueueFacts:
-        """Check the entries in the queues' files, and that no entry is missing."""
+        """Check the entries in the files of a queue, and that no entry is missing."""
         verifier = _QueueVerifier(self, files)
         for queue in queues:
             verifier.verify(queue)

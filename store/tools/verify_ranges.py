@@ -1,4 +1,4 @@
-"""Ranges of the log: checks each segment, or a part of it, by itself.
+"""Ranges of the log: checks each segment, or a part of it, independent of other ranges.
 
 Two facts depend on other ranges, and `verify_log` adds them: whether records follow, so that damage at the end of a
 range is no torn tail; and the queue offsets of each queue before the range.
@@ -47,7 +47,7 @@ class LogPart(NamedTuple):
     start: int
     end: int
     next_offset: int | None
-    """None for the last segment."""
+    """Log offset of the next part; None in the last segment."""
     is_known: bool
     """Whether a record is known to begin at start."""
 
@@ -71,7 +71,10 @@ class RangeFacts:
     zero_tail: DirectoryViolation | None = None
     """Zeros up to the segment's end: damage only if a whole record follows."""
     doubtful: list[tuple[int, DirectoryViolation]] = field(default_factory=list)
-    """Log offsets and violations that count only if a whole record follows. Else they are in the torn tail."""
+    """Log offsets and violations that count only if a whole record follows.
+
+    Without such a record, they are in the torn tail.
+    """
     queues: dict[QueueKey, RangeQueue] = field(default_factory=dict)
     keys: KeyFindings | None = None
 
@@ -97,7 +100,7 @@ class RangeJudgement:
     root: str
     config: StoreConfig
     topics: frozenset[str]
-    """Topics with queues. Light queues in a record's property count only if they have a directory."""
+    """Topics with queues. Light queues named in a record's property count only if they have a directory."""
     index: IndexFacts
 
     def __call__(self, files: Files, core: Core | None, log_range: LogPart) -> RangeFacts:
@@ -192,7 +195,7 @@ class _RangeVerifier:
     # -- records -----------------------------------------------------------------------------------
 
     def _handle_plain(self, plain: PlainRecords, at: int) -> int:
-        """Do as `_handle_whole` for all plain records from a position on. Return the position after them."""
+        """Do as `_handle_whole` for all plain records from a position on. Return the position after these records."""
         facts, segment, end = self.facts, self._segment, self._range.end
         inside = segment.view[:end]
         while at < end and plain.scan(inside, at, segment.base_offset, check_crc=True):

@@ -20,7 +20,7 @@ from .violation import is_refusal
 _OFFSET = Struct(">q")
 _LOOK_UP_BYTES = 64 << 10
 _PENDING_BYTES_MAX = 16 << 20
-"""Maximum size of the entries that wait for a look-up, in all queues together."""
+"""Maximum size of the entries that wait for a comparison, in all queues together."""
 _FILES_MAX = 1024
 QueueKey = tuple[str, int]
 
@@ -29,7 +29,7 @@ class SettledSpan(NamedTuple):
     """Consecutive settled entries whose records are in log order."""
 
     first: int
-    """Number of the first entry, which is the queueOffset of its record."""
+    """Number of the first entry, which is the queueOffset of the entry's record."""
     entries: int
     first_offset: int
     last_offset: int
@@ -247,7 +247,7 @@ def _add_settled_entries(spans: list[SettledSpan], number: int, entries: memoryv
 
 
 def add_span(spans: list[SettledSpan], span: SettledSpan) -> None:
-    """Join a span to the last span if it continues that span, else append it."""
+    """Join a span to the last span if these are adjacent, else append the span."""
     if spans and spans[-1].first + spans[-1].entries == span.first:
         last = spans[-1]
         spans[-1] = SettledSpan(last.first, last.entries + span.entries, last.first_offset, span.last_offset)

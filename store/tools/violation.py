@@ -26,11 +26,11 @@ class DirectoryPromise(Enum):
     LOG = "LOG"
     """The log has whole segments without a gap: whole records up to the end of the log, then zeros."""
     QOFF = "QOFF"
-    """The queueOffsets of one queue count up by one."""
+    """The queueOffsets of one queue increase by one."""
     CQ_VALID = "CQ-VALID"
     """Entry n of a queue points to the record of that queue with queueOffset n, and has its size and tagsCode."""
     CQ_COMPLETE = "CQ-COMPLETE"
-    """Every record has an entry in each queue to which it belongs."""
+    """Every record has an entry in each of its queues."""
     IDX = "IDX"
     """Every key of every record has exactly one index entry. There are no other entries, and all are in log order."""
     CKPT = "CKPT"
@@ -82,7 +82,7 @@ class Findings:
         self.add_violation(promise, error.file, error.offset, error.field, error.expected, error.found)
 
     def add_unreadable(self, promise: DirectoryPromise, file: str, error: OSError) -> None:
-        """Raises the error if its cause is no damage."""
+        """Add an unreadable file. Raises an error whose cause is no damage."""
         if is_refusal(error):
             error.filename = error.filename or file
             raise error

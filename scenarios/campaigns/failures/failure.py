@@ -40,11 +40,11 @@ class Size:
     messages: int
     """Attempted puts until the violation."""
     preemptions: int
-    """Switches away from a task that could have continued."""
+    """Number of switches away from a task that could have continued."""
     switches: int
     """Preemptions, plus switches from a blocked task to a task that was not the longest-waiting one."""
     sectors: int
-    """Pages that are old, lost or torn after a power cut."""
+    """Number of pages that are old, lost or torn after a power cut."""
     faults: int
     """Disk faults, without the pages in `sectors`."""
     lives: int
@@ -95,7 +95,10 @@ class Failure:
 
     @property
     def name_of_mutant(self) -> str:
-        """Return the start of the file's name for a mutant. Mutants that break the same promise differ."""
+        """Return the start of the file's name for a mutant.
+
+        Two mutants that break the same promise have different names.
+        """
         return _NOT_IN_FILE_NAMES.sub("-", f"{self.mutant}-{self.original.signature}").strip("-")
 
     def to_json(self) -> str:

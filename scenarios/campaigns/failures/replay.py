@@ -24,14 +24,14 @@ _NO_FAULTS = ("crash", "page kept")
 
 
 def run_plan(plan: Plan, simulation: Simulation) -> RunOutcome:
-    """This is the program of every scenario."""
+    """Run a plan. This is the program of every scenario."""
     return run_of(plan, simulation).execute()
 
 
 def replay(
     record: RunRecord, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT, ledger: Ledger | None = None
 ) -> RunReplay:
-    """Replay a record until the run diverges from it. ledger: filled by the run."""
+    """Replay a record until the run diverges from the record. ledger: filled by the run."""
 
     def program(plan: Plan, simulation: Simulation) -> RunOutcome:
         return run_of(plan, simulation, ledger=ledger).execute()

@@ -24,7 +24,7 @@ Same = Literal["signature", "invariant"]
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """A failure with its shrunk run, and the number of runs that shrinking tried."""
+    """A failure with a shrunk run, and the number of runs that shrinking tried."""
 
     failure: Failure
     tries: int
@@ -78,7 +78,7 @@ def shrink_failure(
 
 
 def shrink_within(failure: Failure, seconds: float) -> Failure:
-    """Shrink a failure for a limited time. Returns it unchanged if it does not reproduce on this machine."""
+    """Shrink a failure for a limited time. Returns the failure unchanged if it does not reproduce on this machine."""
     began = perf_counter()
     try:
         return shrink_failure(

@@ -32,7 +32,7 @@ _OF_MACHINES = ("cluster", "broker")
 _PLAIN = _plain_values(*{path.partition(".")[0] for path in KNOBS} - set(_OF_MACHINES))
 _PLAIN_CLUSTER, _PLAIN_BROKER = _plain_values("cluster"), _plain_values("broker")
 _LEAST = {path: knob.least for path, knob in KNOBS.items() if knob.least is not None}
-"""The lowest value of each knob that shrinking lowers by bisection."""
+"""Lowest value of each knob that shrinking lowers by bisection."""
 
 _FILE_SIZES = {"commit_log_bytes": (1024, 2048), "consume_queue_bytes": (40, 100), "index.entries": (2, 5)}
 _BESIDE_BODY_BYTES = 160
@@ -155,7 +155,7 @@ def _shrink_faults(search: Search[RunRecord]) -> None:
 
 
 def _enabled_faults(part: FaultPlan | NetworkPlan) -> list[str]:
-    """Return the faults that a plan's disk or network part enables. The two parts share no fault name."""
+    """Return the faults that the plan enables on a disk or the network. The two parts share no fault name."""
     names = (field.name for field in fields(part) if field.name.endswith("_chance"))
     return [name for name in names if getattr(part, name)]
 
@@ -182,7 +182,7 @@ def _lower_value(search: Search[RunRecord], path: str) -> None:
 
 
 def _message_names(plan: Plan, *, healing: bool = True) -> list[str]:
-    """healing: include those of the final life for the liveness check."""
+    """healing: include the names of the final life, which checks liveness."""
     each = [life.messages_each for life in plan.lives] + [HEAL_MESSAGES_EACH] * (healing and plan.heals)
     return [
         name

@@ -1,4 +1,4 @@
-"""Story of a broken promise: the ten lines before it that concern the violation.
+"""Story of a broken promise: the ten lines before the violation that concern it.
 
 Events on the bytes or messages that the violation names have priority. Events on the same file, and events of tasks
 that waited or died, fill the remaining lines.
@@ -29,7 +29,7 @@ _TASK_OF = (
     ("IDX", "dispatch"),
     ("waited", "group-commit"),
 )
-"""Words in a violation's text, and the service task that each word refers to."""
+"""Words in a violation's text, and the service task to which each word refers."""
 
 
 def story_of(
@@ -43,7 +43,7 @@ def story_of(
 
 
 def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None) -> FailureSubjects:
-    """Return the parts of the store that violations name. The ledger has the log offset of each message."""
+    """Return the parts of the store that the violations name. The ledger has the log offset of each message."""
     concern, root = FailureSubjects(), config.store_path_root_dir
     for violation in violations[:1]:
         _add_place_of_violation(concern, violation, config)
