@@ -43,8 +43,8 @@ def run_in_processes(
 ) -> Iterator[tuple[_Job, _Result | BrokenProcessPool]]:
     """Run jobs in several processes and yield each job with its result, in order.
 
-    If a process dies, its error is the result, and no further job starts. No job starts after an interruption, and
-    running jobs that exceed GRACE_SECONDS have no result.
+    If a process dies, the result of its job is the error, and no further job starts. No job starts after an
+    interruption, and running jobs that exceed GRACE_SECONDS have no result.
     """
     pending: dict[int, tuple[_Job, Future[_Result]]] = {}
     numbered = enumerate(jobs)

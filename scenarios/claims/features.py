@@ -1,7 +1,7 @@
 """Features: the optional parts of a plan, one spec class for each.
 
-The fields of a spec class are knobs. Ranges, drawing, parsing, shrinking and the limits of sessions use their
-definitions. A new knob needs one field here and the code that uses its value.
+The fields of a spec class are knobs. Ranges, drawing, parsing, shrinking and the limits of sessions use the definitions
+of the knobs. A new knob needs one field in this module, and the code that uses its value.
 
 Sizes are in bytes, times in ms of virtual time. A chance is a probability per message unless its docstring names
 another unit.
@@ -39,7 +39,7 @@ def knob_field(
 
 
 def knobs_of(kind: type) -> Iterator[tuple[str, Knob]]:
-    """Yield each field that has a knob. Other fields always have their default."""
+    """Yield each field that has a knob. Fields without a knob always have their default."""
     for each in fields(kind):
         if _KEY in each.metadata:
             yield each.name, each.metadata[_KEY]
@@ -88,9 +88,9 @@ class IndexPlan:
     """Hash slots in an index file. 0 turns the index off."""
     entries: int = knob_field(5, 12, 200)
     keys_chance: float = knob_field(0.0, plain=0.0)
-    """A message has keys that other messages have too, including a UNIQ_KEY."""
+    """Chance that a message has keys that other messages have too, including a UNIQ_KEY."""
     seekers: int = knob_field(0, plain=0, weight=1)
-    """Users that look messages up by key."""
+    """Number of users that look messages up by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class MemoryPlan:
     """Puts go to a buffer of the process first. Takes effect under ASYNC_FLUSH only."""
     warm_files: bool = knob_field(False, False, True, plain=False)
     error_chance: float = knob_field(0.0)
-    """Per life: an unexpected error ends one service."""
+    """Chance per life that an unexpected error ends one service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +154,14 @@ class StartPlan:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryPlan:
-    """The directories of a single store. They do not exist on the disk at first."""
+    """The directories of a single store. At first, the directories do not exist on the disk."""
 
     root: str = knob_field("/store", plain="/store")
     """A relative path starts at the working directory."""
     log_directories: int = knob_field(1, plain=1)
     """If there are several, each is outside the root in a new parent directory."""
     killed_in_creation: bool = knob_field(False, plain=False)
-    """An earlier process was killed while it created the root."""
+    """Whether an earlier process was killed while it created the root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class BrokerPlan:
     commits_with_pulls: bool = knob_field(True, plain=True, weight=1)
     """Consumers commit an offset with the next pull instead of in a separate request."""
     consumer_restart_chance: float = knob_field(0.0, plain=0.0, weight=4)
-    """Per consumer and life of the broker: the consumer restarts from its committed offsets."""
+    """Chance per consumer and life of the broker that the consumer restarts from its committed offsets."""
     send_back_chance: float = knob_field(0.0, plain=0.0, weight=3)
     """A consumer sends a delivered message back for a later retry."""
     client_death_chance: float = knob_field(0.0, plain=0.0, weight=4)
@@ -208,7 +208,7 @@ class BrokerPlan:
     Producers die during a send, consumers with unprocessed messages, tailing consumers after a pull.
     """
     tailing_consumers: int = knob_field(0, plain=0, weight=2)
-    """Consumers that each follow one queue from its end. Each has its own group."""
+    """Number of consumers that each follow one queue from its end. Each of these consumers has its own group."""
     tasks_each: int = knob_field(1, plain=1, weight=3)
     """Broker tasks for each kind of request."""
     buffer_bytes: int = knob_field(65_536, plain=65_536)
@@ -222,7 +222,7 @@ class BrokerPlan:
     masters: int = knob_field(1, plain=1, weight=4)
     """Each has queues of every topic and a name server. Only the first has slaves."""
     slaves_are_read: bool = knob_field(False, plain=False, weight=1)
-    """The broker redirects a consumer that lags far behind to a slave.
+    """Whether the broker redirects a consumer that lags far behind to a slave.
 
     The consumer may also pull from a slave while routes do not list the master.
     """

@@ -54,7 +54,7 @@ class LifeEnding(StrEnum):
 DAMAGING = frozenset(
     ending for ending in LifeEnding if " and " in ending.value or ending is LifeEnding.CRASH_ON_OLD_BLOCKS
 )
-"""Endings that change the store's files while it is off."""
+"""Endings after which the harness changes the store's files while the store is off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,11 @@ class Plan:
     heals: bool = knob_field(True, False, plain=False, weight=5)
     """Whether the run checks liveness: all faults end, and the store must work again."""
     starved_steps_max: int = knob_field(0)
-    """For how many steps one runnable task may be starved while the others run."""
+    """Number of steps for which one runnable task may be starved while other tasks run."""
     attribute_points: bool = knob_field(False, plain=False, in_sessions=False)
     """Tasks also switch at accesses to plain attributes of the store, as threads can."""
     forced_branch_chance: float = knob_field(0.0, plain=0.0, in_sessions=False)
-    """A rare branch in `FORCIBLE` is taken although its condition is false."""
+    """Chance that a rare branch in `FORCIBLE` is taken although its condition is false."""
     starts: features.StartPlan = features.StartPlan()
     directories: features.DirectoryPlan = features.DirectoryPlan()
     errors_stop: bool = knob_field(True)

@@ -1,6 +1,6 @@
 """Possible faults: the kinds of fault that some seed of given ranges can inject.
 
-Reports do not list the others as missing coverage.
+Reports do not list all other kinds as missing coverage.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
-"""Ranges: the options that plans are drawn from.
+"""Ranges: the options from which the knobs of a plan are drawn.
 
-A scenario narrows the ranges to its claim.
+A scenario narrows the ranges to those that test its claim.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ class Ranges:
     __slots__ = ("_chances", "_chosen", "_optional")
 
     def __init__(self, **chosen: Options | Mapping[str, Options]) -> None:
-        """Set options: `endings`, `lives`, `messages_each` and core knobs by name, those of a feature in a mapping.
+        """Set options: `endings`, `lives`, `messages_each` and core knobs by name, the knobs of a feature in a mapping.
 
         Raises ValueError for an unknown name.
         """
@@ -65,7 +65,7 @@ class Ranges:
 
     @property
     def chosen(self) -> Mapping[str, Options]:
-        """Options that differ from the knobs' default options, by path."""
+        """Options that differ from the default options of their knobs, by path."""
         return self._chosen
 
     @property
@@ -78,8 +78,8 @@ class Ranges:
     ) -> "Ranges":
         """Return ranges with optional groups.
 
-        A seed enables each group with the given probability, independently of the others. The options have the form of
-        the constructor's. If several active groups set the same knob, the last one wins.
+        A seed enables each group with the given probability, independently of other groups. The options have the form
+        of the constructor's. If several active groups set the same knob, the last group wins.
         """
         assert 0.0 < chance < 1.0, chance
         ranges = self.replace()

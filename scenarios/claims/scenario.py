@@ -26,9 +26,9 @@ class Scenario:
     claim: str
     ranges: Ranges
     stream: str = ""
-    """The name of the seed stream, if it differs from `name`.
+    """The name of the seed stream, if this name differs from `name`.
 
-    A renamed scenario keeps its old name here, so that its seeds keep their plans.
+    A renamed scenario keeps its old name as the stream, so that its seeds keep their plans.
     """
 
     @property
@@ -43,7 +43,7 @@ class Scenario:
 
     @property
     def can_run(self) -> bool:
-        """Whether all packages that its runs need are installed."""
+        """Whether all packages that runs of the scenario need are installed."""
         return HAS_BROKER or not self.ranges.has_brokers
 
     def can_run_on(self, disk: str) -> bool:

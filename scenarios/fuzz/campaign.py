@@ -72,7 +72,7 @@ def fuzz_format(
 ) -> FuzzReport:
     """Fuzz one format, and save the corpus if `settings.out` is set.
 
-    is_stop_wanted: called between rounds. If it ends the campaign, findings are not minimised.
+    is_stop_wanted: called between rounds. If this ends the campaign, findings are not minimised.
     """
     fuzzer = Fuzzer(TARGETS[settings.name](), settings.seed)
     tally, directory = fuzzer.tally, settings.corpus_directory

@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing by atheris: `tornlog fuzz --engine atheris`.
 
 atheris instruments modules at import and ends its process when it is done, so it runs in a process of its own
-(`covered_process`). This module minimises and reports its findings.
+(`covered_process`). The module `coverage` minimises and reports the findings of that process.
 """
 
 import json
@@ -37,7 +37,7 @@ class CoveredRun:
 
 
 def fuzz_covered(settings: FuzzSettings) -> FuzzReport:
-    """Fuzz one format in an atheris process. If it fails, raise RuntimeError with the end of its stderr."""
+    """Fuzz one format in an atheris process. If the process fails, raise RuntimeError with the end of its stderr."""
     with tempfile.TemporaryDirectory(prefix="tornlog-fuzz-") as scratch:
         run = _run_process(settings, Path(scratch))
     with applied_fuzzed(settings.mutant), address_space_limited():

@@ -22,7 +22,7 @@ FRESH_CHANCE = 0.25
 HANGS_MAX = 3
 """The number of hanging inputs after which a run ends, because each takes seconds."""
 MEASURED_EVERY = 1024
-"""Among inputs with known outcomes, the memory of one in this number is measured."""
+"""Memory is measured for one in this number of inputs with known outcomes."""
 TRIES_MAX = 1500
 _BYTEWISE_MAX = 4096
 """Minimisation removes single bytes from inputs up to this length, and pieces from longer inputs."""
@@ -81,7 +81,7 @@ class FuzzTally:
         return own | {"outcomes": self.corpus.outcomes, "corpus": len(self.corpus.inputs)}
 
     def note(self, breach: FuzzViolation, raw: bytes, number: int) -> None:
-        """Count a violation. The first of each kind is saved with its input."""
+        """Count a violation. The first violation of each kind is saved with its input."""
         self.broken += 1
         self.found.setdefault(breach.signature, FirstFailure(breach, raw, number))
 
@@ -115,7 +115,7 @@ class Fuzzer:
             assert tally.inputs > before, "a round that judges nothing would never end"
 
     def _mutated_inputs(self, count: int) -> Iterator[bytes]:
-        """Yield `count` mutated copies of one input. If that input is new, it comes first."""
+        """Yield `count` mutated copies of one input. If the original input is new, it comes first."""
         target, draw, others = self._target, self._draw, self.tally.corpus.inputs
         if not others or draw.chance(FRESH_CHANCE):
             parent = target.valid_input(draw)
@@ -128,7 +128,7 @@ class Fuzzer:
             yield mutate(parent, shape, draw, others)
 
     def _judge_all(self, inputs: Iterable[bytes]) -> None:
-        """Judge inputs one after the other. An input that hangs is aborted, and the next one follows."""
+        """Judge inputs one after the other. An input that hangs is aborted, and the next input follows."""
         left = iter(inputs)
         has_left = True
         while has_left and self._hangs < HANGS_MAX:
@@ -190,7 +190,7 @@ def minimised_input(
     tries_max: int = TRIES_MAX,
     stop: Callable[[], bool] = lambda: False,
 ) -> bytes:
-    """Return the smallest input that was found with the same violation signature, else `raw`."""
+    """Return the smallest input that was found with the violation signature of `raw`, else `raw`."""
 
     def still_breaks(candidate: bytes) -> bytes | None:
         judged = judge_within_limits(target, candidate)
@@ -211,7 +211,7 @@ def minimised_input(
 
 
 def _part_remover(target: Target) -> Callable[[bytes, Sequence[ShapePart]], bytes]:
-    """Return a function that removes parts from a candidate. It keeps all bytes between parts."""
+    """Return a function that removes parts from a candidate. All bytes between parts stay."""
 
     def keep(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
         wanted, pieces, at = set(kept), [], 0

@@ -4,8 +4,8 @@ Each promise of a target has its own signature. Three other signatures exist: `c
 with its type and the function that raised it; `hang`; and `allocation`.
 
 Memory has two limits. The process may grow by at most ADDRESS_SPACE_BYTES, so a huge allocation raises MemoryError. The
-peak of allocated memory is measured for each input with a new outcome, and for some others. This finds an allocation
-that is large for a small input but small for the machine.
+peak of allocated memory is measured for each input with a new outcome, and for some others. This measurement finds an
+allocation that is large for a small input but small for the machine.
 
 A failure is an artefact (`faults.simulation.artefact`) of the kind "fuzz", whose bytes are base64.
 """
@@ -49,7 +49,7 @@ class FuzzFailure:
     """Inputs are numbered from 1."""
     breach: FuzzViolation
     raw: bytes
-    """The smallest input that breaks the promise."""
+    """The smallest input found that breaks the promise."""
     original: bytes
 
     @property
@@ -67,7 +67,7 @@ class FuzzFailure:
 
 
 def judge_input(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
-    """Judge an input without limits. Raises CpuLimitReached if it exceeds the caller's CPU limit."""
+    """Judge an input without limits. Raises CpuLimitReached if the input exceeds the caller's CPU limit."""
     try:
         return target.check(raw)
     except Exception as error:

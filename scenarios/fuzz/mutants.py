@@ -64,5 +64,5 @@ FUZZED: dict[str, Mutant] = {
 
 
 def find_fuzzed(name: str) -> Mutant | None:
-    """Return the named mutant of this module, the catalogue or a file. None if the name is unknown."""
+    """Return the named mutant of this module, the catalogue or a file. Return None if the name is unknown."""
     return FUZZED.get(name) or find_mutant(name)

@@ -1,7 +1,7 @@
 """Input mutation: changes a few fields, parts or bytes of an input.
 
-After a change that moves bytes, the shape's positions are wrong. Later changes of the same input then affect nearby
-bytes, which is acceptable. Targets correct the checksums of mutated inputs.
+After a change that moves bytes, the field positions in the shape are wrong. Later changes of the same input then affect
+nearby bytes, which is acceptable. Targets correct the checksums of mutated inputs.
 """
 
 from collections.abc import Sequence
@@ -198,7 +198,10 @@ def _copy_range(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
 
 
 def _repeat_range_many_times(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
-    """Repeat a short range many times. Long inputs reveal code that takes more than linear time."""
+    """Repeat a short range many times.
+
+    Long inputs reveal code that takes more than linear time.
+    """
     start = draw.below(len(data) + 1)
     piece = data[start : start + draw.between(1, 8)]
     data[start:start] = piece * draw.between(2, 1 << draw.between(1, 12))

@@ -178,7 +178,7 @@ def checkpoint_shape(raw: bytes) -> Shape:
 
 
 def text_shape(raw: bytes) -> Shape:
-    """Lines are parts. Sequences of letters and digits, or of others, are fields."""
+    """Lines are parts. Sequences of letters and digits, or of other characters, are fields."""
     fields, at = [], 0
     for here in range(1, len(raw) + 1):
         if here == len(raw) or raw[here : here + 1].isalnum() != raw[here - 1 : here].isalnum():

@@ -42,7 +42,7 @@ class Target(ABC):
     file: ClassVar[str] = ""
     """The path of a file of this format in a store directory."""
     children: ClassVar[int] = 32
-    """Mutated copies of one input in a round."""
+    """Number of mutated copies of one input in a round."""
     size_bytes_max: ClassVar[int] = 4096
     """Longer inputs are truncated."""
     cpu_seconds_max: ClassVar[float] = 2.0
@@ -76,7 +76,7 @@ class Target(ABC):
 
 
 def field_of(error: CorruptFileError, file: str, size_bytes: int) -> str:
-    """Return the field that an error names. Raises TargetViolation if the error is incomplete."""
+    """Return the field that the message of an error names. Raises TargetViolation if the error is incomplete."""
     if error.file != file:
         raise TargetViolation("error-file", file, error.file)
     if not 0 <= error.offset <= size_bytes:

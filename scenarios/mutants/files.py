@@ -1,8 +1,8 @@
 """Mutants in a user's Python file, which need no installed package.
 
 A file defines `MUTANTS`, a mapping or a sequence of mutants; by default these are all mutants at the top level. A
-mutant's name is `FILE.py:ID`, or `FILE.py` if the file has only one. FILE is the path as the user typed it, so a replay
-needs the same working directory.
+mutant's name is `FILE.py:ID`, or `FILE.py` if the file has only one mutant. FILE is the path as the user typed it, so a
+replay needs the same working directory.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Known mutants: finds a mutant by name in the catalogue, versions, modules and files.
 
-A mutant of an importable module has the name `MODULE:ID`, one of a file `FILE.py:ID`. The module defines `MUTANTS`, a
-mapping from ids to mutants, and optionally `SURVIVORS`, a mapping from ids to the reasons why no run finds these
-mutants.
+A mutant of an importable module has the name `MODULE:ID`, a mutant of a file `FILE.py:ID`. The module defines
+`MUTANTS`, a mapping from ids to mutants, and optionally `SURVIVORS`, a mapping from ids to the reasons why no run finds
+these mutants.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def applied_mutant(name: str | None) -> AbstractContextManager[Activity]:
 
 
 def mutant_names(name: str) -> list[str]:
-    """Return the name itself, or the names of all mutants if it names a file. Raises MutantFileError."""
+    """Return the name itself, or the names of all mutants if it is the name of a file. Raises MutantFileError."""
     return names_in_file(name) if is_in_file(name) else [name]
 
 
@@ -53,7 +53,7 @@ def mutants_in(module: str | None) -> list[str]:
 
 
 def survivors_in(module: str | None) -> dict[str, str]:
-    """Return the reason for each of a module's mutants that no run finds. The catalogue has no such mutants."""
+    """Return the reason for each mutant of a module that no run finds. The catalogue has no such mutants."""
     if module is None:
         return {}
     survivors: Mapping[str, str] = getattr(import_module(module), "SURVIVORS", {})

@@ -47,7 +47,10 @@ class Patch:
             raise PatchError(f"{self.owner.__name__} has no {self.name}")
 
     def install(self, activity: Activity) -> Callable[[], None]:
-        """Replace the attribute and count calls of the replacement. Returns a function that restores the attribute."""
+        """Replace the attribute and count calls of the replacement.
+
+        Returns a function that restores the attribute.
+        """
         restore = partial(delattr, self.owner, self.name)
         if self.name in vars(self.owner):
             restore = partial(setattr, self.owner, self.name, vars(self.owner)[self.name])
@@ -63,7 +66,7 @@ class Mutant:
     summary: str
     patches: tuple[Patch, ...]
     found_by: tuple[str, ...]
-    """Invariants that may be the first to break in a run with the bug."""
+    """Invariants of which each may be the first to break in a run with the bug."""
     needs: Ranges = field(default_factory=Ranges)
     """Ranges of plans in which the bug can be found: by default, all."""
 
@@ -83,7 +86,7 @@ class Mutant:
 
     @contextmanager
     def applied(self) -> Iterator[Activity]:
-        """Apply the mutant inside a `with` block, and count its activity. RuntimeError if another one is applied."""
+        """Apply the mutant inside a `with` block, and count its activity. RuntimeError if another mutant is applied."""
         if _applied:
             raise RuntimeError(f"mutant {self.id}: {_applied[0]} is applied already")
         with ExitStack() as restored, activity_counted() as activity:
@@ -100,7 +103,7 @@ class Replacement(Generic[P, R]):
     """An additional replacement function of a bug, see `Bug.also`."""
 
     original: Callable[P, R]
-    """The function of the store that it replaces."""
+    """The function of the store that the replacement replaces."""
 
 
 class Bug(Mutant, Generic[P, R]):
@@ -108,7 +111,7 @@ class Bug(Mutant, Generic[P, R]):
 
     __slots__ = ("original",)
     original: Callable[P, R]
-    """The function of the store that it replaces."""
+    """The function of the store that the bug replaces."""
 
     def also(self, owner: Owner, name: str) -> Callable[[Callable[OtherP, OtherR]], Replacement[OtherP, OtherR]]:
         """Return a decorator for a function with which the bug also replaces this attribute."""
@@ -127,7 +130,7 @@ def bug(
     """Return a decorator for a function that replaces an attribute of the store, and whose docstring is the summary.
 
     `owner` may be several modules, because a function that is imported by name is an attribute of each importing
-    module. If the attribute is a property, the function replaces its getter.
+    module. If the attribute is a property, the function replaces the property's getter.
     """
     owners = owner if isinstance(owner, tuple) else (owner,)
 
@@ -142,7 +145,10 @@ def bug(
 
 
 def needs(ranges: Ranges | None = None, **knobs: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator, written below `bug`, that sets the bug's ranges. `knobs`: see `Ranges.replace`."""
+    """Return a decorator, written below `bug`, that sets the ranges which the bug needs.
+
+    `knobs`: see `Ranges.replace`.
+    """
     needed = (ranges or Ranges()).replace(**knobs)
 
     def note(function: Callable[P, R]) -> Callable[P, R]:

@@ -1,9 +1,9 @@
 """Allowances: the errors and delays of a disk that excuse the store.
 
 `faults.kinds` lists what each fault excuses. A fault excuses the store only after it was injected. Pauses are the
-exception: they leave no record at the operation that they delay. An error excuses the operation that returned it, and
+exception: they leave no record at an operation that they delay. An error excuses the operation that returned it, and
 refusals until that operation succeeds. Only a permanent error excuses the rest of a life (see `needs_restart`). Once
-errors stop, the store must reach the same final state as without them.
+errors stop, the store must reach the same final state as without errors.
 """
 
 from ...faults.disk.disk import Disk
@@ -57,10 +57,10 @@ def is_only_full(disk: Disk) -> bool:
 
 
 def needs_restart(disk: Disk) -> bool:
-    """Return whether a disk had an error that no store survives without a restart.
+    """Return whether a disk had an error that every store survives only by a restart.
 
     A file system that shut down and a service that ended do not restart. Bytes that a failed sync dropped, or that are
-    unreadable, are lost for this life.
+    unreadable, are lost until the store restarts.
     """
     return disk.is_stopped or has_reverted(disk) or _count_kinds(disk, _LASTING) > 0
 

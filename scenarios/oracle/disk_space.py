@@ -54,7 +54,7 @@ class DiskRoom:
         )
 
     def raise_capacity(self, used_percent: int) -> None:
-        """Raise the capacity until the data on the disk uses this share of it."""
+        """Raise the capacity until the data on the disk uses this share of the capacity."""
         assert 0 < used_percent <= 100, used_percent
         if self.is_limited:
             self._disk.capacity_bytes = self._disk.used_bytes * 100 // used_percent + 1
@@ -92,7 +92,7 @@ class RemovalObserver(Protocol):
 
 
 class WatchedRemovals:
-    """The files of a running store. Each removal is judged and recorded in the ledger before it happens.
+    """The files of a running store. Each removal of a file is judged and recorded in the ledger before it happens.
 
     DUR and PREFIX judge removals by recovery.
     """

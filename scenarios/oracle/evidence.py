@@ -48,7 +48,7 @@ class Violation:
     def signature(self) -> str:
         """The invariant and the kind of violation. Failures with equal signatures probably have the same bug.
 
-        Characters that file names do not allow are replaced.
+        Characters that file names do not allow are replaced in the signature.
         """
         return _NO_NAME.sub("-", f"{self.invariant}-{self.field or 'broken'}".lower())
 

@@ -27,7 +27,7 @@ class Commit:
     asked_in: int
     is_answered: bool = False
     given_up_in: int | None = None
-    """The life in which its consumer stopped waiting for the answer, None while it waits."""
+    """The life in which the consumer stopped waiting for the answer; None while the consumer waits."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,14 +37,14 @@ class GroupCommits:
     at: dict[Group, int] = field(default_factory=dict)
     """The last committed or loaded offset."""
     furthest: dict[Group, int] = field(default_factory=dict)
-    """The greatest committed offset that no recovery has lowered."""
+    """Group -> greatest committed offset that no recovery has lowered."""
     furthest_ever: dict[Group, int] = field(default_factory=dict)
     kept: dict[Group, int] = field(default_factory=dict)
-    """The least offset that each group may have after the ends of earlier lives."""
+    """Group -> least offset that the group may have after the ends of earlier lives."""
     kept_by_crash: set[Group] = field(default_factory=set)
     """Groups whose offset in `kept` follows from a crash."""
     final: dict[Group, int] = field(default_factory=dict)
-    """The exact offset that each group must have after a clean stop or a start."""
+    """Group -> exact offset that the group must have after a clean stop or a start."""
     life: int = field(default=0, compare=False)
     """Ended lives."""
     answered: dict[Group, list[tuple[int, int]]] = field(default_factory=dict, compare=False)
@@ -54,7 +54,10 @@ class GroupCommits:
 
     @contextmanager
     def committing(self, group: Group, offset: int, now_ns: Callable[[], int]) -> Iterator[Commit]:
-        """Record a commit, and after the `with` block its answer. The consumer may die inside the block."""
+        """Record a commit, and after the `with` block the answer to the commit.
+
+        The consumer may die inside the block.
+        """
         assert offset >= 0, (group, offset)
         commit = Commit(group, offset, self.life)
         self.at[group] = offset
@@ -105,7 +108,7 @@ class GroupCommits:
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
         """persisted_within_ms: the time until a commit is durable, None if unknown.
 
-        The persisted offset is at least that of the newest commit older than this. Limits from an earlier crash no
+        The persisted offset is at least that of the newest commit before this time. Limits from an earlier crash no
         longer apply.
         """
         self.final.clear()

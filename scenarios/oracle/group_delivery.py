@@ -14,7 +14,7 @@ Queue = tuple[str, int]
 
 
 class MessagePlace(NamedTuple):
-    """Clients identify a message by its place."""
+    """Topic, queue and offset, by which clients identify a message."""
 
     topic: str
     queue_id: int
@@ -49,7 +49,7 @@ class GroupDelivery:
         self._seen_until: dict[Queue, int] = {}
         self._excused_until: dict[Queue, int] = {}
         self._recovered_ends: list[tuple[int, dict[Queue, int]]] = []
-        """For each recovery, the life that began with it, and the ends of non-empty queues."""
+        """For each recovery, the life that began with this recovery, and the ends of non-empty queues."""
 
     def is_owed(self, place: MessagePlace) -> bool:
         return place not in self.dealt_with and place.queue_offset >= self._excused_until.get(place[:2], 0)

@@ -8,8 +8,8 @@ The table of disks:
     -        not promised, because the disk breaks a condition of the promise
 
 A lying disk acknowledges syncs that a power cut undoes. No data is durable there, whatever the store claims. Queues
-must still have an entry for every record in the log. They keep entries for lost records that the checkpoint covered. A
-dying disk loses and changes durable bytes. The store must not make that worse.
+must still have an entry for every record in the log. Queues keep entries for lost records that the checkpoint covered.
+A dying disk loses and changes durable bytes. The store must not increase this damage.
 
 Depending on the end of a life (section 14 of the format's description):
 
@@ -61,7 +61,7 @@ def note_crash(
     """Record which data must survive a crash.
 
     flushed_where: the log's durable end when the machine died; committed_where: the log's end in the page cache, if
-    puts go to a buffer first. cache_is_whole: False if a failed fsync has reverted pages that readers had seen.
+    puts go to a buffer first. cache_is_whole: False if a failed fsync has reverted pages that readers had already read.
     """
     keeps_all = profile.page_cache_survives and cache_is_whole
     ledger.returned.note_crash(keeps_all=plan.sync_flush or (keeps_all and committed_where is None))
@@ -98,7 +98,7 @@ def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
 
 
 def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogRecord]) -> None:
-    """Record that the log range [begin, end) is missing. The given records in it must not reappear."""
+    """Record that the log range [begin, end) is missing. Given records in the missing range must not reappear."""
     ledger.known_damage.missing.append((begin, end))
     for record in records:
         ledger.holes.setdefault((record.topic, record.queue_id), set()).add(record.queue_offset)
@@ -237,7 +237,7 @@ PROMISED: dict[str, dict[str, Promise]] = _read_promise_table(_TABLE)
 
 
 def describe_promises(disk: str) -> str:
-    """Describe the promises on a disk: all, or those that are missing."""
+    """Describe the promises on a disk: all promises, or those that are missing there."""
     promises = PROMISED[disk]
     missing = [invariant for invariant, promise in promises.items() if promise is Promise.NONE]
     intact = [invariant for invariant, promise in promises.items() if promise is Promise.INTACT]

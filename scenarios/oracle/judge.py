@@ -37,7 +37,7 @@ class StopOnViolation(Exception):
 
 
 class Judge:
-    """Compares stores with the ledger, and records crashes and recoveries there. It never acts on a store."""
+    """Compares stores with the ledger, and records crashes and recoveries there. The judge never acts on a store."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Judge:
         self._ledger = ledger
         self._promised = PROMISED[plan.disk]
         self.readings: Known = {}
-        """Decoded records, reused when a log with them is read again."""
+        """Decoded records, reused when a log with the same records is read again."""
         self._damaged_from = _NOWHERE
 
     def beside(self, ledger: Ledger) -> "Judge":
@@ -69,7 +69,7 @@ class Judge:
         return self._promised["START"] is Promise.INTACT
 
     def report(self, violations: Iterable[Violation]) -> None:
-        """Keep the violations that break a promise, and end the run if there are any."""
+        """Keep the violations that break a promise, and end the run if one was kept."""
         found = [violation for violation in violations if self.is_promised(violation.invariant)]
         if found:
             self._record_violations(*found)
@@ -192,7 +192,7 @@ class Judge:
     def uncleaned_violations(self, store: MessageStore, disk: Disk) -> list[Violation]:
         """Return violations for expired files that are left, and for queues that begin with removed messages.
 
-        A file system that has shut down refuses removals, so none is returned after that.
+        A file system that has shut down refuses removals, so no violation is returned after a shutdown.
         """
 
         def look() -> Iterator[Violation]:
@@ -226,7 +226,7 @@ class Judge:
         self._check_all_tasks_ended(machine)
 
     def judge_crash(self, store: MessageStore | None, disk: Disk, profile: CrashProfile) -> None:
-        """Judge a store at a crash, and record which data must survive. store: None if the store was not opened."""
+        """Judge a store at a crash, and record which data must survive. store: None if no store was opened."""
         flushed_where, committed_where = 0, None
         if store is not None:
             self.judge_positions(store, disk)

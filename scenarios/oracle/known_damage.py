@@ -53,7 +53,7 @@ class KnownDamage:
 
     @property
     def wrong_queue_offset_records(self) -> set[int]:
-        """Log offsets of records with a wrong queueOffset. Only the queue's entries have the right one.
+        """Log offsets of records with a wrong queueOffset. Only the entries of the queue have the right queueOffset.
 
         The log does not determine the first offset of such a queue, nor a gap before its last record.
         """

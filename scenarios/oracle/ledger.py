@@ -27,16 +27,16 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 TRANSACTION_TOPICS = (HALF_TOPIC, GIVEN_UP_TOPIC)
-"""Undecided transactional messages, and those that were given up."""
+"""Topics of undecided transactional messages, and of messages that were given up."""
 BOOKKEEPING_TOPICS = (HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC)
 
 EVENT_TOPIC = "OFFSET_MOVED_EVENT"
-"""Its records tell consumers that the broker moved them past expired messages."""
+"""Topic whose records tell consumers that the broker moved them past expired messages."""
 
 LIGHT_OFFSETS = "INNER_MULTI_QUEUE_OFFSET"
 """A message's places in light queues."""
 PUT_BACK = "TRAN_PREPARED_QUEUE_OFFSET"
-"""The first queue offset of a half message that was put back."""
+"""Property with the first queue offset of a half message that was put back."""
 
 _ADDED = ("REAL_TOPIC", "REAL_QID", LIGHT_OFFSETS, PUT_BACK, "TRANSACTION_CHECK_TIMES")
 _LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
@@ -51,7 +51,7 @@ class ConsumedMessage:
     queue_offset: int
     put: PutEntry
     copy_end: int | None = None
-    """The end in the log of the copy that the consumer received. None for the put's own record."""
+    """Log offset after the copy that the consumer received. None for the put's own record."""
     copy_is_durable: bool = False
     given_at: int | None = None
     """Log offset in the record, needed for a put without an answer."""
@@ -91,9 +91,9 @@ class Delivery(NamedTuple):
     """The state of delayed delivery at the start of one life of a store."""
 
     log_end: int
-    """The end of the log then. Copies after it were made by this life or a later one."""
+    """The end of the log at the start of the life. Copies after this end were made by this life or a later life."""
     offsets: dict[int, int]
-    """Delay level -> queue offset of its next message."""
+    """Delay level -> queue offset of the level's next message."""
     began_ms: int = 0
     late_ms_max: int | None = None
     """Limits the delay of a delivery, without the time for other puts; None if faults may delay it."""
@@ -103,16 +103,16 @@ class Delivery(NamedTuple):
 class Versions:
     """The versions of a side file over all lives of a store.
 
-    A version is durable after its write has returned. A write that failed or has not returned may have taken effect. A
-    start must find the durable version or a later one, complete, or before the first durable version no file.
+    A version is durable after its write has returned. A version whose write failed or has not returned may have taken
+    effect. A start must find the durable version or a later one, complete, or before the first durable version no file.
     """
 
     path: str
     durable: bytes | None = None
     begun: list[bytes] = field(default_factory=list)
-    """Later versions: their writes have failed or not returned."""
+    """Later versions, whose writes have failed or not returned."""
     kept: bytes | None = None
-    """The version before the durable one, which the backup file must have. None if no backup is required."""
+    """The version before the durable one; the backup file must have this version. None: no backup is required."""
     loaded: bytes | None = None
     is_known: bool = True
     """False after a slave with a file of its own took over: the file has none of these versions."""
@@ -126,7 +126,7 @@ class Versions:
         return not self.begun
 
     def settle(self) -> None:
-        """Record that a start has found `loaded`, which is durable from then on."""
+        """Record that a start has found the version `loaded`, which is durable from then on."""
         if self.begun or self.loaded != self.durable:
             self.kept = None
         self.durable, self.is_known = self.loaded, True
@@ -167,7 +167,7 @@ class Ledger:
     expired_to: int = 0
     """Log offset up to which retention has begun to remove segments."""
     ended_queues: set[tuple[str, int]] = field(default_factory=set)
-    """Queues that were removed because they were empty. They may have begun again at 0."""
+    """Queues that were removed because they were empty. A removed queue may have begun again at 0."""
     holes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     """Queue offsets without a readable record, by topic and queue: skipped by a restart, or damaged."""
     known_damage: KnownDamage = field(default_factory=KnownDamage)
@@ -206,7 +206,7 @@ class Ledger:
             self._on_queue_end(place)
 
     def count_queue_end(self, place: tuple[str, int]) -> None:
-        """Restart completed walks over a queue now. The others restart at their next pull."""
+        """Restart completed walks over a queue now. All other walks restart at their next pull."""
         self.queue_ends[place] += 1
         for pull in self.pulls:
             if pull.is_over and (pull.topic, pull.queue_id) == place:
@@ -299,7 +299,7 @@ class Ledger:
         self.expired_to = max(self.expired_to, self.known_damage.first_present_offset(log_offset))
 
     def has_clock_read(self, wall_ms: int) -> bool:
-        """Return whether a clock had reached this time before it was set back."""
+        """Return whether a clock had reached this time before the clock was set back."""
         return any(back.from_ms >= wall_ms for back in self.clock_set_back)
 
     def has_expired(self, physical_offset: int | None, log_min_offset: int) -> bool:
@@ -307,7 +307,7 @@ class Ledger:
         return physical_offset is not None and physical_offset < min(log_min_offset, self.expired_to)
 
     def may_be_removed(self, put: PutEntry) -> bool:
-        """Retention has begun to remove a put's own record. Consumers may receive it or not."""
+        """Retention has begun to remove a put's own record. Consumers may receive this put or not."""
         return put.physical_offset is not None and put.physical_offset < self.expired_to
 
     def lose_progress(self) -> None:

@@ -13,7 +13,7 @@ from .reader import properties_of
 
 LIGHT_PREFIX = "%LMQ%"
 LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
-"""Part of the properties of every record that is in a light queue."""
+"""Bytes in the properties of every record that is in a light queue."""
 _WAITING_TOPICS = (SCHEDULE_TOPIC, *TRANSACTION_TOPICS)
 _NOWHERE: dict[tuple[str, int], int] = {}
 
@@ -41,7 +41,7 @@ def light_queue(name: str, queue_id: int) -> QueueKey:
 
 
 def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
-    """Return the light queues that contain a record, with its queue offset in each.
+    """Return the light queues that contain a record, with the record's offset in each queue.
 
     A disk may have changed the properties. If an offset is not a number, the result is empty.
     """
@@ -59,7 +59,7 @@ def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
 
 
 def light_queues_without_offset(record: RecordPlacement, names: Iterable[str]) -> list[QueueKey]:
-    """A delayed record enters its light queues later."""
+    """Return light queues that a delayed record enters later."""
     if record.topic in _WAITING_TOPICS:
         return []
     places = light_places(record)

@@ -1,9 +1,9 @@
 """Misfiled records: a torn sector can change the queue or the queue offset of a record.
 
 No checksum covers a record's queueId and queueOffset. If the end of a sector that ends in or directly after these
-fields is lost, zeros replace it and the rest of the record is intact. Recovery can notice only a queue offset that
-leaves a gap. The record must stay in the log, but may be missing from its queue. This excuse applies only if sectors
-may tear, and only to records at such a position.
+fields is lost, zeros replace it and the rest of the record is intact. Recovery can detect a wrong queue offset only if
+it leaves a gap. A misfiled record must stay in the log, but may be missing from its queue. Only records at such a
+position are excused, and only if sectors may tear.
 """
 
 from collections import defaultdict

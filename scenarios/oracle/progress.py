@@ -1,7 +1,7 @@
 """Progress: the side files with the offsets of consumer groups and of delayed delivery.
 
-In runs without a broker the run owns the ConsumerOffsetManager to which groups commit. It is loaded after the store,
-and its offsets are limited to the ends of queues before the first put.
+In runs without a broker the run owns the ConsumerOffsetManager to which groups commit. The manager is loaded after the
+store, and its offsets are limited to the ends of queues before the first put.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ class GroupProgress:
 
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self.manager: ConsumerOffsetManager | None = None
-        """None if neither consumers nor the transaction check need one."""
+        """None: neither consumers nor the transaction check need a manager."""
         self._plan = plan
         self._ledger = ledger
         self._on_persist: Callable[[], None] | None = None

@@ -18,9 +18,9 @@ from .invariants import live
 _COMMIT_MS = 400
 """A record's time in the write buffer, unseen by readers: two commit intervals."""
 _ROUND_TRIPS = 6
-"""Between an answered send and its receipt by a consumer, per window of a connection."""
+"""Round trips between an answered send and its receipt by a consumer, per window of a connection."""
 _HEADERS_BYTES = 500
-"""An upper bound for a response without its messages."""
+"""An upper bound for the size of a response without its messages."""
 
 
 class _AnsweredMessage(NamedTuple):
@@ -41,7 +41,7 @@ class PullTimes:
         self._answered.clear()
 
     def note(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
-        """Record a matching message that was answered to its producer."""
+        """Record a matching message whose put was answered."""
         self._answered.setdefault(queue, []).append(_AnsweredMessage(queue_offset, now_ns))
 
     def check(
@@ -63,7 +63,7 @@ class PullTimes:
 
 
 def _may_fail(plan: Plan) -> bool:
-    """A disk that is full or fails delays dispatch by a back-off."""
+    """Return whether the disk may be full or fail, and so delay dispatch by a back-off."""
     slow = replace(plan.faults, slow_sync_chance=0.0, slow_io_chance=0.0, stall_chance=0.0)
     return live.may_slow(replace(plan, faults=slow)) or plan.capacity_bytes > 0
 

@@ -97,7 +97,7 @@ class PutContent(NamedTuple):
 
     @property
     def stored_sys_flag(self) -> int:
-        """The sysFlag of a record, except that of a committed message."""
+        """The sysFlag of a record, except of a committed message."""
         return self.sys_flag | _host_bits(_host_bytes(self.born_host), _host_bytes(self.store_host))
 
     @property
@@ -122,8 +122,8 @@ def refusal(
 ) -> PutMessageStatus | None:
     """Return the status with which a put must be refused. The first failed check decides.
 
-    properties: of each record. is_possible: whether the rest of the put can be stored. One invalid message causes the
-    refusal of its whole batch. The characters of a batch are not counted.
+    properties: of each record. is_possible: whether the rest of the put can be stored. A batch is refused as a whole if
+    one of its messages is invalid. The characters of a batch are not counted.
     """
     too_long = max(map(len, properties)) > PROPERTIES_MAX  # properties that fit in bytes also fit in code units
     if too_long and not in_batch and len(topic) <= _TOPIC_MAX and code_units(properties[0].decode()) <= PROPERTIES_MAX:
@@ -200,7 +200,7 @@ def _shown(value: object) -> str:
 
 @lru_cache(maxsize=1024)
 def _host_bytes(host: tuple[bytes, int]) -> bytes:
-    """Cached, so that puts of one host share the bytes."""
+    """Encode a host, cached, so that all puts of one host share the bytes."""
     address, port = host
     return address + port.to_bytes(4, "big")
 
@@ -210,7 +210,7 @@ def _host_bits(born_host: bytes, store_host: bytes) -> int:
 
 
 class ProducerKnowledge(Enum):
-    """What a producer knows after the answer to its put."""
+    """The producer's knowledge after the answer to a put."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
@@ -235,7 +235,7 @@ class WaitingPlace(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PutEntry:
-    """One message that a producer put, alone or in a batch. Its properties contain its name.
+    """One message that a producer put, alone or in a batch. The properties of a put contain the put's name.
 
     Fields with compare=False follow from the name or from other fields, so the state digest omits them.
     """
@@ -256,14 +256,14 @@ class PutEntry:
     detour: WaitingPlace | None = field(default=None, compare=False)
     """Where the record waits first, None if it is stored in its own queue at once."""
     light_names: tuple[str, ...] = field(default=(), compare=False)
-    """The light queues named in its properties, in addition to its own queue."""
+    """Light queues in the put's properties, in addition to the put's own queue."""
     wrote_bytes: int | None = None
     given: PutContent = field(default=PLAIN, compare=False)
-    """The other fields that the producer set."""
+    """All other fields that the producer set."""
     stored_ms: int | None = None
     """From the answer or the record."""
     over_in: int | None = field(default=-1, compare=False)
-    """The life in which the client stopped waiting, None while it waits. A later life cannot store the put."""
+    """The life in which the client stopped waiting; None while the client waits. A later life cannot store the put."""
     knows_port: bool = field(default=True, compare=False)
     """The client's system chooses the port of the born host, and the first record contains it."""
     _head: Head | None = field(default=None, init=False, repr=False, compare=False)
@@ -271,7 +271,7 @@ class PutEntry:
 
     @property
     def place(self) -> tuple[str, int]:
-        """The topic and queue in which its own record is stored."""
+        """The topic and queue of the put's own record."""
         return (self.topic, self.queue_id) if self.detour is None else self.detour.place
 
     @property

@@ -40,7 +40,7 @@ class Head(NamedTuple):
     magic: int
     """The store writes only `MAGIC`."""
     body_crc: int
-    """As stored. Reading does not check it."""
+    """As stored. Reading does not check the CRC."""
     flag: int
     born_timestamp_ms: int
     born_host: bytes
@@ -139,7 +139,7 @@ def read_records(
 
 
 def is_blank(view: memoryview | bytes, at: int, end: int) -> bool:
-    """No more records follow a blank one in its file."""
+    """No record follows a blank record in its file."""
     return end - at >= _BLANK_BYTES and int.from_bytes(view[at + 4 : at + 8], "big") == _BLANK
 
 
@@ -226,7 +226,7 @@ def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_off
 
 
 def valid_record_at(view: memoryview | bytes, at: int, end: int, physical_offset: int) -> Reading | None:
-    """Return the record at a position if it is valid, with its CRC."""
+    """Return the record at a position if the record and its CRC are valid."""
     try:
         reading = read(view, at, end, file="", physical_offset=physical_offset)
     except UnreadableError:
@@ -240,7 +240,7 @@ def body_crc(body: bytes) -> int:
 
 @lru_cache(maxsize=1024)
 def _name(topic: bytes) -> str | None:
-    """Equal names share one string."""
+    """Equal names share one string object."""
     try:
         return topic.decode()
     except UnicodeDecodeError:
@@ -348,7 +348,7 @@ def tag_code(tags: str) -> int:
 
 
 def tag_code_of(properties: bytes) -> int:
-    """For a message that is not delayed."""
+    """Return the tag code of a message that is not delayed."""
     return tag_code(property_of(properties, b"TAGS").decode(errors="surrogateescape"))
 
 

@@ -17,7 +17,7 @@ LONG_HISTORY_PUTS = 10_000
 
 @dataclass(slots=True)
 class FoundRecord:
-    """One record of the log and the file it is in."""
+    """One record of the log, and the file that contains the record."""
 
     record: LogRecord
     file: str
@@ -84,7 +84,7 @@ class RecoveredStore:
     delivered_to: dict[int, int] = field(default_factory=dict)
     """Delay level -> queue offset of the next message to deliver."""
     damage: UnreadableError | None = None
-    """The error that ended the read of the log before its end."""
+    """The error that ended the read of the log too early."""
     index: FoundIndex | None = None
 
 
@@ -128,7 +128,7 @@ def read_store(
 
 
 def share_equal_bytes(found: FoundRecord, puts: Mapping[bytes, PutEntry]) -> None:
-    """Share equal bytes of a record and its put, to save memory."""
+    """Let a record and its put share equal bytes, to save memory."""
     put = puts.get(found.record.properties)
     if put is not None:
         head = put.head if found.record.head == put.head else found.record.head

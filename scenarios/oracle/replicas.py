@@ -1,9 +1,9 @@
-"""Replicas: the history of a master's log, and ranges that slaves have reported.
+"""Replicas: the history of a master's log, and the ranges that slaves have reported.
 
 Each report is compared with the slave's own log when it is sent. A slave with SYNC_FLUSH promises that reported bytes
 are durable; any other slave promises only that they are in its page cache, which a power cut may lose. Every slave's
-log is, from its first byte on, a prefix of one of the master's histories. A master has another history after each crash
-that loses the end of its log. Bytes that were never sent are not kept.
+log is, from its first byte on, a prefix of one of the master's histories. After each crash that loses the end of a
+master's log, the master has another history. Bytes that were never sent are not kept.
 """
 
 from collections.abc import Iterator
@@ -46,10 +46,10 @@ class Replicas:
     held: dict[str, ReportedRange] = field(default_factory=dict)
     """The range that each slave must still have."""
     lost: list[ReportedRange] = field(default_factory=list)
-    """Ranges that slaves had reported before a power cut lost them."""
+    """Ranges that slaves had reported before a power cut lost these ranges."""
 
     def reported(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
-        """Record a report that a slave is sending, and yield every error in it."""
+        """Record a report that a slave is sending, and yield every error in the report."""
         log = store.log
         if offset > log.max_offset:
             yield Violation(
@@ -75,7 +75,7 @@ class Replicas:
                     )
 
     def crashed(self, host: str, *, keeps_all: bool, flushed_where: int) -> None:
-        """keeps_all: whether data that was only in the page cache is kept."""
+        """keeps_all: whether data survives that was only in the page cache."""
         held = self.held.get(host)
         if held is None or keeps_all:
             return
@@ -86,7 +86,7 @@ class Replicas:
     def recovered(self, host: str, store: MessageStore) -> None:
         """Shorten a slave's reported range to its log after recovery, which may truncate a blank record at the end.
 
-        A master that lost the same blank may write another record there.
+        A master that lost the same blank may write a record at this place.
         """
         held = self.held.get(host)
         if held is not None:
@@ -103,7 +103,7 @@ _HEAD = Struct(">ii")
 class MasterHistory:
     """The logs of one master over all its lives. Invariant: the last of `logs` is a prefix of the present log.
 
-    Removed bytes are as before the removal, or zeros if they were never read.
+    Removed bytes are kept as before the removal, or as zeros if no one read them.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class MasterHistory:
         self.logs[-1] = found
 
     def extend(self, log: SegmentQueue) -> None:
-        """Record the present end of the log before it is sent."""
+        """Before the log is sent, record its present end."""
         end = log.max_offset
         self.logs[-1] = self.logs[-1].ljust(max(log.min_offset, 0), b"\0")
         while (known := len(self.logs[-1])) < end:
@@ -137,7 +137,9 @@ class MasterHistory:
 
 
 def common_bytes(log: bytes, first: int, found: bytes) -> int:
-    """Count the bytes, from an offset on, that agree with a log. Zeros in fields without a checksum are ignored.
+    """Count the bytes, from an offset on, in which the history and a log agree.
+
+    Zeros in fields without a checksum are ignored.
 
     After a crash a record's flag, times and hosts may be zeros, which recovery cannot notice.
     """
@@ -167,7 +169,7 @@ def _offsets_without_checksum(log: bytes) -> set[int]:
 
 
 def whole_log(log: SegmentQueue) -> bytes:
-    """Return a log as readers see it, with zeros before its first segment."""
+    """Return a log with zeros before its first segment."""
     return bytes(max(log.min_offset, 0)) + log_bytes(log, 0, log.max_offset)
 
 

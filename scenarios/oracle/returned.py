@@ -30,7 +30,7 @@ class SentBackMessages:
     """The names of puts that were sent back with answer SUCCESS. Each must be stored again."""
 
     kept: set[str] = field(default_factory=set)
-    """Answered in the present life; a power cut may lose them."""
+    """Names of puts sent back in the present life, which a power cut may lose."""
     durable: set[str] = field(default_factory=set)
 
     @property

@@ -25,12 +25,12 @@ class FoundTransaction:
 
     @property
     def is_decided(self) -> bool:
-        """An op marks the first half message as decided. Later copies of it are then decided too."""
+        """An op marks the first half message as decided. Later copies of this half message are then decided too."""
         return self.half is not None and self.half.record.queue_offset in self.decided
 
     @property
     def is_settled(self) -> bool:
-        """The transaction needs no more check requests, once the check has reached its end."""
+        """The transaction needs no more check requests after the check has reached the end."""
         if self.half is None or self.is_decided or self.given_up:
             return True
         return bool(self.put_back) and self.put_back[-1].record.queue_offset in self.decided
@@ -47,7 +47,7 @@ class TransactionBehaviour:
     contradicts: bool
     """Another task requests the opposite decision at the same time."""
     unknowns: int
-    """How many check requests it answers with "unknown" first."""
+    """How many check requests the producer first answers with "unknown"."""
     answer_ms: int
     immunity_s: int
     """CHECK_IMMUNITY_TIME_IN_SECONDS of the half message; 0: none."""
@@ -74,7 +74,7 @@ class TransactionDecision:
     copy_end: int | None = None
     """The end of the committed copy in the log."""
     is_acknowledged: bool = False
-    """Whether the put of the copy was answered OK, under SYNC_FLUSH after its flush."""
+    """Whether the put of the copy was answered OK, under SYNC_FLUSH after the flush of the copy."""
 
     @property
     def may_have_copied(self) -> bool:
@@ -90,7 +90,7 @@ class Transaction:
     decisions: list[TransactionDecision] = field(default_factory=list)
     questions: int = 0
     is_insisted_on: bool = False
-    """The half message was put after all faults had ended. The store must then not give it up."""
+    """The half message was put after all faults had ended. The store must not give up such a half message."""
     asked_times: set[str] = field(default_factory=set)
     may_be_asked_again: bool = False
     """The check has lost progress since the half message was put."""
@@ -99,7 +99,7 @@ class Transaction:
     settled_at: int | None = None
     """From this log offset on the store must not ask about it; None if the store may ask."""
     may_be_forgotten: bool = False
-    """Damage may have removed the record that causes a check request."""
+    """Whether damage may have removed the record that causes a check request."""
 
     def is_claimed(self, since: int) -> bool:
         return len(self.decisions) > since
@@ -168,7 +168,7 @@ class Transactions:
             transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}
 
     def note_recovery(self, log: Mapping[str, FoundTransaction], *, durable: bool) -> None:
-        """The copies that recovery found must stay. durable: whether they must survive a power cut."""
+        """Copies that recovery found must stay."""
         for name, transaction in self.by_name.items():
             found, before = log[name], transaction.copies
             assert not (found.is_decided and found.half is None), name

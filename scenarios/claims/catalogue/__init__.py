@@ -20,7 +20,7 @@ _THEMES = (
     "unsound_disks",
     "swarm",
 )
-"""Simplest claims first. Within a module the order is that of its tuple."""
+"""Simplest claims first. Scenarios within a module keep the order of the module's tuple."""
 
 assert sorted(_THEMES) == [module.name for module in iter_modules(__path__)], "_THEMES is not this folder"
 

@@ -54,7 +54,7 @@ _LONG_UNSYNCED: Mapping[str, Any] = {
 
 
 def _faults_with_excuses(excuses: Excuse) -> dict[str, Mapping[str, Any]]:
-    """Return the disk faults with odds and any of these excuses, by name. For NOTHING: those without excuses."""
+    """Return the disk faults with odds and any of these excuses, by name. For NOTHING: the faults without excuses."""
     rows = [kind.row for kind in FaultKind if kind.row.odds]
     found = [row for row in rows if row.excuses & excuses or row.excuses == excuses]
     return {row.name: {"faults": {row.knob: row.odds}} for row in found}
@@ -164,7 +164,7 @@ _RARE_FAULTS_OF_DISKS: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-"""Rare faults of one disk model each, for stores with altered files. The last active group sets the disk."""
+"""Rare faults that only one disk model has, for stores with altered files. The last active group sets the disk."""
 _HONEST_DISKS = tuple(name for name in DISK_MODELS if name not in ("lying-disk", "dying-disk"))
 _MIX = Ranges(
     index={"slots": (0,)},

@@ -1,7 +1,8 @@
 """Target: the commit log, as recovery, dispatch and lookups read it.
 
 The recovery scan and the oracle's reader must agree on the bytes of each record, and on which records they refuse.
-Encoding a decoded record again must give the same bytes. Its keys and tag must be those in its properties.
+Encoding a decoded record again must give the same bytes. The keys and the tag of a record must be those in its
+properties.
 """
 
 from ....store.errors import CorruptFileError

@@ -93,7 +93,7 @@ class _Recovered:
     more.
     """
     index_may_change: bool
-    """Whether recovery kept index files without reading them. A rebuilt index can differ from them."""
+    """Whether recovery kept index files without reading them. A rebuilt index can differ from the kept files."""
 
 
 def _recover_directory(world: World, directory: DirectoryContent) -> _Recovered:
@@ -124,7 +124,7 @@ def _load_store(world: World, directory: DirectoryContent) -> tuple[MessageStore
 
 
 def _check_second_recovery(image: Image, directory: DirectoryContent, found: _Recovered) -> None:
-    """Recover a second time. The store must open, and its data may change only for a reason in `_Recovered`."""
+    """Recover a second time. The store must open again, and its data may change only for a reason in `_Recovered`."""
     try:
         again, _ = run_on_image(image, lambda world: _contents_of(_load_store(world, directory)[0]))
     except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
@@ -150,8 +150,8 @@ class GivenLog:
     """The log files before recovery, and the findings of recovery.
 
     In the part of the log that a clean exit or the checkpoint covers, recovery reports damage but does not truncate the
-    log. With a trusted checkpoint, recovery does not scan that part. A message from a damaged or unscanned part only
-    has to equal the bytes in the file.
+    log. With a trusted checkpoint, recovery does not scan the covered part. A message from a damaged or unscanned part
+    only has to equal the bytes in the file.
     """
 
     def __init__(self, entries: Mapping[str, bytes | None], report: RecoveryReport) -> None:

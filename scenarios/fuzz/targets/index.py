@@ -19,7 +19,7 @@ from ..target import InputOutcome, Target, TargetViolation, field_of
 FILE = "index/20200913122640123"
 ENTRIES_MAX = 10
 HASHES = (0, 3, 8, 79_072_524, 0x7FFFFFFF)
-"""Some of these hashes belong to the same slot."""
+"""Hashes of which some belong to the same slot."""
 _NAME = FILE.rpartition("/")[2]
 _ENTRIES_AT = index_format.entries_position(SLOTS)
 _ENTRY_BYTES, _SLOT_BYTES = index_format.ENTRY_BYTES, index_format.SLOT_BYTES

@@ -1,7 +1,7 @@
 """Target: side files in RocketMQ's JSON, and broker.conf.
 
-An input is the name of a file, followed by its text. A file must have the same content after it was read, written and
-read again. A manager must report an unreadable file as damaged, because there is no backup.
+An input is the name of a file, followed by its text. A side file must have the same content after it was read, written
+and read again. A manager must report an unreadable file as damaged, because there is no backup.
 """
 
 import json

@@ -1,7 +1,8 @@
 """Real versions of RocketMQ: all bugs of a version, applied together.
 
 A version has three kinds of mutants: the whole version, each of its bugs alone, and the version without one bug
-(`rocketmq-4.9.8-without-stale-tail-after-truncate`). Comparing their runs finds the cause of a broken promise.
+(`rocketmq-4.9.8-without-stale-tail-after-truncate`). Comparing the runs of these mutants finds the cause of a broken
+promise.
 """
 
 from functools import cache

@@ -1,4 +1,4 @@
-"""RocketMQ 4.9.8: lists which bugs of the catalogue it has, with sources.
+"""RocketMQ 4.9.8: lists which bugs of the catalogue this version has, with sources.
 
 A bug counts as present only if 4.9.8 has the same mechanism, not only the same symptom. Sources are the versions named
 in RocketMQ's issues and fixes, the source code of 4.9.8 ("by reading"), and runs of the real 4.9.8 ("observed"). An

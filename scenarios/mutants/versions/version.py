@@ -26,7 +26,7 @@ class BugInVersion:
     reason: str
     """Why the version has the bug or not, and the source: RocketMQ's code, its issues, or an observation."""
     left_out: str = ""
-    """Why the bug is not switched on although the version has it."""
+    """Why the bug is not switched on although the version has the bug."""
 
     @property
     def is_present(self) -> bool:
@@ -42,7 +42,7 @@ class Version:
     facts: tuple[BugInVersion, ...]
     """One fact for every bug of the catalogue."""
     deviations: tuple[Mutant, ...]
-    """Bugs that are not in the catalogue."""
+    """Bugs of the version that are not in the catalogue."""
     narrow: Callable[[Ranges], Ranges]
     """Removes settings that the version does not have."""
 

@@ -1,4 +1,4 @@
-"""Invariants: checkers that read, yield every violation, and change no state.
+"""Invariants: checkers that read a store, yield every violation, and change no state.
 
 CHECKERS judge a store after each recovery. Other checks run during a run:
 

@@ -1,9 +1,9 @@
-"""CLEAN: retention removes only the oldest segments, and none that is needed.
+"""CLEAN: retention removes only the oldest segments, and no segment that is needed.
 
-Each removal is judged before it happens. A segment must be the first of the log, but not the only one. It must have
-expired, or the disk must be too full. All of its bytes must be durable and dispatched. A queue file may be removed
-after all of its messages were removed from the log. If progress files or ops use the queue's offsets, the last file of
-a queue must stay.
+Each removal is judged before the file is removed. A removed segment must be the first of the log, but not the only one.
+The segment must have expired, or the disk must be too full. All bytes of the segment must be durable and dispatched. A
+queue file may be removed after all of its messages were removed from the log. If progress files or ops use the queue's
+offsets, the last file of a queue must stay.
 
 After a recovery the log must not begin after the last removed segment, and no queue may begin after an existing record.
 After a bounded time, all removable files must be gone, and requests for removed messages must be answered as

@@ -66,7 +66,7 @@ def _entry_at(queue: FoundQueue | None, index: int) -> tuple[int, int, int] | No
 
 
 def _may_be_torn(evidence: Evidence, found: FoundRecord, entry: tuple[int, int, int] | None) -> bool:
-    """Return whether a record, or the one that its entry points at, may be misfiled."""
+    """Return whether a record, or the record to which its entry points, may be misfiled."""
     tears = evidence.ledger.tears
     others = () if entry is None else (evidence.store.by_offset.get(entry[0]),)
     return any(one is not None and may_be_misfiled(one.position, tears=tears) for one in (found, *others))
@@ -108,8 +108,8 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
 
     Entries may point before the log's first segment, or into a missing segment, which may be restored. A blank entry
     needs a known hole at its queue offset. An entry must not be rebuilt for a damaged record. A record belongs to each
-    light queue in which it has an offset. The tagsCode of a delayed message is its due time; its copy has the hash of
-    the tag.
+    light queue for which its properties contain an offset. The tagsCode of a delayed message is its due time; its copy
+    has the hash of the tag.
     """
     store, ledger = evidence.store, evidence.ledger
     found_at, put_of, unfit = store.by_offset.get, ledger.by_properties.get, ledger.known_damage.unfit
@@ -225,8 +225,8 @@ def check_answered_place(
 ) -> Iterator[Violation]:
     """QOFF: yield every error in a broker's answer to a put, before the ledger records its queue and offsets.
 
-    They must equal those that a consumer or a recovery found. No other put may have the same offset. A put answered
-    before this one was requested must have a smaller offset.
+    Queue and offsets must equal those that a consumer or a recovery found. No other put may have the same offset. A put
+    that was answered before the judged put was requested must have a smaller offset.
     """
     record_tried("QOFF")
     for field, expected, found in (

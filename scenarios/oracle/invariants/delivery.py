@@ -1,7 +1,8 @@
 """Delivery: judges delayed messages (SCHED), redelivery (REDEL) and offsets of groups (META).
 
-After each recovery the copies of delayed messages are compared with their records. Consumers check the delay of each
-message by their clock. The offset of a group is compared with its commits at each start and in each answer.
+After each recovery the copies of delayed messages are compared with the original records. Consumers check the delay of
+each message by the consumer's clock. The offset of a group is compared with its commits at each start and in each
+answer.
 """
 
 from bisect import bisect_left
@@ -171,7 +172,7 @@ def check_group(commits: GroupCommits, group: Group, offset: int, *, asked_in: i
     """META, REDEL: yield a wrong offset of a consumer group in an answer, or at a start.
 
     asked_in: the broker's life that received the request. A late answer lacks later commits and recoveries. None: a
-    slave, which may lag at any time, received it.
+    slave, which may lag at any time, received the request.
     """
     record_tried("META")
     is_of_now = asked_in == commits.life

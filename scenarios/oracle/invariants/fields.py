@@ -1,6 +1,6 @@
 """Checked fields: the fields that each invariant compares, and the kinds of runs in which it does.
 
-A field of a record that is missing here is not checked. Names are those of the format.
+A field of a record that is missing here is not checked. Field names are those of the format.
 """
 
 from typing import NamedTuple

@@ -1,11 +1,11 @@
 """IDX: the index has every key of every record once, and lookups agree.
 
 After each recovery the files are compared byte for byte with the expected ones: entries in the order of the log, links,
-slots and headers. Every file except the last must be full. Entries may point at removed or missing segments, and then
-their times are not checked. File names are not judged.
+slots and headers. Every file except the last must be full. Entries may point at removed or missing segments, and the
+times of such entries are not checked. File names are not judged.
 
-Each key of the log is looked up right after a recovery. During traffic a message must be found after its dispatch; how
-soon is not judged.
+Each key of the log is looked up right after a recovery. During traffic a message must be found after its dispatch; the
+delay is not judged.
 """
 
 from collections import Counter
@@ -151,7 +151,7 @@ def _compare_file(path: str, content: bytes, model: bytes, slots: int) -> Iterat
 
 
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield every index file that is not durable after a clean stop. File names are not checked."""
+    """After a clean stop, yield every index file that is not durable. File names are not checked."""
     for file in () if store.index is None else store.index.table.files:
         record_tried("IDX")
         if not disk.is_durable(file.file.path, 0, file.file.size_bytes):
@@ -175,7 +175,7 @@ def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violat
 
     Each key is looked up over all times, and at the millisecond of its newest message. If store times in the log
     decrease, the second lookup is omitted, because a lookup by time then ends early. Store times, which no checksum
-    covers, decrease after a power cut has torn one.
+    covers, decrease after a power cut has torn a store time.
     """
     if store.index is None:
         return

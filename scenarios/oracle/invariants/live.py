@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from ....store.broker.long_polling import HeldPull
 
 _MOMENT_MS = 20
-"""For tasks that wait for each other, in addition to syncs. Computing takes no virtual time."""
+"""Time for tasks that wait for each other, in addition to syncs. Computing takes no virtual time."""
 _REQUEST_MS = 1_000
 """For a request to a broker, in addition to timeouts. A heartbeat may have to make topics durable."""
 _SYNCS_PER_FILE = 2
-"""One sync for the file, one for its directory."""
+"""Syncs per file: one for the file, one for its directory."""
 _FILES_BESIDE = 10
-"""An upper bound for the checkpoint, the abort file, side files and their directories."""
+"""An upper bound for the number of other files: the checkpoint, the abort file, side files and their directories."""
 
 RETRY_MS_MAX = 2 * DISPATCH_RETRY_MS + DELIVERY_RETRY_MS
 """The additional time after errors, for the back-off before each retry."""
@@ -47,7 +47,8 @@ _disturbing = attrgetter(*(path for kind in FaultKind if Excuse.PAUSE in kind.ro
 def answer_ms_max(plan: Plan) -> int | None:
     """Return the limit for a put without pauses; None if the plan makes the disk fail or slow.
 
-    Every earlier put and every new segment may cost a few syncs. For puts that overtake this one see `segment_ms_max`.
+    Every earlier put and every new segment may cost a few syncs. For puts that overtake the judged put see
+    `segment_ms_max`.
     """
     return None if may_slow(plan) else calm_answer_ms_max(plan)
 
@@ -181,7 +182,7 @@ def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms
 def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Violation]:
     """Return a violation if a put, just answered, waited too long after the store had stopped.
 
-    stopped_ns: the end of the stop. No pause began later, but an earlier one may have continued.
+    stopped_ns: the end of the stop. No pause began after the stop, but an earlier pause may have continued.
     """
     if may_slow(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
         return ()
@@ -209,7 +210,7 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
 
 
 def timed_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
-    """Yield a consumer's request that was not answered in time, after all faults."""
+    """Yield a consumer's request that was not answered in time although all faults had ended."""
     record_tried("LIVE")
     if isinstance(error, TimeoutError):
         summary = f"a request of a consumer is not answered in {timeout_ms} ms"

@@ -75,8 +75,8 @@ def _is_known_gap(ledger: Ledger | None, begin: int, segment: Segment) -> bool:
 def check_cut(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     """Yield every file in which a power cut right after recovery may restore truncated bytes.
 
-    Readers would take a restored entry or record for a new one. Two cases are excused because no store can notice them:
-    clean pages whose write-back failed, and an earlier start, after a clean exit, that crashed during truncation.
+    Readers would regard a restored entry or record as a new one. Two cases are excused because no store can notice
+    them: clean pages whose write-back failed, and an earlier start, after a clean exit, that crashed during truncation.
     """
     assert store.last_recovery is not None, "it has not been loaded"
     if store.last_recovery.clean_exit:

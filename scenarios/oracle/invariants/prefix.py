@@ -21,7 +21,7 @@ _broken = partial(Violation, "PREFIX")
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every record that was never put, is present twice or reappeared, and every hole."""
+    """Yield every hole, and every record that was never put, is present twice or reappeared."""
     store, ledger = evidence.store, evidence.ledger
     if store.damage is not None:
         error = store.damage
@@ -93,7 +93,7 @@ def _differences_of_bookkeeping(evidence: Evidence, found: FoundRecord) -> Itera
 
 
 def _differences_of_returned(evidence: Evidence, put: PutEntry, found: FoundRecord) -> Iterable[FieldDifference]:
-    """The storeHost of a returned message is the broker that got the request."""
+    """The storeHost of a returned message is the address of the broker that received the request."""
     head, is_committed = found.record.head, put.detour is not None and put.delay_ms is None
     address, port = head.store_host[:-4], int.from_bytes(head.store_host[-4:], "big")
     again = max(put.given.reconsume_times, 0) + 1

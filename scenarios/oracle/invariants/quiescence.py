@@ -13,7 +13,7 @@
     slave              its master's last record, reported      until a silence is noticed and another connection made
 
 Each limit counts from the last change of the end, and includes the disk's time for the work. The caller waits, and
-decides which disk errors excuse a cursor. After all faults have ended, no error excuses it.
+decides which disk errors excuse a cursor. After all faults have ended, no error excuses a cursor.
 """
 
 from collections.abc import Iterator, Sequence
@@ -82,7 +82,7 @@ def reading_cursors(store: MessageStore, plan: Plan, *, put_end: int, readable_e
 def flushing_cursors(store: MessageStore, plan: Plan, readings: Known) -> Iterator[Cursor]:
     """Yield the flush of the log: up to the readable end, or under SYNC_FLUSH to the end of its last record.
 
-    The next put flushes the blank records of refused puts that may follow.
+    Blank records of refused puts at the end of the log may stay unflushed until the next put.
     """
     end, flushed = store.log.max_offset, store.log.flushed_where.get()
     if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and flushed < end:
@@ -206,8 +206,8 @@ def replication_cursors(
 ) -> Iterator[Cursor]:
     """Yield the cursors of a slave's log and of its report to the present master.
 
-    A slave does not receive a blank record at the end of the log, which recovery of the master would truncate. It may
-    have one from before a crash that lost the records after the blank.
+    A slave does not receive a blank record at the end of the log, which recovery of the master would truncate. The
+    slave's log may have such a blank from before a crash that lost the records after the blank.
     """
     end = master.log.max_offset
     has_all = slave.log.max_offset == end
@@ -222,9 +222,9 @@ def replication_cursors(
 def following_ms_max(slave: MessageStore, plan: Plan, master_end: int) -> int:
     """Return the time limit for a slave to catch up with its master, or to notice that it cannot.
 
-    If no heartbeat arrives in time, the slave notices a lost connection. It connects again after the timeouts of that
-    connection and of an attempt in progress. Two heartbeats then confirm that the master has no more data. Each
-    received frame may be synced.
+    If no heartbeat arrives in time, the slave notices a lost connection. The slave connects again after the timeouts of
+    the lost connection and of an attempt in progress. Two heartbeats then confirm that the master has no more data.
+    Each received frame may be synced.
     """
     config = slave.config
     frames = master_end // plan.cluster.transfer_batch_bytes + len(slave.log.segments)

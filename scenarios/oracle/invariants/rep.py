@@ -1,8 +1,8 @@
-"""REP: a slave's log equals its master's and has all that it acknowledged.
+"""REP: a slave's log equals its master's log and has all data that the slave acknowledged.
 
 The logs are compared byte for byte, from the slave's first byte on. A slave diverges if its master lost data that the
-slave has, or has other data at the same offset. A diverged slave must report that and change no file. Any other slave
-must continue. Only a slave with ASYNC_FLUSH that loses power may lose reported bytes.
+slave has, or has other data at the same offset. A diverged slave must report the divergence and change no file. Any
+other slave must continue. Only a slave with ASYNC_FLUSH that loses power may lose reported bytes.
 
 Not judged: zeros in a record's times and hosts that recovery cannot notice. Other invariants judge the slave's queues.
 """
@@ -67,7 +67,7 @@ def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator
 def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
     """Yield data that a master had sent as durable up to sent_to, and that its recovery truncated.
 
-    A slave with that data would have a longer log than its master.
+    A slave with the truncated data would have a longer log than its master.
     """
     if sent_to == 0:
         return

@@ -85,7 +85,7 @@ def check(store: MessageStore, before: ScanBounds) -> Iterator[Violation]:
 def _begins_with_blank_entry(store: MessageStore) -> bool:
     """Return whether a queue begins with a blank entry, as on a slave that began with its master's last segments.
 
-    Entries of messages that retention removed are not blank.
+    Entries of messages that retention removed do not count as blank.
     """
     rows = [(queue, queue.queue.segments) for queue in store.queues.all() if queue.queue.segments]
     fronts = [queue.entry(segments[0].base_offset // ENTRY_BYTES) for queue, segments in rows]

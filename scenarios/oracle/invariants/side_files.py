@@ -1,7 +1,7 @@
 """Side files: judges progress files (META) and the checkpoint (CKPT).
 
-A side file is always replaced as a whole. Loaded offsets must be limited to the range of their queues before their
-first use. A load must fail if no complete version is readable. Other content of the files is not checked.
+A side file is always replaced as a whole. Loaded offsets must be limited to the range of their queues before the
+offsets are first used. A load must fail if no complete version is readable. Other content of the files is not checked.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -125,9 +125,9 @@ def check_clamped(store: MessageStore, found: Mapping[Group, int], clamped: Mapp
 def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
     """CKPT: yield every time in the checkpoint that covers data that is not durable.
 
-    The times in memory are judged, because write-back may persist them at any moment. Names of files need not be
-    durable. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of seconds. With a
-    ledger, segments that retention may have removed from the disk are not checked.
+    The checkpoint's times in memory are judged, because write-back may persist them at any moment. Names of files need
+    not be durable. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of seconds.
+    With a ledger, segments that retention may have removed from the disk are not checked.
     """
     claimed = store.checkpoint.values
     if any(claimed):

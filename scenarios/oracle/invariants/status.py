@@ -1,8 +1,8 @@
 """STATUS: each answer to a put is true when it is sent, and a store that must refuse puts does so.
 
-OK under SYNC_FLUSH means that every byte is durable on the simulated disk. A timeout means that the time had passed, or
-that a sync failed. An error needs a fault as a reason. A store refuses puts permanently only after an error other than
-a full disk, and dispatch gives up only after repeated errors.
+OK under SYNC_FLUSH means that every byte is durable on the simulated disk. A timeout as the answer means that the time
+had passed, or that a sync failed. An error needs a fault as a reason. A store refuses puts permanently only after an
+error other than a full disk, and dispatch gives up only after repeated errors.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -104,7 +104,7 @@ def check_response(
     *,
     expired_to: int,
 ) -> Iterator[Violation]:
-    """log_offsets: those of the stored records."""
+    """log_offsets: log offsets of the stored records."""
     record_tried("STATUS")
     if status is PutMessageStatus.PUT_OK and plan.sync_flush:
         for log_offset in log_offsets:

@@ -1,6 +1,7 @@
 """Broker account: the oracle's knowledge of one broker, and of the slave that replaces it.
 
-It adds the consumer group's progress, and the earliest answers to pulls, to the ledger of requests and answers.
+The account adds the consumer group's progress, and the earliest answers to pulls, to the ledger of requests and
+answers.
 """
 
 from collections import Counter

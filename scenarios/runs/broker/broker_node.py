@@ -47,9 +47,9 @@ REGISTER_MS = 10_000
 """Interval of registrations with other name servers. RocketMQ's brokers use 30 s, and at least 10 s."""
 _FIRST = "master"
 _REMEMBERED_BYTES = 200
-"""If slaves are read: the size of the log in memory. Consumers that lag further are redirected to a slave."""
+"""If slaves are read: the size of the log in memory. Consumers that lag by more bytes are redirected to a slave."""
 _POOL_BUFFERS = 4
-"""The log always uses two buffers. A broker refuses sends while it has no free buffer."""
+"""The log always uses two buffers. A broker without a free buffer refuses sends."""
 TRANSACTION_CHECKS = 15
 """The number of check requests before a half message is given up."""
 
@@ -107,11 +107,11 @@ class BrokerNode(Node):
         }
         self._limits = ServerLimits(pools)
         self.died_ns = 0
-        """When its newest life ended, in virtual time. The run notices the end later."""
+        """Virtual time at which the newest life of the node ended. The run notices the end later."""
         self.is_put_away = True
-        """Whether the disk of its newest life has been kept."""
+        """Whether the disk of the newest life has been kept."""
         self._has_shut_down = False
-        """Whether the newest life's store has closed its files."""
+        """Whether the store of the newest life has closed its files."""
         self._server: RemotingServer | None = None
         self._broker: Broker | None = None
         self._operators: dict[str, tuple[Task, Signal]] = {}
@@ -220,7 +220,7 @@ class BrokerNode(Node):
         )
 
     def _end_process(self) -> None:
-        """`tornlog serve` ends in the same way after its server failed."""
+        """End the process as `tornlog serve` does after its server failed."""
         machine, _, endpoint = self.life
         endpoint.dies_silently = False
         self._kernel.kill(machine)
@@ -275,7 +275,7 @@ class BrokerNode(Node):
         self.settling.clean(self.loaded, self.life.disk)
 
     def expire(self, log_offset: int) -> None:
-        """Record that segments before a log offset are about to be removed. Slaves may still have them."""
+        """Record that segments before a log offset are about to be removed. Slaves may still have these segments."""
         self.record_log()
         self.account.ledger.expire(log_offset)
 
@@ -304,7 +304,10 @@ class BrokerNode(Node):
         yield Cursor(f"routes at {self.name}", BrokerRegistration.name, at, wanted, within_ms)
 
     def following(self, master: "BrokerNode") -> Iterator[Cursor]:
-        """Yield the cursors of a slave's log, tables and offsets. Their ends are those of its master."""
+        """Yield the cursors of a slave's log, tables and offsets.
+
+        The ends of these cursors are those of the slave's master.
+        """
         (slave, store), (broker, own) = self._loaded, master._loaded
         assert slave.ha is not None, "there is a network"
         assert slave.ha.client is not None, "it is a slave"

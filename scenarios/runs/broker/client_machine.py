@@ -1,7 +1,7 @@
-"""Client machine: may die at critical moments of its client, and is then replaced.
+"""Client machine: dies at critical moments of its client, and is then replaced.
 
-A client outlives its machines. It keeps persistent state, such as messages to send, and loses state in memory, such as
-its position in a queue.
+A client exists longer than each of its machines. The client keeps persistent state, such as messages to send, and loses
+state in memory, such as its position in a queue.
 """
 
 from collections import Counter

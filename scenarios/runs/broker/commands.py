@@ -62,7 +62,7 @@ def waits_for_durability(send: RemotingCommand) -> bool:
 
 
 def sent_properties(draft: Draft, name: str) -> str:
-    """Return the properties, without WAIT, of a message that is sent alone."""
+    """Return the properties of a message that is sent alone, without WAIT."""
     unique = () if draft.behaviour is None else (f"UNIQ_KEY\1{name}",)
     return draft.messages[0].properties(name, *unique)
 
@@ -111,7 +111,7 @@ def pull_command(
     commit: bool = False,
     group: str = CONSUMER_GROUP,
 ) -> RemotingCommand:
-    """commit: whether the pull commits its offset."""
+    """commit: whether the pull also commits its offset."""
     fields = {
         "consumerGroup": group,
         "topic": topic,

@@ -1,7 +1,7 @@
 """Broker consumer: pulls a set of queues as RocketMQ's push consumer does.
 
-Its machine may die while it handles messages. Then its next machine, or another member of the group, continues at the
-committed offset.
+The consumer's machine may die while it handles messages. After such a death, the consumer's next machine, or another
+member of the group, continues at the committed offset.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ from .routes import BROKER, BrokerAddress, Routes
 
 RETRY_MS = 100
 _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
-"""Back-off between two pulls without messages. It doubles, because most pulls of a run find no message."""
+"""Back-off between two pulls without messages. The back-off doubles, because most pulls of a run find no message."""
 PATIENCE_MS = 3_000
 """The limit for an answer, in addition to the time for which a pull is held."""
 PULLED = (
@@ -86,7 +86,7 @@ class BrokerConsumer:
         self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
         """The next offset to pull; None before the committed offset is known."""
         self.insists = False
-        """Whether each of its requests must be answered in time from now on."""
+        """Whether each request of the consumer must be answered in time from now on."""
         self._plan = plan
         self._machine = machine
         self._make_routes = routes
@@ -163,7 +163,10 @@ class BrokerConsumer:
             self._pull(queue, position)
 
     def _find_position(self, queue: BrokerQueue) -> int:
-        """Query the committed offset until it is answered. A slave may answer an older one than its master."""
+        """Query the committed offset until an answer arrives.
+
+        A slave may answer with an older offset than its master.
+        """
         account = self._accounts[queue.broker]
         while True:
             asked_in, asked = account.ledger.life, self._routes.broker_for_offsets(queue.broker, queue.topic)
@@ -250,7 +253,7 @@ class BrokerConsumer:
     def _send_back(self, queue: BrokerQueue, given: Iterable[Reading], asked_in: int) -> None:
         """Send some messages back to the master, once each. Without an answer a message does not count as sent back.
 
-        A request names the log offset of its message. After a crash another record may be there.
+        A request contains the log offset of its message. After a crash another record may be there.
         """
         account, chance = self._accounts[queue.broker], self._plan.broker.send_back_chance
         for record, _ in given:
@@ -277,7 +280,7 @@ class BrokerConsumer:
             raise
 
     def _set_position(self, queue: BrokerQueue, before: int, after: int) -> None:
-        """Change a position, unless a restart reset it since the pull."""
+        """Change a position, unless a restart has reset the position since the pull."""
         if self.positions[queue] == before:
             self.positions[queue] = after
 
@@ -289,7 +292,7 @@ class BrokerConsumer:
     def _invoke_timed(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand | None, int]:
-        """Return a broker's answer, None without one, and the time of the request."""
+        """Return a broker's answer, or None without an answer, and the time of the request."""
         insisted = self.insists
         if broker is None:
             return None, 0

@@ -1,4 +1,7 @@
-"""Broker producer: sends over a network. If its machine dies in a send, the next machine repeats the send."""
+"""Broker producer: sends over a network.
+
+If the machine of a producer dies in a send, the next machine repeats the send.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 

@@ -1,6 +1,6 @@
 """Remoting door: sends drafts to brokers over a network, which may lose or delay requests.
 
-Each send of a message is a put with a name of its own. The broker stores properties in the order of a Java map, adds
+Each send of a message is a put with its own name. The broker stores properties in the order of a Java map, adds
 CLUSTER, and removes WAIT from a single message, but not from a batch.
 """
 
@@ -41,7 +41,7 @@ def draw_behaviour(stream: Stream) -> TransactionBehaviour:
 
 @dataclass(slots=True)
 class SentState:
-    """The state of a producer that survives the death of its machine."""
+    """The state of a producer that survives the death of the producer's machine."""
 
     turn: int
     """Selects the next queue or broker in turn."""
@@ -71,7 +71,10 @@ class RemotingDoor:
         return self.drawing.draw(stream, name, self.world.clock.now_ms())
 
     def put(self, draft: Draft) -> bool:
-        """Send a draft once, to its queue or to the next in turn. Return False if it needs another send."""
+        """Send a draft once, to the draft's queue or to the next queue in turn.
+
+        Return False if the draft must be sent again.
+        """
         clock, state = self.world.clock, self.state
         broker = self.routes.broker_to_send_to(draft.topic, state.turn, state.failed)
         if broker is None:

@@ -4,8 +4,8 @@
     pull                the broker suggested in the last answer, at first the master; another if that has no route
     offset of a group   the master, or a slave while no route has a master
 
-A client queries one name server until that fails, then the next. It keeps its routes until a query returns new ones. A
-client of a single broker has a fixed address and queries no name server.
+A client queries one name server until that fails, then the next. A client keeps its routes until a query returns new
+routes. A client of a single broker has a fixed address and queries no name server.
 Source: RocketMQ MQClientInstance.findBrokerAddressInSubscribe, findBrokerAddressInAdmin,
 updateTopicRouteInfoFromNameServer, NettyRemotingClient.getAndCreateNameserverChannel.
 """
@@ -67,7 +67,7 @@ class Routes:
         self._addresses: dict[str, dict[int, str]] = {}
         """Broker name -> broker id -> address."""
         self._writeable: dict[str, list[str]] = {}
-        """Topic -> names of the brokers that accept sends to it."""
+        """Topic -> names of the brokers that accept sends to this topic."""
         self._clients: dict[str, RemotingClient] = {}
         if lone is not None:
             self._addresses[lone.broker] = {lone.broker_id: lone.address}
@@ -94,7 +94,7 @@ class Routes:
     # -- choice of a broker ------------------------------------------------------------------------
 
     def broker_to_send_to(self, topic: str, turn: int, avoided: str) -> BrokerAddress | None:
-        """Return the next master in turn, if possible not the avoided one."""
+        """Return the next master in turn, if possible not the avoided master."""
         if self.lone is not None:
             return self.lone
         if not self._masters(topic):
@@ -111,7 +111,7 @@ class Routes:
         ]
 
     def broker_to_pull_from(self, broker: str, topic: str, suggested_id: int) -> BrokerAddress | None:
-        """Return the broker to pull from: the suggested one, else the next slave, else any."""
+        """Return the broker to pull from: the suggested broker, else the next slave, else any broker."""
         found = self._choose_broker_to_pull(broker, suggested_id)
         if found is None and self.lone is None:
             self._query_route(topic)
