@@ -75,7 +75,7 @@ def percentiles_us(latencies_ns: Iterable[int], shares: Iterable[float] = LATENC
 
 
 def count_text(number: int, one: str, several: str = "") -> str:
-    """several: the plural, if it is not the singular with an s."""
+    """several: the plural, unless this is the singular with an s."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 

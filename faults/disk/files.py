@@ -131,7 +131,10 @@ class SimDescriptor:
         injector.end(self._machine, "zero range", number)
 
     def sync(self, start: int = 0, end: int | None = None, *, data_only: bool = False) -> None:
-        """Make the pages of [start, end) and the size durable. After OSError(EIO) the pages' unsynced data is lost."""
+        """Make the pages of [start, end) and the size durable.
+
+        After OSError(EIO) the pages' unsynced data is lost. data_only: as fdatasync.
+        """
         self._injector.pause(self._machine, "sync")
         size_bytes = self.size_bytes
         end = size_bytes if end is None else min(end, size_bytes)

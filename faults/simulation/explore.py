@@ -350,10 +350,10 @@ class WholeCrash(Generic[Setup, Result]):
 def situation_of(
     program: Program[Setup, Result], setup: Setup, first: Simulation, *, life: str = "", profiles: Sequence[str] = ()
 ) -> tuple[Situation[Setup] | None, Result]:
-    """Run the program without crashes. Return the situation of one life, None if the run fails, and the result.
+    """Run the program without crashes. Return the situation of one life (None if the run fails) and the result.
 
-    first: a simulation without planned crashes. life: by default the first that may crash. profiles: by default those
-    of the program. ValueError: there is no such life.
+    first: a simulation without planned crashes. life: by default the first life that may crash. profiles: by default
+    the program's profiles. ValueError: no such life.
     """
     result = execute(program, setup, first)
     if result.signature:

@@ -110,7 +110,10 @@ class RecordShrinker(Generic[Setup, Result]):
     def _replay_candidate(
         self, record: Record[Setup], policy: Policy | None = None
     ) -> RecordReplay[Setup, Result] | None:
-        """Replay a candidate. Returns None if the candidate does not fail in the same way."""
+        """Replay a candidate.
+
+        Returns None if the candidate does not fail in the same way. policy: replaces the schedule.
+        """
         try:
             with cpu_limit(self._cpu_seconds_max):
                 replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)

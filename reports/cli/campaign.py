@@ -237,7 +237,7 @@ def _run_all(
 def _tallies_of_kept(
     out: Path | None, scenarios: Sequence[Scenario], mutant: str | None, interruption: Interruption
 ) -> dict[str, Tally]:
-    """Print a note about each stored failure; return tallies of those that still fail."""
+    """Print a note about each stored failure; return tallies of the failures that still occur."""
     tallies: dict[str, Tally] = {}
     named = {scenario.name: scenario for scenario in scenarios}
     for path, failure in _kept_failures(out):

@@ -16,7 +16,7 @@ from rich.table import Table
 
 
 class PipedConsole(Console):
-    """A closed pipe raises an exception that the command line handles."""
+    """A closed pipe raises an exception, which the command line handles."""
 
     def on_broken_pipe(self) -> None:
         """rich would exit with 1, but tornlog uses 1 for a broken promise."""
@@ -49,9 +49,9 @@ def print_note(text: str) -> None:
 def show_progress(what: str = "", total: float | None = None, *, ticks: bool = True) -> Iterator[Callable[..., None]]:
     """Show a progress bar on standard error during the block; in a pipe, print one line a minute.
 
-    Yield the update function. It has the arguments of rich's `Progress.update`, and `facts`, a text after the bar.
-    ticks: whether a thread updates the elapsed time. A process that forks should not have this thread, and must pass
-    `refresh`.
+    Yield the update function. The update function has the arguments of rich's `Progress.update`, and `facts`, a text
+    after the bar. ticks: whether a thread updates the elapsed time. A process that forks should not have this thread,
+    and must pass `refresh`.
     """
     with _display(what, total, ticks=ticks) as update:
         printed_at = monotonic()

@@ -1,10 +1,10 @@
 """Commands for store directories: `inspect_store`, `verify_store`, `dump_messages`, `rebuild_store`, and `config`.
 
-They change nothing in the directory. Exit codes: 0 no damage and no broken promise, 1 damage or a broken promise, 2
-usage, or a directory without any part of a store, 3 an unreadable file, or a new directory or output that cannot be
-written. Damage that the next start of the store repairs is printed as a note. Other damage is printed after the table,
-or on standard error if standard output has JSON, as `file @ offset: field: expected X, found Y`, with paths relative to
-the store directory.
+These commands change nothing in the directory. Exit codes: 0 no damage and no broken promise, 1 damage or a broken
+promise, 2 usage, or a directory without any part of a store, 3 an unreadable file, or a new directory or output that
+cannot be written. Damage that the next start of the store repairs is printed as a note. Other damage is printed after
+the table, or on standard error if standard output has JSON, as `file @ offset: field: expected X, found Y`, with paths
+relative to the store directory.
 """
 
 import json
@@ -41,7 +41,7 @@ from .present_directories import show_inspection, show_rebuilt, show_settings, s
 _LINES_MAX = 50
 _LONG_BYTES = 256 * MIB
 _SPLIT_BYTES = 128 * MIB
-"""Log bytes that one of several processes checks at a time."""
+"""Number of log bytes that one of several processes checks at a time."""
 T = TypeVar("T")
 
 Directory = Annotated[
@@ -58,7 +58,7 @@ LogBytes = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class _GeometryOptions:
-    """File sizes that the files of a store may not tell."""
+    """File sizes that may be unknown from the files of a store."""
 
     config: ConfigFile = None
     commit_log_size: LogBytes = None
@@ -139,7 +139,7 @@ def _spread_by(mapped: Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[
 
 
 def _judge_here(judgement: Judgement[Item, Result], item: Item) -> Result:
-    """Each process opens the files itself, and closes its mappings afterwards."""
+    """Check one item in a process that opens the files itself, and closes its mappings afterwards."""
     world = overlay_world()
     return judgement(world.files, world.core, item)
 
@@ -196,7 +196,10 @@ def dump_messages(asked: DumpOptions) -> NoReturn:
 def _dumped_items(
     settings: StoreConfig, selection: Selection, body: BodyText
 ) -> Iterator[dict[str, Any] | CorruptFileError]:
-    """Yield the items of `dump_log`. Errors of the store are handled here, so that others are errors of the output."""
+    """Yield the items of `dump_log`.
+
+    Errors of the store are handled here, so that all other errors are errors of the output.
+    """
     with _exit_if_not_readable_as_store(settings.store_path_root_dir):
         yield from dump_log(OverlayFiles, settings, selection, body)
 
@@ -282,7 +285,10 @@ def rebuild_store(asked: RebuildOptions) -> NoReturn:
 
 
 def _root_and_geometry(directory: Path, geometry: Geometry, json_file: str | None) -> tuple[str, Geometry]:
-    """Return a store's absolute path and geometry. Raises BadParameter without a store, or for output inside it."""
+    """Return a store's absolute path and geometry.
+
+    Raises BadParameter without a store, or for output inside the store.
+    """
     root = os.path.abspath(directory)
     _require_store(root, geometry)
     _refuse_output_in(_store_directories(root, geometry), json_file)

@@ -21,7 +21,7 @@ def require_mutant(name: str | None, option: str | None = "--mutant") -> None:
 
 
 def is_mutant(name: str, option: str | None = None, find: Callable[[str], object] = find_mutant) -> bool:
-    """Raises BadParameter if the name has a file that does not define the mutant."""
+    """Return whether a name is a mutant's. Raises BadParameter if its file does not define the mutant."""
     try:
         return find(name) is not None
     except MutantFileError as error:

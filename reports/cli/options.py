@@ -92,7 +92,7 @@ def require_writable(name: str, place: object, option: str) -> None:
     """Raise BadParameter, before any work, if a place for results cannot be written.
 
     name: name of the parameter. Parameters that are not files or directories are skipped, and so are - and URIs. A
-    missing directory is no error, because it is created later.
+    missing directory is no error, because the directory is created later.
     """
     if name not in (*_DIRECTORIES, *_FILES) or place is None or place == "-" or "://" in str(place):
         return
@@ -178,14 +178,14 @@ class ResultFiles:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Suppress the BadParameter of a block that could not write its file. `exit` reports the first one."""
+        """Suppress the BadParameter of a block that could not write its file. `exit` reports the first such error."""
         try:
             yield
         except typer.BadParameter as error:
             self._problem = self._problem or error
 
     def exit(self, verdict: int) -> NoReturn:
-        """Exit with the code of a verdict. If it is EXIT_HELD, a write error is raised instead."""
+        """Exit with the code of a verdict. If the code is EXIT_HELD, a write error is raised instead."""
         if self._problem is None:
             raise typer.Exit(verdict)
         if verdict == EXIT_HELD:

@@ -61,7 +61,7 @@ def _sections(blocks: Sequence[ResultBlock]) -> list[list[ResultBlock]]:
 
 
 def _groups_of_lines(lines: Sequence[TextLine]) -> list[tuple[str, list[str]]]:
-    """Details, sources and steps count as one kind."""
+    """Group lines of one kind; details, sources and steps count as one kind."""
     grouped = groupby(lines, lambda line: _STORY if line.kind in _AS_THEY_ARE else line.kind.value)
     return [
         (kind, step_lines(list(some)) if kind == _STORY else [line.text for line in some]) for kind, some in grouped

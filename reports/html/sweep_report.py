@@ -29,7 +29,7 @@ from ..results.model import (
 _OUTCOMES = ("seeds", "held", "violated", "other")
 _WORST_SHOWN = 20
 _WITHOUT = "-"
-"""Stands for the disk if the seed's process died before it drew a disk."""
+"""Used instead of a disk if the process of the seed died before the seed drew a disk."""
 _HELD = ("scenario without a broken promise", "scenarios without a broken promise")
 _RATE_COLUMNS = ("seeds", "broken", "no verdict", "held, %")
 Fields = dict[str, Any]
@@ -68,7 +68,7 @@ class SweepResults:
 
     @property
     def on(self) -> On:
-        """`sweep` shows tables only on its page."""
+        """Only the page of `sweep` shows tables."""
         return On.PAGE | On.VERBOSE if self.command_name == "analyze" else On.PAGE
 
 

@@ -30,8 +30,8 @@ def open_hdfs(uri: str) -> tuple[fs.FileSystem, str]:
 def _connect(scheme: str, name: str, process: int) -> "_Hdfs":
     """Return this process's client for a name node, a name service or a mount table.
 
-    Freeing a client waits for its threads, which a fork does not copy. With `process` in the cache key each child makes
-    a new client and never frees the parent's.
+    Freeing a client waits for the client's threads, which a fork does not copy. With `process` in the cache key each
+    child makes a new client and never frees the parent's.
     """
     # The default, 15 attempts, takes 3 minutes. It is for a second name node, which only a settings file can define.
     settings = {} if "HADOOP_CONF_DIR" in os.environ else {"dfs.client.failover.max.attempts": "3"}

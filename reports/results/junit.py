@@ -10,7 +10,7 @@
           system-out  the claim
 
 The text of a failure has all details, because GitLab shows only the text. Properties belong to the suite, where every
-reader accepts them. All attributes are in the schema of Jenkins' xUnit plugin (junit-10.xsd).
+reader accepts properties. All attributes are in the schema of Jenkins' xUnit plugin (junit-10.xsd).
 """
 
 import re

@@ -6,8 +6,8 @@ A command builds a result once, and five writers use nothing else.
       ResultBlock     ResultTable, Bars, Matrix, Failures, Lines or Picture; `on` tells which writers show the block
       Case      a test case of JUnit XML, with its properties
 
-Each count of a seed is declared once, as a field of `RunOutcome` (`counted`). All writers and the sweep's columns are
-derived from it.
+Each count of a seed is declared once, as a field of `RunOutcome` (`counted`). All writers and the columns of a sweep
+are derived from these fields.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ class Verdict(NamedTuple):
 
 
 class TableCell(NamedTuple):
-    """A table cell that has more than a value."""
+    """A table cell that contains more than a value."""
 
     value: str | int
     small: str = ""
@@ -71,7 +71,7 @@ class Row(NamedTuple):
     cells: Sequence[str | int | TableCell]
     is_bad: bool = False
     is_open: bool = False
-    """Whether the work that the row describes was not done."""
+    """Whether the work of the row was not done."""
 
     @property
     def full_cells(self) -> list[TableCell]:
@@ -88,7 +88,7 @@ class ResultBlock:
     """If set, the block begins a section of the page, with this anchor."""
     note: str = ""
     is_folded: bool = field(default=False, kw_only=True)
-    """Whether a page hides the block below its title until a reader opens it."""
+    """Whether a page hides the block below its title until a reader opens the block."""
 
     @property
     def kind(self) -> str:
@@ -187,7 +187,7 @@ class MatrixCell(NamedTuple):
 
     state: str
     seeds: int
-    """Seeds that checked the promise after a fault that could break it."""
+    """Number of seeds that checked the promise after a fault that could break it."""
     broken: int
 
 
@@ -239,7 +239,7 @@ class Failures(ResultBlock):
 
     groups: Sequence[FailureGroup] = ()
     opened: int = 3
-    """Number of groups that a page shows opened."""
+    """Number of groups of failures that a page shows opened."""
 
     @property
     def is_empty(self) -> bool:
@@ -305,7 +305,7 @@ class Result:
     blocks: Sequence[ResultBlock] = ()
     cases: Sequence[Case] = ()
     seconds: float | None = None
-    """The time of all cases, if it differs from their sum."""
+    """The time of all cases, if it differs from the sum of their times."""
     subject: str = ""
     """Text that a page shows after the name of the command."""
     last_line: str = ""

@@ -2,7 +2,7 @@
 
 The number of calls in flight is limited by the number of workers. During a slow call the worker makes no other calls,
 which would have been slow too. So the latencies lack the waiting times that independent calls would have during a stall
-(coordinated omission). They are useful to compare builds, but are not the latencies of users.
+(coordinated omission). Closed-loop latencies are useful to compare builds, but are not the latencies of users.
 """
 
 from array import array
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 class ClosedLoop:
-    """One run of several workers. Each is a thread that repeats one call."""
+    """One run of several workers. Each worker is a thread that repeats one call."""
 
     def __init__(self, calls: Sequence[Callable[[], object]], seconds: float) -> None:
         self._duration_ns = int(seconds * 1e9)

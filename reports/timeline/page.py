@@ -110,7 +110,10 @@ def _is_timed(run: RunRecording) -> bool:
 
 
 def _text_shortener(run: RunRecording) -> Callable[[str], str]:
-    """Return the function that shortens texts. It makes paths of a store relative, but not paths of a program."""
+    """Return the function that shortens texts.
+
+    The function makes paths of a store relative, but not paths of a program.
+    """
     return printable_text if run.subject.seed is None else shorten_paths
 
 

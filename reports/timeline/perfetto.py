@@ -34,7 +34,7 @@ def trace_json(run: RunRecording) -> str:
 
 
 def trace_events(run: RunRecording) -> list[Event]:
-    """Return the metadata events, then all others by begin. At the same begin, the longest is first."""
+    """Return the metadata events, then all other events by begin. At the same begin, the longest is first."""
     return _Events(run).all()
 
 

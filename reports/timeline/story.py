@@ -72,7 +72,7 @@ class Storyteller:
     def _written(self, put: Put) -> OperationRecord | None:
         """Return the write after which the page cache had the whole record.
 
-        A warm-up, which writes one byte per page, does not count.
+        A warm-up, which writes one byte per page, does not count as such a write.
         """
         reached = put.start
         for one in self._by_path.get(put.path, ()):

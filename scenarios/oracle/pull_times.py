@@ -29,7 +29,7 @@ class _AnsweredMessage(NamedTuple):
 
 
 class PullTimes:
-    """When each message that consumers can read was answered, in the present life of the broker."""
+    """The time at which each readable message was answered to its producer, in the broker's present life."""
 
     def __init__(self, plan: Plan | None = None, held_up_until_ns: Callable[[str], int] = lambda host: 0) -> None:
         """plan: None for no check. held_up_until_ns: returns the end of the last delay of a host."""

@@ -144,7 +144,7 @@ def is_blank(view: memoryview | bytes, at: int, end: int) -> bool:
 
 
 def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_offset: int | None = None) -> Reading:
-    """Read the record at a position of a file. It must end before `end` and have the given physical offset.
+    """Read the record at a position of a file. The record must end before `end` and have the given physical offset.
 
     physical_offset: None for a record outside its file, as clients receive it. UnreadableError names the wrong field.
     The CRC of the body is not checked.

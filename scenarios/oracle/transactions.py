@@ -168,7 +168,7 @@ class Transactions:
             transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}
 
     def note_recovery(self, log: Mapping[str, FoundTransaction], *, durable: bool) -> None:
-        """Copies that recovery found must stay."""
+        """Copies that recovery found must stay. durable: whether these must survive a power cut."""
         for name, transaction in self.by_name.items():
             found, before = log[name], transaction.copies
             assert not (found.is_decided and found.half is None), name

@@ -44,18 +44,18 @@ from .settling import Settling
 HEAL_MESSAGES_EACH = 2
 _POWER_CUT_CHANCE = 0.5
 HEAL = Life(LifeEnding.STOP, "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
-"""The life after the last one of the plan. It has no faults, so all requests must succeed."""
+"""The life after the last life of the plan. This life has no faults, so all requests must succeed."""
 _BROKER = "broker"
 _WITHOUT_POINTS = frozenset({"formats", "plugins", "real", "settings", "stats", "tools"})
 """Parts of the store without attribute points.
 
-They have only values, real files, or views of directories; `stats` may be inexact.
+These parts have only values, real files, or views of directories; `stats` may be inexact.
 """
 
 
 @cache
 def shared_modules(*, broker: bool) -> tuple[ModuleType, ...]:
-    """Return the store's modules whose objects several tasks share. Some runs set attribute points in them.
+    """Return the store's modules whose objects several tasks share. Some runs set attribute points in these modules.
 
     broker: whether to include the broker's modules, whose import takes time.
     """
@@ -133,7 +133,7 @@ class Execution(ABC):
     def _power_cut_after_stop(self, life: Life, host: str = "") -> CrashProfile | None:
         """Draw whether the power fails right after a clean stop, which must have synced all data.
 
-        There is no cut on a disk that lies about syncs.
+        The power never fails on a disk that lies about syncs.
         """
         profile = PROFILES[(self._lives[-1] if life is HEAL else life).profile]
         if profile.page_cache_survives or self._plan.faults.lying_sync_chance:
@@ -142,7 +142,7 @@ class Execution(ABC):
         return profile if power.chance(_POWER_CUT_CHANCE, f"{life_name(self._number)}{host}") else None
 
     def _note_crash(self, *, ends_life: bool = True) -> None:
-        """ends_life: whether the machine's death ends the present life of the plan."""
+        """ends_life: whether the machine's crash ends the current `Life` of the plan."""
         self._outcome.crash_points += 1
         if ends_life and self._number < len(self._crashes):
             self.simulation.note_crash(self._crashes[self._number])

@@ -27,14 +27,14 @@ class PoweredOn(NamedTuple):
 
 
 class Node:
-    """One machine over all its lives. Its disk outlives them, its store does not."""
+    """One machine over all its lives. The disk outlives a life of the machine, the store does not."""
 
     def __init__(self, name: str, host: str, lasting: DiskLifecycle) -> None:
         self.name = name
         self.host = host
         self.lasting = lasting
         self.store: MessageStore | None = None
-        """The store of the newest life, None until it has been loaded."""
+        """The store of the newest life; None until the store has been loaded."""
         self._life: PoweredOn | None = None
 
     @property
@@ -57,7 +57,7 @@ class Node:
         self.store = None
 
     def set_connection_end_mode(self, life: Life) -> None:
-        """Set how the network ends connections. After a process kill the operating system closes them."""
+        """Set how the network ends connections. After a process kill the operating system closes the connections."""
         self.life.endpoint.dies_silently = life.profile != "process-kill"
 
 

@@ -53,7 +53,7 @@ class RunMarks:
         self._was_killed = False
 
     def note_end(self, life: Life, disk: Disk, *, crashed: bool, recovered: bool) -> None:
-        """recovered: whether the life's store was loaded before its end."""
+        """recovered: whether the store of the life was loaded before its end."""
         self._in_recovery = self._in_recovery + 1 if crashed and not recovered else 0
         if self._in_recovery:
             self._hits[_DEPTHS[min(self._in_recovery, len(_DEPTHS)) - 1]] += 1

@@ -1,6 +1,6 @@
 """Settling: waits for a bounded time until a store has completed its work, then stops it.
 
-This module waits, runs operators and kills machines. The judge checks the result.
+The module `settling` waits, runs operators and kills machines. The judge checks the result.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -53,7 +53,10 @@ class Settling:
             return quiescence.reading_cursors(store, self.plan, put_end=put_end, readable_end=end)
 
         def gives_up() -> bool:
-            """Return whether the store had an error from which it need not recover. A sync error may occur late."""
+            """Return whether the store had an error from which the store need not recover.
+
+            A sync error may occur late.
+            """
             has_failed = allowances.errors(disk) or allowances.count_out_of_space(disk)
             return bool(has_failed) and not allowances.must_recover(self.plan, disk)
 
@@ -72,7 +75,8 @@ class Settling:
     def deliver(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
         """Wait until all delayed messages are delivered and all progress is durable. There are no puts during the wait.
 
-        An earlier sync may report an error late. After it the store refuses all puts, also those of delivery.
+        An earlier sync may report an error late. After such an error the store refuses all puts, also the puts of
+        delivery.
         """
 
         def has_failed() -> bool:
@@ -93,7 +97,7 @@ class Settling:
     ) -> None:
         """Wait until every cursor of a healthy store, and every cursor that `beside` returns, is at its end.
 
-        sleep: of the waiting machine, if it is another one. For the others see `_await_cursors`.
+        sleep: of the waiting machine, if it is another one. For all other arguments see `_await_cursors`.
         """
 
         def cursors() -> Iterator[Cursor]:
@@ -115,7 +119,7 @@ class Settling:
         known: Callable[[], str] = str,
         sleep: Callable[[int], None] | None = None,
     ) -> bool:
-        """Wait until cursors are at their ends, and return True. A cursor that exceeds its limit breaks QUIET.
+        """Wait until all cursors are at their ends, and return True. A cursor that exceeds its limit breaks QUIET.
 
         held_up_ms: added to every limit. gives_up: returns whether a disk fault excuses the store; then the result is
         False. known: returns details for the violation.
@@ -144,8 +148,8 @@ class Settling:
     def clean(self, store: MessageStore, disk: Disk) -> None:
         """Wait until expired segments are removed and no queue begins with removed messages.
 
-        After a failed sync, segments that depend on it do not expire. A request to delete is valid for some passes. If
-        no pass had an effect, for example while queues were not durable, the request is repeated once.
+        After a failed sync, segments that depend on this sync do not expire. A request to delete is valid for some
+        passes. If no pass had an effect, for example while queues were not durable, the request is repeated once.
         """
         asks_again = True
         must_recover = allowances.must_recover(self.plan, disk) and not allowances.count_sync_errors(disk)

@@ -78,7 +78,7 @@ class Run(Execution):
         self._end_life(disk, life, crashed=crashed)
 
     def _heal(self) -> None:
-        """Recover twice. In a liveness run also use the store, stop it cleanly, and recover all data."""
+        """Recover twice. In a liveness run also use the store, stop the store cleanly, and recover all data."""
         self._number = len(self._lives)
         recovered = self._recover_and_judge("heal", self._judge.judge_recovery)
         if not self._plan.heals:

@@ -47,7 +47,7 @@ class SeedFacts:
     scenario: str | None
     seeds: int = 0
     last_seed: int = -1
-    """The last seed that was started, else -1."""
+    """The last seed that was started; -1 if none was."""
     time_up: bool = False
     crash_points: int = 0
     injected: Counter[str] = field(default_factory=Counter)
@@ -70,7 +70,7 @@ class SeedFacts:
         return [name for name in self.enabled if not happened.get(name)]
 
     def seeds_of(self, campaign: SeedBudget) -> Iterator[int]:
-        """Yield seeds until the time limit, but at least one."""
+        """Yield seeds until the time limit, but at least one seed."""
         began = perf_counter()
         for seed in campaign.seeds:
             if campaign.seconds is not None and self.seeds and perf_counter() - began >= campaign.seconds:
@@ -137,7 +137,10 @@ def file_name(test_id: str) -> str:
 
 
 def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
-    """Summarise tests, crashes, faults and failures in a line. Another line lists faults that never happened."""
+    """Summarise tests, crashes, faults and failures in a line.
+
+    Another line lists enabled faults that never happened.
+    """
     injected: Counter[str] = Counter()
     for one in facts:
         injected.update({name: times for name, times in one["injected"].items() if not is_promise(name)})

@@ -33,7 +33,7 @@ class MarkArguments:
     """N for the seeds 0 to N - 1, or "A:B" for the seeds A to B - 1."""
     shrink: bool = True
     must_inject: Sequence[str] = ()
-    """Faults or `crash`. The test fails if one of them happens in no seed."""
+    """Faults or `crash`. The test fails if one of these faults happens in no seed."""
     never_injected: str = "warn"
     """Reaction to enabled faults that never happen: one of NEVER_INJECTED."""
     scenario: str | None = None
@@ -43,7 +43,7 @@ class MarkArguments:
     ranges: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `scenarios.claims.ranges.Ranges`: options for knobs of the scenario's plans."""
     mutant: str | None = None
-    """A known bug that is applied during the test. A test that still passes does not detect this bug."""
+    """A known bug that is applied during the test. A test that passes with this bug does not detect the bug."""
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.must_inject if name not in FAULTS and name != CRASH]

@@ -8,7 +8,8 @@
     def test_survives(probe): probe(["./writer"], check=check)         run once; the program crashes at each operation
 
 pytest loads this module in every session of an environment with tornlog. So this module imports other tornlog modules
-only when a test needs them. A test's facts are part of pytest's report, so pytest-xdist sends them from its workers.
+only when a test needs these modules. A test's facts are part of pytest's report, so pytest-xdist sends them from its
+workers.
 """
 
 from collections.abc import Generator
@@ -168,7 +169,7 @@ class SessionResults:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the report, except in a worker process. A replay fails the session if its test was not run."""
+        """Write the report, except in a worker process. A replay fails the session if the replayed test was not run."""
         if self._is_unmet_replay and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         out = self._config.getoption("--tornlog-out")

@@ -21,7 +21,7 @@ _COMMIT_CHANCE = 0.7
 _SUBSCRIPTIONS = ("TagA", "TagB || TagC", "TagD", "TagA\u3000||\t\u00a0TagB ")
 """Only ASCII white space is trimmed from the last one, so it matches two tags that few messages have."""
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
-"""Back-off between two pulls without a message. It doubles, because most pulls of a run find no message."""
+"""Back-off between two pulls without a message. The back-off doubles, because most pulls of a run find no message."""
 _FAILED_MS = 50
 _REMOVED = (
     GetMessageStatus.OFFSET_TOO_SMALL,
@@ -102,7 +102,8 @@ class Consumer:
     def _pull_once(self, pull: Pull) -> bool:
         """Pull once, and return whether messages were found. Without messages, pause.
 
-        Removed messages are skipped. If the whole queue was removed, its offsets are reused, so the walk restarts.
+        Removed messages are skipped. If the whole queue was removed, its offsets are reused, so the walk through the
+        queue restarts.
         """
         try:
             with self._disk.with_page_ins():

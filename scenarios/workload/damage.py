@@ -26,8 +26,8 @@ class DamagedImage(NamedTuple):
 def is_complete(image: Image, store: MessageStore) -> bool:
     """Return whether an image has the checkpoint and the whole log of a stopped store.
 
-    Otherwise the stop acknowledged data that was not durable. The checks after the next load find that without more
-    damage.
+    If the image lacks some of this, the stop acknowledged data that was not durable. The checks after the next load
+    find such a loss without more damage.
     """
     sizes = {segment.file.path: segment.size_bytes for segment in store.log.segments}
     found = {path: len(image.files[path].content) for path in sizes if path in image.files}
@@ -91,7 +91,8 @@ def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) 
 def foreign_paths(image: Image, store: MessageStore) -> list[str]:
     """Return paths of foreign files, such as people and tools create.
 
-    These are lost+found of a mount point, notes, a directory that belongs to no queue, and a copy of a queue file.
+    Foreign files are lost+found of a mount point, notes, a directory that belongs to no queue, and a copy of a queue
+    file.
     """
     config = store.config
     paths = [f"{config.commit_log_directory}/lost+found/#11", f"{config.consume_queue_directory}/notes"]
@@ -121,7 +122,7 @@ def queues_with_entries_for(image: Image, queue_files: Iterable[str], log_offset
 
 
 def with_file(image: Image, path: str, content: bytes) -> Image:
-    """Return an image in which a file has that content. A missing file is created with its directories."""
+    """Return an image in which a file has the given content. A missing file is created with its directories."""
     directories = set(image.directories)
     above = path.rpartition("/")[0]
     while above:
@@ -148,7 +149,7 @@ def log_files(image: Image, store: MessageStore) -> dict[str, FileImage]:
 
 
 def with_content(image: Image, path: str, content: bytes) -> Image:
-    """Return an image in which an existing file has that content."""
+    """Return an image in which an existing file has the given content."""
     files = {**image.files, path: FileImage(content, image.files[path].mtime_ms)}
     return Image(files, tuple(image.directories))
 
@@ -210,7 +211,7 @@ def _bit_hiding_a_gap(put: PutEntry, holes: Holes) -> int | None:
 def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream) -> DamagedRecord | None:
     """Flip a bit of the body, the magic or the size of a put that recovery does not read after a clean stop.
 
-    Return None if there is no such put. Its segment has later segments with records after it.
+    Return None if there is no such put. The segment of the put has later segments with records after it.
     """
     begun = [segment for segment in store.log.segments if segment.wrote.get()]
     vouched_end = begun[-_UNVOUCHED_SEGMENTS].base_offset if len(begun) > _UNVOUCHED_SEGMENTS else 0
@@ -242,7 +243,7 @@ def without_queues(image: Image, config: StoreConfig) -> Image:
 
 
 def without_derived_files(image: Image, config: StoreConfig) -> Image:
-    """Return an image without queues and index. The checkpoint keeps its size and is zeroed."""
+    """Return an image without queues and index. The checkpoint keeps its size, and its bytes are zero."""
     derived, checkpoint = (f"{config.consume_queue_directory}/", f"{config.index_directory}/"), config.checkpoint_path
     files = {path: file for path, file in image.files.items() if not path.startswith(derived)}
     directories = tuple(path for path in image.directories if not f"{path}/".startswith(derived))

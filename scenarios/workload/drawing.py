@@ -1,7 +1,7 @@
-"""Drawing: decides the messages of a producer, from a stream of its own.
+"""Drawing: draws the messages of each producer, from a separate stream per producer.
 
-Choices depend only on the plan, the stream and the message's name, not on the schedule. For a lone producer they may
-also depend on the end of its last record.
+Choices depend only on the plan, the stream and the message's name, not on the schedule. For the only producer of a run,
+choices may also depend on the end of the producer's last record.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +29,7 @@ _BATCH_UNITS_MAX = 4
 _TIERS = 4
 _ODD_NUMBER_CHANCE = 0.25
 _SHARED_PROPERTY = "batch\1all"
-"""Set for a whole batch if one of its messages has the longest possible properties."""
+"""Property of a whole batch if one of its messages has the longest possible properties."""
 
 
 def topic_of_users(number: int) -> str:
@@ -38,7 +38,7 @@ def topic_of_users(number: int) -> str:
 
 @dataclass(slots=True)
 class DrawnMessage:
-    """One drawn message. Each send of it is a put with a name of its own."""
+    """One drawn message. Each send of a drawn message is a put with its own name."""
 
     name: str
     tags: str
@@ -48,7 +48,7 @@ class DrawnMessage:
     """The other properties."""
     given: PutContent
     level: int = 0
-    """0 for a message that is due at once."""
+    """Delay level; 0 for a message that is due at once."""
     light_names: tuple[str, ...] = ()
     body: bytes = b""
 
@@ -69,9 +69,9 @@ class Draft:
     messages: list[DrawnMessage] = field(default_factory=list)
     in_batch: bool = False
     shared: tuple[str, ...] = ()
-    """Properties of the whole batch: one or none."""
+    """Properties of the whole batch: none or one."""
     behaviour: TransactionBehaviour | None = None
-    """How the producer handles the transaction, None for a message that is no half message."""
+    """How the producer handles the transaction; None for a message that is no half message."""
     log_end: int = 0
     """The end of the log before the messages were drawn. Unused in broker runs."""
     sends: int = 0

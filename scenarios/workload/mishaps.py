@@ -18,7 +18,7 @@ SERVICES = (
     *("dispatch", "flush-consume-queue", "allocate", "group-commit", "flush-real-time"),
     *("commit-real-time", "retention", "schedule", "consumer offsets", "transaction check"),
 )
-"""Task and signal names of the services that can run out of memory. Some do not run in every plan."""
+"""Task and signal names of the services that can run out of memory. Some of these services do not run in every plan."""
 _WAITS_MAX = 12
 
 SKIPPED_NUMBERS = "skipped numbers"
@@ -36,7 +36,7 @@ class _OutOfMemorySignal:
 
     signal: Signal
     waits: int
-    """Waits before the failing one."""
+    """Number of waits before the failing wait."""
     injected: Counter[str]
 
     def notify(self) -> None:
@@ -70,7 +70,8 @@ class _OutOfMemoryTasks:
 def world_out_of_memory(world: World, chance: float, stream: Stream, injected: Counter[str]) -> World:
     """Return a world in which, with some chance, one service runs out of memory in a wait; injected counts that.
 
-    No service expects this error, so it represents every unexpected error. Service and wait are drawn for each life.
+    No service expects this error, so the error represents every unexpected error. Service and wait are drawn for each
+    life.
     """
     if not stream.chance(chance, OUT_OF_MEMORY):
         return world
@@ -83,8 +84,8 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
     """Let some queues of a loaded store skip up to numbers_max queue offsets each; return the number of these queues.
 
     At a restart, RocketMQ 4.9.8 counts the first entry of an allocated, empty file as an entry. The queue then ends in
-    an entry of zeros, and the next message gets the queue offset after it. This function does the same between load and
-    start, sometimes without the entries of zeros, as after a crash before fsync.
+    an entry of zeros, and the next message gets the queue offset after it. `skip_numbers` does the same between load
+    and start, sometimes without the entries of zeros, as after a crash before fsync.
 
     Queues of delayed messages stay unchanged, because the store's own task relies on the result of recovery there.
     """

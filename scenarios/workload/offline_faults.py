@@ -33,7 +33,7 @@ _OLDEST_LOST_CHANCE = 0.3
 _ENTRY_HEAD_BYTES = 12
 _STRAY = b"not the store's"
 _LATEST_INDEX_NAME = "99991231235959999"
-"""The greatest name of an index file. The file with this name is too short, so a load must remove it."""
+"""The greatest name of an index file. The index file with this name is too short, so a load must remove the file."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class OfflineFaults:
     """Foreign files, which must stay."""
     next_start_is_full: bool = field(default=False, init=False)
     segments_are_old: bool = field(default=False, init=False)
-    """File times were set so far back that retention may remove segments in any life."""
+    """Whether file times are so old that retention may remove segments in any life."""
 
     def note_damage(self, damage: Iterable[DamagedRange]) -> None:
         """Damaged foreign files may change from now on."""

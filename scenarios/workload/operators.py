@@ -75,7 +75,7 @@ def removing_operator(
     """Return a task that removes empty queues repeatedly while producers put.
 
     Before each removal the segments of the queues expire. Consumers of a removed queue restart when the removal begins,
-    and again after it.
+    and again after the removal.
     """
 
     def operate() -> None:
@@ -155,7 +155,7 @@ def resuming_operator(
 
 
 def resume_all(store: MessageStore, transactions: TransactionalMessageService) -> int:
-    """Resume the check of every given-up half message that may be undecided; return their number."""
+    """Resume the check of every given-up half message that may be undecided; return the number of these messages."""
     return sum(transactions.resume(log_offset) is None for log_offset in _given_up_offsets(store))
 
 
@@ -171,7 +171,8 @@ def room_operator(
 ) -> Callable[[], None]:
     """Return a task that watches a nearly full disk, and frees space after some time.
 
-    At first it may free so little that retention still removes segments. The store must accept puts nevertheless.
+    At first the operator may free so little that retention still removes segments. The store must accept puts
+    nevertheless.
     """
 
     def look_for(left_ms: int) -> None:

@@ -1,8 +1,8 @@
 """Message options: draws header, delay, light queues and shared keys of a message.
 
-Half of the messages are plain. The others have flags, times and hosts, IPv6 included. No two fields share a value, so
-the oracle finds a dropped, swapped or truncated field. Some keys and tags have unusual spaces and characters. Hosts are
-IPv4 if all records of a run have one size.
+Half of the messages are plain. The other half have flags, times, and IPv4 or IPv6 hosts. No two fields share a value,
+so the oracle finds a dropped, swapped or truncated field. Some keys and tags have unusual spaces and characters. Hosts
+are IPv4 if all records of a run have one size.
 
 A delayed message is a put with a DELAY property. The ledger also has its queue and time during the delay, and the size
 of the record, to which the store adds the target topic and queue.
@@ -217,7 +217,7 @@ def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:
 
 
 def draw_keys(stream: Stream, plan: Plan, name: str, skew: Skew) -> tuple[list[str], str]:
-    """Draw additional keys of a message, and its UNIQ_KEY, empty for none."""
+    """Draw additional keys of a message, and its UNIQ_KEY; an empty text means no key."""
     if not stream.chance(plan.index.keys_chance, "more keys"):
         return [], ""
     count = stream.below(_KEYS_MAX + 1, "shared keys")

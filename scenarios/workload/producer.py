@@ -1,4 +1,4 @@
-"""Producer: sends each message until it needs no further send, or gives the message up."""
+"""Producer: sends each message until no further send is needed, or gives the message up."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -15,14 +15,14 @@ class PutDoor(Protocol):
     """Sends a producer's messages to a store or to brokers."""
 
     def draw(self, stream: Stream, name: str) -> Draft:
-        """Draw the message of that name, or a batch."""
+        """Draw the message with the given name, or a batch."""
 
     def put(self, draft: Draft) -> bool:
-        """Send a draft once, and judge the answer. Return False if it needs another send."""
+        """Send a draft once, and judge the answer. Return False if the draft must be sent again."""
 
 
 class Producer:
-    """Sends messages. After the death of its machine, the next machine continues with the same message."""
+    """Sends messages. After the death of a producer's machine, the next machine continues with the same message."""
 
     def __init__(self, plan: Plan, stream: Stream, names: Iterable[str] = ()) -> None:
         self.insists = False
@@ -33,7 +33,7 @@ class Producer:
         self._plan = plan
         self._stream = stream
         self._next: Draft | None = None
-        """The draft for the first of `names`, None before it is drawn."""
+        """The draft for the first of `names`; None before the draft is drawn."""
 
     def produce(self, door: PutDoor, sleep: Callable[[int], None]) -> None:
         assert self._next is None or self.names, "a message that was begun is still to be sent"

@@ -24,14 +24,14 @@ OnAnswer = Callable[[PutEntry, PutMessageResult], Iterable[Violation]]
 
 @dataclass(slots=True)
 class StopCountdown:
-    """Counts puts down, and notifies a signal at the last one."""
+    """Counts puts down, and notifies a signal at the last put."""
 
     puts: int
     signal: Signal
     has_begun: bool = False
     """After the stop has begun, the store may refuse requests."""
     ended_ns: int | None = None
-    """None before the stop has ended."""
+    """Time of the end of the stop; None before the stop has ended."""
 
     def count(self) -> None:
         self.puts -= 1

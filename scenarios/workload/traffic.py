@@ -32,7 +32,7 @@ Report = Callable[[Iterable[Violation]], None]
 
 @dataclass(slots=True)
 class Traffic:
-    """The users of one life of a store. Each has its own stream, so actions do not depend on the schedule."""
+    """The users of one life of a store. Each user has its own stream, so actions do not depend on the schedule."""
 
     plan: Plan
     life: int
@@ -43,9 +43,9 @@ class Traffic:
     report: Report
     streams: Callable[[str], Stream]
     progress: ConsumerOffsetManager | None = None
-    """None if consumers do not commit."""
+    """None: consumers do not commit."""
     transactions: TransactionTraffic | None = None
-    """None if producers send no half messages."""
+    """None: producers send no half messages."""
     room: DiskRoom | None = None
     paused_ns: Callable[[int], int] = lambda _: 0
     """The total time of all pauses since a moment."""

@@ -81,7 +81,7 @@ class TransactionTraffic:
     _earlier: dict[str, int] = field(init=False)
     """Decisions of earlier lives, for each transaction that still exists in this life."""
     _others: int = field(init=False)
-    """Decisions in this life that another service of the same store executed."""
+    """Number of decisions in this life that another service of the same store executed."""
     _owed: list[Transaction] = field(default_factory=list, init=False)
     """Decided transactions without a stored op. Their decision exists only in this service's memory."""
     _answers: list[Task] = field(default_factory=list, init=False)
@@ -90,7 +90,7 @@ class TransactionTraffic:
     _newest_stored_ms: int = field(default=0, init=False)
     """The newest store time at `_began_ms`. Later records have no earlier store time, even if the clock steps back."""
     _is_over: bool = field(default=False, init=False)
-    """The store is being stopped, so it may refuse requests."""
+    """Whether the store is being stopped, so that it may refuse requests."""
 
     def __post_init__(self) -> None:
         transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
@@ -280,7 +280,7 @@ class TransactionTraffic:
                 self._owed.append(transaction)
 
     def _may_be_missing(self, physical_offset: int) -> bool:
-        """The record has expired, or a failed fsync reverted it."""
+        """Return whether the record has expired or was reverted by a failed fsync."""
         if physical_offset < self.ledger.expired_to:
             return True
         segment = self.store.log.find(physical_offset)

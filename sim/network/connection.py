@@ -78,7 +78,7 @@ class Wire:
         return self.ended_ns is not None and self.ended_ns <= until_ns
 
     def next_ns(self) -> int | None:
-        """Return the arrival time of the next piece or of the end of the stream; None without both."""
+        """Return the arrival time of the next piece or of the end of the stream; None if neither is known."""
         return self._pieces[0][0] if self._pieces else self.ended_ns
 
     def count_in_flight(self, now_ns: int) -> int:

@@ -94,7 +94,7 @@ def is_valid(entry: QueueEntry) -> bool:
 
 
 def tags_code(tags: str) -> int:
-    """Return the Java hash of a TAGS value, or 0 for an empty tag. An entry contains it sign-extended.
+    """Return the Java hash of a TAGS value, or 0 for an empty tag. A queue entry contains the hash sign-extended.
 
     >>> encode_entry(0, 91, tags_code("polygenelubricants"))[12:].hex()
     'ffffffff80000000'

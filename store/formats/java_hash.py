@@ -28,7 +28,7 @@ def java_length(text: str) -> int:
 
 
 def java_hash(text: str) -> int:
-    """Return Java's hash of a text, a signed 32-bit integer. A lone surrogate counts as one code unit.
+    """Return Java's hash of a text, a signed 32-bit integer. A lone surrogate counts as one UTF-16 code unit.
 
     >>> java_hash("TagA"), java_hash("polygenelubricants")
     (2598919, -2147483648)

@@ -60,8 +60,8 @@ def encode_properties(properties: Mapping[str, str], *, trailing_separator: bool
 def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKETS) -> str:
     """Encode properties in the order of a Java HashMap, like RocketMQ for a changed property string.
 
-    From `buckets` on, the number of buckets doubles while there are more than 3/4 as many entries. Entries are ordered
-    by bucket, then by insertion. Source: Java SE, HashMap.hash and resize.
+    The number of buckets, at first `buckets`, doubles while the number of entries exceeds 3/4 of it. Entries are
+    ordered by bucket, then by insertion. Source: Java SE, HashMap.hash and resize.
     """
     while 4 * len(properties) > 3 * buckets:
         buckets *= 2

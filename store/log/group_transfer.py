@@ -87,7 +87,7 @@ class GroupTransfer:
     def submit(
         self, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
     ) -> GroupTransferRequest:
-        """Create a request that is answered once a slave has the log bytes of the put.
+        """Create a request that is answered once a slave has the log bytes [start_offset, end_offset).
 
         If every slave lacks too many bytes, the answer is immediately SLAVE_NOT_AVAILABLE. on_known: see
         `GroupTransferRequest`.

@@ -113,7 +113,8 @@ class Segment:
         """Durably zero the file from `position` on. Returns whether any of these bytes was not zero.
 
         Without zeros, a truncated record would become valid again if a new record ended exactly at the old record's
-        start. The disk may contain other bytes if a process died during an earlier truncation.
+        start. syncs_zeros: sync even if the page cache contains only zeros. The disk may contain other bytes if a
+        process died during an earlier truncation.
         """
         assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         start = self._first_nonzero_from(position)

@@ -1,6 +1,6 @@
 """Analysis tables: joins the rows of one or several sweeps and aggregates them with Spark.
 
-If two sweeps have the same run, it is counted once, from the first sweep.
+A run that is in two sweeps is counted once, from the first sweep.
 
 Pass rates by mutant, scenario, disk and policy:
 

@@ -23,7 +23,7 @@ def rows_by_arrow(spark: SparkSession, place: str, names: Sequence[str]) -> Data
 
 
 class _ObjectRows(DataSource):
-    """Spark data source. Options: `path` of the sweep, and `files`, one name per line."""
+    """Spark data source. Options: `path` of the sweep, and `files`, one file name per line."""
 
     @classmethod
     def name(cls) -> str:

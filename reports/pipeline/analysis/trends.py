@@ -14,7 +14,7 @@ One row per code, mutant and scenario, in the order in which the codes were firs
     seconds_per_seed  double  average wall time, to a microsecond; machines may differ between sweeps
     pass_rate, rate_low, rate_high          double   as in the pass rates
 
-A run counts once for each version of the code that ran it. In the other tables it counts once in all.
+A run counts once for each version of the code that ran it. In all other tables a run counts once in total.
 """
 
 import pyarrow as pa

@@ -24,7 +24,7 @@ from .engine_spread import EngineSpread
 from .place_files import files_at
 
 _SPLIT_BYTES = 1 << 30
-"""Segment bytes per part: half a second of work. A segment that is copied before reading is one part."""
+"""Segment bytes per part: half a second of work. A segment that is copied before it is read is one part."""
 SCHEMA = pa.schema(
     [("promise", pa.string()), ("file", pa.string()), ("offset", pa.int64())]
     + [(name, pa.string()) for name in ("field", "expected", "found")]

@@ -113,4 +113,4 @@ class PlaceFile:
         """No-op: bytes are read on demand."""
 
     def close(self) -> None:
-        """No-op: the temporary copy is freed with its last view."""
+        """No-op: the temporary copy is freed with the last view of the file."""

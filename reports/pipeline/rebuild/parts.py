@@ -61,7 +61,7 @@ class QueueRecordRun(NamedTuple):
     physical_offset: int
     """Physical offset of the first record."""
     base_offset: int
-    """Base offset of the segment, and name of its file of entries."""
+    """Base offset of the segment, and so the name of the file with its entries."""
     number: int
     """Number of the stretch's first entry in the file of entries."""
 
@@ -94,7 +94,7 @@ class SegmentFacts:
 
 @dataclass(frozen=True, slots=True)
 class NewStore:
-    """The place of the new store, and the settings of the old one."""
+    """The place of the new store, and the settings of the old store."""
 
     place: str
     config: StoreConfig
@@ -163,7 +163,7 @@ def _write_without_zeros(stream: Any, begin: int, piece: memoryview) -> None:
 
 
 class _SegmentScan:
-    """One pass over a segment that accepts the records that recovery accepts."""
+    """One pass over a segment that accepts the same records as recovery."""
 
     def __init__(self, segment: RawSegment, config: StoreConfig, core: Core | None) -> None:
         self.facts = SegmentFacts()
@@ -260,7 +260,7 @@ class NewQueueFile(NamedTuple):
     """Number of entries, including blank entries. Only the last file of a queue may be partly filled."""
     runs: tuple[QueueRecordRun, ...]
     last: QueueRecordRun
-    """The run with the last record before the end of this file. A gap may put it into an earlier file."""
+    """The run with the last record before the end of this file. A gap may put this run into an earlier file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,12 +323,12 @@ class NewIndexFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexFileWriter:
-    """Writes one index file, and returns its end time."""
+    """Writes one index file, and returns the file's end time."""
 
     to: NewStore
 
     def __call__(self, files: Files, core: Core | None, item: NewIndexFile) -> int:
-        """Put the keys one by one with the code of the store."""
+        """Put the keys one by one with the store's own code."""
         config, world = self.to.config, real_world()
         slots, entries_max = config.max_hash_slot_num, config.max_index_num
         with TemporaryDirectory(prefix="tornlog-") as directory:

@@ -1,7 +1,8 @@
 """Rebuild in parts: rebuilds a store with an engine, byte for byte as `tornlog rebuild`.
 
-One task per segment copies and reads the segment. Then one task per file writes the queues and the index. This module
-joins the results of the first tasks, and keeps one run in memory for each queue of each segment.
+One task per segment copies and reads the segment. After the segments, one task per file writes the queues and the
+index. The module `rebuilding` joins the results of the first tasks, and keeps one run in memory for each queue of each
+segment.
 
 A torn log is truncated where recovery would truncate it. The part before the checkpoint, or after a clean exit the
 whole log, must be undamaged, and the queue offsets of each queue must rise. Any other log is refused with a list of its
@@ -187,7 +188,7 @@ class _StoreRebuild:
         return trusted_by_checkpoint(vouched_ms, newest_first)
 
     def _record_damage(self, error: CorruptFileError, *directory: str) -> None:
-        """Name the file by its path in the new store."""
+        """Record damage of a file under the file's path in the new store."""
         file = "/".join((self._new.place, *directory, file_name_of(error.file)))
         self._rebuilt.findings.append(CorruptFileError(file, error.offset, error.field, error.expected, error.found))
 

@@ -46,7 +46,7 @@ class StoreDirectory:
     """A store directory, opened read-only. Each call lists the files anew, because a store may be writing."""
 
     def __init__(self, place: str, log_places: str = "") -> None:
-        """log_places: storePathCommitLog, if it is not `commitlog`; paths separated by `,`."""
+        """log_places: storePathCommitLog, if this is not `commitlog`; paths separated by `,`."""
         self._system, self.root = open_place(place)
         self.root = self.root.rstrip("/")
         found = [open_place(one.strip())[1] for one in log_places.split(",") if one.strip()]

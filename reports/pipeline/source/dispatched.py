@@ -1,9 +1,9 @@
 """Dispatched read: skips the records of unwanted queues with the help of queue entries.
 
 The entries of all queues give the positions and sizes of the records in a range. A record of an unwanted queue cannot
-match the conditions, so it is skipped. Bytes without an entry are read: records not yet dispatched, records without a
-queue (prepared and rolled back), and records whose entry or queue is missing. So a missing entry costs time, but never
-a row.
+match the conditions, so the record is skipped. Bytes without an entry are read: records not yet dispatched, records
+without a queue (prepared and rolled back), and records whose entry or queue is missing. So a missing entry costs time,
+but never a row.
 
 The whole range is read if two entries overlap, if a record is damaged or has a different size from its entry, or if a
 record without an entry does not end where the next record begins. Two kinds of rows can be missed in the bytes of an
@@ -116,7 +116,10 @@ def _covered_spans(
 
 
 def _cost_bytes(begins: Array, ends: Array) -> int:
-    """Ranges near each other become one read with the bytes between them. Each read costs NEAR_BYTES extra."""
+    """Return the cost of reading ranges: ranges near each other become one read with the bytes between them.
+
+    Each read costs NEAR_BYTES extra.
+    """
     if not len(begins):
         return 0
     order = np.argsort(begins, kind="stable")

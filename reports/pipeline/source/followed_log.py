@@ -1,11 +1,11 @@
 """Followed log: divides one log into the parts that a stream reads, and measures the lag.
 
 A part is a range of the log. Its stream offset has everything needed to read the part again: the range, and the last
-records before its end. A stream stops before a record that the store is still writing. After a recovery the log may
-end earlier than the stream has read and continue with other records. Then the stream resumes after the last unchanged
-record in its offset. A process kill loses no whole record. A power cut may lose all records in the offset, which ends
-the stream with LogCutError. With `upTo` = `durable` the stream reads only the part that recovery never truncates: up
-to the checkpoint, or after a clean stop the whole log.
+records before its end. A stream stops before a record that the store is still writing. After a recovery the log may end
+earlier than the stream has read and continue with other records. Then the stream resumes after the last unchanged
+record in its stream offset. A process kill loses no whole record. A power cut may lose all records in the offset, which
+ends the stream with LogCutError. With `upTo` = `durable` the stream reads only the part that recovery never truncates:
+up to the checkpoint, or after a clean stop the whole log.
 """
 
 from dataclasses import replace
@@ -41,7 +41,7 @@ class FollowedLog:
         self._durable = durable
         self._log_end = LogEnd()
         self._planned: tuple[int, int] | None = None
-        """The end of the last planned part, and the store time of its last record."""
+        """The end of the last planned part, and the store time of the part's last record."""
         self._target: int | None = None
         """Log offset at which a query with a fixed end stops."""
 
@@ -51,7 +51,7 @@ class FollowedLog:
         return _offset_fields(begin, begin, KnownRecords())
 
     def plan(self, start: dict[str, Any], limits: BatchLimits) -> PlannedPart:
-        """Without new records the part ends where it starts."""
+        """Plan the next part. Without new records, the part ends where it starts."""
         walk = LogWalk(self.directory)
         begin, oldest = self._resume(walk, start)
         if walk.segments and begin < walk.segments[0].base_offset:
@@ -76,8 +76,8 @@ class FollowedLog:
     def lag(self) -> dict[str, int]:
         """Return the end of the log, and the lag of the last planned part.
 
-        lag_ms is the difference between the store times of the last record in the log and in the part. It is absent if
-        a time is unknown.
+        lag_ms is the difference between the store times of the last record in the log and in the part. lag_ms is absent
+        if one of these times is unknown.
         """
         end, stored_ms = self._log_end.find(LogWalk(self.directory))
         lag = {"to": end}

@@ -2,8 +2,8 @@
 
 `comments` has the meaning of each column. `number` is null for damage of slots or the header.
 
-An index file does not store how many slots and entries fit into it. The numbers come from the options hashSlots and
-indexEntries, else from RocketMQ's defaults if these fit the file size, else from the position of the last entry.
+An index file does not store how many slots and entries fit into the file. The numbers come from the options hashSlots
+and indexEntries, else from RocketMQ's defaults if these fit the file size, else from the position of the last entry.
 """
 
 from collections.abc import Callable, Iterator, Sequence

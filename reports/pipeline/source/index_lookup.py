@@ -1,12 +1,12 @@
 """Index lookup: finds the entries of key hashes in one index file, and checks its consistency.
 
-Lookup by slot: a slot points to its newest entry, and each entry to the previous entry of the slot. This lookup reads
-few bytes, but detects damage only in the entries that it follows, so it serves only durable files. An empty slot is
-trusted only if its page has a nonzero byte.
+Lookup by slot: a slot points to its newest entry, and each entry to the previous entry of the slot. A lookup by slot
+reads few bytes, but detects damage only in the entries that it follows, so it serves only durable files. An empty slot
+is trusted only if its page has a nonzero byte.
 
-Lookup by entry: all entries are read, 20 bytes each, and each link is compared with its expected value. This detects
-old pages and sectors between newer ones, as after a power cut or in a file that was copied while the store was writing.
-A slot may be older than the entries, but not newer.
+Lookup by entry: all entries are read, 20 bytes each, and each link is compared with its expected value. A lookup by
+entry detects old pages and sectors between newer ones, as after a power cut or in a file that was copied while the
+store was writing. A slot may be older than the entries, but not newer.
 
 In both lookups the first and the last entry must match the header. Two keys can have the same hash, so callers compare
 the keys in the records.

@@ -6,9 +6,9 @@ covered part only those records are read to which entries with the key's hash po
 them that has an entry in its queue, so it reports the same damage as a full read. Then topic and key are compared.
 
 An index file is trusted if it is consistent (`index_lookup`), and if the records of its first, its last and the
-matching entries exist and have keys with these hashes. These records do not exist if recovery has truncated the log
-but not the index. The part of the log that an untrusted file covers is read completely. So a broken index costs time;
-docs/tables.md describes the cases in which it costs rows.
+matching entries exist and have keys with these hashes. Such records do not exist if recovery has truncated the log but
+not the index. The part of the log that an untrusted index file covers is read completely. So a broken index costs time;
+docs/tables.md describes the cases in which a broken index costs rows.
 """
 
 from bisect import bisect_right

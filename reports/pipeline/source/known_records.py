@@ -1,11 +1,11 @@
 """Known records: the part of a stream offset that finds where recovery truncated the log.
 
 The offset has a 64-bit digest of the last record's head. No two heads are equal: a head has the store time, the queue
-offset and the body's checksum. If the last record is unchanged, all records before it are too. Otherwise the log was
-truncated. The offset also has eight bits of the digest of each earlier record. A record is new if its bits differ or
-if its store time is after that of every record that was read. A new record is mistaken for an old one only if its
-eight bits match and the clock was set back. In that case a record has an earlier store time than the record before
-it, and the search ends with LogCutError.
+offset and the body's checksum. If the last record is unchanged, all records before it are unchanged too. If the last
+record has changed, the log was truncated. The offset also has eight bits of the digest of each earlier record. A record
+is new if its bits differ or if its store time is after that of every record that was read. A new record is mistaken for
+an old one only if its eight bits match and the clock was set back. In that case a record has an earlier store time than
+the record before it, and the search ends with LogCutError.
 """
 
 from base64 import b64decode, b64encode
@@ -42,7 +42,7 @@ class KnownRecord(NamedTuple):
 
     begin: int
     end: int
-    """Log offset after the record; `begin` is its log offset."""
+    """Log offset after the record; `begin` is the log offset of the record."""
     digest: bytes
     stored_ms: int
 
@@ -91,7 +91,7 @@ class KnownRecords(NamedTuple):
         return {**numbers, "digest": self.digest.hex(), "known": b64encode(self.marks).decode()}
 
     def are_unchanged(self, directory: StoreDirectory, walk: LogWalk) -> bool:
-        """Compare only the last record: if it is unchanged, all are."""
+        """Compare only the last record: if this record is unchanged, all records are."""
         found = record_head_at(directory, walk, self.last)
         return found is not None and _head_digest(found[0]) == self.digest
 

@@ -1,10 +1,11 @@
 """Log ranges: divides segments at arbitrary bytes into parts of about equal size, one per task.
 
-A range has the records that begin in it. Its task finds the first record, and the task of the preceding range reads up
-to that record. Both tasks follow the same chain: a segment begins with a record, and each record's size gives the
-start of the next. To avoid following the chain from the start of the segment, a task searches shortly before its range
-for bytes that look like a record and have an entry in the record's queue. A message body can contain anything, but no
-entry points into a body. From that record the task follows the chain into its range, and continues after damage.
+A range has the records that begin in the range. Its task finds the first record, and the task of the preceding range
+reads up to that record. Both tasks follow the same chain of records: a segment begins with a record, and each record's
+size gives the start of the next. To avoid following the chain from the start of the segment, a task searches shortly
+before its range for bytes that look like a record and have an entry in the record's queue. A message body can contain
+anything, but no entry points into a body. From the record that it found, the task follows the chain into its range, and
+continues after damage.
 """
 
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ class LogRange:
         return self.segment.base_offset + self.end
 
     def within(self, low: int, high: int) -> "LogRange | None":
-        """Return the part between two log offsets; None if it is empty."""
+        """Return the part between two log offsets; None if this part is empty."""
         start, end = max(self.log_start, low), min(self.log_end, high)
         base_offset = self.segment.base_offset
         return replace(self, start=start - base_offset, end=end - base_offset) if start < end else None
@@ -59,7 +60,8 @@ class LogRange:
 def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: int | None = None) -> list[LogRange]:
     """Return the log in ranges of split_bytes, in order; 0 makes one range per segment.
 
-    first, to: log offsets where records begin, which bound the returned log. Without `to` it extends to the end.
+    first, to: log offsets where records begin, which bound the returned log. Without `to` the returned log extends to
+    the end.
     """
     segments = directory.segments()
     last = last_written_segment(directory, segments)

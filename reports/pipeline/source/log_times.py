@@ -16,7 +16,7 @@ from .directory import StoreDirectory, StoreFile
 from .log_ranges import RangeStart, last_written_segment, whole_record_at
 
 _CUTS = 1024
-"""Maximum of positions that are examined in a segment: one per MiB of RocketMQ's segments."""
+"""Maximum number of positions that are examined in a segment: one per MiB of RocketMQ's segments."""
 _CUT_BYTES_MIN = 4096
 _NEAR_BYTES = 64 << 10
 _BEHIND_ALL = (1 << 63) - 1
@@ -33,7 +33,7 @@ _LookAt = Callable[[int], _TimedPosition | None]
 
 
 class LogTimes:
-    """Time search over the segments that the log had at creation of the object."""
+    """Time search over the segments that existed when this object was created."""
 
     def __init__(self, directory: StoreDirectory, out_of_order_ms: int) -> None:
         segments = directory.segments()
@@ -106,10 +106,10 @@ def _position_count(segment: StoreFile) -> int:
 
 
 def _last_that_holds(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _TimedPosition | None:
-    """Return the last position that satisfies `holds`; None if there is none.
+    """Return the last position that satisfies `holds`; None if no position does.
 
-    All positions before it must satisfy `holds` too. Where no record is found, as in zeros after the end of the log,
-    the search continues before that position.
+    All positions before the returned position must satisfy `holds` too. Where no record is found, as in zeros after the
+    end of the log, the search continues before that position.
     """
     best, low, high = None, 0, places
     while low < high:

@@ -44,11 +44,11 @@ class BatchLimits:
 
     @property
     def are_positions(self) -> bool:
-        """Whether the end can be found without reading the records before it."""
+        """Whether the end can be found without reading the records before the end."""
         return self.rows is None and self.before_ms is None
 
     def share_of(self, logs: int) -> "BatchLimits":
-        """Return the limits for one of several logs, at least one record."""
+        """Return the limits for one of several logs, which allow at least one record."""
         rows = None if self.rows is None else max(self.rows // logs, 1)
         return replace(self, rows=rows, size_bytes=None if self.size_bytes is None else max(self.size_bytes // logs, 1))
 
@@ -133,7 +133,7 @@ class LogWalk:
         return BatchEnd(end, rows)
 
     def records_by_size(self, segment: StoreFile, position: int, stop: int) -> Iterator[SegmentSlice]:
-        """Yield the records between two positions. Only their sizes are checked."""
+        """Yield the records between two positions. Only the sizes of the records are checked."""
         while position < stop:
             view, origin = whole_record_at(self._directory, segment, position, _WINDOW_BYTES)
             end = min(len(view), stop - origin)
@@ -159,8 +159,8 @@ class LogWalk:
     def undamaged_records_between(self, low: int, high: int, *, is_boundary: bool) -> Iterator[SegmentSlice]:
         """Yield the undamaged records that begin between two log offsets; the last ends at `high`.
 
-        is_boundary: whether a record begins at `low`. Otherwise, as after damage, the first record with an entry is the
-        first.
+        is_boundary: whether a record begins at `low`. If no record begins at `low`, as after damage, the first record
+        with an entry is the first.
         """
         for segment in self.segments:
             stop = min(high - segment.base_offset, segment.size_bytes)

@@ -24,7 +24,7 @@ _Array = np.ndarray[Any, Any]
 
 
 class QueueArray:
-    """One consume queue, with the files that existed when the object was created."""
+    """One consume queue, with the files that existed when this object was created."""
 
     def __init__(self, directory: StoreDirectory, files: Sequence[StoreFile]) -> None:
         assert all(one.base_offset < other.base_offset for one, other in pairwise(files)), "binary search needs order"
@@ -34,7 +34,7 @@ class QueueArray:
         self._seen: dict[str, tuple[memoryview, int]] = {}
 
     def at(self, queue_offset: int) -> QueueEntry | None:
-        """The entry may be unwritten. None after the end of the files."""
+        """The entry may be unwritten. None if the entry is after the end of the files."""
         position = queue_offset * ENTRY_BYTES
         for file in self._files:
             if file.base_offset <= position <= file.base_offset + file.size_bytes - ENTRY_BYTES:
@@ -42,7 +42,7 @@ class QueueArray:
         return None
 
     def record_bounds_between(self, low: int, high: int) -> tuple[_Array, _Array]:
-        """Return the starts and ends of the records, including a record that spans `low`."""
+        """Return the starts and ends of records, including a record that spans `low`."""
         count = self._ends[-1] if self._ends else 0
         number = max(bisect_left(range(count), low, key=self._physical_offset) - 1, 0)
         parts, wanted = [np.empty(0, ENTRY)], _ENTRIES_FIRST
@@ -73,7 +73,7 @@ class QueueArray:
         return decode_entry(some, 0) if len(some) >= ENTRY_BYTES else None  # otherwise the file has become shorter
 
     def _entries(self, number: int, wanted: int) -> _Array:
-        """Read at most `wanted` entries of one file at once."""
+        """Read at most `wanted` entries of one file."""
         which = bisect_right(self._ends, number)
         file, first = self._files[which], self._ends[which - 1] if which else 0
         assert first <= number < self._ends[which], (first, number, self._ends[which])

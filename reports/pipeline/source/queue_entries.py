@@ -114,7 +114,7 @@ class QueueEntries:
 def _stable_entries(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, _Array]:
     """Return the entries up to the last nonzero one, and a mask of the zero entries.
 
-    Entries that a running store appends after the first read are left out.
+    Entries that a running store appends after the first read are omitted.
     """
     entries, is_zero = _entries(directory, one)
     for _ in range(LOOKS_MAX):

@@ -1,7 +1,7 @@
 """Range reader: yields the whole records of a log range, and its damage.
 
-After damage the reader searches for bytes with the magic number and the log offset of a record. They may be part of a
-message body. An entry in the record's queue proves that they are a record.
+After damage the reader searches for bytes with the magic number and the log offset of a record. Such bytes may be part
+of a message body. An entry in the record's queue proves that the bytes are a record.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ class RangeReader:
         self._is_proven = first.is_sound or self._has_entry_here()
         self._looks = LOOKS_MAX if log_range.is_last else 0
         self._seen: tuple[int, Reason] | None = None
-        """The last damage that was read, for comparison with a second read."""
+        """The last damage that was read, to compare a second read with it."""
 
     def pieces(self) -> Iterator[SegmentSlice | CorruptBytes]:
         """Yield records and damage in log order."""
@@ -114,7 +114,7 @@ class RangeReader:
         self._search_record(self.position + 1)
 
     def _skip_short_blank_record(self, view: memoryview, origin: int) -> CorruptBytes:
-        """Return its damage: it does not fill the rest of the segment."""
+        """Return the damage of a blank record that does not fill the rest of the segment."""
         position = self.position
         expected = self._segment.size_bytes - position
         found = int.from_bytes(view[position - origin : position - origin + 4], "big", signed=True)

@@ -1,6 +1,6 @@
 """The Spark data source `rocketmq`: `spark.read.format("rocketmq").option(…).load(directory)`.
 
-Sessions of `pipeline.spark` register it. In other sessions call `spark.dataSource.register(RocketMQSource)`.
+Sessions of `pipeline.spark` register the source. In other sessions call `spark.dataSource.register(RocketMQSource)`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +56,7 @@ class RocketMQSource(DataSource):
         return LogStream(self._options(schema))
 
     def _options(self, schema: StructType) -> SourceOptions:
-        """If Spark passes no options, read those that CREATE TABLE stored in the schema."""
+        """If Spark passes no options, read the options that CREATE TABLE stored in the schema."""
         kept = {} if self.options or not schema.fields else schema[0].metadata.get(_KEPT, {})
         return SourceOptions.from_spark(kept or SourceOptions.options_of_user(self.options))
 

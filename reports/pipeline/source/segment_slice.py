@@ -39,7 +39,7 @@ _FIELDS_AFTER_HOSTS = {
     "preparedTransactionOffset": (76, ">i8"),
     "bodyLength": (84, ">i4"),
 }
-"""Position and type of a field if the hosts before it are IPv4."""
+"""Position and type of each field if the hosts before the field are IPv4."""
 _BORN_HOST_AT, _STORE_HOST_AT, _HEAD_BYTES = 48, 64, 88
 _NAME_SEPARATOR, _ENTRY_SEPARATOR = 1, 2
 _PROPERTIES_LENGTH_BYTES = 2
@@ -47,7 +47,7 @@ _OFFSETS_MAX = (1 << 31) - 1
 
 
 class Spans(NamedTuple):
-    """For each record, the begin and end of some of its bytes."""
+    """For each record, the begin and the end of some of the record's bytes."""
 
     begins: Array
     ends: Array
@@ -122,7 +122,7 @@ class SegmentSlice:
 
     @cached_property
     def properties(self) -> PropertyEntries:
-        """A repeated name keeps its first position and has the last value."""
+        """A property name that is repeated keeps its first position and has the last value."""
         joined = self.joined_properties
         found = _split_properties(joined)
         return _decode_properties(joined) if found is None else found

@@ -95,7 +95,7 @@ class SourceOptions:
 
     @classmethod
     def options_of_user(cls, options: Mapping[str, str]) -> dict[str, str]:
-        """Return the options of the user, without those that Spark adds.
+        """Return the options of the user, without the options that Spark adds.
 
         For a table made by CREATE TABLE, Spark adds properties of the table. The options of the user then have the
         prefix `option.`, and `location` is the path.

@@ -42,7 +42,7 @@ _Table = TypeVar("_Table", bound=TableRows)
 
 @dataclass(frozen=True, slots=True)
 class StorePart:
-    """A store's path and the part of it that one task reads."""
+    """The path of a store, and the part of the store that one task reads."""
 
     store: str
     value: Any

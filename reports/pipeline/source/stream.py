@@ -3,14 +3,15 @@
     spark.readStream.format("rocketmq").load(directory)
     spark.readStream.format("rocketmq").option("paths", '["/broker-a/store", "/broker-b/store"]').load()
 
-A batch has a part of each log, which followed_log plans. With `path`, the stream offset is the offset of that log's
-part. With `paths`, its field `logs` has the offset of each log by store name. The log of an added store is read from
-the beginning. If `paths` lacks a store of the stream offset, the stream ends with an error, because that log may have
-unread records.
+A batch has a part of each log, which followed_log plans. With `path`, the stream offset is the offset of the only log's
+part. With `paths`, the field `logs` of the stream offset has the offset of each log by store name. The log of an added
+store is read from the beginning. If `paths` lacks a store of the stream offset, the stream ends with an error, because
+that log may have unread records.
 
-All logs share the limit of a batch. It is divided evenly, starting with the log that has the least to read, so other
-logs use the rest of its share. Each log with new records provides at least one, so no log waits for the others. Damage
-in a segment before the last segment appears as rows, as in the table `messages`, and does not count for limits.
+All logs share the limit of a batch. The limit is divided evenly, starting with the log that has the least to read, so
+other logs use the rest of this log's share. Each log with new records provides at least one, so no log waits for the
+others. Damage in a segment before the last segment appears as rows, as in the table `messages`, and does not count for
+limits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -63,7 +64,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset_of({store: log.begin() for store, log in self._logs.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Spark accepts only one limit; that of rows precedes that of bytes."""
+        """Spark accepts only one limit; a limit of rows precedes a limit of bytes."""
         if self._options.max_rows is not None:
             return ReadMaxRows(self._options.max_rows)
         size_bytes = self._options.max_bytes

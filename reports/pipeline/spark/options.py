@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def session_for(
     master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None
 ) -> Iterator["SparkSession"]:
-    """Raises BadParameter for user errors, including those raised in the block."""
+    """Raises BadParameter for user errors, including errors that are raised in the block."""
     try:
         from .engine import ExecutorError, is_master, raise_known_cause
         from .jdk import NoJavaError

@@ -32,7 +32,7 @@ class Merge:
 
 
 class MergeError(Exception):
-    """A file does not have the rows that its name states. No file was deleted."""
+    """A file lacks the rows that its name states. No file was deleted."""
 
 
 def merge_table(table: Table, engine: Engine) -> int:

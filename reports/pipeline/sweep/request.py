@@ -20,7 +20,7 @@ BLOCK_SECONDS = 45.0
 """A dead executor loses that much work, but the overhead of a file and a task is only 0.1 s."""
 BLOCK_SECONDS_MIN = 2.0
 BLOCKS_A_CORE = 32
-"""Minimum of blocks per core, so that all cores end at about the same time."""
+"""Minimum number of blocks per core, so that all cores end at about the same time."""
 BLOCK_SEEDS_MAX = 20_000
 """The rows of a block, some KB each, are in memory until its file is written."""
 SECONDS_A_SEED = 0.02
@@ -110,7 +110,7 @@ class StartedSweep:
                 first[name] = at + count
 
     def merged(self) -> Iterator[SeedSpan]:
-        """Each span joins as many whole blocks of one scenario as fit."""
+        """Yield merged spans; each joins as many whole blocks of one scenario as fit."""
         for name in self.request.scenarios:
             size = self.block_seeds(name)
             step = max(1, MERGED_SEEDS // size) * size

@@ -33,9 +33,9 @@ class RowFiles:
     covered: frozenset[str] = frozenset()
     """Files that are not read, because all their seeds are in files of `whole`."""
     damaged: Mapping[str, str] = field(default_factory=dict)
-    """Files without the rows that their names state, and the reasons."""
+    """Files that lack the rows which their names state, and the reasons."""
     _held: Mapping[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """Ranges of the seeds in `whole`, by scenario; ascending, with gaps between them."""
+    """Ranges of the seeds in `whole`, by scenario; ascending, with gaps between ranges."""
 
     @classmethod
     def classify(cls, found: Mapping[str, str | None]) -> "RowFiles":
@@ -67,7 +67,7 @@ class RowFiles:
         return _files_in_span(self._held, span)
 
     def within(self, span: SeedSpan) -> list[str]:
-        """Files that have only seeds of a span, ascending."""
+        """Return the files that have only seeds of a span, ascending."""
         found = [one for one in map(SeedSpan.of_file, self.whole) if one is not None and _is_part_of(one, span)]
         return [one.file_name for one in sorted(found)]
 

@@ -32,7 +32,7 @@ class SweepSums:
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Seeds with a verdict in which a promise was checked after a fault that could break it, by invariant and disk."""
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Seeds that broke a promise, by invariant and disk."""
+    """Number of seeds that broke a promise, by invariant and disk."""
     signatures: Counter[str] = field(default_factory=Counter)
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)

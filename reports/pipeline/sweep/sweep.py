@@ -34,7 +34,7 @@ _FORK = get_context("fork")
 SHRINK_SECONDS = 15.0
 _MEASURED_SEEDS = 8
 _UNMEASURED_SEEDS = 200
-"""With so few seeds per scenario a measurement would take more time than it saves."""
+"""Number of seeds per scenario up to which a measurement takes more time than it saves."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ def isolated_rows(batch: Batch, seconds_max: float = SECONDS_MAX) -> Iterator[Ro
 
 
 def _rows_of_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
-    """If a seed kills the child, its row is the last."""
+    """If a seed kills the child process, the row of this seed is the last."""
     receiver, sender = _FORK.Pipe(duplex=False)
     child = _FORK.Process(target=_run_all, args=(batch, receiver, sender), daemon=True)
     child.start()
@@ -225,7 +225,7 @@ def smallest_failures(table: Table) -> list[Failure]:
 
 
 def shrunk_failures(failures: list[Failure], engine: Engine, seconds: float = SHRINK_SECONDS) -> Iterator[Failure]:
-    """Add a smaller run to each failure if the shrinker finds one in time."""
+    """Add a smaller run to each failure for which the shrinker finds one in time."""
     texts = [failure.to_json() for failure in failures]
     for text in engine.results(partial(shrunk_text, seconds=seconds), texts):
         yield Failure.from_json(text)

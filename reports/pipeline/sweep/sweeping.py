@@ -154,7 +154,7 @@ def _terminal_blocks(
 
 
 def spark_properties_with_ui(master: str, conf: list[str] | None) -> list[str] | None:
-    """Switch Spark's UI on unless the properties set it or the work is local.
+    """Switch Spark's UI on unless the properties set the UI or the work is local.
 
     A sweep on a cluster takes hours, and the UI shows its executors, tasks and failures.
     """

@@ -28,9 +28,9 @@ from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
 
 _STAND_IN_SECONDS = 0.0003
 _SEGMENT_BYTES = 64 << 20
-"""Large enough for all turns, so that no measured put creates a segment."""
+"""A segment of this size is large enough for all turns, so that no measured put creates a segment."""
 _SIMULATED_SEGMENT_BYTES = 4 << 20
-"""Large enough for one turn."""
+"""A segment of this size is large enough for one turn."""
 _HANDOVER_WORK_SHARE = 3  # one third of a handover is computing, the rest is spent in the kernel
 
 
@@ -77,7 +77,7 @@ class ClockedFiles:
     """
 
     def __init__(self, sleep_seconds: float | None = None) -> None:
-        """sleep_seconds: how long a sync sleeps instead of syncing; None: it syncs."""
+        """sleep_seconds: how long a sync sleeps instead of syncing; None: the sync is real."""
         self._files = RealFiles()
         self.sleep_seconds = sleep_seconds
         self.log_syncs_ns = array("q")
@@ -272,7 +272,7 @@ class LatencyComparison(NamedTuple):
     simulated_ns: "array[int]"
 
     def ratios(self) -> list[float]:
-        """Return the simulated percentile over the real one for each of LATENCY_SHARES."""
+        """Return the simulated percentile divided by the real percentile for each of LATENCY_SHARES."""
         assert len(self.simulated_ns) == len(self.real_ns), "the same arrivals"
         simulated, real = percentiles_us(self.simulated_ns), percentiles_us(self.real_ns)
         return [one / other for one, other in zip(simulated, real, strict=True)]

@@ -1,9 +1,9 @@
 """Host costs: adds the time of computing, handovers and page faults to simulated tasks.
 
-Simulated code takes no virtual time by itself, so these costs are added at the operations that cause them. There is one
-processor, because CPython's interpreter lock allows only one running thread. A stall is a write to a memory-mapped file
-that the kernel blocks, because a page under write-back cannot be changed. During a stall the thread holds the
-interpreter lock, so all tasks wait.
+Simulated code takes no virtual time by itself, so these costs are added at the operations that cause them. Only one
+processor is modelled, because CPython's interpreter lock allows only one running thread. A stall is a write to a
+memory-mapped file that the kernel blocks, because a page under write-back cannot be changed. During a stall the thread
+holds the interpreter lock, so all tasks wait.
 """
 
 from dataclasses import dataclass, field
@@ -29,9 +29,9 @@ class HostCosts:
     """Durations of operations on one machine, in ns."""
 
     put: DurationDistribution
-    """A put that does not wait for a disk."""
+    """Duration of a put that does not wait for a disk."""
     put_work_ns: int
-    """Computing time of a put. Other tasks wait for it."""
+    """Computing time of a put. During this time other tasks wait."""
     handover: DurationDistribution
     """Time from a wake-up call until the waiting task runs, summed over both handovers of a put."""
     handover_work_ns: int
@@ -67,7 +67,7 @@ class Stalls:
     """Durations of stalled writes, by number of the write."""
 
     def record(self, took_ns: int) -> None:
-        """Count a measured write, and record it if it stalled."""
+        """Count a measured write, and record the write if it stalled."""
         if took_ns >= STALL_NS_MIN:
             self.took_ns[self.stores] = took_ns
         self.stores += 1
@@ -81,7 +81,7 @@ class Stalls:
 
 @dataclass(slots=True)
 class FileStalls:
-    """One sequence for the log, which puts write, and one for the files of dispatch."""
+    """Stalls of two sequences of writes: puts write to the log, and dispatch to its files."""
 
     log: Stalls = field(default_factory=Stalls)
     others: Stalls = field(default_factory=Stalls)
@@ -109,7 +109,7 @@ class HostTasks(SimTasks):
         self._stream = stream
 
     def signal(self, name: str) -> SimSignal:
-        """Create a signal. If the signal is for a handover, waking up takes time for its waiter."""
+        """Create a signal. If the signal is for a handover, waking up takes time for the waiting task."""
         if name in (_TO_SERVICE, _TO_PRODUCER):
             return _Handover(self, self._kernel, name)
         return super().signal(name)
@@ -117,7 +117,7 @@ class HostTasks(SimTasks):
     def wake(self, name: str) -> None:
         """Let the current task spend the time of a handover.
 
-        Both handovers of a put were measured together. The first takes half of the median, the second the rest.
+        Both handovers of a put were measured as a sum. The first takes half of the median, the second the rest.
         """
         host = self._host
         took_ns = host.handover.quantile(0.5) // 2
@@ -154,7 +154,7 @@ class PageFaultFiles:
         self._processor = processor
         self._touch_ns = touch_ns
         self.touches = 0
-        """Pages that have been written."""
+        """Number of pages that have been written."""
         self.stalls = FileStalls()
         """Stalls of the next writes."""
 

@@ -188,7 +188,7 @@ def _draw_groups(axes: Axes, groups: Sequence[GroupCommit]) -> None:
 
 
 def _draw_rollovers(axes: Axes, variants: Sequence[EffectSeries]) -> None:
-    """Draw the variants with and without segments created ahead. The one with warming is only in the tables."""
+    """Draw the variants with and without segments created ahead. The variant with warming is only in the tables."""
     axes.set_yscale("log")
     for variant, colour in zip(reversed(variants), (KINDS[1], KINDS[0]), strict=False):
         us = [latency_ns / 1_000 for latency_ns in variant.series.latencies_ns]
@@ -200,7 +200,7 @@ def _draw_rollovers(axes: Axes, variants: Sequence[EffectSeries]) -> None:
 
 
 def _draw_slow_syncs(axes: Axes, variants: Sequence[EffectSeries]) -> None:
-    """Draw pairs of variants. The second is a thin line, so that the first stays visible below it."""
+    """Draw pairs of variants. The line of the second variant is thin, so that the first stays visible below it."""
     slowest_us = max(max(variant.series.latencies_ns) for variant in variants) / 1_000
     distribution_axes(axes, _US_MIN, slowest_us * 1.5, 1e-3)
     for number, variant in enumerate(variants):

@@ -157,7 +157,7 @@ def grid_cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str
 
 
 def measure_grid(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> Iterator[LatencySeries]:
-    """Yield each series when it is done. The same arguments give the same series."""
+    """Yield each series as soon as it is done. The same arguments give the same series."""
     alone: dict[tuple[str, str], float] = {}
     for disk, flush, number in grid_cells(disks, producers):
         model = MODELS[disk].make

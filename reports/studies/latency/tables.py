@@ -22,7 +22,7 @@ VARIANT_HEADER = ("effect", "variant", *_FIGURES)
 Row = Sequence[Any]
 _POINTS = 400
 _AGREES = 0.25
-"""Maximum difference between a ratio and 1 that is not printed in red."""
+"""Largest difference between a ratio and 1 that is not printed in red."""
 
 
 def grid_rows(measured: Iterable[LatencySeries]) -> list[Row]:

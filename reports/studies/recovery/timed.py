@@ -49,7 +49,7 @@ class RecoveryTime(NamedTuple):
     case: RecoveryCase
     log_bytes: int
     scanned_bytes: int
-    """Log bytes that recovery scans with an index, which may be more than without."""
+    """Log bytes that recovery scans with an index, which may be more than without an index."""
     records: int
     total_s: float
     scan_s: float
@@ -57,7 +57,7 @@ class RecoveryTime(NamedTuple):
     queues_s: float
     """Time for the comparison with the queues, and for all other work."""
     durable_s: float
-    """Time to sync everything that the checkpoint does not cover."""
+    """Time to sync all data that the checkpoint does not cover."""
     index_s: float
     """Additional time with an index, including additional scanning."""
 

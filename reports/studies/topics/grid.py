@@ -25,13 +25,13 @@ DEVICES: dict[str, DeviceModel] = {
     "sata-ssd": lambda stream: sata_ssd(stream, depth=32),
     "nvme-ssd": lambda stream: nvme_ssd(stream, depth=64),
 }
-"""A flash device executes as many commands at once as its queue can have."""
+"""Device models. A flash device executes as many commands at once as its queue can have."""
 RATES = {"sync": 100.0, "async": 50.0}
 """Puts per second for latencies: a rate that a single log sustains on every disk."""
 _SYNC_PUTS = 1_000
 _MINUTE_NS = 60_000_000_000
 _PUTS_AT_RATE = {"sync": _SYNC_PUTS, "async": int(125 * RATES["async"])}
-"""Puts for latencies. Under async flush they take two minutes, because all queues are flushed once a minute."""
+"""Puts for latencies. Under async flush these puts take two minutes, because all queues are flushed once a minute."""
 AS_ASSUMED = "as in the grid"
 PACKED = "partitions packed together"
 _TIMES = 2
@@ -186,7 +186,7 @@ def reading_cases(disk: str, topics: int, puts: int, memory: PageCacheLimits, se
 def measure_each(
     cases: Iterable[GridCell | AssumptionCase], jobs: int = 1
 ) -> Iterator[LayoutResult | AssumptionResult]:
-    """Measure the cases in `jobs` processes, and yield the results in order. They do not depend on `jobs`."""
+    """Measure the cases in `jobs` processes, and yield the results in order. The results do not depend on `jobs`."""
     if jobs == 1:
         yield from (case.measure() for case in cases)
         return

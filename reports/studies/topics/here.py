@@ -58,7 +58,7 @@ class MeasuredHere:
     """CPU time per pulled record."""
     all_lag_per_second: float | None = None
     all_lag_read_bytes: float | None = None
-    """Bytes that the process reads from the disk per record."""
+    """Bytes per record that the process reads from the disk."""
     few_lag_per_second: float | None = None
     few_lag_read_bytes: float | None = None
 

@@ -2,9 +2,9 @@
 
 The CPU costs were measured on one machine with real files. The cost of a put is the CPU time of the whole process,
 including dispatch, in a closed loop of one producer without syncs. The cost of a pulled record is for pulls of 32
-records from the page cache. With one topic, a put into the shared log took 10.9 us. This corresponds to put and
+records from the page cache. With one topic, a put into the shared log took 10.9 us. This time corresponds to put and
 dispatch on the reference host, and all other costs are scaled by the same factor. Both layouts become slower with the
-number of files that they write to. `tornlog plot topics --disk here` repeats the measurement (put_cpu_us, pull_cpu_us
+number of files to which they write. `tornlog plot topics --disk here` repeats the measurement (put_cpu_us, pull_cpu_us
 in its table).
 """
 
@@ -61,15 +61,18 @@ class TopicsSetup:
     queues_ahead: bool = True
     """Whether blocks of consume queue files are allocated ahead, as in tornlog, or during write-back, as in Java."""
     packed: bool = False
-    """Whether write-back packs growing files together. Otherwise each reserves room after its last block."""
+    """Whether write-back packs growing files together.
+
+    Without packing, each file reserves space after its last block.
+    """
     read_ahead_pages: int = PAGES_MOST
     around_faults: bool = True
     """Whether a page fault in the shared log or its queues also reads the pages around it.
 
-    Linux does so by default; MADV_RANDOM switches it off.
+    Linux reads these pages by default; MADV_RANDOM prevents this.
     """
     flushes: bool = True
-    """Whether async flush syncs files. Otherwise only the kernel writes them back."""
+    """Whether async flush syncs files. Without these syncs, only the kernel writes the files back."""
 
     def config(self, directory: str) -> StoreConfig:
         """Each layout uses only some of the settings."""
@@ -86,8 +89,8 @@ class TopicsSetup:
 def put_factor(layout: str, topics: int) -> float:
     """Return the cost of a put with dispatch, relative to the shared log with one topic.
 
-    Between measured numbers of topics the cost is interpolated over their logarithm. After the largest number it is
-    constant.
+    Between measured numbers of topics the cost is interpolated over the logarithm of the number. After the largest
+    measured number, the cost is constant.
     """
     points = _PUT_US[layout]
     for (few, low), (many, high) in pairwise(points):
@@ -102,7 +105,7 @@ def pulled_ns(layout: str) -> int:
 
 
 class TopicLayout(Protocol):
-    """A store with either layout. It creates the messages that it stores."""
+    """A store with either layout. A layout creates the messages that it stores."""
 
     def put(self, topic: int) -> None:
         """Put a message to a topic. Raises RuntimeError or OSError if the message is not stored as promised."""

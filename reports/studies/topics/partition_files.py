@@ -41,11 +41,11 @@ class GrowingFile(Protocol):
 
 
 OpenFile = Callable[[str], GrowingFile]
-"""Opens a file by path for reading and writing; creates it if it is missing."""
+"""Opens a file by path for reading and writing; creates a missing file."""
 
 
 class PartitionSegment:
-    """A log file and its index. Only one task at a time may append; all tasks may read.
+    """A log file and its index. Only one task at a time may append to the log; all tasks may read.
 
     Invariant: `_offsets` and `_positions` are the columns of the index file.
     """
@@ -107,7 +107,7 @@ class PartitionSegment:
         return self._positions[at], self._offsets[at]
 
     def sync(self) -> None:
-        """The index is not synced, because it can be rebuilt from the records."""
+        """The sync omits the index, which can be rebuilt from the records."""
         self._log.sync()
 
     def close(self) -> None:

@@ -1,10 +1,11 @@
 """Partitioned log: a store with one log per topic-partition, for comparison with a shared log.
 
-The store appends records in RocketMQ's encoding to the partition's file through a descriptor. It has a sparse offset
-index, and reads by offset. Under sync flush, puts into one partition share a sync, and syncs of different partitions
-run in parallel. Async flush has the settings of the shared log: an interval, and a number of dirty pages. The store has
-no recovery, retention, batches, property handling or replication. Two simplifications make it faster than a real one:
-it never syncs the index (Kafka syncs it with the log), and it spends no time on finding the partitions to flush.
+The store appends records in RocketMQ's encoding to the partition's file through a descriptor. The partitioned log has a
+sparse offset index, and reads by offset. Under sync flush, puts into one partition share a sync, and syncs of different
+partitions run in parallel. Async flush has the settings of the shared log: an interval, and a number of dirty pages.
+The store has no recovery, retention, batches, property handling or replication. Two simplifications make it faster than
+a real one: it never syncs the index (Kafka syncs it with the log), and it spends no time on finding the partitions to
+flush.
 """
 
 from ....store.config import StoreConfig
@@ -17,11 +18,11 @@ from .partition_files import OpenFile, PartitionSegment
 
 _PAGE_BYTES = 4096
 _WAITING = "group commit done"
-"""With this name, host models treat a wake-up as one of group commit."""
+"""Signal name with which host models treat a wake-up as one of group commit."""
 
 
 class Partition:
-    """One partition. Invariant: of its `end_bytes`, the first `durable_bytes` survive a power cut."""
+    """One partition. Invariant: the first `durable_bytes` of `end_bytes` survive a power cut."""
 
     def __init__(self, world: World, open_file: OpenFile, directory: str, segment_bytes: int) -> None:
         self.lock = world.tasks.lock(f"partition {directory}")
@@ -203,7 +204,7 @@ class PartitionedLog:
         self.partition(topic, queue_id).create()
 
     def put(self, message: Message) -> None:
-        """Store one message; under sync flush it is durable on return. Raises OSError after a failed sync."""
+        """Store one message; under sync flush the message is durable on return. Raises OSError after a failed sync."""
         record = encode_record(
             topic=message.topic.encode(),
             properties=message.properties.encode(),

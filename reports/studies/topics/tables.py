@@ -26,7 +26,7 @@ eight topics, that read only from the disk; tail: consumers of new records. put_
 """
 
 CHECKED_HEADER = ("assumption", "layout", "topics", "puts_per_s", "few_lag_records_per_s")
-"""One row for each changed assumption on one disk."""
+"""The table has one row for each changed assumption on one disk."""
 
 TableRow = Sequence[Any]
 _NOTHING = ("",) * 4

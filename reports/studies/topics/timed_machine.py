@@ -94,7 +94,7 @@ class TimedMachine:
         return layout
 
     def settle(self, layout: TopicLayout) -> None:
-        """Wait until all puts are visible, then write them back in no virtual time."""
+        """Wait until all puts are visible, then write all files back in no virtual time."""
         if isinstance(layout, SharedLog):
             while layout.store.dispatch_behind_bytes:
                 self.sleep_ns(1_000_000)

@@ -16,7 +16,7 @@ from .timed_machine import TimedMachine
 _LOOKS = 4
 _MOST = 2
 _BUSY = 0.9
-"""A device that is busy for a larger share may fall behind."""
+"""A device that is busy for a larger share of the time may fall behind."""
 _SYNC_FROM = 0.2
 """Share of the puts under sync flush that precede the measurement."""
 _DELAYED = WaitReason("what delays a put")
@@ -44,10 +44,10 @@ class SustainedRate:
 def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
     """Run producers in closed loops, with random topics, and return the rate.
 
-    Under sync flush they make the configured number of puts. Under async flush, the loop is checked after each quarter
-    of that number, from the second quarter on. It ends if write-back keeps up with time to spare, or if writers had to
-    wait before this quarter, because then the device limits the rate. It ends at twice the number in any case. Dispatch
-    takes processor time too, so consumers can follow the resulting rate.
+    Under sync flush the loops make the configured number of puts. Under async flush, the loop is checked after each
+    quarter of that number, from the second quarter on. The loop ends if write-back keeps up with time to spare, or if
+    writers had to wait before this quarter, because then the device limits the rate. The loop ends at twice the number
+    in any case. Dispatch takes processor time too, so consumers can follow the resulting rate.
     """
     setup = machine.setup
     factor = put_factor(setup.layout, setup.topics)
@@ -205,6 +205,6 @@ def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) 
 
 
 def few_topics_of(topics: int) -> list[int]:
-    """Return one topic per consumer, spread evenly, or all topics if there are fewer."""
+    """Return one topic per consumer, spread evenly, or all topics if there are fewer topics."""
     count = min(CONSUMERS, topics)
     return [number * topics // count for number in range(count)]

@@ -38,7 +38,7 @@ class Cuts:
         return self._disk
 
     def on_mount(self, machine: Machine, disk: Disk, at: int) -> None:
-        """Record that a machine mounted a disk. This completes an open cut."""
+        """Record that a machine mounted a disk. The mount completes an open cut."""
         if disk is not self._disk:
             if self._open is None and self._disk is not None:
                 self._record_changes_while_off(at, disk)
@@ -126,7 +126,7 @@ def _contents(state: DiskState) -> dict[str, Content]:
 
 
 def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, Content]) -> bool:
-    """Return whether the cut has damaged a put's record that readers could see before."""
+    """Return whether the cut has damaged a put's record that readers could see before the cut."""
     had_gone = put.outcomes and not put.outcomes[-1].found
     if put.path not in before or put.start < 0 or had_gone:
         return False
@@ -135,7 +135,7 @@ def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, C
 
 
 class Faults:
-    """Losses in crashes are not included, because the cuts have them."""
+    """The faults of a run, without losses in crashes, because the cuts contain these."""
 
     def __init__(self, moments: Moments) -> None:
         self.all: list[Fault] = []

@@ -1,8 +1,8 @@
 """Run recorder: a trace that collects the data of a timeline.
 
 Pass the recorder to a run as its trace, and `recorder.ledger` as the ledger. The recorder observes the tasks and files
-of all machines that mount the recorded disk, whether they run a store, a master, a broker or a user's own code. It only
-reads, so the digest does not change.
+of all machines that mount the recorded disk, whether they run a store, a master, a broker or a user's own code. The
+recorder only reads, so the digest does not change.
 """
 
 from collections.abc import Iterator, Mapping

@@ -33,7 +33,7 @@ class Positions:
         self._recovered = False
 
     def follow(self, store: MessageStore) -> None:
-        """Observe a new store. Its positions are recorded after its recovery."""
+        """Observe a new store. The store's positions are recorded after its recovery."""
         self.store = store
         self._values = {}
         self._recovered = False
@@ -144,7 +144,7 @@ class Puts:
                     put.stop = put.start + entry.record_bytes
 
     def before_write(self, path: str, at: int, data: bytes) -> None:
-        """If the data is a put's record, record where it is written."""
+        """If the data is the record of a put, record where the data is written."""
         task = self._tasks.current()
         for name, entry in self._open.items():
             put = self.all[self.by_name[name]]

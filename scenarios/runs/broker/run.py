@@ -1,11 +1,12 @@
-"""Broker run: brokers and their clients on a network. Machines of both die and restart.
+"""Broker run: brokers and their clients on a network. Machines of brokers and clients die and restart.
 
     draw a plan → lives: all machines that are off start, producers get messages, one machine ends → heal: every message
     must be answered, consumed, replicated, and found after a clean stop
 
 Usually there is one broker. A plan may add slaves of it, and other masters of the same cluster, each a name server.
 Clients outlive the broker, and repeat unanswered requests. An additional machine, the director, controls the run. The
-broker's disk may return errors until all faults end. It never lies about syncs or loses data; other runs cover that.
+broker's disk may return errors until all faults end. The broker's disk never lies about syncs or loses data; other runs
+cover that.
 """
 
 from collections import Counter
@@ -333,7 +334,10 @@ class BrokerRun(NetworkRun):
 
     @property
     def _has_complete_slave(self) -> bool:
-        """Return whether the first slave has its master's whole log. A slave that began empty may have only the end."""
+        """Return whether the first slave has its master's whole log.
+
+        A slave that began empty may have only the end of the log.
+        """
         if self._nodes[1].has_expired_behind:
             return False
         master, slave = self._nodes[0].loaded, self._nodes[1].loaded

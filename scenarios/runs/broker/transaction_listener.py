@@ -1,7 +1,7 @@
 """Transaction listener: commits or rolls back the half messages of one producer.
 
-It decides at once, or when the broker sends a check request. The decision is drawn before the message is sent and never
-changes. The request that carries it may be lost.
+The listener decides at once, or when the broker sends a check request. The decision is drawn before the message is sent
+and never changes. The request with the decision may be lost.
 """
 
 from collections import deque
@@ -82,7 +82,9 @@ class TransactionListener:
             self.decide(fields["transactionId"], *offsets, asked=True)
 
     def _judge_check_request(self, name: str, body: bytes) -> None:
-        """Judge a check request. Its number may repeat, because the network can lose a request or its answer.
+        """Judge a check request.
+
+        The number of a check request may repeat, because the network can lose a request or its answer.
 
         A request after a decision is no violation: the decision may have been late or lost.
         """

@@ -1,8 +1,8 @@
 """Watched requests: judges each answer of a broker's processors before it is sent.
 
 Under SYNC_FLUSH, SUCCESS for a send means that the record is durable; a timeout means that the time has passed or a
-sync has failed. While a pull is held, the queue has no message for it. A server turns every exception of a processor
-into an answer, so unexpected exceptions are reported here.
+sync has failed. While a pull is held, its queue has no message for the pull. A server turns every exception of a
+processor into an answer, so unexpected exceptions are reported here.
 """
 
 from collections.abc import Callable, Iterable, Iterator

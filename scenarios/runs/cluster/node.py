@@ -28,7 +28,7 @@ class ClusterNode(Node):
         self.config = config
         self.ha: HAService | None = None
         self.has_logged_divergence = False
-        """Whether the slave's newest life has logged that its log diverges from its master's."""
+        """Whether the newest life of the slave has logged that its log diverges from its master's log."""
 
     @property
     def is_master(self) -> bool:

@@ -1,4 +1,4 @@
-"""Cluster run: a master and its slaves. One machine ends at a time while the others keep running.
+"""Cluster run: a master and its slaves. One machine ends at a time while all other machines keep running.
 
     draw a plan → lives: all machines that are off start, traffic at the master, one machine ends → heal: slaves catch
     up, or report a reason → the master's disk is lost: each slave is opened as a master
@@ -42,7 +42,7 @@ _DISPATCH_MS_MAX = 20_000
 _LOOK_MS = 200
 _FLIPPED_BIT = "flipped bit"
 _BITS = (40, 62, 63)
-"""Bits that make queueOffset greater than in any possible log; 63 is the sign bit."""
+"""Bits of which each makes queueOffset greater than in any possible log; 63 is the sign bit."""
 _RECORDS_MAX = 8
 
 
@@ -103,7 +103,7 @@ class ClusterRun(NetworkRun):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _run_users(self, number: int, life: Life, victim: ClusterNode) -> None:
-        """Run users at the master until they are done or it dies. A slave that dies restarts."""
+        """Run users at the master until the users are done or the master dies. A slave that dies restarts."""
         if not self._master.is_alive:
             return
         store, disk, machine = self._master.running
@@ -141,7 +141,7 @@ class ClusterRun(NetworkRun):
     def _await_dispatch(self, store: MessageStore) -> None:
         """Wait until the queues have all puts, because the transaction check reads earlier decisions from them.
 
-        After a load the queues are complete. On a master that was not restarted, dispatch may lag.
+        After a load the queues are complete. Dispatch may lag on a master that was not restarted.
         """
         due_ns = self._kernel.now_ns + _DISPATCH_MS_MAX * 1_000_000
         while self._kernel.now_ns < due_ns and self._master.is_alive:
@@ -249,7 +249,10 @@ class ClusterRun(NetworkRun):
     # -- in the end --------------------------------------------------------------------------------
 
     def _heal(self) -> None:
-        """In a safety run, switch all machines off. In a liveness run, end all faults, use the cluster, and stop it."""
+        """In a safety run, switch all machines off.
+
+        In a liveness run, end all faults, use the cluster, and stop the cluster.
+        """
         self._number = len(self._lives)
         if not self._plan.heals:
             for node in self._nodes:
@@ -271,7 +274,7 @@ class ClusterRun(NetworkRun):
             self._end_machine(node, HEAL)
 
     def _switch_off_failed(self) -> None:
-        """Some disk errors last until a restart."""
+        """Switch off machines with disk errors, some of which last until a restart."""
         for node in self._nodes:
             if node.is_alive and allowances.has_any_fault(node.life.disk):
                 self._end_machine(node, OFF)
@@ -339,7 +342,7 @@ class _FlippedBit:
         self._struck_at = -1
 
     def dispatch(self, dispatcher: Dispatcher, counts: bool, record: ScannedRecord) -> None:
-        """counts: whether it is the first dispatcher, which counts records."""
+        """counts: whether this is the first dispatcher, which counts records."""
         if counts and self._left >= 0:
             self._left -= 1
             if self._left < 0:

@@ -37,7 +37,7 @@ class ReplicationJudge:
         return _WatchedNetwork(endpoint, answering, asking)
 
     def _record_frame(self, node: ClusterNode, data: bytes) -> None:
-        """Record the master's log before each frame, and judge whether it may send that frame."""
+        """Record the master's log before each frame, and judge whether the master may send this frame."""
         if node.is_master and node.store is not None:
             self.history.extend(node.store.log)
             store, disk, _ = node.running
@@ -98,7 +98,7 @@ class _WatchedConnection:
         self._connection = connection
         self._sending = sending
         self._left_bytes = 0
-        """Bytes of the last send that the network has not accepted yet."""
+        """Number of bytes of the last send that the network has not accepted yet."""
 
     @property
     def local_address(self) -> str:

@@ -95,7 +95,10 @@ class UnusualDraws:
 
 
 def surprises() -> st.SearchStrategy[Surprise]:
-    """Return surprises for one step of a run. The simplest surprise has no unusual draws."""
+    """Return unusual draws for one step of a run; the simplest value has none.
+
+    The simplest surprise has no unusual draws.
+    """
     return st.tuples(st.integers(0, _BOLDEST), st.integers(0, _SEEDS - 1))
 
 

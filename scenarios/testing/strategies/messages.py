@@ -22,12 +22,12 @@ def topics() -> st.SearchStrategy[str]:
 
 
 def tags() -> st.SearchStrategy[str]:
-    """Return tags. Some are empty, and some have the same hash."""
+    """Return tags. Some tags are empty, and some have the same hash."""
     return st.just("") | st.sampled_from(_SAME_HASH) | st.text(_WORD, min_size=1, max_size=12)
 
 
 def keys() -> st.SearchStrategy[str]:
-    """Return KEYS properties: words separated by spaces. Some words are shared by messages or have the same hash."""
+    """Return KEYS properties: words separated by spaces. Some words are in several messages or have the same hash."""
     word = st.sampled_from((*_SAME_HASH, "order-1")) | st.text(_WORD, min_size=1, max_size=12)
     return st.lists(word, max_size=4).map(" ".join)
 

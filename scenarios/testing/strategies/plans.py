@@ -31,9 +31,11 @@ _MS_MAX = 5_000
 
 
 def plans(ranges: Ranges | None = None) -> st.SearchStrategy[Plan]:
-    """Return plans drawn from ranges. Put the simplest option of each range first, because Hypothesis shrinks to it.
+    """Return plans drawn from ranges.
 
-    Run one with `tornlog.scenarios.runs.store_run.Run(plan, choices).execute()`.
+    Put the simplest option of each range first, because Hypothesis shrinks to the first option.
+
+    Run a plan with `tornlog.scenarios.runs.store_run.Run(plan, choices).execute()`.
     """
     wanted = Ranges() if ranges is None else ranges
     return choices().map(lambda drawn: draw_plan(drawn.stream("plan"), wanted))
@@ -60,7 +62,10 @@ class DrawnDirectory:
     config: StoreConfig
 
     def export(self, directory: Path) -> StoreConfig:
-        """Write the files into an existing directory. Returns the settings with which a store opens that directory."""
+        """Write the files into an existing directory.
+
+        Returns the settings with which a store opens the exported directory.
+        """
         export_image(self.image, ROOT, directory)
         return replace(self.config, store_path_root_dir=str(directory))
 

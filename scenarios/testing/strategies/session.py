@@ -44,7 +44,7 @@ class StoreBroke(AssertionError):
 class StoreSession:
     """A store on a simulated disk. `open` begins a life, which a stop or a crash ends.
 
-    Each step that uses the store returns whether the machine is still alive. A broken promise raises StoreBroke, after
+    Each step that uses the store returns whether the machine is still on. A broken promise raises StoreBroke, after
     which the session is unusable.
     """
 
@@ -129,7 +129,7 @@ class StoreSession:
         return self._run_step(lambda: traffic.put_one(stream, name))
 
     def pull(self) -> bool:
-        """Read a whole queue and check each message. A message that was read must survive later crashes."""
+        """Read a whole queue and check each message. A message that was pulled must survive later crashes."""
         stream = self._choices.stream(f"life-{self.lives - 1}/consumer-0")
 
         def pull() -> None:

@@ -6,8 +6,9 @@
 
 The steps are put, pull, look-up, query, passing time, flush, power cut, recovery and stop. The model is the ledger,
 which records the store's answers. Draws within a step, such as the size of a message or the data lost in a power cut,
-are 0 except for the step's surprises. The schedule of tasks has a few deviations. A failed test prints the surprises
-and the deviations. Only one user runs at a time, concurrently with the store's tasks. Use `plans` for concurrent users.
+are 0 except for a few unusual draws of the step. The schedule of tasks has a few deviations. A failed test prints the
+unusual draws and the deviations. Only one user runs at a time, concurrently with the store's tasks. Use `plans` for
+concurrent users.
 """
 
 from collections.abc import Callable
@@ -69,7 +70,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize(surprise=surprises(), schedule=schedules())
     def begin(self, surprise: Surprise, schedule: Policy) -> None:
-        """Set up a store on an empty disk. surprise: for the draws of sizes and settings."""
+        """Set up a store on an empty disk. surprise: unusual draws of sizes and settings."""
         self._surprises.set_surprise(surprise)
         plan = draw_plan(self._choices.stream("plan"), self.ranges)
         self._session = StoreSession(plan, self._choices, schedule)
@@ -101,7 +102,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(surprise=surprises())
     def crash(self, surprise: Surprise) -> None:
-        """Cut the power between two steps. surprise: for the draws of the lost data."""
+        """Cut the power between two steps. surprise: unusual draws of the lost data."""
         self._run_step(StoreSession.crash, surprise)
 
     @rule()
@@ -110,7 +111,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(after=st.integers(0, _OPERATIONS_IN_USE), moment=st.sampled_from(MOMENTS))
     def power_will_fail(self, after: int, moment: str) -> None:
-        """Cut the power at a later file operation, in the next step or after it."""
+        """Cut the power at a file operation in the next step or in a later step."""
         self._run_step(lambda session: session.fail_power(after, moment))
 
     @rule(
