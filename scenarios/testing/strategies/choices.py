@@ -76,7 +76,9 @@ def choices(draw: st.DrawFn) -> Choices:
 
 
 class UnusualDraws:
-    """Draws 0, or other values as the surprise of the step says. Hypothesis stores two numbers for all draws of a step.
+    """Draws 0, or unusual values that the step's surprise determines.
+
+    Hypothesis stores two numbers for all draws of a step.
 
     Hypothesis can drop only a few draws at once from a test case, so it could not drop a step with dozens of draws.
     """
@@ -95,10 +97,7 @@ class UnusualDraws:
 
 
 def surprises() -> st.SearchStrategy[Surprise]:
-    """Return unusual draws for one step of a run; the simplest value has none.
-
-    The simplest surprise has no unusual draws.
-    """
+    """Return surprises: unusual draws for one step of a run. The simplest surprise has none."""
     return st.tuples(st.integers(0, _BOLDEST), st.integers(0, _SEEDS - 1))
 
 
