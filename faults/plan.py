@@ -113,5 +113,4 @@ def chances_of(plan: FaultPlan | NetworkPlan) -> dict[FaultKind, float]:
 
 
 def enabled_kinds(plan: FaultPlan | NetworkPlan) -> Iterator[str]:
-    """Yield the enabled fault kinds, without kinds that only follow another kind."""
     yield from (kind.value for kind in chances_of(plan))

@@ -575,7 +575,6 @@ class Kernel:
             raise UnstoppableTaskError(task.name, task.refusals)
 
     def _set_greenlet_parents(self, parent: greenlet) -> None:
-        """Set the greenlet that runs after a task ends."""
         for machine in self._machines.values():
             for task in machine.live_tasks.values():
                 task.parent = parent

@@ -315,7 +315,6 @@ class SimClock:
         return kernel.wall_start_ms + kernel.now_ns // 1_000_000 + machine.wall_offset_ms
 
     def monotonic_ns(self) -> int:
-        """Return virtual time in ns."""
         if not self._machine.alive:
             self._kernel.refuse(self._machine)
         return self._kernel.now_ns

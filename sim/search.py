@@ -102,7 +102,6 @@ class BoundedPolicy:
         return self._deviations[self._taken :]
 
     def decisions(self) -> list[SwitchPoint]:
-        """Return the decisions of a finished run."""
         if self._granted is not None:
             self._end_quantum(self._granted, self._granted.machine.kernel.steps)
         return self._decisions

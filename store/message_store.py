@@ -472,7 +472,6 @@ class MessageStore:
             raise
 
     def get_max_offset_in_queue(self, topic: str, queue_id: int) -> int:
-        """Return the queue offset after the last visible message."""
         return self.queues.find_or_create(topic, queue_id).max_offset
 
     def get_min_offset_in_queue(self, topic: str, queue_id: int) -> int:

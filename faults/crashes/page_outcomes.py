@@ -281,7 +281,6 @@ def _apply_garbage(
 
 
 def garbage_bytes(filling: int, file: Content, start: int, end: int, sector_bytes: int) -> bytes:
-    """Return garbage for the sector [start, end) of a durable file."""
     assert 0 < filling < FILLINGS, filling
     size_bytes = end - start
     if filling == _ZEROS:

@@ -138,7 +138,6 @@ class CrashProfile:
         return f"unsynced pages may be {pages}; of unsynced names and sizes survive {self.metadata.value}"
 
     def with_consequences(self, unsure: Sequence[Change], lost: Lost) -> Lost:
-        """Return the lost changes and the changes that are lost as a consequence."""
         ordered, others = self.metadata.split_by_order(unsure)
         first_lost = next((change.number for change in ordered if change.number in lost), None)
         taken = [one.number for one in others if self.metadata.is_lost_with_ordered(one, first_lost)]

@@ -172,7 +172,6 @@ class StorageTiming:
 
 
 def _dirty_runs(first_block: int, inode: Inode, start: int, end: int) -> list[Run]:
-    """Return the dirty blocks of [start, end) as ascending runs."""
     dirty: set[int] = set()
     for _, at, data in inode.pending:
         if data and at < end and start < at + len(data):

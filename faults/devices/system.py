@@ -122,7 +122,6 @@ class TimedPages:
             note(self._file, at // BLOCK_BYTES, (at + size_bytes - 1) // BLOCK_BYTES)
 
     def wait_for_sync(self, start: int, end: int) -> None:
-        """Wait as long as a sync of [start, end) takes."""
         if self._files.is_timed and end > start:
             self._write_back.sync(self._file, start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES)
 

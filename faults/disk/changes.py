@@ -105,7 +105,6 @@ def parent_of(path: str) -> str:
 
 
 def replace_prefix(path: str, source: str, target: str) -> str:
-    """Replace the prefix source of the path by target, if the path is at or below source."""
     return f"{target}{path[len(source) :]}" if f"{path}/".startswith(f"{source}/") else path
 
 

@@ -12,7 +12,6 @@ _READ_BYTES = 1 << 20
 
 
 def export_image(image: Image, root: str, directory: Path) -> None:
-    """Write the image below root into an existing directory, with times and holes."""
     below = root.rstrip("/") + "/"
     for path in image.directories:
         if path.startswith(below):
@@ -26,7 +25,6 @@ def export_image(image: Image, root: str, directory: Path) -> None:
 
 
 def write_file(path: str, file: FileImage) -> None:
-    """Create a file with the content, holes and time of a file of an image."""
     with open(path, "wb") as target:
         content = file.held
         for at, data in content.extents() if isinstance(content, SparseBytes) else ((0, content),):

@@ -113,7 +113,6 @@ class CrashTrigger:
         return True
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        """Whether to crash at this operation, the nth of its kind on its path."""
         return number == self._operation or (self._point is not None and self._point == (kind, path, nth))
 
 

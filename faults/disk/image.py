@@ -125,7 +125,6 @@ class Image:
 
 
 def directory_digest_piece(path: str) -> bytes:
-    """Return a directory's contribution to the digest of an image."""
     return f"d {path}\0".encode()
 
 

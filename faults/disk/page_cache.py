@@ -93,7 +93,6 @@ class Inode:
 
     @property
     def last_write_operation(self) -> int:
-        """Number of the last operation that wrote to the file, or -1."""
         return self.pending[-1][0] if self.pending else self._wrote_at
 
     def last_allocating_operation(self, upto: int, start: int, end: int) -> int:
@@ -384,7 +383,6 @@ class Flaws:
         self.holes.update(range(-(-before_bytes // self._page_bytes), -(-after_bytes // self._page_bytes)))
 
     def has_bad_page(self, start: int, end: int) -> bool:
-        """Whether a page that overlaps [start, end) contains an unreadable sector."""
         if not self.bad_sectors or start >= end:
             return False
         page_bytes = self._page_bytes

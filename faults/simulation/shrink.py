@@ -151,7 +151,6 @@ class RecordShrinker(Generic[Setup, Result]):
                 search.lower_value(CrashPoint.parse(crash.point).nth, 1, _with_nth(life))
 
     def _earlier_crashes(self, crash: Crash) -> Iterator[Crash]:
-        """Yield crashes at earlier operations, earliest first."""
         times = self.operations.get(crash.life, {})
         if not crash.point or sum(times.values()) > _EARLIER_MAX:
             return

@@ -186,7 +186,6 @@ def find(
 def first_failure(
     scenario: Scenario, seeds: Iterable[int], on_run: Callable[[int, TrialOutcome], None]
 ) -> Finding | None:
-    """Run seeds as `find` does, without the warning."""
     program = program_of(scenario)
     with guard():  # one guard around all runs makes the guard of each run cheap
         for seed in seeds:

@@ -73,7 +73,6 @@ class ViolationKind:
 
     @property
     def likeliest_causes(self) -> tuple[Cause, ...]:
-        """Return the likeliest cause, or several that are equally likely."""
         return tuple(cause for cause in self.causes if cause.weight == self.causes[0].weight)
 
     def to_json(self, again: str) -> dict[str, Any]:

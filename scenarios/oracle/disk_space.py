@@ -54,7 +54,6 @@ class DiskRoom:
         )
 
     def raise_capacity(self, used_percent: int) -> None:
-        """Raise the capacity until the data on the disk uses this share of the capacity."""
         assert 0 < used_percent <= 100, used_percent
         if self.is_limited:
             self._disk.capacity_bytes = self._disk.used_bytes * 100 // used_percent + 1

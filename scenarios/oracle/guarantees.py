@@ -75,7 +75,6 @@ def note_crash(
 
 
 def note_damage(ledger: Ledger, log_offset: int) -> None:
-    """Record that a fault may have damaged the log from an offset on."""
     for put in list(ledger.promised.values()):
         assert put.physical_offset is not None, put.name
         if put.physical_offset + put.record_bytes > log_offset:

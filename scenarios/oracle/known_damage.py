@@ -70,7 +70,6 @@ class KnownDamage:
             self.unreadable.add(flaw.put.physical_offset)
 
     def view_before_damage(self, view: memoryview, base_offset: int) -> memoryview:
-        """Return a segment as it was before the damage."""
         mended: bytearray | None = None
         for flaw in self.flaws:
             at = flaw.log_offset - base_offset

@@ -200,7 +200,6 @@ def _shown(value: object) -> str:
 
 @lru_cache(maxsize=1024)
 def _host_bytes(host: tuple[bytes, int]) -> bytes:
-    """Encode a host, cached, so that all puts of one host share the bytes."""
     address, port = host
     return address + port.to_bytes(4, "big")
 

@@ -348,7 +348,6 @@ def tag_code(tags: str) -> int:
 
 
 def tag_code_of(properties: bytes) -> int:
-    """Return the tag code of a message that is not delayed."""
     return tag_code(property_of(properties, b"TAGS").decode(errors="surrogateescape"))
 
 

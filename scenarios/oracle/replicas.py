@@ -49,7 +49,6 @@ class Replicas:
     """Ranges that slaves had reported before a power cut lost these ranges."""
 
     def reported(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
-        """Record a report that a slave is sending, and yield every error in the report."""
         log = store.log
         if offset > log.max_offset:
             yield Violation(

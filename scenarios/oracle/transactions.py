@@ -118,7 +118,6 @@ class Transactions:
         self.decisions = []
 
     def record_lost_progress(self) -> None:
-        """Record that the check lost progress and may repeat requests."""
         for transaction in self.by_name.values():
             transaction.may_be_asked_again = True
 

@@ -110,7 +110,6 @@ def files_of_queues(image: Image, store: MessageStore) -> list[str]:
 
 
 def queues_with_entries_for(image: Image, queue_files: Iterable[str], log_offsets: set[int]) -> set[str]:
-    """Return the directories of the queues that have entries for the records at those log offsets."""
     known = set[str]()
     for path in queue_files if log_offsets else ():
         content = image.files[path].content
@@ -149,7 +148,6 @@ def log_files(image: Image, store: MessageStore) -> dict[str, FileImage]:
 
 
 def with_content(image: Image, path: str, content: bytes) -> Image:
-    """Return an image in which an existing file has the given content."""
     files = {**image.files, path: FileImage(content, image.files[path].mtime_ms)}
     return Image(files, tuple(image.directories))
 

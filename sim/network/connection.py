@@ -72,7 +72,6 @@ class Wire:
         return b"".join(found)
 
     def has_arrived(self, until_ns: int) -> bool:
-        """Return whether a byte or the end of the stream arrives by until_ns."""
         if self._pieces:
             return self._pieces[0][0] <= until_ns
         return self.ended_ns is not None and self.ended_ns <= until_ns

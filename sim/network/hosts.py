@@ -56,7 +56,6 @@ class SimNetwork:
             self._newest[host].heal()
 
     def newest_endpoint(self, host: str) -> "HostNetwork | None":
-        """Return the endpoint of the latest machine of the host."""
         return self._newest.get(host)
 
 

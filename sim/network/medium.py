@@ -43,7 +43,6 @@ class LinkConditions:
         return ConnectionFault.NONE
 
     def refuses_connection(self, source: str, target: str) -> bool:
-        """Return whether a connection is refused although the host listens."""
         return False
 
     def fails_poll(self, machine: str) -> bool:
@@ -56,11 +55,9 @@ class LinkConditions:
         return forced is True
 
     def is_reset_at_death(self, host: str) -> bool:
-        """Return whether the death of a process resets its connection instead of ending it."""
         return False
 
     def draw_lost_pieces(self, host: str, under_way: int) -> int:
-        """Return how many pieces in flight are lost at a power loss."""
         return 0
 
     def heal(self) -> None:

@@ -62,7 +62,6 @@ class StarvingPolicy:
         return 0 if chosen is self._victim else granted
 
     def _draw_next_period(self, step: int) -> None:
-        """Draw the start and the length of the starving period after the current one."""
         if step < self._end:
             return
         self._victim = None

@@ -88,14 +88,12 @@ class ProducerManager:
             return channels[self._turn % len(channels)]
 
     def find_channel(self, client_id: str) -> Channel | None:
-        """Return the newest open connection of a client, or None."""
         with self._lock:
             clients = [client for group in self._groups.values() for client in group.values()]
         found = [each.channel for each in clients if each.client_id == client_id and each.channel.is_open]
         return found[-1] if found else None
 
     def register(self, group: str, client: ClientChannelInfo) -> None:
-        """Register a client in one group, or renew its heartbeat."""
         with self._lock:
             clients = self._groups.setdefault(group, {})
             known = clients.get(client.channel)

@@ -165,7 +165,6 @@ class Connections(Service):
         assert held_bytes >= 0, (held_bytes, size_bytes)
 
     def update_next_turn(self, session: Session) -> None:
-        """Update the timeouts and watched events of a session in the next turn."""
         self._attention.append(session)
         self._poller.wake()
 

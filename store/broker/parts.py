@@ -138,11 +138,9 @@ class BrokerParts:
         return None if is_light else group_fault(group)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Return the offset after the last message, or 0 without the queue."""
         return self.store.get_max_offset_in_queue(topic, queue_id) if self.has_queue(topic, queue_id) else 0
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """Return the offset of the first message, or 0 without the queue."""
         return max(0, self.store.get_min_offset_in_queue(topic, queue_id))
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:

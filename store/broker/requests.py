@@ -173,7 +173,6 @@ class ExtFields:
         return value
 
     def message_offset(self, name: str) -> int:
-        """Return the log offset in an offset message id."""
         message_id = self.text(name)
         try:
             return decode_message_id(message_id)[1]

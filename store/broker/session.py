@@ -46,17 +46,14 @@ class ClientHost:
         self._busy = world.tasks.cell("busy connections of a host")
 
     def count_connection_begun(self) -> None:
-        """Count one more connection that has pending requests."""
         busy = self._busy.add(1)
         assert busy > 0, busy
 
     def count_connection_done(self) -> None:
-        """Count one less connection that has pending requests."""
         busy = self._busy.add(-1)
         assert busy >= 0, busy
 
     def bytes_per_connection(self, limits: ServerLimits) -> int:
-        """Return the byte limit for the pending requests of each connection."""
         return min(limits.requests_bytes_max, limits.requests_of_host_bytes_max // max(self._busy.get(), 1))
 
 

@@ -67,7 +67,6 @@ def is_closed_topic(topic: str) -> bool:
 
 
 def is_system_topic(topic: str) -> bool:
-    """Return whether a topic is a system topic of every broker."""
     return topic in _SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
@@ -76,5 +75,4 @@ def retry_topic(group: str) -> str:
 
 
 def dlq_topic(group: str) -> str:
-    """Return the group's topic for messages that failed too often."""
     return DLQ_GROUP_PREFIX + group

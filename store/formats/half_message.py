@@ -147,7 +147,6 @@ def committed_message_of(half: HalfMessage) -> Message | None:
 
 
 def op_message(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Message:
-    """Return the op message that ends the half message at this queue offset."""
     return Message(
         OP_TOPIC,
         b"%d" % half_offset,

@@ -147,12 +147,10 @@ class SegmentQueue:
         return segment if offset < segment.end_offset else None
 
     def segment_index_of(self, offset: int) -> int:
-        """Return the index of the last segment that begins at or before `offset`, or 0."""
         segments = self.segments
         return _segment_index(segments, offset, self.segment_bytes) if segments else 0
 
     def segment_at_or_after(self, offset: int) -> Segment | None:
-        """Return the segment that contains `offset`, or else the first segment after `offset`."""
         segments = self.segments
         if not segments:
             return None

@@ -182,7 +182,6 @@ class DispatchService(Service):
             self.reput_from.set(segment.end_offset)  # a blank record closes the segment
 
     def _record_batches(self, segment: Segment, position: int, end: int) -> Iterator[PlainRecords | ScannedRecord]:
-        """Yield plain records in batches, all other records one by one."""
         plain = self._plain
         assert plain is not None
         view = segment.file.view(0, end)

@@ -160,7 +160,6 @@ class HAClient(Service):
             self._report(connection, max(offset, self._reported))
 
     def _guaranteed_offset(self) -> int:
-        """Return the offset up to which this slave guarantees its log."""
         log = self._store.log
         end_offset = log.max_offset
         if end_offset == self._reported or self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:

@@ -73,7 +73,6 @@ class ConsumerOffsetManager(Service):
             return self._offsets.get(key, {}).get(queue_id, -1)
 
     def topics_of(self, group: str) -> list[str]:
-        """Return the topics sorted."""
         return sorted(topic for topic, one in self._topic_group_pairs() if one == group)
 
     def groups_of(self, topic: str) -> list[str]:

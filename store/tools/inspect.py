@@ -87,12 +87,10 @@ class Inspection:
         return fields | observe(store, report, mtimes_ms)
 
     def add_note(self, damage: CorruptFileError, consequence: str) -> None:
-        """Add a harmless defect and its consequence."""
         place = str(damage).replace(damage.file, relative_to(self.root, damage.file), 1)
         self.notes.append(f"{place}; {consequence}")
 
     def all_fields(self) -> Fields:
-        """Return all fields of the contract."""
         fields = self.summary()
         if self.store is not None:
             for queue_fields in fields["queues"]:

@@ -61,7 +61,6 @@ class RebuildResult:
     findings: list[CorruptFileError] = field(default_factory=list)
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of the contract."""
         return {
             "format": FORMAT,
             "log": "copied",

@@ -75,7 +75,6 @@ class Verification:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of the contract."""
         fields: dict[str, Any] = {"format": FORMAT, "cleanExit": not self.findings.unclean_exit}
         if self.config is not None:
             fields["geometry"] = geometry_fields(self.config)

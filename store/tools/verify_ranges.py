@@ -113,7 +113,6 @@ class RangeJudgement:
         return _RangeVerifier(self, files, core, log_range, segment, begin).verify(begin)
 
     def keys_without_log(self, files: Files) -> list[IndexFinding]:
-        """Return the violations of an index that has entries but no log."""
         if not self.index.exists:
             return []
         keys = KeyVerifier(files, self.index, Findings(self.root, unclean_exit=False), ("", 0), 0)

@@ -89,7 +89,6 @@ class Findings:
         self.add_violation(promise, error.filename or file, 0, "file", "a readable file", error.strerror or error)
 
     def add_stray_note(self, promise: DirectoryPromise, file: str, name: str, expected: object, found: object) -> None:
-        """Note a file that is unknown to the store."""
         violation = self.violation(promise, file, 0, name, expected, found)
         self.notes.append(f"{violation}; not part of the store: a start does not change it")
 

@@ -196,7 +196,6 @@ def write_tables(tables: dict[str, pa.Table], directory: Path) -> list[Path]:
 
 
 def names_that_never_occurred(table: pa.Table, what: str) -> list[str]:
-    """Return the names of faults or marks that never occurred."""
     return [row["name"] for row in table.to_pylist() if row["what"] == what and not row["seeds"]]
 
 

@@ -63,7 +63,6 @@ class EngineSpread:
     place: str
 
     def __call__(self, judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield the results in the order of the items."""
         early: dict[int, Result | OSError] = {}
         wanted = 0
         bundles = _BundleSizes(items)

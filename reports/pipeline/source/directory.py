@@ -79,7 +79,6 @@ class StoreDirectory:
         return sorted(found, key=lambda file: file.base_offset)
 
     def index_files(self) -> list[StoreFile]:
-        """Return the index files, oldest first."""
         found = [
             StoreFile(file.path, file.size)
             for file in self._list(f"{self.root}/index")

@@ -73,7 +73,6 @@ class QueueArray:
         return decode_entry(some, 0) if len(some) >= ENTRY_BYTES else None  # otherwise the file has become shorter
 
     def _entries(self, number: int, wanted: int) -> _Array:
-        """Read at most `wanted` entries of one file."""
         which = bisect_right(self._ends, number)
         file, first = self._files[which], self._ends[which - 1] if which else 0
         assert first <= number < self._ends[which], (first, number, self._ends[which])

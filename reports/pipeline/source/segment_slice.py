@@ -116,7 +116,6 @@ class SegmentSlice:
 
     @cached_property
     def joined_properties(self) -> pa.Array:
-        """The encoded properties of each record."""
         ends = self.starts + self.number("totalSize")
         return self.bytes_of(Spans(self._topic_spans.ends + _PROPERTIES_LENGTH_BYTES, ends))
 

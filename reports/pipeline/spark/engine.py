@@ -67,7 +67,6 @@ class SameCodeFunction(Generic[Item, Result]):
 
 @cache
 def own_code_version() -> str:
-    """Return the version and a hash of the sources."""
     found = blake2b(digest_size=8)
     for source in _sources(files(__package__.partition(".")[0])):
         found.update(source)
@@ -86,7 +85,6 @@ def require_same_code(here: str, found: str) -> None:
 
 
 def raise_known_cause(error: Exception) -> None:
-    """Raise an ExecutorError if an error of Spark has a known cause."""
     cause = _CAUSES.search(str(error))
     if cause is not None:
         (said,) = filter(None, cause.groups())

@@ -42,7 +42,6 @@ class SweepSums:
     _puts: dict[tuple[Any, ...], Counter[int]] = field(default_factory=dict)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows with the columns that `sum_sweep` reads."""
         table = pa.Table.from_batches([rows])
         for *run, outcome, seeds in _combinations_with_count(table, [*_RUN, "outcome"]):
             self._outcomes.setdefault(tuple(run), Counter())[outcome] += seeds

@@ -90,7 +90,6 @@ class FileStalls:
         return self.log if "/commitlog/" in path else self.others
 
     def from_first_write(self) -> "FileStalls":
-        """Return a copy of the stalls that starts at the first write."""
         return FileStalls(Stalls(0, self.log.took_ns), Stalls(0, self.others.took_ns))
 
 

@@ -140,8 +140,6 @@ class AssumptionCase:
 def grid_cells(
     disks: Sequence[str], topics: Sequence[int], puts: int, memory: PageCacheLimits, seed: int
 ) -> list[GridCell]:
-    """Return the cells of the grid, in the order of its rows."""
-
     def setup_of(flush: str, variant: LayoutVariant, number: int) -> TopicsSetup:
         count, packed = puts if flush == "async" else _SYNC_PUTS, variant.packed
         return TopicsSetup(variant.layout, flush, number, count, seed=seed, memory=memory, packed=packed)

@@ -124,7 +124,6 @@ class Puts:
         self._open[entry.name] = entry
 
     def record_answers(self) -> None:
-        """Record the puts answered since the last call."""
         answered = [entry for entry in self._open.values() if entry.answered_ns is not None]
         at = self._moments.mark() if answered else -1
         for entry in answered:
@@ -152,7 +151,6 @@ class Puts:
                 put.path, put.start, put.stop = path, at, at + len(data)
 
     def on_producers_died(self) -> None:
-        """Record that all producers that wait for an answer have died."""
         for name in self._open:
             self.all[self.by_name[name]].status = CUT_OFF
         self._open.clear()
@@ -164,7 +162,6 @@ class Puts:
         return tuple(dict.fromkeys(named + [number for number, put in enumerate(self.all) if _holds(put, violation)]))
 
     def recovered(self, evidence: Evidence, machine: str) -> None:
-        """Record for each put whether recovery found it, and whether recovery had to find it."""
         ledger, at = evidence.ledger, self._moments.mark()
         here = set()
         for found in evidence.store.records:

@@ -68,7 +68,6 @@ def check(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _counted_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
-    """Yield the entries that the header counts, limited to the size of the file."""
     count = max(min(decode_header(content).next_entry, index.entries_max), 1)
     base = entries_at(index.slots)
     return ENTRY.iter_unpack(memoryview(content)[base + ENTRY_BYTES : base + ENTRY_BYTES * count])

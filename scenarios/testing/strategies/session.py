@@ -141,7 +141,6 @@ class StoreSession:
         return self._run_step(pull)
 
     def look_up(self) -> bool:
-        """Look up a message that was put, by its log offset."""
         stored = [put for put in self.ledger.puts if put.physical_offset is not None]
         if not stored:
             return True

@@ -60,7 +60,6 @@ class BrokerAdminProcessor:
         return success(request)
 
     def _changeable_topic(self, fields: ExtFields) -> str:
-        """Refuse a topic that operators may not change."""
         topic, config = fields.text("topic"), self._parts.config
         refuse_if(topic_fault(topic))
         if topic == config.broker_cluster_name:

@@ -180,7 +180,6 @@ class GroupAdminProcessor:
         return success(request, {"consumerTable": table, "messageQueueTable": {}})
 
     def ask_consumer(self, request: RemotingCommand, _: Channel) -> RemotingCommand:
-        """Forward a request to the consumer named in the request."""
         fields = ExtFields(request.ext_fields)
         group, client_id = fields.text("consumerGroup"), fields.text("clientId")
         info = self._parts.consumers.group(group)
