@@ -65,7 +65,7 @@ class Interruption:
             self._is_breakable = was_breakable and not self.is_requested
 
     def result_unless_requested(self, work: Callable[[], _Result]) -> _Result | None:
-        """Return the result of work, or None after a request. Then exceptions of the work are ignored."""
+        """Return the result of work, or None after a request. After a request, exceptions of the work are ignored."""
         try:
             with self.interrupts_allowed():
                 result = work()

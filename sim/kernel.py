@@ -318,7 +318,7 @@ class Kernel:
             self._switch_to(chosen)
 
     def park(self, why: WaitReason, due_ns: int | None) -> bool:
-        """Block the current task until another task wakes it (True) or until due_ns (False). None: no timeout."""
+        """Block the current task until another task wakes it (True) or until due_ns (False); None: no timeout."""
         current = self.current
         if not current.machine.alive:
             self.refuse(current.machine)

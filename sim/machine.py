@@ -90,7 +90,7 @@ class SimTask(greenlet):
         self.joiners: list[SimTask] = []
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Return whether the task ends within timeout_ms. None: no timeout."""
+        """Return whether the task ends within timeout_ms; None: no timeout."""
         kernel = self.machine.kernel
         why = WaitReason(f"join {self.name}")
         kernel.point(why.label)
@@ -193,7 +193,7 @@ class SimSignal(WaitQueue):
             kernel.wake(self._waiters.pop(0))
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Return whether `notify` came within timeout_ms, and clear the signal. None: no timeout."""
+        """Return whether `notify` came within timeout_ms, and clear the signal; None: no timeout."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -216,7 +216,7 @@ class Gate(WaitQueue):
     __slots__ = ()
 
     def wait(self, due_ns: int | None) -> None:
-        """Park until `open` or due_ns. None: no timeout."""
+        """Park until `open` or due_ns; None: no timeout."""
         self._park(due_ns)
 
     def open(self) -> None:

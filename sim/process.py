@@ -44,7 +44,7 @@ def garbage_collected_at_end() -> Iterator[None]:
 
 @contextmanager
 def cpu_limit(seconds: float | None) -> Iterator[Callable[[], object]]:
-    """Raise CpuLimitReached in a block after each period of so many seconds of CPU time. None: no limit.
+    """Raise CpuLimitReached in a block after each period of so many seconds of CPU time; None: no limit.
 
     Main thread only, because other threads get no signals; blocks do not nest. Yields a function that restarts the time
     limit, so that each step of a program has its own limit.

@@ -72,7 +72,7 @@ class TraceEvent(NamedTuple):
 
 
 class TraceRecording(NamedTuple):
-    """The data to compare two runs. It can be pickled."""
+    """The data to compare two runs. A recording can be pickled."""
 
     events: list[TraceEvent]
     words_before: "array[int]"

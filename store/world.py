@@ -49,7 +49,7 @@ class Signal(Protocol):
         """Wake the waiter, or let the next wait return at once."""
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Wait for `notify` (True; clears the signal) or for timeout_ms (False). None: no timeout."""
+        """Wait for `notify` (True; clears the signal) or for timeout_ms (False); None: no timeout."""
 
 
 class Task(Protocol):
@@ -219,4 +219,4 @@ class World:
     network: Network | None = None
     """None: the store needs no network, because it has no broker and no replication."""
     core: Core | None = None
-    """The C core, which reads many records at once. None in simulations, where each record is read alone."""
+    """The C core, which reads many records at once; None in simulations, where each record is read alone."""

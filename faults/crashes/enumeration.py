@@ -323,7 +323,7 @@ class CrashStates(PossibleStates):
     # -- all states ----------------------------------------------------------------------------------
 
     def _find_all_variants(self) -> list[MetadataVariant] | None:
-        """Return all metadata variants with all outcomes of their pages. None: more states than the limit."""
+        """Return all metadata variants with all outcomes of their pages; None: more states than the limit."""
         if (len(self._ordered) + 1) << len(self._single) > self._limit:
             return None
         variants = []

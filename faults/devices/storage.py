@@ -133,7 +133,7 @@ class MeasuredStorage:
         self._usual_ns = None
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a sync ends. Its duration does not depend on the amount of data."""
+        """Return when a sync ends. The duration of a sync does not depend on the amount of data."""
         took_ns = next(self._syncs_ns) if self._usual_ns is None else self._usual_ns
         self._idle_ns = max(now_ns, self._idle_ns) + took_ns
         return self._idle_ns

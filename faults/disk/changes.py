@@ -123,7 +123,7 @@ class Change(ABC):
 
     @property
     def directory(self) -> str | None:
-        """The directory whose sync makes the change durable. None: a sync of the file makes the change durable."""
+        """The directory whose sync makes the change durable; None: a sync of the file makes the change durable."""
         return parent_of(self.path)
 
     @property

@@ -89,7 +89,7 @@ class SparseBytes:
         return iter(sorted(self._pages))
 
     def extents(self) -> Iterator[tuple[int, bytes]]:
-        """Yield runs of adjacent stored pages with their offsets. The last run ends with the file."""
+        """Yield runs of adjacent stored pages with their offsets. The last run of pages ends with the file."""
         start, run = 0, list[bytes]()
         for page in self.pages():
             at = page * PAGE_BYTES

@@ -148,7 +148,7 @@ class Namespace:
         return inode.identity
 
     def empty(self, number: int, path: str, mtime_ns: int) -> Inode:
-        """Empty a file. Its maps keep the old bytes."""
+        """Empty a file. Maps of the file keep the old bytes."""
         inode = self._new_inode(mtime_ns)
         file = self.current.names[path]
         # `logged_changes` reads it from the current Inode.

@@ -11,7 +11,7 @@ from .page_cache import Inode
 
 
 class SparseInode(Inode):
-    """One file's content. Its memory cost is proportional to the number of written pages."""
+    """One file's content, whose memory cost is proportional to the number of written pages."""
 
     __slots__ = ()
 

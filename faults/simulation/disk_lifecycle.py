@@ -55,7 +55,7 @@ class DiskLifecycle:
         self._rot = rot
         self._image: Image | None = None
         self._live_disk: Disk | None = None
-        """The disk of a killed process. Its page cache is not durable yet."""
+        """The disk of a killed process, whose page cache is not durable yet."""
         self._bad_sectors: list[DamagedRange] = []
         self._all: list[Disk] = []
 
@@ -105,7 +105,7 @@ class DiskLifecycle:
         return self._image
 
     def set_next_image(self, image: Image | None) -> None:
-        """Set the image of the next life. None: a new disk."""
+        """Set the image of the next life; None: a new disk."""
         self._image = image
 
     def set_image_after_crash(self, disk: Disk, profile: CrashProfile, change: Change = lambda image: image) -> None:

@@ -65,7 +65,7 @@ class RecordReplay(Generic[Setup, Result]):
     changed: tuple[tuple[Decision, int], ...]
     """Recorded decisions whose draw now has another number of options, with that number.
 
-    Their values may mean something else now.
+    The values of such decisions may mean something else now.
     """
 
     @property

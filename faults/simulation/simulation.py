@@ -47,7 +47,7 @@ TAKEN = "taken"
 
 
 class SimWorld(NamedTuple):
-    """The whole environment of the code under test. Its other imports must be pure."""
+    """The whole environment of the code under test. All other imports of this code must be pure."""
 
     clock: SimClock
     tasks: SimTasks

@@ -2,7 +2,7 @@
 
 Events that changed or read the bytes concerned by the failure are the most relevant. Next are events of the same file
 and ends of machines, then other events of the tasks and machines of the failure. The latest of equally relevant events
-are shown. The others are counted.
+are shown, and all others are counted.
 """
 
 import re

@@ -40,7 +40,7 @@ class WitnessProcess:
     python: str = sys.executable
     hash_seed: int = 4242
     path: str | None = None
-    """The PYTHONPATH of the witness. None: the PYTHONPATH of this process."""
+    """The PYTHONPATH of the witness; None: the PYTHONPATH of this process."""
 
     def answer(self, job: Job) -> Any:
         """Run a job in a new witness process. Raises WitnessError."""

@@ -46,9 +46,9 @@ class MutationLimits:
     """When a mutation run ends without a find."""
 
     seeds: int | None = None
-    """Seeds of each scenario. None: no limit."""
+    """Seeds of each scenario; None: no limit."""
     core_seconds: float | None = None
-    """CPU time of all runs with the mutant. None: no limit."""
+    """CPU time of all runs with the mutant; None: no limit."""
 
     def __post_init__(self) -> None:
         assert self.seeds is not None or self.core_seconds is not None, "a mutation run has an end"
@@ -64,7 +64,7 @@ class MutationSettings:
     all_scenarios: bool = False
     """Whether to continue until every scenario has found the mutant."""
     shrink_seconds: float | None = None
-    """The time limit for shrinking the failure. None: the failure is not shrunk."""
+    """The time limit for shrinking the failure; None: the failure is not shrunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ class MutantResult:
     """Seeds run until the first find, or all seeds without a find."""
     core_seconds: float
     reached: int | None
-    """Seeds in which the mutated code ran. None: the mutant changes a constant."""
+    """Seeds in which the mutated code ran; None: the mutant changes a constant."""
     bit: int | None
-    """Seeds in which the mutant reported a difference. None: the mutant does not report differences."""
+    """Seeds in which the mutant reported a difference; None: the mutant does not report differences."""
     differing: tuple[int, int] | None = None
     """The number of seeds whose digest differs without the mutant, and of compared seeds.
 

@@ -19,9 +19,9 @@ class Knob:
     """The properties of one field of a plan."""
 
     options: Sequence[Any]
-    """Values to draw from if the scenario does not narrow them. The first value is the default."""
+    """Values to draw from if the scenario does not narrow them. The first of these values is the default."""
     plain: Any = None
-    """The value in the simplest plan, which shrinking tries. None: shrinking does not change the knob."""
+    """The value in the simplest plan, which shrinking tries; None: shrinking does not change the knob."""
     least: int | None = None
     """The lowest value that shrinking tries; None: shrinking does not lower the knob."""
     weight: int = 0
@@ -220,7 +220,7 @@ class BrokerPlan:
     off_ms_max: int = knob_field(1_000, plain=1)
     """How long the broker's machine is off between two lives."""
     masters: int = knob_field(1, plain=1, weight=4)
-    """Each has queues of every topic and a name server. Only the first has slaves."""
+    """Number of masters. Each master has queues of every topic and a name server. Only the first master has slaves."""
     slaves_are_read: bool = knob_field(False, plain=False, weight=1)
     """Whether the broker redirects a consumer that lags far behind to a slave.
 

@@ -35,7 +35,7 @@ def world_of(machine: Machine, disk: Disk, network: Network | None = None) -> Wo
 
 
 def initial_image_of(plan: Plan) -> Image | None:
-    """Return the disk image before the first life, with a working directory for a relative root. None: empty disk."""
+    """Return the disk image before the first life, with a working directory for a relative root; None: empty disk."""
     return None if plan.directories.root.startswith("/") else Image({}, (WORKING_DIRECTORY,))
 
 

@@ -69,7 +69,10 @@ class Life:
     moment: str
     messages_each: int
     node: int = 0
-    """The machine whose life ends: 0 is the master, then come slaves, then other masters. Others keep running."""
+    """The machine whose life ends: 0 is the master, then come slaves, then other masters.
+
+    All other machines keep running.
+    """
 
     @property
     def is_stop(self) -> bool:

@@ -29,7 +29,7 @@ class KnownDamage:
 
     flaws: list[Flaw] = field(default_factory=list)
     unreadable: set[int] = field(default_factory=set)
-    """Log offsets of records that may be unreadable. Their neighbours must stay readable."""
+    """Log offsets of records that may be unreadable. The records next to them must stay readable."""
     unfit: set[int] = field(default_factory=set)
     """Log offsets of unreadable records that must have no entry, because a rebuild of their queue finds the damage."""
 

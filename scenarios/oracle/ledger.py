@@ -51,7 +51,7 @@ class ConsumedMessage:
     queue_offset: int
     put: PutEntry
     copy_end: int | None = None
-    """Log offset after the copy that the consumer received. None for the put's own record."""
+    """Log offset after the copy that the consumer received; None for the put's own record."""
     copy_is_durable: bool = False
     given_at: int | None = None
     """Log offset in the record, needed for a put without an answer."""
@@ -112,7 +112,7 @@ class Versions:
     begun: list[bytes] = field(default_factory=list)
     """Later versions, whose writes have failed or not returned."""
     kept: bytes | None = None
-    """The version before the durable one; the backup file must have this version. None: no backup is required."""
+    """The version before the durable one; the backup file must have this version; None: no backup is required."""
     loaded: bytes | None = None
     is_known: bool = True
     """False after a slave with a file of its own took over: the file has none of these versions."""
@@ -145,7 +145,7 @@ class Ledger:
     promised: dict[str, PutEntry] = field(default_factory=dict)
     """Puts by name that must survive from now on, in the order in which they were promised."""
     gone: dict[str, PutEntry] = field(default_factory=dict)
-    """Puts that a recovery found missing. They must not reappear."""
+    """Puts that a recovery found missing, and that must not reappear."""
     stable: list[ConsumedMessage] = field(default_factory=list)
     """Consumed messages that must stay at the same queue offset."""
     seen: list[ConsumedMessage] = field(default_factory=list, compare=False)
@@ -180,9 +180,9 @@ class Ledger:
     """Lives begun. An answer to a request of an earlier life may still be in flight."""
     returned: SentBackMessages = field(default_factory=SentBackMessages, compare=False)
     topics: dict[str, int] = field(default_factory=dict, compare=False)
-    """Topics that a broker created for answered puts, each with its greatest queue id. They must be durable."""
+    """Topics that a broker created for answered puts, each with its greatest queue id. These topics must be durable."""
     groups: set[str] = field(default_factory=set, compare=False)
-    """Groups that a broker created for answered pulls. They must be durable."""
+    """Groups that a broker created for answered pulls. These groups must be durable."""
     _life_begins_at: int = field(default=0, compare=False)
     _on_queue_end: Callable[[tuple[str, int]], None] | None = field(default=None, compare=False)
 

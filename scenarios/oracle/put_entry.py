@@ -299,7 +299,7 @@ class PutEntry:
         return differences(record, given, head, is_committed=is_committed, stored_ms=answered_ms, tears=tears)
 
     def set_born_port(self, record: LogRecord) -> None:
-        """Set the port of the born host from a record. Other records of the message must have the same port."""
+        """Set the port of the born host from a record. All records of a message must have the same port."""
         self.given = self.given.with_port_of(record)
         self.knows_port, self._head = True, None
 

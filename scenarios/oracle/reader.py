@@ -274,7 +274,7 @@ def points_at_record(physical_offset: int, size_bytes: int, code: int) -> bool:
 
 
 def property_of(properties: bytes, name: bytes) -> bytes:
-    """The last equal name with a value counts."""
+    """Return the value of a property; if its name is repeated, the last one with a value counts."""
     value, wanted = b"", name + b"\1"
     if wanted not in properties:
         return value
@@ -285,7 +285,7 @@ def property_of(properties: bytes, name: bytes) -> bytes:
 
 
 def properties_of(raw: bytes) -> dict[str, str]:
-    """Return all properties with a name and a value. The last equal name counts."""
+    """Return all properties with a name and a value. If a name is repeated, the last one counts."""
     pieces = (piece.partition("\1") for piece in raw.decode(errors="surrogateescape").split("\2"))
     return {name: value for name, _, value in pieces if name and value}
 

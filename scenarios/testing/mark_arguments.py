@@ -37,7 +37,7 @@ class MarkArguments:
     never_injected: str = "warn"
     """Reaction to enabled faults that never happen: one of NEVER_INJECTED."""
     scenario: str | None = None
-    """A tornlog scenario. Its runs of tornlog's store replace the runs of the test function."""
+    """A tornlog scenario. The scenario's runs of tornlog's store replace the runs of the test function."""
     disk: str | None = None
     policy: str | None = None
     ranges: Mapping[str, Any] = field(default_factory=dict)

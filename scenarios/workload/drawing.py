@@ -45,7 +45,7 @@ class DrawnMessage:
     keys: str
     """The keys after the name of the put, each after a space."""
     pieces: list[str]
-    """The other properties."""
+    """The encoded properties except KEYS."""
     given: PutContent
     level: int = 0
     """Delay level; 0 for a message that is due at once."""

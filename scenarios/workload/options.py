@@ -45,7 +45,7 @@ _NO_WAIT = b"\2WAIT\1false"
 _READS_CHANCE = 0.6
 
 SHARED_KEYS = ("AaAa", "BBBB", "AaBB", "order-1", "k" * 150, "schlüssel")
-"""The first three have the same hash in every topic."""
+"""The first three of these keys have the same hash in every topic."""
 UNIQUE_KEYS = ("C0A80001", "C0A80002")
 _KEYS_MAX = 3
 _AGO_MS_MAX = 5_000

@@ -83,7 +83,7 @@ class TransactionTraffic:
     _others: int = field(init=False)
     """Number of decisions in this life that another service of the same store executed."""
     _owed: list[Transaction] = field(default_factory=list, init=False)
-    """Decided transactions without a stored op. Their decision exists only in this service's memory."""
+    """Decided transactions without a stored op, whose decision exists only in this service's memory."""
     _answers: list[Task] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
     """When this life began to check."""

@@ -160,7 +160,7 @@ class SimPoller:
         self._gate.open()
 
     def close(self) -> None:
-        """Stop watching all objects. They stay open."""
+        """Stop watching all objects, which stay open."""
         for what in list(self._watched):
             self._remove_watched(what)
 

@@ -41,7 +41,7 @@ class RandomWalk:
 def _quantum_quantiles(mean: int) -> tuple[int, ...]:
     """Return quantiles of a geometric distribution, by inverse transform, at the middle of equal parts.
 
-    Their mean is mean - 1: the last point of a quantum calls the policy and does not count.
+    The mean of the quantiles is mean - 1: the last point of a quantum calls the policy and does not count.
     """
     if mean == 1:
         return (0,) * _QUANTILES  # log(0) would fail below

@@ -18,7 +18,7 @@ class StarvingPolicy:
     """Starves one task at a time.
 
     Invariant: from step `_begin` to `_end`, `_victim` is not chosen once the victim is drawn. The inner policy chooses
-    among the other tasks. Its argument `current` may be the victim.
+    among the other tasks. The argument `current` of the inner policy may be the victim.
     """
 
     def __init__(self, stream: Stream, policy: Policy, mean_gap_steps: int, steps_max: int) -> None:

@@ -32,7 +32,10 @@ from .router import Channel
 
 @dataclass(slots=True)
 class SendMessageContext:
-    """One send. A hook may replace `properties` before the message is stored. The last four fields are the answer."""
+    """One send.
+
+    A hook may replace `properties` before the message is stored. The last four fields of the context are the answer.
+    """
 
     producer_group: str
     topic: str

@@ -48,7 +48,7 @@ class LateAnswers(Service):
         self._ending = world.tasks.cell(f"{self.name} ending")
         self._ended = world.tasks.signal(f"{self.name} ended")
         self._is_over = False
-        """Whether the task has ended. Then a second stop of the server must not wait."""
+        """Whether the task has ended. After that, a second stop of the server must not wait."""
 
     def add(self, request: PooledRequest, late: LateResponse) -> None:
         due_ns = late.due_ns(self.world.clock.monotonic_ns())

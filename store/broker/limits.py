@@ -23,14 +23,14 @@ class PoolLimits:
     queue_capacity: int
     """A further request is answered with SYSTEM_BUSY at once."""
     wait_ms_max: int | None = None
-    """Longest wait in the queue, after which a request is answered with SYSTEM_BUSY. None: no limit."""
+    """Longest wait in the queue, after which a request is answered with SYSTEM_BUSY; None: no limit."""
     pipelined_tasks: int | None = None
     """Maximum number of tasks for pipelining clients, which send requests before they read answers.
 
     None: half of all tasks.
     """
     of_one_host_tasks: int | None = None
-    """Maximum number of tasks that serve one host, for requests that wait for other clients. None: no limit."""
+    """Maximum number of tasks that serve one host, for requests that wait for other clients; None: no limit."""
 
     @property
     def pipelined_tasks_max(self) -> int:

@@ -65,7 +65,7 @@ class LiveSettings:
         self.unused = UNUSED_DEFAULTS
         """Text of the settings without effect, by key."""
         self.file: ConfFile | None = None
-        """The broker.conf that stores changes. None: changes are lost when the process ends."""
+        """The broker.conf that stores changes; None: changes are lost when the process ends."""
         self.version = DataVersion(world.clock.now_ms())
         self._clock = world.clock
         self._lock = world.tasks.lock("live settings")

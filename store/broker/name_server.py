@@ -1,7 +1,7 @@
 """Name server: routes from topics to brokers.
 
 A built-in name server always has a route to its own broker. All other brokers must register. A registered broker is
-removed when its connection ends, or after two minutes without a request from it. It can register again.
+removed when its connection ends, or after two minutes without a request from it. A removed broker can register again.
 Source: RocketMQ RouteInfoManager, BrokerHousekeepingService, TopicRouteData, ClusterInfo.
 """
 
@@ -38,7 +38,7 @@ class RegisteredBroker:
     version: DataVersion | None = None
     """Version of the broker's topics."""
     channel: Channel | None = None
-    """Connection over which the broker registered. None: the broker of a built-in name server."""
+    """Connection over which the broker registered; None: the broker of a built-in name server."""
 
 
 class NameServer:

@@ -51,7 +51,7 @@ class BrokerParts:
         self.offsets = ConsumerOffsetManager(world, directory, flush_interval_ms=ms, light_queues=light)
         self.transactions = TransactionalMessageService(world, store, self.offsets, _transaction_config(config))
         self.filters: ConsumerFilterManager | None = None
-        """Registry of SQL filters for bit maps. None unless enableCalcFilterBitMap is set."""
+        """Registry of SQL filters for bit maps; None unless enableCalcFilterBitMap is set."""
         if config.enable_calc_filter_bit_map:
             if not store_config.enable_consume_queue_ext:
                 raise ConfigError("enableCalcFilterBitMap", "enableConsumeQueueExt with it", True)

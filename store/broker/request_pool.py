@@ -82,7 +82,7 @@ class RequestPool:
         """Busy tasks per host. Empty without a limit per host."""
         self._passed = 0
         self._ages = None if limits.wait_ms_max is None else Deadlines[PooledRequest](limits.wait_ms_max)
-        """Deadlines of queued requests. None: waits have no limit."""
+        """Deadlines of queued requests; None: waits have no limit."""
         self._signal = world.tasks.signal(self._name)
         self._ending = world.tasks.cell(f"{self._name} ending")
         self._tasks: list[Task] = []

@@ -83,7 +83,7 @@ class LateResponse:
 
 
 Response = RemotingCommand | LateResponse | None
-"""Outcome of a request. None: no answer now. The answer to a held pull is sent later by `channel.send`."""
+"""Outcome of a request; None: no answer now. The answer to a held pull is sent later by `channel.send`."""
 _Answer = TypeVar("_Answer", bound=Response)
 Processor = Callable[[RemotingCommand, Channel], Response]
 """Answers one request.

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ..formats.java_text import java_integer, java_order, java_trim
 
 _UNLIKE = -1
-"""The values have incompatible types."""
+"""Result of a comparison of values with incompatible types."""
 
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)", re.ASCII)
 
@@ -112,7 +112,7 @@ class SqlNode(NamedTuple):
 
 
 def constant(value: Value) -> SqlNode:
-    """Build a constant. None means NULL."""
+    """Build a constant; None means NULL."""
     kind = PartKind.BOOLEAN_CONSTANT if value is None or isinstance(value, bool) else PartKind.CONSTANT
     return SqlNode(kind, lambda _: value, value=value)
 
@@ -218,7 +218,7 @@ def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
 
 
 def between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
-    """Both limits are included."""
+    """Build a range condition that includes both limits."""
     if low.value is not None and high.value is not None and _is_greater(low.value, high.value):
         raise ValueError(f"BETWEEN {low.value!r} AND {high.value!r}: the second must not be the lower one")
     return conjunction([ordering(part, ">=", low), ordering(part, "<=", high)])

@@ -1,9 +1,9 @@
 """Segment queue: one offset space over equally long files in some directories.
 
 RocketMQ's MappedFileQueue. File names are base offsets. A gap between two names is damage: the load of the queue
-reports the gap and keeps the files before and after it. With p directories (MultiPathMappedFileQueue), segment number
-n is created in number (n mod p) of the sorted directories that accept new segments. That choice is not stored: a load
-searches all directories for each segment.
+reports the gap and keeps the files before and after it. With p directories (MultiPathMappedFileQueue), segment number n
+is created in number (n mod p) of the sorted directories that accept new segments. The chosen directory is not stored: a
+load searches all directories for each segment.
 """
 
 from bisect import bisect_right
@@ -97,9 +97,9 @@ def _segment_index(segments: Sequence[Segment], offset: int, segment_bytes: int)
 class SegmentQueue:
     """The segments of one queue. One task appends; one task removes the oldest segments; any task may read or flush.
 
-    Invariant: each segment is segment_bytes long. Its base offset is a multiple of segment_bytes, and equals the end of
-    the previous segment. Only segments found by `load` can have gaps between them (`gaps`). All bytes before
-    flushed_where are durable; flushed_where decreases only when the queue is truncated.
+    Invariant: each segment is segment_bytes long. The base offset of a segment is a multiple of segment_bytes, and
+    equals the end of the previous segment. Only segments found by `load` can have gaps between them (`gaps`). All bytes
+    before flushed_where are durable; flushed_where decreases only when the queue is truncated.
     """
 
     def __init__(
@@ -378,7 +378,7 @@ class SegmentQueue:
     def _keep_file_with_data(self, first: str, second: str) -> str:
         """Of two files with the same name, remove the one without data and return the path of the other.
 
-        Such a pair exists if an interrupted creation was repeated in another directory.
+        Two such files exist if an interrupted creation was repeated in another directory.
         """
         for empty, other in ((second, first), (first, second)):
             if self._is_all_zero(empty):

@@ -182,7 +182,7 @@ class Puller:
         return scanned, taken_bytes, last
 
     def _is_full(self, count: int, end_bytes: int, max_messages: int, *, in_disk: bool) -> bool:
-        """Return whether the next record would exceed a limit. The first record always fits."""
+        """Return whether the next record would exceed a limit. The first record of a pull always fits."""
         if count == 0:
             return False
         if count >= max_messages:

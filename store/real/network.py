@@ -29,9 +29,9 @@ The host's other connections share one entry, and a wait reports at most OF_HOST
 class _WatchedHost:
     """The watched connections of one host.
 
-    The first few are in the poller's own epoll. All others are in `crowd`, an epoll that is itself one entry in the
-    poller's epoll. Each wait reports only the next few ready connections of the crowd. So a host with thousands of
-    connections slows down neither a wait nor other hosts.
+    The first few connections of a host are in the poller's own epoll. All others are in `crowd`, an epoll that is
+    itself one entry in the poller's epoll. Each wait reports only the next few ready connections of the crowd. So a
+    host with thousands of connections slows down neither a wait nor other hosts.
     """
 
     __slots__ = ("alone", "crowd", "crowded", "name")

@@ -66,7 +66,7 @@ def grow_descriptor_table(count: int) -> None:
 
 
 class ByteStream(Protocol):
-    """Both directions of one connection."""
+    """Byte streams in both directions of one connection."""
 
     @property
     def has_unread_bytes(self) -> bool:
@@ -111,7 +111,7 @@ class PlainStream:
 
 
 class SharedSocket:
-    """One non-blocking socket. Its users enter `with` blocks, which raise ConnectionError after a close.
+    """One non-blocking socket. Users of the socket enter `with` blocks, which raise ConnectionError after a close.
 
     Invariant: the descriptor is open until `close` was called and the last user has left.
     """

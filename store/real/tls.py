@@ -30,7 +30,7 @@ class TlsSettings:
     is_required: bool = False
     """Whether clients must use TLS; otherwise each client chooses."""
     client_authority_path: str | None = None
-    """The authority that signs certificates of clients. None: clients need no certificate."""
+    """The authority that signs certificates of clients; None: clients need no certificate."""
 
     def context(self) -> ssl.SSLContext:
         """Read the files. Raises OSError (ssl.SSLError) for invalid files."""

@@ -147,7 +147,7 @@ class ThreadTask:
         self._thread.start()
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Return whether the task ended before the timeout. None: no timeout."""
+        """Return whether the task ended before the timeout; None: no timeout."""
         self._thread.join(None if timeout_ms is None else _seconds(timeout_ms))
         return not self._thread.is_alive()
 

@@ -142,7 +142,7 @@ class QueueReplay:
         """Whether to write unchanged entries too, because they may not be on the disk."""
         self.misplaced: list[Misplaced] = []
         self.lacks_room: OSError | None = None
-        """Error of a full disk. After this error no entry is written."""
+        """Error of a full disk, after which no entry is written."""
         self._doubted: _DoubtedRecord | None = None
         self._skipped = skipped
         self._pending = bytearray()

@@ -108,7 +108,7 @@ class Recovery:
         self._report = RecoveryReport(clean_exit)
         self._replays: dict[tuple[str, int], QueueReplay] = {}
         self._plain = None if core is None or queues.ext_directory is not None else PlainRecords(core)
-        """Scans plain records in batches. None: records must be scanned one by one."""
+        """Scans plain records in batches; None: records must be scanned one by one."""
         self._skipped = SkippedRanges()
         has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all())
         self._light = config.enable_multi_dispatch or has_light

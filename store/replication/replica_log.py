@@ -36,7 +36,7 @@ class ReplicaLog:
         self._log: SegmentQueue = commit_log.queue
         self._last_record: int | None = None
         self._damage: CorruptFileError | None = None
-        """The last record cannot be found and compared because of this corruption."""
+        """Corruption that prevents finding and comparing the last record."""
         try:
             self._last_record = last_record_offset(self._log)
         except CorruptFileError as damage:
@@ -76,7 +76,7 @@ class ReplicaLog:
     def compare_or_append(self, piece: TransferPiece) -> bool:
         """Compare or append the next piece of the stream. Return whether the log has grown.
 
-        Raises DivergedError if the piece does not match. Then no byte of the piece is appended.
+        Raises DivergedError if the piece does not match. After DivergedError no byte of the piece is appended.
         """
         if not self._begun:
             self._begun = True

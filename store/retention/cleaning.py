@@ -310,7 +310,7 @@ class RetentionService(Service):
         """Monotonic times of the next measurement and the next cleaning."""
 
     def start(self) -> None:
-        """The first measurement follows after 1 s, the first cleaning after 60 s."""
+        """The first disk measurement follows after 1 s, the first cleaning after 60 s."""
         now_ns = self.world.clock.monotonic_ns()
         self._check_ns = now_ns + FIRST_CHECK_MS * 1_000_000
         self._clean_ns = now_ns + FIRST_CLEAN_MS * 1_000_000

@@ -65,7 +65,7 @@ class _QueueCount:
     def count_run(self, run: QueueRun) -> int | None:
         """Return the expected queueOffset of the run's first record, or None if its queueOffset is right.
 
-        After a mismatch the count may continue from either.
+        After a mismatch the count may continue from the expected or the found queueOffset.
         """
         assert run.records > 0, run
         found, expected = run.first, self._next

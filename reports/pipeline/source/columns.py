@@ -1,7 +1,7 @@
 """Columns of the source's tables: fields, batches, the damage column, and conditions on rows.
 
-The damage column has the type struct<field, expected, found> of strings, and is null without damage. Its values come
-from `CorruptFileError`, with RocketMQ's field names.
+The damage column has the type struct<field, expected, found> of strings, and is null without damage. The values of this
+column come from `CorruptFileError`, with RocketMQ's field names.
 
 A running store may be writing the bytes that a task reads. So the task reads damage again after a pause longer than a
 single write, and reports it only if the bytes have not changed.

@@ -1,11 +1,11 @@
 """Followed log: divides one log into the parts that a stream reads, and measures the lag.
 
-A part is a range of the log. Its stream offset has everything needed to read the part again: the range, and the last
-records before its end. A stream stops before a record that the store is still writing. After a recovery the log may end
-earlier than the stream has read and continue with other records. Then the stream resumes after the last unchanged
-record in its stream offset. A process kill loses no whole record. A power cut may lose all records in the offset, which
-ends the stream with LogCutError. With `upTo` = `durable` the stream reads only the part that recovery never truncates:
-up to the checkpoint, or after a clean stop the whole log.
+A part is a range of the log. The stream offset of a part has everything needed to read the part again: the range, and
+the last records before its end. A stream stops before a record that the store is still writing. After a recovery the
+log may end earlier than the stream has read and continue with other records. Then the stream resumes after the last
+unchanged record in its stream offset. A process kill loses no whole record. A power cut may lose all records in the
+offset, which ends the stream with LogCutError. With `upTo` = `durable` the stream reads only the part that recovery
+never truncates: up to the checkpoint, or after a clean stop the whole log.
 """
 
 from dataclasses import replace

@@ -32,7 +32,7 @@ _LOOK_BACK_TIMES = 8
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """The limits of a batch. None means no limit."""
+    """The limits of a batch; None means no limit."""
 
     rows: int | None = None
     size_bytes: int | None = None

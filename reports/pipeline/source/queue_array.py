@@ -34,7 +34,7 @@ class QueueArray:
         self._seen: dict[str, tuple[memoryview, int]] = {}
 
     def at(self, queue_offset: int) -> QueueEntry | None:
-        """The entry may be unwritten. None if the entry is after the end of the files."""
+        """The entry may be unwritten; None if the entry is after the end of the files."""
         position = queue_offset * ENTRY_BYTES
         for file in self._files:
             if file.base_offset <= position <= file.base_offset + file.size_bytes - ENTRY_BYTES:

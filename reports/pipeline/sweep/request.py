@@ -118,7 +118,7 @@ class StartedSweep:
                 yield SeedSpan(name, first, min(step, self.request.last - first))
 
     def block_seeds(self, scenario: str) -> int:
-        """The last block of a scenario may have fewer."""
+        """Return the seeds per block; the last block of a scenario may have fewer."""
         unmeasured = self.request.block_seeds or int(BLOCK_SECONDS_MIN / SECONDS_A_SEED)
         return self.seeds_a_block.get(scenario, unmeasured)
 

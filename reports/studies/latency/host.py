@@ -116,7 +116,8 @@ class HostTasks(SimTasks):
     def wake(self, name: str) -> None:
         """Let the current task spend the time of a handover.
 
-        Both handovers of a put were measured as a sum. The first takes half of the median, the second the rest.
+        Both handovers of a put were measured as a sum. The first handover takes half of the median, the second handover
+        the rest.
         """
         host = self._host
         took_ns = host.handover.quantile(0.5) // 2

@@ -3,8 +3,8 @@
 Arrivals are a Poisson process, split evenly between producers. A put that arrives while its producer is busy waits, and
 the wait is part of its latency. So the latency of every put that arrives during a stall includes the rest of the stall,
 and percentiles do not suffer from coordinated omission (G. Tene's term for clients that stop sending while a server
-stalls). If a producer wakes up late from its sleep, the store is not the cause. Its put is then timed from the wake-up,
-and later arrivals are delayed by the same time.
+stalls). If a producer wakes up late from its sleep, the store is not the cause. The put of such a producer is then
+timed from the wake-up, and later arrivals are delayed by the same time.
 """
 
 from array import array

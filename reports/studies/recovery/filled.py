@@ -86,8 +86,8 @@ def _config_of(directory: str) -> StoreConfig:
 class SteppingClock(RealClock):
     """A wall clock that advances by 1 ms per message of a batch at each reading, so that the log spans minutes.
 
-    Recovery trusts records up to some seconds before the checkpoint's store times. With this clock it trusts as large a
-    part of the log as after real traffic.
+    Recovery trusts records up to some seconds before the checkpoint's store times. With this clock, recovery trusts as
+    large a part of the log as after real traffic.
     """
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ _NOT_WATCHED = ("buffer",)
 
 
 class Watcher(Protocol):
-    """The observer of the calls. Its arguments are lock and cell objects, because names are not unique."""
+    """The observer of the calls. The observer receives lock and cell objects, because names are not unique."""
 
     def operation_recorded(self, kind: str, path: str, start: int = -1, stop: int = -1) -> AbstractContextManager[None]:
         """Return a `with` block for a file operation."""

@@ -171,8 +171,8 @@ def check_redel(evidence: Evidence) -> Iterator[Violation]:
 def check_group(commits: GroupCommits, group: Group, offset: int, *, asked_in: int | None) -> Iterator[Violation]:
     """META, REDEL: yield a wrong offset of a consumer group in an answer, or at a start.
 
-    asked_in: the broker's life that received the request. A late answer lacks later commits and recoveries. None: a
-    slave, which may lag at any time, received the request.
+    asked_in: the broker's life that received the request. A late answer lacks later commits and recoveries. If asked_in
+    is None, a slave, which may lag at any time, received the request.
     """
     record_tried("META")
     is_of_now = asked_in == commits.life

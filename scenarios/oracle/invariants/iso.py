@@ -1,6 +1,6 @@
 """ISO: a second instance on an open directory is refused and changes no file.
 
-Its own file system wrapper counts no changes by the first instance.
+The second instance's file system wrapper counts no changes by the first instance.
 """
 
 from collections.abc import Callable, Iterator

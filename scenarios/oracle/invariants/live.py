@@ -141,7 +141,8 @@ def overtaken_ms_max(plan: Plan) -> int:
 def segment_ms_max(plan: Plan) -> int:
     """The additional delay of a put for each new segment of the log.
 
-    The put lock is not fair, so half messages that are put back and delayed messages may overtake. Some need a segment.
+    The put lock is not fair, so half messages that are put back and delayed messages may overtake. Some of these
+    messages need a segment.
     """
     return plan.sync_ms_max * _SYNCS_PER_FILE
 

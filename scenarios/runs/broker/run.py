@@ -296,7 +296,7 @@ class BrokerRun(NetworkRun):
     # -- in the end --------------------------------------------------------------------------------
 
     def _heal(self) -> None:
-        """In a liveness run, end all faults and wait until every message is consumed. Then judge every disk."""
+        """In a liveness run, end all faults and wait until every message is consumed. At the end, judge every disk."""
         number = self._number = len(self._lives)
         self._disturbances.stop()
         if self._plan.heals:

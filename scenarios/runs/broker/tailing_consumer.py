@@ -1,6 +1,7 @@
 """Tailing consumer: follows one queue from its end, in a group of its own, without commits.
 
-Its pulls wait for the same messages as pulls of other consumers. Each must be answered when the message arrives.
+Pulls of a tailing consumer wait for the same messages as pulls of other consumers. Each pull must be answered when the
+message arrives.
 """
 
 from collections.abc import Callable, Iterable

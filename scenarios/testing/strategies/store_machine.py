@@ -140,7 +140,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self._session
 
     def _run_step(self, step: Callable[[StoreSession], object], surprise: Surprise = NONE) -> None:
-        """Run a step, and first open the store if necessary. So shrinking can drop any earlier step."""
+        """Run a step, and first open the store if necessary. Because of this, shrinking can drop any earlier step."""
         session = self._started_session
         self._surprises.set_surprise(surprise)
         with applied_mutant(self.mutant):

@@ -274,7 +274,8 @@ def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str
 def is_signed(command: RemotingCommand, secret_key: str) -> bool:
     """Compare in constant time.
 
-    RocketMQ clients of some versions also sign the field _UNIQUE_KEY_QUERY. Both forms are accepted.
+    RocketMQ clients of some versions also sign the field _UNIQUE_KEY_QUERY. Signatures with and without this field are
+    accepted.
     """
     found = command.ext_fields.get(SIGNATURE, "").encode()
     signed = hmac.compare_digest(found, signature_of(command.ext_fields, command.body, secret_key).encode())
