@@ -4,9 +4,9 @@ A run is a function of its decisions. Shrinking edits these and runs the program
 returns the plain outcome for a missing draw and follows the default schedule at a missing deviation. An edited input or
 trace of the program could be invalid.
 
-The test of a candidate makes one run. If it fails in the same way, the test returns the decisions that the run used, so
-decisions without effect disappear. The test defines "the same way": one that is too strict stops early, one that is too
-loose may end at another bug.
+The test of a candidate makes one run. If the run fails in the same way, the test returns the decisions that the run
+used, so decisions without effect disappear. The test defines "the same way": one that is too strict stops early, one
+that is too loose may end at another bug.
 
 Three steps repeat until none of them makes the run smaller:
 

@@ -94,7 +94,7 @@ class Poller(Protocol):
         """
 
     def forget(self, what: Connection | Listener) -> None:
-        """Stop watching an object, before it is closed. No effect if the object is not watched."""
+        """Stop watching an object; call this before the object is closed. No effect if the object is not watched."""
 
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
         """Return the ready objects in the order of first watching; none after timeout_ms or `wake`.

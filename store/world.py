@@ -167,7 +167,7 @@ class Files(Protocol):
         """Return the names in a directory, sorted."""
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and its missing parents. No effect if it exists."""
+        """Create a directory and its missing parents. No effect if the directory exists."""
 
     def map(self, path: str, size_bytes: int) -> MappedFile:
         """Map a file: open or create it, then extend it with zeros to size_bytes if it is shorter."""

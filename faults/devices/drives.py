@@ -76,7 +76,7 @@ _COMMAND_NS = 50_000
 
 
 class HardDisk:
-    """One hard disk. Invariant: it is idle from `_idle_ns` on, or reads on after the last run if `_reads_on`."""
+    """One hard disk. Invariant: the disk is idle from `_idle_ns` on, or reads on after the last run if `_reads_on`."""
 
     def __init__(self, blocks: int = 1 << 30) -> None:
         self.blocks = blocks

@@ -60,7 +60,7 @@ class StorageSystem:
 
 
 class TimedFiles:
-    """The files of a machine with modelled latency. All other attributes are those of SimFiles."""
+    """The files of a machine with modelled latency. All untimed attributes are those of SimFiles."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class TimedPages:
 
 
 class TimedMappedFile:
-    """A map with modelled latency. All other attributes are those of the wrapped map."""
+    """A map with modelled latency. All untimed attributes are those of the wrapped map."""
 
     def __init__(self, mapped: SimMappedFile, pages: TimedPages) -> None:
         self._mapped = mapped

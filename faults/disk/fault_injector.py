@@ -174,7 +174,7 @@ class FaultInjector:
         return True
 
     def writable_bytes(self, path: str, size_bytes: int) -> int:
-        """Return how many bytes a descriptor write writes, at least 1. OSError(EIO): it fails."""
+        """Return how many bytes a descriptor write writes, at least 1. OSError(EIO): the operation fails."""
         if self.inject_if(FaultKind.FAILED_WRITE, path):
             raise os_error(errno.EIO, path)
         if size_bytes > 1 and self.inject_if(FaultKind.SHORT_WRITE, path):

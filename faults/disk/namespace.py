@@ -139,7 +139,7 @@ class Namespace:
         return inode
 
     def create_unnamed(self, mtime_ns: int) -> int:
-        """Create a file without a name. Return its number."""
+        """Create a file without a name. Return the number of the file."""
         inode = self._new_inode(mtime_ns)
         # A crash cannot lose a file without a name, so no change is recorded. If `link` names the file later, both
         # states need its content.
@@ -254,8 +254,8 @@ class Namespace:
     def sync_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool = False) -> None:
         """Make the size as of operation upto durable. Call this before writes of the file become durable.
 
-        The journal commits up to the last change or write of the file. With data_only it commits up to the last write
-        in [start, end) that needed a block.
+        The journal commits up to the last change or write of the file. With data_only the sync commits up to the last
+        write in [start, end) that needed a block.
         """
         inode.synced_upto = max(inode.synced_upto, upto)
         if self.journal:

@@ -319,7 +319,7 @@ class Inode:
         return lost
 
     def revert_stale_page(self, page: int) -> tuple[int, int]:
-        """Replace a stale page by its durable bytes. Return its range."""
+        """Replace a stale page by its durable bytes. Return the range of the page."""
         assert page in self.stale, page
         durable_bytes = self.durable_bytes(self.size_bytes)
         start = page * self.page_bytes

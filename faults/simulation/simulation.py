@@ -236,8 +236,9 @@ class Simulation:
     def live(
         self, life: str, body: Callable[[SimWorld], T], *, crash_within: int = 0, profiles: Sequence[str] = CRASHES
     ) -> T | None:
-        """Run `body` on a new machine named `life`, on the disk of the previous machine. Return its value; None after a
-        crash.
+        """Run `body` on a new machine named `life`, on the disk of the previous machine.
+
+        Return the value of body; None after a crash.
 
         crash_within: the machine crashes at one of its first crash_within file operations, or at the end of body if
         that is earlier. The kind of crash is drawn from profiles. 0: the machine stops cleanly after the body. Raises

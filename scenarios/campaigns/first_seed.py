@@ -31,7 +31,7 @@ class FirstSeed:
 
 
 def draw_first_seed(environment: Mapping[str, str] = os.environ, day: str | None = None) -> FirstSeed:
-    """Draw a first seed. In CI it depends on commit and date (UTC), so a repeated job runs the same seeds."""
+    """Draw a first seed. In CI the seed depends on commit and date (UTC), so a repeated job runs the same seeds."""
     commit = next((environment[name] for name in _COMMITS if environment.get(name)), "")
     if not commit:
         return FirstSeed(secrets.randbelow(SEEDS), "at random")

@@ -1,7 +1,7 @@
 """Interpreters: find other Python versions on this machine and run this package.
 
-Each interpreter gets a temporary virtual environment with this package's requirements. A link in it leads to this
-package, so exactly this code is tested without a build.
+Each interpreter gets a temporary virtual environment with this package's requirements. A link in that environment leads
+to this package, so exactly this code is tested without a build.
 """
 
 import os

@@ -63,7 +63,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
 
 
 def keep_file(path: Path, text: str) -> None:
-    """Write a text durably, and create its directories. Writes to a device or a pipe are direct."""
+    """Write a text file durably, and create its directories. Writes to a device or a pipe are direct."""
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return

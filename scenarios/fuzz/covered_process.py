@@ -1,4 +1,4 @@
-"""Process of atheris: fuzzes one format. `coverage` starts it.
+"""Process of atheris: fuzzes one format. `coverage` starts this process.
 
 The command is `python -m tornlog.scenarios.fuzz.covered_process TASK`. TASK is JSON: the fields of
 `campaign.FuzzSettings`, and the paths `corpus`, `seeds` and `results`. At the end the process writes a

@@ -43,7 +43,7 @@ class TransactionBehaviour:
     commits: bool
     """Every answer to a check request has the same decision."""
     own_after_ms: int | None
-    """The delay of its own decision after the half message; None: it waits for a check request."""
+    """The delay of the producer's decision after the half message; None: the producer waits for a check request."""
     contradicts: bool
     """Another task requests the opposite decision at the same time."""
     unknowns: int

@@ -125,7 +125,7 @@ class Settling:
         False. known: returns details for the violation.
         """
         since: dict[str, tuple[object, int]] = {}
-        """By cursor: its end, and the time of the last change of that end, without pauses."""
+        """Cursor -> end of the cursor, and the time of that end's last change, without pauses."""
         look_ms, sleep = _LOOK_MS_MIN, sleep or store.world.tasks.sleep
         while behind := [cursor for cursor in cursors() if cursor.is_behind]:
             if gives_up():

@@ -79,7 +79,7 @@ class Draft:
     def put(
         self, message: DrawnMessage, name: str, properties: bytes, asked_ns: int, queue_id: int, given: PutContent
     ) -> PutEntry:
-        """properties: those of the record."""
+        """properties: the properties of the record."""
         put = PutEntry(name, self.topic, queue_id, message.tags, message.body, properties, self.wait, asked_ns)
         put.given = given
         put.light_names = message.light_names

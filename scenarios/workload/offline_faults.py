@@ -38,7 +38,7 @@ _LATEST_INDEX_NAME = "99991231235959999"
 
 @dataclass(slots=True)
 class OfflineFaults:
-    """The faults between the lives of one run. `injected` counts them."""
+    """The faults between the lives of one run. `injected` counts these faults."""
 
     plan: Plan
     config: StoreConfig

@@ -125,7 +125,7 @@ def message_of(
     wait: bool,
     sys_flag: int = 0,
 ) -> Message:
-    """sys_flag: its transaction bits."""
+    """sys_flag: the transaction bits of the message."""
     return Message(
         topic,
         body,

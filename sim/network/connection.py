@@ -155,7 +155,7 @@ class SimConnection:
             self.wait(due_ns, (incoming.next_ns(), self.broken_ns))
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Send as many bytes as the buffer has room for, at least one. Return their number."""
+        """Send as many bytes as the buffer has room for, at least one. Return the number of sent bytes."""
         if not len(data):
             raise ValueError("data: expected at least a byte, found none")
         medium = self._medium

@@ -1,8 +1,8 @@
 """The simulated network: hosts by name, each with at most one running machine.
 
-A host name outlives its machine, as an IP address survives a reboot. A dead machine's listeners are gone. Its
-connections end, are reset or stop without an answer: the link conditions decide, or the caller that kills the machine.
-Host names in RocketMQ messages must be IPv4 addresses.
+A host name outlives its machine, as an IP address survives a reboot. A dead machine's listeners are gone. The
+connections of a dead machine end, are reset or stop without an answer: the link conditions decide, or the caller that
+kills the machine. Host names in RocketMQ messages must be IPv4 addresses.
 
 Not modelled: corrupt bytes, hosts with several addresses, delayed TCP acknowledgements.
 """

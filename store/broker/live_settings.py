@@ -45,7 +45,7 @@ _LIVE_OF_BROKER = """
     short_polling_time_ms notify_consumer_ids_changed_enable slave_read_enable enable_property_filter
     flush_consumer_offset_interval_ms held_pulls_max held_pulls_of_client_max
 """
-"""Fields that their users read at each use, or that notify their users of a change."""
+"""Fields that code reads at each use, or that notify code of a change."""
 _STORE_LIVE = frozenset(_LIVE_OF_STORE.split())
 _BROKER_LIVE = frozenset(_LIVE_OF_BROKER.split())
 # A misspelled name above would silently make a setting fixed.

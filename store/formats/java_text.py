@@ -49,7 +49,7 @@ def java_split(text: str, separator: str) -> list[str]:
 
 
 def java_integer(text: str, bits: int) -> int | None:
-    """Parse like `Integer.parseInt` (32 bits) or `Long.parseLong` (64 bits). Returns None if they throw an exception.
+    """Parse like `Integer.parseInt` (32 bits) or `Long.parseLong` (64 bits). Returns None if Java throws an exception.
 
     >>> java_integer("+٣", 32), java_integer("1_0", 32), java_integer(" 1", 64), java_integer("2147483648", 32)
     (3, None, None, None)

@@ -48,7 +48,7 @@ def redirect_delayed(message: Message, levels: int) -> Redirection | None:
 
     `levels` is the number of levels.
 
-    Raises InvalidMessageError if its topic does not fit into the properties, or is the schedule topic itself.
+    Raises InvalidMessageError if the topic does not fit into the properties, or is the schedule topic itself.
     """
     level = min(delay_level(message.properties.encode()), levels)
     if level <= 0 or not message.honour_delay or message.sys_flag & TRANSACTION_MASK not in _DELAYABLE:

@@ -40,7 +40,8 @@ class KeyQuerier:
         """Return the newest messages of a topic with a key, stored in [begin_ms, end_ms + 999], oldest first.
 
         `limit` is the log offset up to which records may be read. Unreadable records do not count towards max_num.
-        RocketMQ counts them, and repeats the query up to three times if all records of a result are unreadable.
+        RocketMQ counts unreadable records, and repeats the query up to three times if all records of a result are
+        unreadable.
         """
         try:
             raw_topic, raw_key = topic.encode(), key.encode(errors="surrogateescape")

@@ -260,7 +260,9 @@ class SegmentQueue:
     # -- flushing ----------------------------------------------------------------------------------
 
     def flush(self, least_pages: int = 0) -> bool:
-        """Flush the segment at flushed_where, or the segment after it if there is a gap. Returns whether it advanced.
+        """Flush the segment at flushed_where, or the segment after it if there is a gap.
+
+        Returns whether flushed_where advanced.
 
         A segment is flushed only after the segment before it is completely durable.
         """

@@ -126,8 +126,8 @@ class ConsumeQueueExt:
     def truncate_to_last_used(self, last_address: int | None) -> None:
         """Truncate after the last unit that an entry refers to, and rewrite the units that may not be durable.
 
-        last_address is the last address in an entry. If its unit is missing, all units are removed. New addresses start
-        after it, so that the entry never refers to the unit of another record.
+        last_address is the last address in an entry. If the unit at last_address is missing, all units are removed. New
+        addresses start after it, so that the entry never refers to the unit of another record.
         """
         unit = None if last_address is None else self.get(last_address)
         if last_address is None or unit is None:

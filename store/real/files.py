@@ -256,8 +256,8 @@ class RealFiles:
         Raises BlockingIOError if another process or instance has the lock.
 
         Locks bytes [0, 1), as RocketMQ does with Java's FileLock, so that the two exclude each other. Unlike Java's
-        lock, this lock belongs to its descriptor (F_OFD_SETLK). So it excludes a second instance in this process too,
-        and remains when write() or read() opens and closes the file again.
+        lock, this lock belongs to its descriptor (F_OFD_SETLK). So this lock excludes a second instance in this process
+        too, and remains when write() or read() opens and closes the file again.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:

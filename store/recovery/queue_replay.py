@@ -39,7 +39,7 @@ class Misplaced(NamedTuple):
 
     physical_offset: int
     place: int
-    """Index of its entry. For a record without an entry, the index at which the next entry was expected."""
+    """Index of the record's entry. For a record without an entry, the index at which the next entry was expected."""
     queue_offset: int
 
 

@@ -272,7 +272,10 @@ class Recovery:
             more = report.records > before
 
     def _replay_plain(self, plain: PlainRecords, segment: Segment, start: int) -> int:
-        """Replay plain records in batches, otherwise like `_replay_records`. Returns their end position."""
+        """Replay plain records in batches, otherwise like `_replay_records`.
+
+        Returns the position after the last replayed record.
+        """
         report, view = self._report, segment.file.view(0, segment.size_bytes)
         vouched_ms = self._vouched_ms if self._unvouched_offset == _NOWHERE else NEVER_MS
         check_crc = self._config.check_crc_on_recover

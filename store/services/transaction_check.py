@@ -279,8 +279,8 @@ class TransactionalMessageCheckService(Service):
     def _ask_producer(self, record: MessageRecord) -> None:
         """Ask about a record after a look-up can find it, because the producer may answer at once.
 
-        Under SYNC_FLUSH the record must be durable first. If it is in a buffer of the pool, the question waits for
-        the end of the pass.
+        Under SYNC_FLUSH the record must be durable first. If the record is in a buffer of the pool, the question waits
+        for the end of the pass.
         """
         self._store.flush.wait_durable(_record_end(record), wait=True)
         if self._is_in_file(record):

@@ -2,7 +2,7 @@
 
 This module checks the header of each file, and which of the file's entries are in log order. `verify_keys` compares
 these entries with the log, part by part. The check of the links between entries and slots takes the longest, and no
-other check needs its result. So it runs in parallel with the log, with 4 bytes of memory per hash slot.
+other check needs its result. So this check runs in parallel with the log, with 4 bytes of memory per hash slot.
 
 After an unclean exit recovery keeps only full files that are not newer than the checkpoint's index time. Findings in
 later files are notes.

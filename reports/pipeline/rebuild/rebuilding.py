@@ -305,9 +305,9 @@ class _StoreRebuild:
 def _is_gap(expected: int, run: QueueRecordRun, following: int | None) -> bool:
     """Return whether recovery accepts an unexpected first queue offset of a run as the end of a gap.
 
-    No old entry may contradict the gap (`QueueReplay`). Recovery then accepts it in three cases: the next run, whose
-    first offset is `following`, starts with the next offset; there is no next run; or another gap precedes the next
-    run.
+    No old entry may contradict the gap (`QueueReplay`). Recovery then accepts the gap in three cases: the next run,
+    whose first offset is `following`, starts with the next offset; there is no next run; or another gap precedes the
+    next run.
     """
     if not 0 < run.first - expected <= GAP_ENTRIES_MAX:
         return False

@@ -1,11 +1,11 @@
 """Log ranges: divides segments at arbitrary bytes into parts of about equal size, one per task.
 
-A range has the records that begin in the range. Its task finds the first record, and the task of the preceding range
-reads up to that record. Both tasks follow the same chain of records: a segment begins with a record, and each record's
-size gives the start of the next. To avoid following the chain from the start of the segment, a task searches shortly
-before its range for bytes that look like a record and have an entry in the record's queue. A message body can contain
-anything, but no entry points into a body. From the record that it found, the task follows the chain into its range, and
-continues after damage.
+A range has the records that begin in the range. The task of a range finds the first record, and the task of the
+preceding range reads up to that record. Both tasks follow the same chain of records: a segment begins with a record,
+and each record's size gives the start of the next. To avoid following the chain from the start of the segment, a task
+searches shortly before its range for bytes that look like a record and have an entry in the record's queue. A message
+body can contain anything, but no entry points into a body. From the record that it found, the task follows the chain
+into its range, and continues after damage.
 """
 
 from collections.abc import Iterator

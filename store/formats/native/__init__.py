@@ -1,6 +1,6 @@
 """Native core: the optional C module, loaded by `store.real.native`.
 
-Its functions are described in `store.formats.columns`.
+`store.formats.columns` describes the functions of the core.
 """
 
 INTERFACE = 4
