@@ -1,7 +1,7 @@
 """Options of the source, by their names for `option(…)`, in upper or lower case.
 
 path           the store directory, as given by `load(directory)`
-paths          several directories instead, as a JSON list. `load([…])` sets this option; for a stream, set the option. Rows then
+paths          several directories instead, as a JSON list. `load([…])` sets it; for a stream, set the option. Rows then
                have the column `store`, and the option commitLog is not allowed
 table          messages (the default), queue_entries, index_entries or checkpoint
 columns        the columns to read, separated by commas; the default is all but derived columns. Spark does not tell a
