@@ -182,7 +182,7 @@ def find_banned_calls() -> Iterator[BannedCall]:
 
 
 def _c_function_names(module: ModuleType, pure: tuple[str, ...]) -> list[str]:
-    """Return the names of C functions. The Python functions of the module call these."""
+    """Return the names of the C functions that the module's Python functions call."""
     found = vars(module).items()
     return [name for name, value in found if isinstance(value, BuiltinFunctionType) and name not in pure]
 
@@ -208,7 +208,7 @@ def _banned_calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
 def _replacement_class(real: Any, names: tuple[str, ...]) -> Any:
     """Make a replacement for a date class, because methods written in C cannot be replaced.
 
-    The class makes objects of the original class, and `isinstance` accepts these.
+    The replacement makes objects of the original class, and `isinstance` accepts such objects.
     """
 
     class _ReplacementMeta(type):

@@ -43,7 +43,7 @@ def draw_magnitude(
 
 
 def draw_duration_ns(stream: Stream, least_ns: int, most_ms: int, label: str, landmarks_ms: Sequence[int]) -> int:
-    """Draw from least_ns, the plain outcome, to most_ms or least_ns, the longer of these."""
+    """Draw from least_ns, the plain outcome, to the longer of most_ms and least_ns."""
     most_ns = max(least_ns, most_ms * _NS_PER_MS)
     return draw_magnitude(stream, least_ns, most_ns, label, landmarks_ms, unit=_NS_PER_MS)
 

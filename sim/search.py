@@ -45,7 +45,7 @@ class ScheduleDeviation(NamedTuple):
     forced: int
     """0: the running task could continue. n: this is the nth forced switch since that point."""
     option: int
-    """From 1: the number of the task among the others, in the order of becoming runnable."""
+    """Number of the chosen task among the other runnable tasks, from 1, in the order of becoming runnable."""
 
     def __str__(self) -> str:
         place = f"{self.step}~{self.forced}" if self.forced else f"{self.step}"

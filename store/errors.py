@@ -51,7 +51,7 @@ class MisplacedRecordError(StoreError):
 class DivergedError(StoreError):
     """A slave's log may not be a prefix of its master's log.
 
-    Only an operator knows which of the two to keep, so neither is changed.
+    Only an operator knows which log to keep, so both logs stay unchanged.
     """
 
     def __init__(self, log_offset: int, expected: str, found: str) -> None:

@@ -38,7 +38,10 @@ class File(Protocol):
         """Set the size of the file: truncate it or extend it with zeros."""
 
     def sync(self) -> None:
-        """Make all earlier writes and the size durable. After an OSError any of these may be lost in a power cut."""
+        """Make all earlier writes and the size durable.
+
+        After an OSError any of these writes may be lost in a power cut.
+        """
 
     def close(self) -> None:
         """Close the descriptor. Later calls have no effect; every other operation then raises OSError(EBADF)."""

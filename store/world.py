@@ -101,7 +101,7 @@ class MappedFile(Protocol):
     def msync(self, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable.
 
-        After an OSError any of these may be lost in a power cut.
+        After an OSError any of these pages may be lost in a power cut.
         """
 
     def fdatasync(self) -> None:

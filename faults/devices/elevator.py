@@ -105,7 +105,7 @@ class Elevator:
                 kernel.park(_SERVING, done_ns)
 
     def _issue_next_batch(self, now_ns: int) -> int | None:
-        """Issue the next requests. Return when these are finished; None: the queue is empty."""
+        """Issue the next requests, and return their end time; None: the queue is empty."""
         starved = self._reads_in_a_row >= _READS_IN_A_ROW and (self._writes or self._flushes)
         if self._reads and not starved:
             self._reads_in_a_row += 1

@@ -86,7 +86,7 @@ class PageCacheLimits:
     """
 
     dirty_bytes_max: int = 32 * _MIB
-    """Writing tasks wait while more than this is dirty."""
+    """Writing tasks wait while more bytes are dirty."""
     cache_bytes: int = 64 * _MIB
     """Limit for clean pages."""
     expire_ns: int = 30_000_000_000

@@ -394,7 +394,7 @@ class Namespace:
 
 
 def _mark_acknowledged(changes: Iterable[Change], upto: int) -> bool:
-    """Acknowledge changes up to a number. Return whether any of these is unsynced."""
+    """Acknowledge changes up to a number. Return whether any acknowledged change is unsynced."""
     found = False
     for change in changes:
         if change.number <= upto and not change.synced:

@@ -33,7 +33,7 @@ SIZES_SHOWN = ("messages", "preemptions", "sectors")
 _SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
 """The reported percentiles of the cost per mutant, by nearest rank."""
 _ROUNDS_PER_TURN = 2
-"""A scenario with expensive runs takes part once in this number of rounds, the others in each."""
+"""A scenario with expensive runs takes part once in this number of rounds, other scenarios in each round."""
 _COMPARED_MAX = 40
 """If a mutant does not report when it changes a run, this number of seeds is also run without it.
 

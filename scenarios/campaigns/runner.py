@@ -35,7 +35,7 @@ _ORDINARY = Ranges()
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Which part of a campaign was run. The verdict mentions the rest."""
+    """Which part of a campaign was run. The verdict mentions the parts that were not run."""
 
     asked: int = 0
     not_run: tuple[str, ...] = ()

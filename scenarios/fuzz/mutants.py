@@ -1,6 +1,6 @@
 """Planted parser bugs: test whether fuzzing finds bugs.
 
-Runs with crashes find the bugs of the catalogue. Fuzzing of directories can find some of these too.
+Runs with crashes find the bugs of the catalogue. Fuzzing of directories can find some bugs of the catalogue too.
 """
 
 from collections.abc import Callable

@@ -240,7 +240,7 @@ class Ledger:
         return put if put is not None and put.place == (record.topic, record.queue_id) else None
 
     def put_copied_by(self, record: LogRecord) -> PutEntry | None:
-        """Return the put whose copy in the target queue this is, made by a delivery or a commit."""
+        """Return the put whose copy in the target queue is the record, made by a delivery or a commit."""
         if b"REAL_TOPIC\1" not in record.properties:
             return None
         put = self.put_named_by(record)
@@ -249,7 +249,7 @@ class Ledger:
         return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
 
     def put_seen_in(self, record: LogRecord) -> PutEntry | None:
-        """Return the put whose own record or copy this is."""
+        """Return the put whose own record or copy is the given record."""
         return self.put_of(record) or self.put_copied_by(record)
 
     def put_returned_in(self, record: LogRecord) -> PutEntry | None:

@@ -92,7 +92,7 @@ class Run(Execution):
     def _run_life(self, name: str, disk: Disk, life: Life, number: int, *, recovered: str | None = None) -> bool:
         """Run one life to its end; return whether the machine died.
 
-        recovered: the content digest of an earlier recovery of this disk. The next recovery must have the same.
+        recovered: the content digest of an earlier recovery of this disk. The next recovery must have the same digest.
         """
         self._ledger.begin_life()
         in_persist = life.ending == LifeEnding.CRASH_IN_PERSIST

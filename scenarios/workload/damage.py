@@ -26,8 +26,8 @@ class DamagedImage(NamedTuple):
 def is_complete(image: Image, store: MessageStore) -> bool:
     """Return whether an image has the checkpoint and the whole log of a stopped store.
 
-    If the image lacks some of this, the stop acknowledged data that was not durable. The checks after the next load
-    find such a loss without more damage.
+    If the image lacks a part of the log, the stop acknowledged data that was not durable. The checks after the next
+    load find such a loss without more damage.
     """
     sizes = {segment.file.path: segment.size_bytes for segment in store.log.segments}
     found = {path: len(image.files[path].content) for path in sizes if path in image.files}

@@ -167,7 +167,7 @@ def set_waiting_place(put: PutEntry, detour: WaitingPlace) -> None:
 
 
 def _target_properties(put: PutEntry) -> bytes:
-    """The store adds these to a redirected message."""
+    """Return the properties that the store adds to a redirected message."""
     return f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}".encode() + (b"" if put.wait else _NO_WAIT)
 
 

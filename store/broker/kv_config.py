@@ -37,7 +37,10 @@ class KVConfig:
         self._namespaces: Namespaces = {}
 
     def load(self) -> None:
-        """Read the file or its backup. Raises CorruptFileError if both are unreadable, OSError if the disk fails."""
+        """Read the file or its backup.
+
+        Raises CorruptFileError if both files are unreadable, OSError if the disk fails.
+        """
         if self.file is not None:
             self._namespaces = self.file.load(_parse) or {}
 

@@ -86,7 +86,7 @@ class VersionedTable(Generic[Entry]):
         self._lock = world.tasks.lock(name)
 
     def load(self) -> None:
-        """Read the file or its backup. Raises CorruptFileError if both are unreadable."""
+        """Read the file or its backup. Raises CorruptFileError if both files are unreadable."""
         loaded = self.file.load(self._parse)
         if loaded is not None:
             self._state = loaded

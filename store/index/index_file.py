@@ -47,7 +47,7 @@ class IndexFile:
     """A mapped index file.
 
     Invariant: during a build `_unwritten` contains the last entries before number `_next`, and `_newest` refers only to
-    these. Outside of a build both are empty.
+    these. Outside of a build `_unwritten` and `_newest` are empty.
     """
 
     def __init__(self, tasks: Tasks, file: MappedFile, name: str, slots: int, entries_max: int) -> None:

@@ -28,8 +28,8 @@ from .segment_queue import SegmentQueue
 class CommitLog:
     """Appends to the log, and reads records by physical offset.
 
-    Invariant: in log order, store times never decrease, and the queue offset increases by one per record of a queue.
-    On a slave the master is responsible for this.
+    Invariant: in log order, store times never decrease, and the queue offset increases by one per record of a queue. On
+    a slave the master ensures the order of times and queue offsets.
     """
 
     def __init__(

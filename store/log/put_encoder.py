@@ -21,7 +21,7 @@ from ..formats.messages import Message, MessageBatch, PutMessageStatus, is_stora
 from ..formats.redirect import DELAY_MARK, redirect_delayed
 
 _NO_RECORD = (CorruptFileError, InvalidMessageError, UnicodeEncodeError, struct.error)
-"""The encoders raise these if a message does not fit into a record, for example because of a too large number.
+"""Errors of the encoders if a message does not fit into a record, for example because of a too large number.
 
 Separate checks would slow down every put.
 """

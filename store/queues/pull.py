@@ -1,8 +1,8 @@
 """Pull: returns records from a queue offset on, and finds a queue offset by time.
 
 A failed sync may remove bytes from the page cache that readers have already read. After such an error a pull returns
-only durable records, and stops before other records and zeroed entries. Only a restart reveals whether the disk has
-these.
+only durable records, and stops before other records and zeroed entries. Only a restart reveals whether the disk has the
+other records.
 
 The search by time follows RocketMQ's getOffsetInQueueByTime: it finds the *nearest* message, not the first at or
 after the time, and chooses the segment by file mtime. But an entry without a record is skipped, while RocketMQ then

@@ -50,7 +50,7 @@ class ConsumerOffsetManager(Service):
         self._file_lock = world.tasks.lock("consumer offsets file")
 
     def load(self) -> None:
-        """Read the file or its backup. Raises CorruptFileError if neither is readable."""
+        """Read the file or its backup. Raises CorruptFileError if both files are unreadable."""
         loaded = self.file.load(decoded_consumer_offsets)
         with self._lock:
             self._offsets, self._light_offsets = loaded or ({}, {})

@@ -71,7 +71,7 @@ def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
 def _slots_and_entries(
     files: Files, config: StoreConfig, path: str, size_bytes: int, slots: int | None, entries: int | None
 ) -> tuple[int, int] | None:
-    """Return None if the file does not determine both."""
+    """Return None if the file does not determine both numbers."""
     assert slots is None or entries is None, (slots, entries)
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)

@@ -119,7 +119,7 @@ _SUBSCRIBED: Mapping[int, tuple[str | None, str | None]] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: (None, "group"),
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: (None, "consumerGroup"),
 }
-"""Request code -> fields that name a topic and a group. The request needs SUB for both."""
+"""Request code -> fields that name a topic and a group. The request needs SUB for topic and group."""
 
 
 def group_resource(group: str) -> str:
