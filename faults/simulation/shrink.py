@@ -31,9 +31,7 @@ TRIES_MAX = 2_000
 SCHEDULES = 48
 """Other schedules to try if a candidate with fewer steps does not fail under the recorded one."""
 _EARLIER_MAX = 64
-"""Up to this number of earlier operations, all are tried; above it, operations of the same name are tried, by
-bisection.
-"""
+"""Up to this number of earlier operations, all are tried; above it, only those of the same name, by bisection."""
 _PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")  # kinds of crash to try, mildest first
 _NUMBER = re.compile(r"\d+")
 Axis = Callable[[Search[Record[Setup]]], None]
