@@ -45,7 +45,7 @@ def make_directory(files: Files, path: str, *, below: str = "", once_made: Calla
 
 
 def _parents_below(path: str, below: str) -> list[str]:
-    """Return the highest parent first."""
+    """Return parent directories, the highest first."""
     above: list[str] = []
     while (parent := directory_of(path)) not in (path, below):
         above.insert(0, parent)

@@ -88,7 +88,7 @@ class MessageStore:
             self.commit_log.group_transfer = GroupTransfer(world, config)
         self.dispatch = DispatchService(world, config, self.commit_log, queues, flags, delays_ms)
         self.extended: ExtendedQueueDispatcher | None = None
-        """None without extension files."""
+        """None if queues have no extension files."""
         if config.enable_consume_queue_ext:
             self.extended = ExtendedQueueDispatcher(queues, delays_ms)
             self.dispatch.dispatchers[0] = self.extended.dispatch

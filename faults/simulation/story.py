@@ -21,7 +21,10 @@ class FailureSubjects:
     """The subjects of a failure: bytes of files, files, directories, tasks and machines."""
 
     ranges: list[tuple[str, int, int]] = field(default_factory=list)
-    """Path, first byte, end offset. For the log and queues: the directory, and offsets in the whole log or queue."""
+    """Byte ranges: path, first byte, end offset.
+
+    For the log and queues: the directory, and offsets in the whole log or queue.
+    """
     paths: set[str] = field(default_factory=set)
     tasks: set[str] = field(default_factory=set)
     """Names of tasks, with or without the names of their machines."""

@@ -52,7 +52,7 @@ def has_any_fault(disk: Disk) -> bool:
 
 
 def is_only_full(disk: Disk) -> bool:
-    """A store must open on a disk if a full disk caused all errors."""
+    """Return whether a full disk caused all errors; a store must open on such a disk."""
     return disk.injected["disk full"] == count_out_of_space(disk) + errors(disk) > 0
 
 

@@ -59,7 +59,7 @@ def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
 
 
 def light_queues_without_offset(record: RecordPlacement, names: Iterable[str]) -> list[QueueKey]:
-    """Return light queues that a delayed record enters later."""
+    """Return light queues for which a record has no offset; none for a delayed record, which enters them later."""
     if record.topic in _WAITING_TOPICS:
         return []
     places = light_places(record)

@@ -166,7 +166,7 @@ def differences(
 
 
 def differences_of_op(record: LogRecord, body: bytes) -> Iterator[FieldDifference]:
-    """Body, properties and times of an op are not compared."""
+    """Yield differences of an op message, except in body, properties and times."""
     found = record.head
     head = Head(MAGIC, body_crc(body), 0, found.born_timestamp_ms, found.store_host, found.store_host, 0, 0)
     yield from _wrong_fields(record, zip(_HEAD_FIELDS, head, found, strict=True))

@@ -60,7 +60,7 @@ class LongestProperties(NamedTuple):
 
 
 def draw_longest(stream: Stream, plan: Plan) -> LongestProperties | None:
-    """Draw a length for a message, or for one message of a batch; None: any length."""
+    """Draw the longest properties of a message, alone or in a batch; None: any length."""
     if not stream.chance(plan.messages.longest_chance, "longest properties"):
         return None
     filler, by_bytes = stream.pick(_FILLERS, "filler"), stream.pick((True, False), "by bytes")

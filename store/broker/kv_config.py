@@ -48,7 +48,7 @@ class KVConfig:
         return self._namespaces.get(namespace, {}).get(key)
 
     def namespace(self, name: str) -> Mapping[str, str] | None:
-        """Return None if the namespace never existed."""
+        """Return a namespace's values, or None if the namespace never existed."""
         return self._namespaces.get(name)
 
     def put(self, namespace: str, key: str, value: str) -> None:

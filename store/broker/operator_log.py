@@ -44,17 +44,17 @@ def level_of(line: str) -> Level:
 
 
 def debug(text: str) -> LogLine:
-    """Log the refusal of one client's request."""
+    """Return a line for the refusal of one client's request."""
     return LogLine.with_level(Level.DEBUG, text)
 
 
 def warning(text: str) -> LogLine:
-    """Log a condition that an operator should correct."""
+    """Return a line for a condition that an operator should correct."""
     return LogLine.with_level(Level.WARNING, text)
 
 
 def failure(text: str) -> LogLine:
-    """For a failure of the broker itself."""
+    """Return a line for a failure of the broker itself."""
     return LogLine.with_level(Level.ERROR, text)
 
 

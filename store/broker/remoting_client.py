@@ -47,7 +47,7 @@ class Invocation:
         return self._response
 
     def end(self, response: RemotingCommand | None) -> None:
-        """`response` is None if the connection ended."""
+        """End the call; `response` is None if the connection ended."""
         self._response = response
         self._answered.notify()
 

@@ -237,7 +237,7 @@ def response_to(
 
 
 def success(request: RemotingCommand, body: Any = None, **ext_fields: object) -> RemotingCommand:
-    """The body is JSON."""
+    """Return a success response, whose body is encoded as JSON."""
     fields = {name: str(value) for name, value in ext_fields.items()}
     encoded = b"" if body is None else encode_json_body(body)
     return response_to(request, ResponseCode.SUCCESS, None, fields, encoded)

@@ -118,7 +118,7 @@ def put_remark(status: PutMessageStatus) -> str | None:
 def born_host(address: str) -> Host:
     """Convert `host:port` to the format of records.
 
-    Return the client's address; 0.0.0.0 for a host that is not an IP address.
+    A host that is not an IP address becomes 0.0.0.0.
     """
     try:
         return Host.of_address(address)

@@ -166,7 +166,7 @@ class HeartbeatData:
 
 
 def _short_name(members: Members, name: str) -> str:
-    """Refuse a name that is too long: the broker sends names to other clients in frames."""
+    """Read a name. Long names are refused, because the broker sends names to other clients in frames."""
     found = members.text(name)
     if len(found) > TEXT_CHARACTERS_MAX:
         raise CorruptFileError(BODY, 0, name, f"at most {TEXT_CHARACTERS_MAX} characters", len(found))

@@ -72,7 +72,7 @@ class StoreCheckpoint:
 
     @property
     def has_queue_time(self) -> bool:
-        """False without a checkpoint or after reset_queue_time."""
+        """False if there is no checkpoint, or after `reset_queue_time`."""
         return self.logics_msg_timestamp_ms > 0
 
     def advance_log_time(self, store_timestamp_ms: int) -> None:

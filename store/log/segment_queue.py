@@ -75,7 +75,7 @@ def used_ratio(space: DiskSpace) -> float:
 
 
 def used_ratio_if_known(files: Files, path: str) -> float | None:
-    """Return None if directory or figure is missing."""
+    """Return None if the directory or its usage is missing."""
     try:
         return used_ratio(files.space(path))
     except OSError:

@@ -170,5 +170,5 @@ class ConsumeQueueTable:
 
 
 def _segment_queues(queues: list[ConsumeQueue]) -> list[SegmentQueue]:
-    """Return the queues of the extensions last."""
+    """Return the segment queues, those of extensions last."""
     return [*(queue.queue for queue in queues), *(queue.ext.queue for queue in queues if queue.ext is not None)]

@@ -84,7 +84,7 @@ class HAConnection:
 
     @property
     def reported(self) -> int:
-        """-1 before the first report."""
+        """Offset of the slave's last report; -1 before the first report."""
         return self._reported.get()
 
     @property

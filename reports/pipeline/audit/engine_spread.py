@@ -49,7 +49,7 @@ class _BundleSizes(Generic[Item]):
             yield bundle
 
     def adapt_size(self, parts: int, seconds: float) -> None:
-        """The size at most doubles."""
+        """Adapt the number of parts per task, which at most doubles."""
         assert parts > 0, "an empty bundle was handed out"
         fitting = int(_BUNDLE_SECONDS * parts / max(seconds, 1e-6))
         self._parts = max(1, min(fitting, 2 * self._parts))

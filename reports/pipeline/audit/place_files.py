@@ -55,7 +55,7 @@ class PlaceFiles:
             return sorted(found.base_name for found in self._system.get_file_info(fs.FileSelector(path)))
 
     def map(self, path: str, size_bytes: int) -> MappedFile:
-        """The bytes are read on demand."""
+        """Map a file whose bytes are read on demand."""
         return PlaceFile(self._system, path, size_bytes)
 
     def read(self, path: str) -> bytes:

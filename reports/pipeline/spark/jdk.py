@@ -65,7 +65,7 @@ def _read_release(home: Path) -> dict[str, str]:
 
 
 def _major_version(release: Mapping[str, str]) -> int:
-    """0 if the version is unknown or older than 9."""
+    """Return the Java version; 0 if the version is unknown or older than 9."""
     major = release.get("JAVA_VERSION", "").partition(".")[0]
     return int(major) if major.isdecimal() else 0
 

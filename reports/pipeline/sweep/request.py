@@ -49,7 +49,7 @@ class SeedSpan:
 
     @classmethod
     def of_file(cls, name: str) -> "SeedSpan | None":
-        """Return None for any other name."""
+        """Return the seeds in a row file's name; None if the name has another form."""
         found = _FILE.fullmatch(name)
         return None if found is None else cls(found[1], int(found[2]), int(found[3]))
 

@@ -152,7 +152,7 @@ def _lock_held_ms(parts: BrokerParts) -> int:
 
 
 def _first_store_time_ms(parts: BrokerParts) -> int:
-    """Return -1 without a message.
+    """Return -1 if the log has no message.
 
     RocketMQ returns -1 while the log is shorter than twice the largest message; tools show that as 50 years of age.
     """

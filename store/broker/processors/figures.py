@@ -53,7 +53,7 @@ class FiguresProcessor:
         return success(request, body)
 
     def _consumed_topics(self, group: str) -> list[TopicConfig]:
-        """A connected group must also subscribe to the topic."""
+        """Return a group's topics; a connected group must also subscribe to each topic."""
         parts, info = self._parts, self._parts.consumers.group(group)
         topics = (parts.topics.get(topic) for topic in parts.offsets.topics_of(group))
         wanted = None if info is None or not info.subscriptions else info.subscriptions

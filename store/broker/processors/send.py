@@ -275,7 +275,7 @@ class SendMessageProcessor:
         return success(request, msgId=put.message_id, queueId=message.queue_id, queueOffset=put.queue_offset)
 
     def _put_reply(self, message: Message, properties: dict[str, str]) -> AppendMessageResult | None:
-        """Return None on failure."""
+        """Store a reply; return None on failure."""
         properties.pop(PROPERTY_WAIT, None)
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
         message.properties = rebuild_properties(properties)
