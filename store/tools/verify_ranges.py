@@ -47,7 +47,7 @@ class LogPart(NamedTuple):
     start: int
     end: int
     next_offset: int | None
-    """Log offset of the next part; None in the last segment."""
+    """Log offset of the next segment; None for the last segment."""
     is_known: bool
     """Whether a record is known to begin at start."""
 
