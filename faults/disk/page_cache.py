@@ -372,7 +372,6 @@ class Flaws:
         return rest
 
     def hole_bytes(self, size_bytes: int) -> int:
-        """Return how many of the first size_bytes are holes."""
         page_bytes = self._page_bytes
         assert not self.holes or max(self.holes) * page_bytes < size_bytes, (self.holes, size_bytes)
         return sum(min(size_bytes - page * page_bytes, page_bytes) for page in self.holes)

@@ -109,7 +109,6 @@ class MasterHistory:
         self.logs: list[bytes] = [b""]
 
     def begin(self, log: SegmentQueue) -> None:
-        """Begin a life with the log that recovery found."""
         first = max(log.min_offset, 0)
         found = self.logs[-1][:first].ljust(first, b"\0") + log_bytes(log, first, log.max_offset)
         if not found.startswith(self.logs[-1]):

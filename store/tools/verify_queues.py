@@ -82,7 +82,6 @@ class QueueJudgement:
         return QueueFacts(verifier.findings, len(queues), *counts)
 
     def without_directory(self, files: Files, queues: Mapping[QueueKey, QueuedRecords]) -> Findings:
-        """Return the violations if queues of records have no directory."""
         verifier = _QueueVerifier(self, files)
         for (topic, queue_id), records in sorted(queues.items()):
             verifier.report_missing_entries(topic, queue_id, records, bytearray(len(records)), end=0)
