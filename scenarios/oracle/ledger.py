@@ -133,10 +133,15 @@ class Versions:
         self.begun.clear()
 
 
+OnRequest = Callable[[PutEntry], None]
+
+
 @dataclass(eq=False, repr=False)
 class Ledger:
     """All requests, answers and consumed messages of the lives of one store."""
 
+    on_request: OnRequest | None = field(default=None, compare=False)
+    """Called with each put before it is sent, as by a recorder of timelines."""
     tears: bool = field(default=False, compare=False)
     """Whether a power cut may change fields of a record that no checksum covers."""
     puts: list[PutEntry] = field(default_factory=list)
@@ -230,6 +235,8 @@ class Ledger:
         assert entry.properties not in self.by_properties, entry.name
         self.by_properties[entry.properties] = entry
         self.by_name[entry.name] = entry
+        if self.on_request is not None:
+            self.on_request(entry)
 
     def put_of(self, record: LogRecord) -> PutEntry | None:
         """Return the put stored as this record, which is no copy. The record may be redirected or in light queues."""

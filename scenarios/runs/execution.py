@@ -31,7 +31,7 @@ from ..oracle.evidence import Violation, tries_collected
 from ..oracle.invariants import live
 from ..oracle.invariants.quiescence import Cursor
 from ..oracle.judge import Judge, StopOnViolation
-from ..oracle.ledger import Ledger, Versions
+from ..oracle.ledger import Ledger, OnRequest, Versions
 from ..oracle.progress import GroupProgress
 from ..workload.store_door import OnAnswer
 from ..workload.traffic import Traffic
@@ -79,13 +79,13 @@ def sync_timing_of(plan: Plan) -> SyncTiming:
 def _ledger_of(plan: Plan) -> Ledger:
     config = config_of(plan).config_directory
     progress = Versions(f"{config}/delayOffset.json"), Versions(f"{config}/consumerOffset.json")
-    return Ledger(plan.faults.torn_bytes_chance > 0.0, delay_progress=progress[0], group_progress=progress[1])
+    return Ledger(tears=plan.faults.torn_bytes_chance > 0.0, delay_progress=progress[0], group_progress=progress[1])
 
 
 class Execution(ABC):
     """One run of one plan."""
 
-    def __init__(self, plan: Plan, simulation: Simulation, *, ledger: Ledger | None = None) -> None:
+    def __init__(self, plan: Plan, simulation: Simulation, *, on_request: OnRequest | None = None) -> None:
         self.simulation = simulation
         self._plan = plan
         self._choices = choices = simulation.choices
@@ -101,7 +101,8 @@ class Execution(ABC):
             simulation.switch_at_attributes(*shared_modules(broker=plan.broker.serves))
         self._number = 0
         """The index of the present life in the plan; the number of lives after the last one."""
-        self._ledger = _ledger_of(plan) if ledger is None else ledger
+        self._ledger = _ledger_of(plan)
+        self._ledger.on_request = on_request
         self._progress = GroupProgress(plan, self._ledger)
         """The progress files of the store that receives users' requests."""
         self._judge = Judge(plan, self._kernel, self._ledger)

@@ -10,7 +10,7 @@ from ...sim.policies.random_walk import RandomWalk, RoundRobin
 from ...sim.policies.starving import StarvingPolicy
 from ...sim.trace import Trace
 from ..claims.plan import Plan
-from ..oracle.ledger import Ledger
+from ..oracle.ledger import OnRequest
 from .cluster.run import ClusterRun
 from .execution import Execution
 from .store_run import Run
@@ -19,7 +19,7 @@ _STARVING_GAP_STEPS = 500
 """The average number of steps between two starved tasks."""
 
 
-def run_of(plan: Plan, simulation: Simulation, *, ledger: Ledger | None = None) -> Execution:
+def run_of(plan: Plan, simulation: Simulation, *, on_request: OnRequest | None = None) -> Execution:
     """Return the run of a broker, of a cluster if the plan has slaves, or of a single store."""
     kind: type[Execution] = Run
     if plan.broker.serves:
@@ -28,7 +28,7 @@ def run_of(plan: Plan, simulation: Simulation, *, ledger: Ledger | None = None) 
         kind = BrokerRun
     elif plan.cluster.slaves:
         kind = ClusterRun
-    return kind(plan, simulation, ledger=ledger)
+    return kind(plan, simulation, on_request=on_request)
 
 
 def simulation_of(plan: Plan, choices: Choices, policy: Policy | None = None, trace: Trace | None = None) -> Simulation:

@@ -40,7 +40,7 @@ class Settling:
 
     def beside(self) -> "Settling":
         """Return a Settling for another store of the same run, with a ledger and a judge of its own."""
-        ledger = Ledger(self.ledger.tears)
+        ledger = Ledger(tears=self.ledger.tears)
         return replace(self, ledger=ledger, judge=self.judge.beside(ledger))
 
     def await_visible(self, store: MessageStore, disk: Disk) -> None:

@@ -1,8 +1,8 @@
 """Run recorder: a trace that collects the data of a timeline.
 
-Pass the recorder to a run as its trace, and `recorder.ledger` as the ledger. The recorder observes the tasks and files
-of all machines that mount the recorded disk, whether they run a store, a master, a broker or a user's own code. The
-recorder only reads, so the digest does not change.
+Pass the recorder to a run as its trace, and `recorder.on_request` as the observer of puts. The recorder observes the
+tasks and files of all machines that mount the recorded disk, whether they run a store, a master, a broker or a user's
+own code. The recorder only reads, so the digest does not change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ from ....sim.trace import RollingDigest
 from ....store.message_store import MessageStore
 from .cuts import DISTURBANCES, Cuts, Faults
 from .record import MachineRecord, RunRecording, Subject, ViolationRecord
-from .store_activity import Positions, Puts, RecordedLedger
+from .store_activity import Positions, Puts
 from .task_activity import Moments, Operations, TaskSpans
 from .watched_world import WatchedCell, WatchedFiles, WatchedLock, WatchedTasks
 
@@ -52,7 +52,7 @@ class RunRecorder(WorldTrace):
         self._faults = Faults(self._moments)
         self._broken: list[ViolationRecord] = []
         self._page_bytes = self._sector_bytes = 0
-        self.ledger = RecordedLedger(self._puts)
+        self.on_request = self._puts.on_put_sent
 
     # -- reports of the kernel ------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class RunRecorder(WorldTrace):
 def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, RunRecording]:
     """Replay a record. The caller applies the subject's mutant."""
     recorder = RunRecorder()
-    replayed = replay(record, recorder, ledger=recorder.ledger)
+    replayed = replay(record, recorder, on_request=recorder.on_request)
     outcome = replayed.result
     return replayed, recorder.run_recording(subject, record.setup, outcome.digest, outcome.injected)
 
@@ -220,7 +220,7 @@ def record_seed(
     with garbage_collected_at_end(), applied_mutant(mutant):
         choices, plan = draw_plan_of_seed(scenario, seed)
         simulation = simulation_of(plan, choices, policy, recorder)
-        outcome = run_of(plan, simulation, ledger=recorder.ledger).execute()
+        outcome = run_of(plan, simulation, on_request=recorder.on_request).execute()
     subject = Subject(scenario.name, scenario.claim, seed, mutant)
     return recorder.run_recording(subject, plan, outcome.digest, outcome.injected)
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 
 from ....scenarios.oracle.evidence import Evidence, Violation
-from ....scenarios.oracle.ledger import Ledger
 from ....scenarios.oracle.put_entry import PutEntry
 from ....store.errors import CorruptFileError
 from ....store.formats.checkpoint import decode_checkpoint
@@ -87,18 +86,6 @@ def _value(cell: Cell) -> int:
     """Return the value of a cell without a scheduling point."""
     assert isinstance(cell, WatchedCell), "a store that is followed lives in a watched world"
     return cell.value
-
-
-class RecordedLedger(Ledger):
-    """A ledger that reports each put before it is sent."""
-
-    def __init__(self, puts: "Puts") -> None:
-        super().__init__()
-        self._puts = puts
-
-    def record_request(self, entry: PutEntry) -> None:
-        super().record_request(entry)
-        self._puts.on_put_sent(entry)
 
 
 class Puts:

@@ -9,7 +9,7 @@ from ....faults.simulation.simulation import STEP_LIMIT, Simulation
 from ....sim.trace import Trace
 from ...claims.machine import config_of
 from ...claims.plan import Plan
-from ...oracle.ledger import Ledger
+from ...oracle.ledger import OnRequest
 from ...runs.outcome import RunOutcome
 from ...runs.run_of import run_of
 from .failure import FailingRun, RunRecord, Size
@@ -29,12 +29,12 @@ def run_plan(plan: Plan, simulation: Simulation) -> RunOutcome:
 
 
 def replay(
-    record: RunRecord, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT, ledger: Ledger | None = None
+    record: RunRecord, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT, on_request: OnRequest | None = None
 ) -> RunReplay:
     """Replay a record until the run diverges from the record. ledger: filled by the run."""
 
     def program(plan: Plan, simulation: Simulation) -> RunOutcome:
-        return run_of(plan, simulation, ledger=ledger).execute()
+        return run_of(plan, simulation, on_request=on_request).execute()
 
     return records.replay(program, record, trace, step_limit=step_limit)
 

@@ -60,7 +60,7 @@ def violations_of_log(log: bytes, *, tears: bool) -> list[Violation]:
     def main() -> list[Violation]:
         store = MessageStore(world_of(machine, disk), CONFIG)
         store.load()
-        ledger, found = Ledger(tears), read_store(store)
+        ledger, found = Ledger(tears=tears), read_store(store)
         note_misfiled(ledger, found)
         return list(breaches(Evidence(ledger, found)))
 

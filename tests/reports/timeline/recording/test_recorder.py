@@ -30,11 +30,11 @@ from tornlog.sim.policies.random_walk import RoundRobin
 
 def execute(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunOutcome:
     choices, plan = draw_plan_of_seed(scenario, seed)
-    ledger = None if recorder is None else recorder.ledger
-    return Run(plan, simulation_of(plan, choices, None, recorder), ledger=ledger).execute()
+    on_request = None if recorder is None else recorder.on_request
+    return Run(plan, simulation_of(plan, choices, None, recorder), on_request=on_request).execute()
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_recording_a_timeline_does_not_change_the_digest(name: str) -> None:
     for seed in range(2):
@@ -91,7 +91,8 @@ def test_machines_are_recorded_in_order_with_the_way_they_ended(
 ) -> None:
     assert execute(crash_plan).violations == []
     recorder = RunRecorder()
-    outcome = Run(crash_plan, simulation_of(crash_plan, Choices("1"), None, recorder), ledger=recorder.ledger).execute()
+    simulation = simulation_of(crash_plan, Choices("1"), None, recorder)
+    outcome = Run(crash_plan, simulation, on_request=recorder.on_request).execute()
     run = recorder.run_recording(Subject("crash", "", 1, None), outcome.plan, outcome.digest, outcome.injected)
     assert [(machine.name, machine.ending) for machine in run.machines] == [
         ("life-0", "killed"),
@@ -124,7 +125,7 @@ def test_after_a_violation_no_events_are_recorded(quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, consumers=1)
     recorder = RunRecorder()
     with applied_mutant("ack-before-flush"):
-        outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger).execute()
+        outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), on_request=recorder.on_request).execute()
     run = recorder.run_recording(Subject("broken", "", 1, None), outcome.plan, outcome.digest, outcome.injected)
     assert run.broken[0].at == len(run.moments) - 1
     who = run.tasks[run.broken[0].task].name

@@ -15,6 +15,7 @@ from tornlog.reports.timeline.recording.record import (
 from tornlog.reports.timeline.recording.recorder import RunRecorder
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.mutants.known import applied_mutant
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
@@ -24,7 +25,7 @@ from tornlog.sim.choices import Choices
 def record_plan() -> Callable[[Plan], RunRecording]:
     def record_plan(plan: Plan) -> RunRecording:
         recorder = RunRecorder()
-        outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger).execute()
+        outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), on_request=recorder.on_request).execute()
         assert outcome.violations == []
         return recorder.run_recording(Subject("", "", 1, None), outcome.plan, outcome.digest, outcome.injected)
 
@@ -97,16 +98,22 @@ def test_a_write_of_the_checkpoint_is_recorded(record_plan: Callable[[Plan], Run
         assert store.end <= write.at
 
 
-def record_run(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[RunRecording, RunRecorder]:
-    recorder = RunRecorder()
+def record_run(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[RunRecording, list[PutEntry]]:
+    recorder, entries = RunRecorder(), list[PutEntry]()
+
+    def record_put(entry: PutEntry) -> None:
+        entries.append(entry)
+        recorder.on_request(entry)
+
     with applied_mutant(mutant):
-        outcome = Run(plan, simulation_of(plan, Choices(seed), None, recorder), ledger=recorder.ledger).execute()
-    return recorder.run_recording(Subject("", "", 1, mutant), outcome.plan, outcome.digest, outcome.injected), recorder
+        simulation = simulation_of(plan, Choices(seed), None, recorder)
+        outcome = Run(plan, simulation, on_request=record_put).execute()
+    recording = recorder.run_recording(Subject("", "", 1, mutant), outcome.plan, outcome.digest, outcome.injected)
+    return recording, entries
 
 
 def test_the_recorded_puts_equal_those_of_the_ledger(quiet_plan: Plan) -> None:
-    run, recorder = record_run(quiet_plan.replace(messages={"batch_chance": 0.4, "illegal_chance": 0.2}))
-    entries = recorder.ledger.puts
+    run, entries = record_run(quiet_plan.replace(messages={"batch_chance": 0.4, "illegal_chance": 0.2}))
     assert [put.name for put in run.puts] == [entry.name for entry in entries]
     assert len({put.status for put in run.puts}) > 1
     for put, entry in zip(run.puts, entries, strict=True):
