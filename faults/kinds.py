@@ -1,8 +1,8 @@
 """Fault kinds: the table of all faults with cause, model, source and plan field.
 
 `plan.without_transient_faults`, `plan.enabled_kinds`, the allowances of an oracle and the odds in a mix of faults
-follow from this table. Counters also have `crash <profile>` for each crashed life, and `crash <moment> <operation>` for
-the operation of a crash.
+follow from this table. Counters also count crashes by profile (`crash <profile>`) and by operation (`crash
+<moment> <operation>`).
 """
 
 from collections.abc import Sequence

@@ -224,7 +224,8 @@ def apply_outcome(
 ) -> Tears:
     """Apply an outcome to a durable page at file offset start. Return the damage.
 
-    The page is not torn if all sectors in flight have the same version. durable: the file, for garbage.
+    The page is not torn if all sectors in flight have the same version. durable: the file's durable bytes, from which
+    garbage sectors may be copied.
     """
     is_torn = page_outcome.sectors or page_outcome.torn_at or page_outcome.filling
     if page_outcome.version == page_outcome.other or not is_torn:

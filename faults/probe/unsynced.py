@@ -51,7 +51,7 @@ class UnsyncedEffects:
         self._of_file: dict[int, list[Effect]] = defaultdict(list)
         """Open effects that a sync of the file may make durable."""
         self._linked: dict[int, list[tuple[int, str]]] = defaultdict(list)
-        """The operations that gave a file a name, with its directory. A sync of the file may log them (btrfs)."""
+        """The operations that named a file, each with the name's directory. A sync of the file may log them (btrfs)."""
         self._made: dict[str, Effect] = {}  # open creations of directories, by the path at which they were created
         self._touched_files: set[int] = set()
         """Files with a sync since the last promise, or with another step that may have settled effects."""
@@ -59,7 +59,7 @@ class UnsyncedEffects:
         self._is_all_synced = False
         # The following have current paths as keys, so a rename of a directory changes them.
         self._files = {path: file for file, path in enumerate(start.files)}
-        # The creation of the name at this path. A rename is none: if it is lost, the file may stay at its old path.
+        # The creation of each name. A rename does not count: if it is lost, the file may stay at its old path.
         self._makers: dict[str, Effect] = {}
         self._in_directory: dict[str, list[Effect]] = defaultdict(list)  # open, as in `_of_file`
         self._links = Counter(self._files.values())

@@ -338,7 +338,7 @@ class WholeCrash(Generic[Setup, Result]):
         return self._extents[profile]
 
     def promises(self, profile: str) -> str:
-        """Return a text that is unique to this moment, because the promises of the program are unknown."""
+        """Return a text that differs for every moment, because the program's promises are unknown here."""
         return f"{self._moment} {profile}"
 
     def judge(self, profile: str, choice: CrashChoice) -> str:

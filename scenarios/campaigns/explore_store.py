@@ -128,7 +128,10 @@ class RecoveringRun(Run):
         self._kernel.now_ns = promised.now_ns
 
     def signature(self, *, heal: bool) -> str:
-        """Recover and judge; with heal, also use the store. Returns the first violation's signature or ""."""
+        """Recover and judge the store. Return the signature of the first violation, or "".
+
+        heal: end the faults afterwards, and use the store again.
+        """
         with self._kernel:
             try:
                 if heal:

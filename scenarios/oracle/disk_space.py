@@ -93,7 +93,7 @@ class RemovalObserver(Protocol):
 class WatchedRemovals:
     """The files of a running store. Each removal of a file is judged and recorded in the ledger before it happens.
 
-    DUR and PREFIX judge removals by recovery.
+    Removals during a recovery are judged by DUR and PREFIX instead.
     """
 
     def __init__(

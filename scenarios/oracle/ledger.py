@@ -91,7 +91,7 @@ class Delivery(NamedTuple):
     """The state of delayed delivery at the start of one life of a store."""
 
     log_end: int
-    """The end of the log at the start of the life. Copies after this end were made by this life or a later life."""
+    """The end of the log at the start of the life. Copies beyond it were made after that start."""
     offsets: dict[int, int]
     """Delay level -> queue offset of the level's next message."""
     began_ms: int = 0

@@ -148,7 +148,7 @@ class HostNetwork:
     # -- called by the network -----------------------------------------------------------------------
 
     def listener(self, port: int, *, is_local: bool) -> SimListener | None:
-        """Return the listener of a port. is_local: loopback listeners count."""
+        """Return the listener of a port. is_local: whether loopback listeners are included."""
         found = self._listeners.get(port)
         return found if found is None or is_local or not found.is_loopback else None
 

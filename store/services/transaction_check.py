@@ -96,7 +96,7 @@ class TransactionalMessageCheckService(Service):
         self._half_offset = 0
         """Queue offset of the first half message that the check has not passed."""
         self._own_from = -1
-        """First half-queue offset of this life. `_decisions` has all put-backs of half messages from here on."""
+        """The half queue's end at the start. `_decisions` has all half messages that were put back after it."""
         self._unpublished: _Progress | None = None
         self._questions: list[MessageRecord] = []
         """Copies of this pass that are still in a buffer of the pool, where a look-up cannot find them."""

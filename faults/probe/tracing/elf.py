@@ -56,7 +56,7 @@ class ElfFile:
         return None
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Return bytes at a linked address. ValueError: the file does not have them."""
+        """Return bytes at a linked address. ValueError: the file has no such bytes."""
         for start, size, first in self._segments:
             if first <= address and address + size_bytes <= first + size:
                 at = start + address - first

@@ -66,7 +66,7 @@ class Cuts:
 
     @property
     def is_of_the_disk_shown(self) -> bool:
-        """Return whether the next aftermath is of the recorded disk. Disks of slaves report aftermaths too."""
+        """Return whether the next aftermath is of the recorded disk. The disks of slaves report theirs too."""
         return self._disk is not None and self._disk.is_finished and self._disk is not self._crashed
 
     def crashed(self, aftermath: Aftermath) -> None:

@@ -10,7 +10,7 @@ from .record import CUT_OFF, READY, RUNNING, WAITING, Hold, OperationRecord, Rec
 
 
 class Moments:
-    """Creates the moments of one kernel, oldest first."""
+    """The time steps of one kernel, oldest first."""
 
     def __init__(self) -> None:
         self.all: list[RecordedMoment] = []

@@ -392,7 +392,7 @@ class BrokerRun(NetworkRun):
     def _await_idle(self) -> None:
         """Wait until brokers have no work left, and slaves have all of their master's data.
 
-        The first slave is last: consumers still commit during the other waits, and it may take over afterwards.
+        The last wait is for the first slave, which may take over afterwards: consumers commit during the other waits.
         """
         sleep = self._director.tasks.sleep
         master, *others = self._nodes
