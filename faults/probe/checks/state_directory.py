@@ -1,11 +1,11 @@
 """State directory: shows a check one crash state after the other.
 
-From one state to the next only those files are written that differ, or that the check has changed. inotify reports the
-latter. It reports no stores through a map, but it reports when a file that was opened for writing is closed, and a map
-keeps its file open. So the directory is made anew if a process still has one of its files open or mapped. It is also
-made anew if a directory or a hard link may hide changes, or if reports were lost. Not noticed: changes through a hard
-link that the check makes elsewhere, or removes again. The directory gets a new name for each state, because checks may
-remember paths.
+If a state has many files, only those are written for the next state that differ, or that the check has changed. inotify
+reports the latter. It reports no stores through a map, but it reports when a file that was opened for writing is
+closed, and a map keeps its file open. So the directory is made anew if a process still has one of its files open or
+mapped. It is also made anew if a directory or a hard link may hide changes, or if reports were lost. Not noticed:
+changes through a hard link that the check makes elsewhere, or removes again. The directory gets a new name for each
+state, because checks may remember paths.
 
 Sources: inotify(7); Linux, fs/file_table.c, __fput(), and include/linux/fsnotify.h, fsnotify_link().
 """
@@ -24,6 +24,8 @@ from ...disk.export import write_file
 from ...disk.image import FileImage
 
 _DIRECTORIES_MAX = 256  # the kernel limits the watches of a user
+FILES_MIN = 48
+"""With fewer files, making a directory anew costs less than finding out what a check has changed and left open."""
 _EVENTS = (
     *(flags.OPEN, flags.MODIFY, flags.ATTRIB, flags.CLOSE_WRITE, flags.CREATE, flags.DELETE),
     *(flags.MOVED_FROM, flags.MOVED_TO, flags.ONLYDIR),
@@ -120,7 +122,7 @@ class StateDirectory:
         for directory in self._directories:
             os.makedirs(f"{root}{directory}", exist_ok=True)
         self._write(self._files, self._symlinks)
-        if len(self._directories) < _DIRECTORIES_MAX:
+        if len(self._files) >= FILES_MIN and len(self._directories) < _DIRECTORIES_MAX:
             self._watch()
         return root
 

@@ -43,7 +43,8 @@ THIRD = Image(
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> StateDirectory:
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
+    monkeypatch.setattr(state_directory, "FILES_MIN", 1)
     return StateDirectory(tmp_path)
 
 
@@ -225,6 +226,7 @@ def test_cost_of_a_state_is_its_difference(tmp_path: Path, monkeypatch: pytest.M
         write_file(path, file)
 
     monkeypatch.setattr(state_directory, "write_file", count_and_write)
+    monkeypatch.setattr(state_directory, "FILES_MIN", 1)
     check = tmp_path / "check.py"
     check.write_text("def check(directory, acknowledged):\n    assert sorted(directory.iterdir())\n")
     files: dict[str, FileImage] = {}
