@@ -83,7 +83,7 @@ class ConsumeQueue:
 
     @property
     def min_offset(self) -> int:
-        """Index of the first entry whose record is still in the log."""
+        """Index of the first entry with a record in the log."""
         return self.min_logic_offset // ENTRY_BYTES
 
     @property
@@ -335,7 +335,7 @@ class ConsumeQueue:
         return segment.file.view(logic_offset - segment.base_offset, segment.wrote.get())
 
     def correct_min_offset(self, log_min_offset: int) -> None:
-        """Move the start of the queue to the first entry whose record is in the log, or to the end if there is none.
+        """Move the start of the queue to the first entry with a record in the log, or else to the end.
 
         RocketMQ examines only the first segment. If a crash or a failed removal leaves only expired entries there,
         its queue begins with messages that no pull can return.

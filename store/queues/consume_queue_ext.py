@@ -102,7 +102,7 @@ class ConsumeQueueExt:
         """Map the files, and find the end of the units in the last file.
 
         A file of the wrong size or after a gap is removed together with all later files. Raises CorruptFileError for
-        a file whose name is a number but not a multiple of the segment size.
+        a file with a number as its name that is not a multiple of the segment size.
         """
         self.queue.load()
         last = self.queue.last()

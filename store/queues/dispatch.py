@@ -260,7 +260,7 @@ class DispatchService(Service):
                     listener(record)
 
     def _skip_record(self, record: ScannedRecord, segment: Segment, error: MisplacedRecordError) -> None:
-        """Skip a record whose queueOffset is impossible.
+        """Skip a record with an impossible queueOffset.
 
         The checkpoint does not advance past this record, so that the next recovery scans it again.
         """
