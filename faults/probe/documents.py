@@ -7,9 +7,9 @@ from typing import Any
 
 from .checks.check import Check, CheckOutcome
 from .failure import RECOVERY, ProbeFailure, ProbeFinding, losses_json
-from .probe import ProbeReport, ViolationGroup
 from .record import ProgramRecord
 from .recovery import Recoveries
+from .report import ProbeReport, ViolationGroup
 from .reruns import Reruns, rerun_text
 from .story import named, story
 

@@ -39,9 +39,9 @@ from ..simulation.artefact import PROBE, ArtefactError, read_artefact, write_art
 from .checks.check import Check, CheckOutcome
 from .checks.command import CheckServer
 from .checks.kinds import CHECK_KINDS
-from .probe import CrashCase
 from .record import FILES, ProgramRecord
 from .replay import Point
+from .report import CrashCase
 from .shrink import CrashCaseView
 from .story import story, written_by
 

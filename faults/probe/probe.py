@@ -3,24 +3,25 @@
     for each operation of the record, and after the last one, and for each disk: enumerate the crash states
         check each new state against the promises made so far, and group the breaches by signature
 
+A sample, and a probe with a time limit, visit the points in passes that are even over the record (`visits`). Damage at
+rest is tried after each promise and at the end of the run, also at points that a sample leaves out.
+
 The verdict depends only on the state and the promises, so each such pair is checked once for all moments and disks.
 
 In a sequence of stores through maps, a power cut is tried only after the last store: pages reach the disk in any order,
 so this power cut has all states of earlier ones. A process kill is tried between any two stores.
 """
 
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from time import perf_counter
 from typing import NamedTuple
 
-from ...sim.choices import Choices, Decision
+from ...sim.choices import Choices
 from ...sim.interruption import EndedEarlyError, current_interruption
 from ..crashes.at_rest import AT_REST, DAMAGES, DamagedState
 from ..crashes.enumeration import CrashState, PossibleStates
-from ..crashes.profiles import NOTHING_LOST, PROFILES, Metadata, crash_kinds
+from ..crashes.profiles import NOTHING_LOST, PROFILES, crash_kinds
 from ..disk.image import Image
 from . import DISKS, LIMIT
 from . import record as steps
@@ -28,146 +29,13 @@ from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
 from .record import Answers, ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
+from .report import CrashCase, DamageCount, DiskCount, ProbeReport, ViolationGroup, is_breach
+from .visits import EVEN, EVERY_POINT, STOP_AT_FIRST, VisitPlan
 
 _BATCH_PER_JOB = 4
 """Number of states or points checked together, per checking process. Large enough to keep all processes busy, but
 small, because a probe that ends early loses the current batch.
 """
-
-_QUOTED_MAX = 60
-
-
-@dataclass(slots=True)
-class DiskCount:
-    """Counts for one kind of disk."""
-
-    crashes: int = 0
-    exhausted: int = 0
-    """Number of crashes of which every state was tried."""
-    cut: int = 0
-    """Number of crashes of which the limit left states out."""
-    states: int = 0
-    broken: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CrashCase:
-    """One broken state: moment, disk, and the decisions that select the losses."""
-
-    point: Point
-    disk: str
-    decisions: tuple[Decision, ...]
-    digest: str
-    verdict: CheckOutcome
-    losses: int
-
-    @property
-    def severity(self) -> tuple[bool, bool, bool]:
-        """Return a sort key that puts the most severe case first.
-
-        Cases after a promise or a refusal are most severe. Next, a process kill is more severe than a power cut, and a
-        real file system more severe than a profile that only POSIX allows. Damage at rest is least severe.
-        """
-        if self.disk in AT_REST:
-            return not self.point.answers, True, True
-        profile = PROFILES[self.disk]
-        return not self.point.answers, not profile.page_cache_survives, profile.metadata is Metadata.ANY
-
-    @property
-    def size(self) -> tuple[int, int, int]:
-        """Return a sort key that puts the case with the fewest losses first, then operations, then answers."""
-        return self.losses, self.point.operations, self.point.answers
-
-    @property
-    def rank(self) -> tuple[tuple[bool, bool, bool], tuple[int, int, int]]:
-        """Return the sort key that selects the case to print: severity, then size."""
-        return self.severity, self.size
-
-
-@dataclass(slots=True)
-class ViolationGroup:
-    """All broken states with one signature. smallest: the first case by rank."""
-
-    smallest: CrashCase
-    states: int = 0
-    points: set[int] = field(default_factory=set)
-    """Numbers of disk operations before the crashes."""
-    disks: dict[str, int] = field(default_factory=dict)
-
-    def joined(self, other: "ViolationGroup", smallest: CrashCase) -> "ViolationGroup":
-        """Return a group with the states of both groups."""
-        disks = dict(Counter(self.disks) + Counter(other.disks))
-        assert sum(disks.values()) == self.states + other.states, "each broken state counts on one disk"
-        return ViolationGroup(smallest, self.states + other.states, self.points | other.points, disks)
-
-
-@dataclass(slots=True)
-class DamageCount:
-    """Reactions of the check to the damage of one file at rest."""
-
-    noticed: int = 0
-    unnoticed: int = 0
-    """Number of states in which a promise is broken, and the program did not report the damage."""
-    harmless: int = 0
-
-    @property
-    def states(self) -> int:
-        return self.noticed + self.unnoticed + self.harmless
-
-
-@dataclass(slots=True)
-class ProbeReport:
-    """Counts, breaches and faults of a probe."""
-
-    counts: dict[str, DiskCount]
-    breaches: dict[str, ViolationGroup] = field(default_factory=dict)
-    points: int = 0
-    operations: int = 0
-    steps: int = 0
-    """Number of steps of which all crashes were tried."""
-    is_finished: bool = False
-    is_of_end: bool = False
-    """Whether only the state at the end of the run was checked, without any crash."""
-    images: set[str] = field(default_factory=set)
-    judged: int = 0
-    seconds: float = 0.0
-    injected: set[str] = field(default_factory=set)
-    """Faults that occurred in at least one state, by the names in `kinds`."""
-    damage: dict[tuple[str, str], DamageCount] = field(default_factory=dict)
-    """Reactions to damage at rest, by disk and damaged file."""
-    enabled: tuple[str, ...] = ()
-    """Faults that are possible with the program's calls and the disks."""
-
-    @property
-    def never_injected(self) -> list[str]:
-        """Return the possible faults that occurred in no state. Empty if the probe ended early."""
-        return [name for name in self.enabled if name not in self.injected] if self.is_finished else []
-
-    @property
-    def states(self) -> int:
-        return sum(count.states for count in self.counts.values())
-
-    def notes(self, record: ProgramRecord) -> list[str]:
-        """Return the reasons why a result without breaches proves little."""
-        found = []
-        if self.is_of_end and self.breaches:
-            found.append(
-                "the check does not accept the state at the end of the run, without any crash, so no crash was tried. "
-                "Either the program has this bug without a crash, or the check is wrong. Mend one of them to go on"
-            )
-        if not self.operations and self.is_finished:
-            found.append("no operation was recorded: nothing in the program's directory was changed")
-        if not record.acknowledged:
-            found.append("nothing was promised: the program has ended no line of output")
-        if record.unended:
-            text = record.unended[-_QUOTED_MAX:]
-            found.append(f"the last line of output is no promise, for it was not ended: {text!r}")
-        return found
-
-    @property
-    def in_order(self) -> list[tuple[str, ViolationGroup]]:
-        """Return the breaches, most severe first, then smallest first."""
-        return sorted(self.breaches.items(), key=lambda one: (one[1].smallest.rank, one[0]))
 
 
 Verdicts = dict[tuple[str, int], CheckOutcome]
@@ -192,19 +60,22 @@ def probe(
     *,
     disks: Sequence[str] = DISKS,
     limit: int = LIMIT,
-    on_progress: Callable[[ProbeReport, int, int], None] = lambda found, done, steps: None,
+    on_progress: Callable[[ProbeReport, int, int], None] = lambda found, done, total: None,
     on_held: OnHeld | None = None,
     verdicts: Verdicts | None = None,
+    plan: VisitPlan = EVERY_POINT,
 ) -> ProbeReport:
-    """Try all crashes of a record. limit: states per crash. on_progress(report, steps done, steps).
+    """Try all crashes of a record. limit: states per crash. on_progress(report, done, total): of steps, or of
+    points if they are visited evenly.
 
     on_held: called with each state that holds. verdicts: new verdicts are added. A probe that ends early returns its
     findings so far.
     """
-    prober = Prober(record, start, checkers, disks, limit, {} if verdicts is None else verdicts, on_held)
+    known_verdicts = {} if verdicts is None else verdicts
+    prober = Prober(record, start, checkers, disks, limit, known_verdicts, on_held, plan=plan)
     began = perf_counter()
     with suppress(EndedEarlyError):
-        prober.run(on_point=lambda point: on_progress(prober.found, point.step + 1, len(record.steps)))
+        prober.run(on_point=lambda point: on_progress(prober.found, *prober.progress(point)))
     kinds = crash_kinds(prober.replayer.kinds, [PROFILES[disk] for disk in disks if disk not in AT_REST])
     damages = (DAMAGES[disk].fault.value for disk in disks if disk in AT_REST)
     prober.found.enabled = tuple(dict.fromkeys([*kinds, *damages]))
@@ -218,13 +89,13 @@ def probe_end(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeR
     prober.found.is_of_end = True
     *_, last = prober.replayer.points()
     with suppress(EndedEarlyError):
-        prober.explore(last)
+        prober.explore(last, [NOTHING_LOST])
         prober.judge()
     return prober.found
 
 
 class Prober:
-    """Visits the points of a record in order. Invariant: each pair of state and promises found so far has a verdict or
+    """Visits the points of a record. Invariant: each pair of state and promises found so far has a verdict or
     is queued for its check.
     """
 
@@ -238,10 +109,15 @@ class Prober:
         verdicts: Verdicts,
         on_held: OnHeld | None = None,
         known: Collection[tuple[str, str]] = (),
+        plan: VisitPlan = EVERY_POINT,
+        confirmed: set[tuple[str, str]] | None = None,
     ) -> None:
         self.replayer = Replayer(record, start, disks=disks)
+        self._confirmed = set() if confirmed is None else confirmed  # disk and signature of confirmed time-outs
         self.found = ProbeReport({disk: DiskCount() for disk in disks})
         self._record = record
+        self._start = start
+        self._visited_count = self._visits = 0
         self._answers = record.answers
         self._checkers = checkers
         self._limit = limit
@@ -252,34 +128,90 @@ class Prober:
         self._verdicts = verdicts
         self._on_held = on_held
         self._known = known  # disk and signature of breaches that are already known
+        self._plan = plan
         self._damage_verdicts: Verdicts = {}  # apart, because a recovery follows each verdict on a crash state
         self._waiting: dict[tuple[str, int, bool], _Waiting] = {}
         """Queued states by digest, number of answers, and whether they are of damage at rest."""
         self._points: list[tuple[Point, dict[str, PossibleStates]]] = []  # points that are not counted yet
-        self._counted: Point | None = None  # the last point that was counted
-        self._has_crashes = not AT_REST.issuperset(disks)
+        self._at_rest = [disk for disk in disks if disk in AT_REST]
+        self._has_crashes = len(self._at_rest) < len(disks)
 
     def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
         """Explore all points after a step. EndedEarlyError: the probe was interrupted; the counts are up to date."""
-        point = None
         try:
-            for point in self.replayer.points():
-                if point.step >= first_step:
-                    current_interruption().check()
-                    self.explore(point)
-                    on_point(point)
-            if point is not None and not self._is_promise(point):
-                self._queue(point, [disk for disk in self.found.counts if disk in AT_REST])
+            for point, disks in self._visited(first_step):
+                current_interruption().check()
+                self._visited_count += 1
+                self.explore(point, disks)
+                on_point(point)
             self.judge()
             self.found.steps, self.found.is_finished = len(self._record.steps), True
         finally:
             self._sum_up_all()
 
-    def explore(self, point: Point) -> None:
-        """Queue the states that a crash at the current point may leave, and those of damage at rest."""
-        self._queue(point, [disk for disk in self.found.counts if self._may_leave_new_states(disk, point)])
+    def progress(self, point: Point) -> tuple[int, int]:
+        """Return how many points of how many were visited; of steps if the points are not counted."""
+        if not self.found.points_of:
+            return point.step + 1, len(self._record.steps)
+        return self._visited_count, self._visits
 
-    def _queue(self, point: Point, disks: Sequence[str]) -> None:
+    def _visited(self, first_step: int) -> Iterator[tuple[Point, list[str]]]:
+        """Yield the points of the plan, each with the disks to try. The replayer is at the moment of the point."""
+        if self._plan.is_even:
+            yield from self._visited_evenly(first_step)
+            return
+        point = None
+        for point in self.replayer.points():
+            if point.step >= first_step:
+                yield point, self._disks_at(point, is_damaged=self._is_promise(point))
+        if point is not None and self._at_rest and not self._is_promise(point):
+            yield point, self._at_rest
+
+    def _visited_evenly(self, first_step: int) -> Iterator[tuple[Point, list[str]]]:
+        """Yield the points of a sample, and then those of damage at rest that the sample left out."""
+        points = []
+        for point in self.replayer.points():
+            current_interruption().check()
+            if point.step >= first_step:
+                points.append(point)
+        crash_points = points if self._has_crashes else []
+        of_damage = {point for point in points if self._at_rest and (self._is_promise(point) or point == points[-1])}
+        self.found.damage_left = len(of_damage)
+        self.found.points_of, self.found.operations = len(crash_points or of_damage), self.replayer.disk.operations
+        sampled = list(self._plan.passes(self._record, crash_points))
+        left = of_damage.difference(*sampled)
+        passes = [*sampled, *EVEN.passes(self._record, [point for point in points if point in left])]
+        self._visits = sum(map(len, passes))
+        kinds = self.replayer.kinds
+        for chosen in passes:
+            self.replayer = Replayer(self._record, self._start, disks=list(self.found.counts))
+            self.replayer.kinds = kinds
+            # Anew for each pass, so that the drawn states of a point do not depend on the points visited before.
+            self._chances, self._operations = Choices("probe"), -1
+            for point in self._points_of_replay(chosen):
+                yield point, self._disks_at(point, is_damaged=point in of_damage, is_crashed=point not in left)
+
+    def _points_of_replay(self, chosen: list[Point]) -> Iterator[Point]:
+        left = iter(chosen)
+        wanted = next(left, None)
+        for point in self.replayer.points():
+            current_interruption().check()
+            if point == wanted:
+                yield point
+                wanted = next(left, None)
+                if wanted is None:
+                    return
+
+    def _disks_at(self, point: Point, *, is_damaged: bool, is_crashed: bool = True) -> list[str]:
+        """Return the disks to try at a point: of damage at rest, and of crashes that may leave new states."""
+        return [
+            disk
+            for disk in self.found.counts
+            if (is_damaged if disk in AT_REST else is_crashed and self._may_leave_new_states(disk, point))
+        ]
+
+    def explore(self, point: Point, disks: Sequence[str]) -> None:
+        """Queue the states that these disks may leave at the current point."""
         if point.operations != self._operations:
             self._operations, self._states = point.operations, {}
         for disk in disks:
@@ -295,11 +227,9 @@ class Prober:
             self.judge()
 
     def _may_leave_new_states(self, disk: str, point: Point) -> bool:
-        """Return whether a crash at this point may leave a state that no later crash leaves. Damage at rest is tried
-        after each promise, and at the end of the run.
-        """
-        if disk in AT_REST:
-            return self._is_promise(point)
+        """Return whether a crash at this point may leave a state that no later crash leaves."""
+        if self._plan.points_max is not None and self._plan.points_max < self.found.points_of:
+            return True  # the later crash may not be in the sample
         run = [step.kind for step in self._record.steps[max(0, point.step) : point.step + 2]]
         is_inside_of_run = run == [steps.STORE, steps.STORE]
         return not is_inside_of_run or PROFILES[disk].page_cache_survives
@@ -316,17 +246,49 @@ class Prober:
         answers = {key: Answers.of(self._answers[: key[1]]) for key in waiting}
         questions = [(one.state.image, answers[key]) for key, one in waiting.items()]
         keys = list(waiting)
-        for number, verdict in self._checkers.answered(questions):
-            digest, given, _ = keys[number]
-            self._verdicts_for(waiting[keys[number]].disk)[digest, given] = verdict
-            self.found.judged += 1
-            self.found.images.add(digest)
+        with closing(self._checkers.answered(questions)) as arriving:
+            for number, verdict in _in_order(arriving) if self._plan.stops_at_first else arriving:
+                (digest, given, _), one = keys[number], waiting[keys[number]]
+                self._verdicts_for(one.disk)[digest, given] = verdict
+                self.found.judged += 1
+                self.found.images.add(digest)
+                is_new = (one.disk, verdict.signature) not in self._known
+                if is_new and not verdict.is_assumed and is_breach(verdict, one.state):
+                    self._stop_at([verdict.signature])
+        self._confirm_time_outs()
         if self._on_held is not None:
             for key, one in waiting.items():
                 verdict = self._verdicts_for(one.disk)[key[:2]]
                 if not verdict.is_broken and one.disk not in AT_REST:
                     self._on_held(one.state.image, answers[key], _case(*one, verdict), self._verdicts)
         self._sum_up_all()
+        self._stop_at(self.found.breaches)  # also those found by verdicts of another record, without a check
+
+    def _confirm_time_outs(self) -> None:
+        """Repeat assumed time-outs until one is confirmed for each disk and signature."""
+        if not self._checkers.assumed:
+            return
+        for point, states_of in self._points:
+            for disk, states in states_of.items():
+                for state in states:
+                    verdicts, key = self._verdicts_for(disk), (state.digest, point.answers)
+                    verdict = verdicts[key]
+                    if self._is_unconfirmed(disk, verdict):
+                        question = state.image, Answers.of(self._answers[: point.answers])
+                        verdict = verdicts[key] = self._checkers.confirmed(question)
+                    if verdict.is_broken and not verdict.is_assumed:
+                        self._confirmed.add((disk, verdict.signature))
+
+    def _is_unconfirmed(self, disk: str, verdict: CheckOutcome) -> bool:
+        return (
+            verdict.is_assumed
+            and (disk, verdict.signature) not in self._confirmed
+            and (disk, verdict.signature) not in self._known
+        )
+
+    def _stop_at(self, breaches: Iterable[str]) -> None:
+        if self._plan.stops_at_first and not self._plan.known.issuperset(breaches):
+            raise EndedEarlyError(STOP_AT_FIRST)
 
     def _sum_up_all(self) -> None:
         for point, states_of in self._points:
@@ -341,15 +303,16 @@ class Prober:
             is_judged = True
             for state in states:
                 verdict = self._verdicts_for(disk).get((state.digest, point.answers))
-                if verdict is None:
+                if verdict is None or self._is_unconfirmed(disk, verdict):
                     is_judged = False
                     continue
                 count.states += 1
                 self._note(states, state)
-                is_breach = verdict.is_breach(is_damaged=disk in AT_REST and state.loss_count > 0)
-                self._count_damage(disk, state, verdict, is_breach=is_breach)
-                if is_breach and (disk, verdict.signature) not in self._known:
+                self._count_damage(disk, state, verdict)
+                if is_breach(verdict, state) and (disk, verdict.signature) not in self._known:
                     count.broken += 1
+                    if not verdict.is_assumed:
+                        self._confirmed.add((disk, verdict.signature))
                     self._keep(point, disk, states, state, verdict)
             count.crashes += is_judged
             count.exhausted += is_judged and states.is_exhaustive
@@ -357,19 +320,21 @@ class Prober:
             assert max(count.exhausted, count.cut) <= count.crashes, (disk, count)
             is_whole = is_whole and is_judged
         if is_whole:
-            # the end of the run may follow as a point of damage only, and has been counted then
-            self.found.points += point != self._counted and (bool(states_of) or self._has_crashes)
-            self._counted = point
-            self.found.operations = point.operations
+            # damage at rest may be tried alone at a point that is a crash point, too
+            is_damage_only = bool(states_of) and AT_REST.issuperset(states_of)
+            self.found.points += is_damage_only != self._has_crashes
+            self.found.damage_left -= self.found.damage_left > 0 and not AT_REST.isdisjoint(states_of)
+            if not self.found.points_of:
+                self.found.operations = point.operations
             self.found.steps = max(0, point.step)  # other points of this step may follow
 
-    def _count_damage(self, disk: str, state: CrashState, verdict: CheckOutcome, *, is_breach: bool) -> None:
+    def _count_damage(self, disk: str, state: CrashState, verdict: CheckOutcome) -> None:
         if not isinstance(state, DamagedState) or state.damage is None:
             return
         self.found.injected.add(DAMAGES[disk].fault)
         count = self.found.damage.setdefault((disk, state.damage.place.path), DamageCount())
-        count.unnoticed += is_breach
-        count.noticed += not is_breach and verdict.is_noticed
+        count.unnoticed += is_breach(verdict, state)
+        count.noticed += verdict.is_noticed
         count.harmless += not verdict.is_broken
 
     def _note(self, states: PossibleStates, state: CrashState) -> None:
@@ -397,6 +362,17 @@ class Prober:
         breach.points.add(point.operations)
         breach.disks[disk] = breach.disks.get(disk, 0) + 1
         assert sum(breach.disks.values()) == breach.states, "each broken state counts on one disk"
+
+
+def _in_order(answers: Iterable[tuple[int, CheckOutcome]]) -> Iterator[tuple[int, CheckOutcome]]:
+    """Yield answers in the order of their questions, so that the speed of checks does not select the first breach."""
+    early: dict[int, CheckOutcome] = {}
+    following = 0
+    for number, verdict in answers:
+        early[number] = verdict
+        while following in early:
+            yield following, early.pop(following)
+            following += 1
 
 
 def _case(point: Point, disk: str, states: PossibleStates, state: CrashState, verdict: CheckOutcome) -> CrashCase:

@@ -13,9 +13,11 @@ from msgspec import structs
 
 from ..disk.image import Image
 from .checks.checkers import Checkers
-from .probe import CrashCase, Prober, Verdicts, ViolationGroup
+from .probe import Prober, Verdicts
 from .record import NOBODY, Answers, ProgramRecord
 from .recording.run import ProgramError
+from .report import CrashCase, ViolationGroup
+from .visits import EVERY_POINT, VisitPlan
 
 RecordCheck = Callable[[Image, Answers], tuple[ProgramRecord, list[str]]]
 """Runs a check on an image. Returns the record, and how the files differ from it. ProgramError: no record."""
@@ -39,7 +41,7 @@ class RecoveryBreach:
     group: ViolationGroup
 
     @property
-    def rank(self) -> tuple[tuple[bool, bool, bool], int, tuple[int, int, int]]:
+    def rank(self) -> tuple[tuple[bool, bool, bool, bool], int, tuple[int, int, int]]:
         """Return the rank of the smallest case, counting the losses of both crashes."""
         case = self.group.smallest
         return case.severity, case.losses + self.recovery.first_crash.losses, case.size
@@ -53,15 +55,20 @@ class Recoveries:
     record_check: RecordCheck
     disks: Sequence[str]
     limit: int
+    plan: VisitPlan = EVERY_POINT
     recorded: int = 0
     writing: int = 0
     """Number of recoveries that changed a file."""
     points: int = 0
+    points_of: int = 0
+    """Number of crash points in the recorded recoveries. `points` of them were tried."""
     states: int = 0
     judged: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     """How many recoveries could not be recorded, by reason."""
     breaches: dict[str, RecoveryBreach] = field(default_factory=dict)
+    _confirmed: set[tuple[str, str]] = field(default_factory=set)
+    """Disk and signature of confirmed time-outs."""
 
     @property
     def in_order(self) -> list[tuple[str, RecoveryBreach]]:
@@ -90,11 +97,14 @@ class Recoveries:
         nobody = len(record.tasks)  # a separate task, because the answers are the program's, not the recovery's
         given = tuple(structs.replace(step, by=nobody) for step in answers.steps)
         whole = replace(record, steps=given + record.steps, tasks=(*record.tasks, NOBODY))
-        prober = Prober(whole, image, self.checkers, self.disks, self.limit, verdicts)
+        prober = Prober(
+            whole, image, self.checkers, self.disks, self.limit, verdicts, plan=self.plan, confirmed=self._confirmed
+        )
         try:
             prober.run(len(given))
         finally:
             self.points += prober.found.points
+            self.points_of += prober.found.points_of or prober.found.points
             self.states += prober.found.states
             self.judged += prober.found.judged
             for signature, group in prober.found.breaches.items():

@@ -4,7 +4,7 @@ Each rerun is recorded and probed from its first difference on. After an error a
 but its earlier promises must hold. Breaches that also occurred in the first run on the same disk are left out.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,12 +15,14 @@ from ..crashes.at_rest import AT_REST
 from ..disk.image import Image
 from ..kinds import FaultKind
 from .checks.checkers import Checkers
-from .probe import Prober, ProbeReport, Verdicts, ViolationGroup
+from .probe import Prober, Verdicts
 from .record import ProgramRecord
 from .recording.run import ProgramError
+from .report import ProbeReport, ViolationGroup
 from .story import step_text
 from .tracing.control import CallFault, RunControl
 from .tracing.run import TracedRun
+from .visits import EVERY_POINT, VisitPlan
 
 ORDER = "another order"
 Rerun = Callable[[RunControl], TracedRun]
@@ -47,6 +49,7 @@ class Reruns:
     found: ProbeReport
     verdicts: Verdicts
     limit: int
+    plan: VisitPlan = EVERY_POINT
     on_progress: Callable[["Reruns", RunControl], None] = lambda reruns, control: None
     runs: int = 0
     """Number of runs with the requested difference. If no call matches a fault, no run is counted."""
@@ -69,12 +72,16 @@ class Reruns:
     hurried: int = 0
     """How often a thread was chosen among several, and how often while another thread was still running."""
     points: int = 0
+    points_of: int = 0
+    """Number of crash points in the recorded runs. `points` of them were tried."""
     states: int = 0
     judged: int = 0
     discarded: dict[str, list[RunControl]] = field(default_factory=dict)
     """Runs that could not be recorded, by reason. There is no verdict on their faults and orders."""
     breaches: dict[tuple[str, str], RerunBreach] = field(default_factory=dict)
     """Breaches by kind of difference and signature."""
+    _confirmed: defaultdict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
+    """Disk and signature of confirmed time-outs, by kind of difference."""
 
     @property
     def never_injected(self) -> list[str]:
@@ -98,6 +105,10 @@ class Reruns:
     def in_order(self) -> list[tuple[tuple[str, str], RerunBreach]]:
         """Return the breaches, most severe first, then smallest first."""
         return sorted(self.breaches.items(), key=lambda one: (one[1].group.smallest.rank, one[0]))
+
+    def leave_out(self, kinds: Sequence[FaultKind], seeds: int) -> None:
+        """Do not run again; `untried` lists all faults and seeds."""
+        self.enabled, self.seeds_asked = kinds, seeds
 
     def run(self, kinds: Sequence[FaultKind], runs_max: int, seeds: int) -> None:
         """Run again with faults and in other thread orders. If the probe ends early, `untried` lists the rest."""
@@ -170,11 +181,14 @@ class Reruns:
             self.limit,
             verdicts,
             known=known,
+            plan=self.plan,
+            confirmed=self._confirmed[kind],
         )
         try:
             prober.run(first_step)
         finally:
             self.points += prober.found.points
+            self.points_of += prober.found.points_of or prober.found.points
             self.states += prober.found.states
             self.judged += prober.found.judged
             for signature, group in prober.found.breaches.items():

@@ -12,14 +12,16 @@ from ..crashes.enumeration import CrashState
 from ..crashes.profiles import PROFILES
 from ..disk.aftermath import DiskState
 from ..disk.image import Image
-from .checks.check import CheckOutcome
+from .checks.check import TIMED_OUT, CheckOutcome
 from .checks.checkers import Checkers
-from .probe import CrashCase
 from .record import FAILED_SYNC, Answers, ProgramRecord
 from .replay import DISK_STREAM, Replayer
+from .report import CrashCase, is_breach
 from .story import Loss, damage_of, is_torn, losses_of
 
 TRIES_MAX = 200
+_SLOW_TRIES_MAX = 20
+"""Maximum of tries for a check that exceeds its time limit, because each try may take as long."""
 
 
 class NotReproducedError(Exception):
@@ -96,14 +98,22 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
             (verdicts[state.digest],) = checkers.verdicts([(state.image, answers)])
         verdict = verdicts[state.digest]
         same = verdict.signature == case.verdict.signature
-        is_damaged = case.disk in AT_REST and state.loss_count > 0
-        return RunDecisions(followed, ()) if same and verdict.is_breach(is_damaged=is_damaged) else None
+        return RunDecisions(followed, ()) if same and is_breach(verdict, state) else None
 
-    search = Search(RunDecisions(case.decisions, ()), still_fails, tries_max=TRIES_MAX)
+    search = Search(
+        RunDecisions(case.decisions, ()),
+        still_fails,
+        tries_max=_SLOW_TRIES_MAX if case.verdict.outcome == TIMED_OUT else TRIES_MAX,
+    )
     with suppress(EndedEarlyError):
         shrink_decisions(search)
     state, decisions = scene.state(search.best.decisions)
     verdict = verdicts[state.digest]
+    if verdict.is_assumed:
+        with suppress(EndedEarlyError):
+            verdict = checkers.confirmed((state.image, answers))
+        if verdict.is_assumed or verdict.signature != case.verdict.signature:
+            return scene.shown(case)  # the check is only slow in the smaller case, or the probe has ended
     assert verdict.is_broken, "the smallest case breaks the same promise"
     smallest = replace(case, decisions=decisions, digest=state.digest, verdict=verdict, losses=state.loss_count)
     return scene.shown(smallest)

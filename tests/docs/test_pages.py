@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = {"your-own-code": (14, 15), "formats": (8, 7), "your-python-program": (2, 5), "any-program": (5, 4)}
+PAGES = {"your-own-code": (14, 15), "formats": (8, 7), "your-python-program": (2, 5), "any-program": (5, 7)}
 """Page -> its number of Python blocks and of outputs."""
 
 EXECUTED = ("your-own-code", "formats")

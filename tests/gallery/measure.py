@@ -19,10 +19,11 @@ from tornlog.faults.probe.checks.check import BROKEN, DIED, Check, CheckOutcome
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer
 from tornlog.faults.probe.failure import ProbeFinding, write_cases
-from tornlog.faults.probe.probe import ProbeReport, ViolationGroup, probe, probe_end
+from tornlog.faults.probe.probe import probe, probe_end
 from tornlog.faults.probe.programs import CALLS, PYTHON, RecorderChoice
 from tornlog.faults.probe.record import ProgramRecord
 from tornlog.faults.probe.recording.run import EMPTY, start_of
+from tornlog.faults.probe.report import ProbeReport, ViolationGroup
 from tornlog.faults.probe.shrink import shrink
 from tornlog.faults.simulation.failure_text import plain_text
 from tornlog.reports.cli.probe.breach_text import ProbeBreach

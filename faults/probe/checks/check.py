@@ -48,6 +48,8 @@ class CheckOutcome(NamedTuple):
     outcome: str
     lines: tuple[str, ...] = ()
     """The messages of the check, or the exception and its traceback."""
+    is_assumed: bool = False
+    """Whether the check exceeded only a reduced time limit (`checkers`)."""
 
     @property
     def is_broken(self) -> bool:
@@ -66,11 +68,11 @@ class CheckOutcome(NamedTuple):
     def signature(self) -> str:
         """Return the first line of the messages in a form that breaches of one kind share.
 
-        Numbers, hexadecimal ids, absolute paths and quoted texts are left out.
+        Numbers, hexadecimal ids, absolute paths, quoted texts and blanks around the line are left out.
         """
         first = next((line for line in self.lines if not line.startswith(NOTICED)), "".join(self.lines[:1]))
         plain = _NUMBER.sub("#", _PATH.sub("…", _QUOTED.sub("'…'", first or self.outcome)))
-        return _LIST.sub(r"\g<one>, …", plain)
+        return _LIST.sub(r"\g<one>, …", plain).strip()
 
     @property
     def uncoloured(self) -> "CheckOutcome":

@@ -3,13 +3,17 @@
 If a check hangs or kills its process, only this state is affected. Processes are forked, which is cheap, and safe
 because there is only one thread. A check that exceeds its time limit is repeated while no other check runs, because it
 may only be slow on a busy machine.
+
+A check may hang in many states. Therefore, after the first confirmed time-out, later checks have a reduced time limit:
+ten times the slowest check that returned, and at least a second. A check that exceeds only this limit may still be
+slow, so its outcome is marked as assumed, and the caller confirms some of these outcomes with the whole time limit.
 """
 
 import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -18,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 from types import FrameType, TracebackType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from ....sim.interruption import current_interruption
 from ....sim.process import CpuLimitReached, cpu_limit
@@ -35,6 +39,7 @@ Question = tuple[Image, Answers]
 _FORK = get_context("fork")
 _IN_MEMORY = "/dev/shm"
 _SAID_BYTES_MAX = 64 << 10
+_REDUCED_FACTOR, _REDUCED_SECONDS_MIN = 10.0, 1.0
 _GRACE_SECONDS = 5.0  # additional time, because a check without `runs_here` enforces the time limit itself
 
 
@@ -44,6 +49,16 @@ class _CheckWorker:
     connection: Connection
     shown: Image = NOTHING
     """The last state that was sent. The next one is sent as its difference to this one."""
+
+
+class _Asked(NamedTuple):
+    """A question that a worker is judging. began, end: times of the monotonic clock; end is the deadline."""
+
+    number: int
+    worker: _CheckWorker
+    limit_seconds: float
+    began: float
+    end: float
 
 
 class Checkers:
@@ -61,11 +76,16 @@ class Checkers:
         parent = _IN_MEMORY if is_there else None  # exporting images is much faster to a file system in memory
         self._scratch = TemporaryDirectory(prefix="tornlog-probe-", dir=parent, ignore_cleanup_errors=True)
         self._idle: list[_CheckWorker] = []
-        self._busy: dict[Connection, tuple[int, _CheckWorker, float]] = {}
-        """Workers that are judging a state: the number of the question, and the deadline on the monotonic clock."""
+        self._busy: dict[Connection, _Asked] = {}
         self.judged = 0
         self.repeated = 0
         """Number of checks that were repeated because they exceeded the time limit."""
+        self.reduced = 0
+        """Number of checks that had a reduced time limit."""
+        self.assumed = 0
+        """Number of these checks that exceeded it."""
+        self._has_hung = False  # whether a time-out was confirmed
+        self._slowest_seconds = 0.0  # of the checks that returned
         self._said = Path(self._scratch.name, "said")
         self._said.touch()
         self._here: StateDirectory | None = None
@@ -87,52 +107,94 @@ class Checkers:
         answers = dict(self.answered(questions))
         return [answers[number] for number in range(len(questions))]
 
-    def answered(self, questions: Sequence[Question]) -> Iterator[tuple[int, CheckOutcome]]:
+    def answered(self, questions: Sequence[Question]) -> Generator[tuple[int, CheckOutcome], None, None]:
         """Yield each verdict when it arrives, with its question's number. EndedEarlyError: the probe was
         interrupted.
         """
         self.judged += len(questions)
         if not self._jobs:
             for number, question in enumerate(questions):
-                yield number, self._judge_here(*question)
+                yield number, self._judge_here(*question, self._limit_seconds)
             return
-        slow = []
-        for number, answer in self._answers(dict(enumerate(questions)), self._jobs):
-            if answer.outcome == TIMED_OUT:
-                slow.append(number)
-            else:
-                yield number, answer
-        for number in slow:
-            self.repeated += 1
-            yield from self._answers({number: questions[number]}, 1)
+        waiting = deque(enumerate(questions))
+        try:
+            while waiting:
+                slow = []
+                for number, answer in self._answers(waiting, self._jobs):
+                    if answer.outcome == TIMED_OUT and not answer.is_assumed:
+                        slow.append((number, answer))
+                    else:
+                        yield number, answer
+                for number, answer in slow:
+                    is_reduced = self._limit_seconds < self._seconds_max  # as one of `slow` was confirmed to hang
+                    yield number, self._assumed(answer) if is_reduced else self.confirmed(questions[number])
+        finally:  # the caller may want no further answers
+            for asked in self._busy.values():
+                _end(asked.worker)
+            self._busy.clear()
 
-    def _answers(self, questions: dict[int, Question], jobs: int) -> Iterator[tuple[int, CheckOutcome]]:
-        waiting = deque(questions.items())
-        while waiting or self._busy:
-            while waiting and len(self._busy) < jobs:
-                self._ask(*waiting.popleft())
-            first_end = min(end for _, _, end in self._busy.values())
+    def confirmed(self, question: Question) -> CheckOutcome:
+        """Judge a state again with the whole time limit, while no other check runs."""
+        assert not self._busy, "other checks are running"
+        self.repeated += 1
+        if not self._jobs:
+            return self._judge_here(*question, self._seconds_max)
+        ((_, answer),) = self._answers(deque([(0, question)]), 1, self._seconds_max)
+        self._has_hung |= answer.outcome == TIMED_OUT
+        return answer
+
+    @property
+    def _limit_seconds(self) -> float:
+        """Return the time limit of the next check. It is reduced only if the speed of checks is known."""
+        if not self._has_hung or not self._slowest_seconds:
+            return self._seconds_max
+        return min(self._seconds_max, max(_REDUCED_SECONDS_MIN, _REDUCED_FACTOR * self._slowest_seconds))
+
+    def _timed(self, answer: CheckOutcome, began: float, limit_seconds: float) -> CheckOutcome:
+        """Note the duration of a check, and return its answer, marked if it exceeded only a reduced limit."""
+        is_reduced = limit_seconds < self._seconds_max
+        self.reduced += is_reduced
+        if answer.outcome != TIMED_OUT:
+            self._slowest_seconds = max(self._slowest_seconds, monotonic() - began)
+        return self._assumed(answer) if is_reduced and answer.outcome == TIMED_OUT else answer
+
+    def _assumed(self, answer: CheckOutcome) -> CheckOutcome:
+        self.assumed += 1
+        return answer._replace(is_assumed=True)
+
+    def _answers(
+        self, waiting: deque[tuple[int, Question]], jobs: int, limit_seconds: float | None = None
+    ) -> Iterator[tuple[int, CheckOutcome]]:
+        """Yield answers, and take their questions from `waiting`, until a check exceeds the whole time limit."""
+        is_slow = False
+        while self._busy or (waiting and not is_slow):
+            while waiting and not is_slow and len(self._busy) < jobs:
+                self._ask(*waiting.popleft(), limit_seconds or self._limit_seconds)
+            first_end = min(asked.end for asked in self._busy.values())
             with current_interruption().interrupts_allowed():
                 ready = wait(list(self._busy), timeout=max(0.0, first_end - monotonic()))
-            for connection, (number, worker, end) in list(self._busy.items()):
-                if connection not in ready and monotonic() < end:
+            for connection, asked in list(self._busy.items()):
+                if connection not in ready and monotonic() < asked.end:
                     continue
                 if connection in ready:
-                    answer = self._receive_verdict(worker)
+                    answer = self._receive_verdict(asked.worker)
                 else:
-                    _end(worker)
-                    answer = no_verdict(self._seconds_max)
+                    _end(asked.worker)
+                    answer = no_verdict(asked.limit_seconds)
                 del self._busy[connection]
-                yield number, answer
+                answer = self._timed(answer, asked.began, asked.limit_seconds)
+                is_slow |= answer.outcome == TIMED_OUT and not answer.is_assumed
+                yield asked.number, answer
 
-    def _ask(self, number: int, question: Question) -> None:
+    def _ask(self, number: int, question: Question, limit_seconds: float) -> None:
         worker = self._idle.pop() if self._idle else self._started()
         assert worker.connection not in self._busy, number  # a worker judges one question at a time
         image, answers = question
-        worker.connection.send((ImageDifference.between(worker.shown, image), answers))
+        worker.connection.send((ImageDifference.between(worker.shown, image), answers, limit_seconds))
         worker.shown = image
-        seconds = self._seconds_max + (0.0 if self._check.runs_here else _GRACE_SECONDS)
-        self._busy[worker.connection] = (number, worker, monotonic() + seconds)
+        began = monotonic()
+        end = began + limit_seconds + (0.0 if self._check.runs_here else _GRACE_SECONDS)
+        self._busy[worker.connection] = _Asked(number, worker, limit_seconds, began, end)
 
     def _receive_verdict(self, worker: _CheckWorker) -> CheckOutcome:
         """Return the answer of a worker. If the worker ended instead, the check died in this state."""
@@ -151,7 +213,7 @@ class Checkers:
         ours, theirs = _FORK.Pipe()
         others = [ours, *self._busy, *(worker.connection for worker in self._idle)]
         scratch = Path(self._scratch.name)
-        arguments = (theirs, others, self._check, self._seconds_max, scratch, self._said)
+        arguments = (theirs, others, self._check, scratch, self._said)
         process = _FORK.Process(target=_run_worker, args=arguments, daemon=True)
         process.start()
         theirs.close()
@@ -163,7 +225,7 @@ class Checkers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for worker in (*self._idle, *(worker for _, worker, _ in self._busy.values())):
+        for worker in (*self._idle, *(asked.worker for asked in self._busy.values())):
             _end(worker)
         self._idle.clear()
         self._busy.clear()
@@ -171,16 +233,19 @@ class Checkers:
             self._here.discard()
         self._scratch.cleanup()
 
-    def _judge_here(self, image: Image, answers: Answers) -> CheckOutcome:
+    def _judge_here(self, image: Image, answers: Answers, limit_seconds: float) -> CheckOutcome:
         if self._here is None:
             self._here = StateDirectory(Path(self._scratch.name))
         difference, self._shown_here = ImageDifference.between(self._shown_here, image), image
-        root = self._here.show(difference)
+        root, began = self._here.show(difference), monotonic()
         try:
-            with current_interruption().interrupts_allowed(), cpu_limit(self._seconds_max):
-                verdict = self._check.judge(root, answers, self._seconds_max).uncoloured
+            with current_interruption().interrupts_allowed(), cpu_limit(limit_seconds):
+                verdict = self._check.judge(root, answers, limit_seconds).uncoloured
         except CpuLimitReached:
-            verdict = CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
+            verdict = CheckOutcome(TIMED_OUT, (f"no verdict within {limit_seconds:g} s of CPU time",))
+        verdict = self._timed(verdict, began, limit_seconds)
+        # No repetition is needed, because CPU time does not depend on other processes.
+        self._has_hung |= verdict.outcome == TIMED_OUT and not verdict.is_assumed
         self._here.take_back(_users_of_files(os.getpid()))
         return verdict
 
@@ -190,9 +255,7 @@ def _users_of_files(process: int) -> Iterator[int]:
     yield from processes_below(process)
 
 
-def _run_worker(
-    connection: Connection, others: list[Connection], check: Check, seconds_max: float, scratch: Path, said: Path
-) -> None:
+def _run_worker(connection: Connection, others: list[Connection], check: Check, scratch: Path, said: Path) -> None:
     """Run a worker: judge states until the connection closes. The checks' output is written to the file `said`."""
     descriptor = os.open(said, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
@@ -216,11 +279,11 @@ def _run_worker(
     directory = StateDirectory(scratch)
     while True:
         try:
-            difference, answers = connection.recv()
+            difference, answers, limit_seconds = connection.recv()
         except EOFError:
             check.close()
             os._exit(0)
-        verdict = check.judge(directory.show(difference), answers, seconds_max).uncoloured
+        verdict = check.judge(directory.show(difference), answers, limit_seconds).uncoloured
         if not (check.runs_here or check.keeps_processes):  # processes that do not serve the next state are ended
             end_others()
         connection.send(verdict)

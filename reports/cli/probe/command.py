@@ -11,11 +11,14 @@ JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check",
 
 With `--recovery-crashes` also `"recoveries": {"recorded", "writing", "points", "states", "judged", "refused": {reason:
 times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: recoveries that changed a file. breaches: one
-per kind of message, the most severe first. smallest: null after the first 10 kinds, because only these are shrunk.
+per kind of message, the most severe first. smallest: null after the first 10 kinds, because only these are shrunk,
+and for known ones.
 states: number of built states; images: distinct images; judged: distinct pairs of an image and its acknowledged lines.
 notes: reasons why a verdict without a breach proves little. If the recorder did not see all operations, the program is
-refused, and JSON has only program, steps and reasons. finished: whether all crashes were tried; if the probe ended
-early, "ended" has the signal or the limit.
+refused, and JSON has only program, steps and reasons. finished: whether all crashes were tried, or with --points all
+of the sample. With --points or --time "points_of" is the number of crash points of the run, of which "points" were
+tried. If a check timed out, "reduced_limit" is {"checks", "timed_out"}: later checks with a reduced time
+limit, and those that exceeded it. If the probe ended early, "ended" has the signal, the limit or --stop-at-first.
 
 With --faults or --seeds there is `"reruns": {"runs", "failed", "refusals", "injected": {fault: times},
 "never_injected": [faults], "cut": [faults], "seeds", "orders", "choices", "hurried", "points", "states", "judged",
@@ -25,10 +28,13 @@ With --faults or --seeds there is `"reruns": {"runs", "failed", "refusals", "inj
 another thread ran; refused, discarded: runs without a result because they could not be recorded; untried: faults and
 seeds left out because the probe ended early.
 
+With --baseline there is `"baseline": {"known": {signature: reason}, "gone": {signature: reason}}`, and known breaches
+have "known": reason. known: findings that occurred; gone: findings that did not, in what was tried.
+
 With --out "report": path. JSON of `--replay` is at the head of `replay`, and JSON without a check at the head of
-`durability`. Exit codes: 0 no promise is broken, 1 a
-promise is broken, 2 usage, 3 the recorder did not see all operations, runs or recoveries were discarded, or --time was
-too short; 130 after Ctrl-C, 143 after SIGTERM.
+`durability`. Exit codes: 0 no promise is broken, or only as in the baseline, 1 a promise is broken, 2 usage, 3 the
+recorder did not see all operations, runs or recoveries were discarded, or --time was too short; 130 after Ctrl-C, 143
+after SIGTERM.
 """
 
 from dataclasses import dataclass
@@ -89,6 +95,10 @@ class ProbeOptions:
         ),
     ] = None
     limit: Annotated[int, typer.Option(min=1, help="Maximum of states per crash.")] = LIMIT
+    points: Annotated[
+        int | None,
+        typer.Option(min=1, help="Maximum of crash points of each run, spread evenly over its record. Default: all."),
+    ] = None
     jobs: Annotated[int, typer.Option(min=0, help="Processes for checks; 0: check in this process.")] = 1
     seconds: Annotated[float, typer.Option(min=0.01, help="Time limit of a check; a longer check is a breach.")] = (
         CHECK_SECONDS
@@ -97,6 +107,9 @@ class ProbeOptions:
     time: Annotated[
         str | None, typer.Option(help="Time limit of the probe, such as 10m; findings until then are reported.")
     ] = None
+    stop_at_first: Annotated[
+        bool, typer.Option("--stop-at-first", help="End after the first broken promise, with its smallest case.")
+    ] = False
     start: Annotated[
         Path | None, typer.Option(exists=True, file_okay=False, help="The program starts in a copy of this directory.")
     ] = None
@@ -143,6 +156,14 @@ class ProbeOptions:
     ] = None
     replay: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Check a stored failure.json again.")
+    ] = None
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Accept the findings in FILE: a line each, a signature as printed, two spaces, # and a reason.",
+        ),
     ] = None
     out: Annotated[
         Path | None,

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from ....faults.probe.durability import DurabilityReport, UnsyncedGroup, durability_of
-from ....faults.probe.probe import ProbeReport
 from ....faults.probe.record import ProgramRecord
+from ....faults.probe.report import ProbeReport
 from ....faults.probe.story import file_names, step_text
 from ...quantities import count_text
 from ...results.leaving import write_result_and_exit

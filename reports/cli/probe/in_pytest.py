@@ -100,7 +100,7 @@ def _results(plan: ProbePlan) -> ProbeResults:
 
 
 def _answer(results: ProbeResults, out: Path | None) -> ProbeAnswer:
-    exit_code = EXIT_BROKEN if results.kinds else EXIT_HARNESS if results.gaps else EXIT_HELD
+    exit_code = EXIT_BROKEN if results.new_kinds else EXIT_HARNESS if results.gaps else EXIT_HELD
     places: Places = {}
     timelines: Timelines = {}
     if out is not None:

@@ -1,20 +1,24 @@
 """Implementation of `probe` after the recording: tries crashes, recoveries and reruns."""
 
+from collections.abc import Sequence
 from functools import partial
 from time import perf_counter
+from typing import NamedTuple, TypeVar
 
 from ....faults.disk.image import Image
 from ....faults.probe.checks.checkers import Checkers
 from ....faults.probe.failure import RECOVERY, ProbeFinding
-from ....faults.probe.probe import OnHeld, ProbeReport, Verdicts, probe_end
+from ....faults.probe.probe import OnHeld, Verdicts, probe_end
 from ....faults.probe.probe import probe as probe_record
 from ....faults.probe.programs import CALLS
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recovery import Recoveries, RecoveryBreach
+from ....faults.probe.report import ProbeReport
 from ....faults.probe.reruns import RerunBreach, Reruns, rerun_text
 from ....faults.probe.shrink import Scene, shrink
 from ....faults.probe.story import moment
 from ....faults.probe.tracing.control import RunControl
+from ....faults.probe.visits import STOP_AT_FIRST, VisitPlan
 from ....sim.interruption import current_interruption
 from ..console import show_progress
 from .recording import CALLS_HINT, ProbePlan, Recorded
@@ -24,23 +28,29 @@ STORIES_MAX = 10
 """Maximum of stories of crashes, of recoveries and of reruns. Shrinking a breach takes up to 200 checks."""
 
 
+class _Explored(NamedTuple):
+    """The crashes, recoveries and reruns of a probe."""
+
+    found: ProbeReport
+    recoveries: Recoveries | None = None
+    reruns: Reruns | None = None
+
+    def has_stopped(self, plan: VisitPlan) -> bool:
+        """Return whether a new breach has ended the probe."""
+        found = {*self.found.breaches, *(self.recoveries.breaches if self.recoveries is not None else ())}
+        if self.reruns is not None:
+            found.update(signature for _, signature in self.reruns.breaches)
+        return plan.stops_at_first and not self.found.is_of_end and not plan.known.issuperset(found)
+
+
 def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeResults:
     """Probe a recorded program. The results are partial if the probe ends early."""
     (record, start, allowed, began), options = recorded, asked.options
     with Checkers(asked.check, options.jobs, options.seconds) as checkers:
-        recoveries = reruns = None
-        found = probe_end(record, start, checkers)
-        if not found.breaches:
-            verdicts: Verdicts = {}
-            record_check = partial(asked.recorder.record_check, asked.check)
-            if options.recovery_crashes:
-                recoveries = Recoveries(checkers, record_check, asked.crash_disks, options.limit)
-            on_held = None if recoveries is None else recoveries.explore
-            found = _explore(asked, record, start, checkers, on_held, verdicts)
-            if asked.kinds or options.seeds:
-                rerun = partial(asked.recorder.rerun, asked.program, start)
-                reruns = Reruns(checkers, rerun, start, record, found, verdicts, options.limit)
-                _run_again(reruns, asked)
+        is_even = options.points is not None or options.time is not None
+        plan = VisitPlan(options.points, is_even, options.stop_at_first, frozenset(asked.baseline))
+        tried = _try_all(asked, record, start, checkers, plan)
+        found, recoveries, reruns = tried
         return ProbeResults(
             record,
             start,
@@ -49,21 +59,23 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             found,
             [
                 ProbeFinding(signature, record, start, shrink(record, start, group.smallest, checkers))
-                for signature, group in found.in_order[:STORIES_MAX]
+                for signature, group in _new(found.in_order, plan)
             ],
             recoveries,
             []
             if recoveries is None
             else [
                 _recovery_finding(record, start, signature, breach, checkers)
-                for signature, breach in recoveries.in_order[:STORIES_MAX]
+                for signature, breach in _new(recoveries.in_order, plan)
             ],
             reruns,
             []
             if reruns is None
             else [
                 _rerun_finding(start, kind, signature, breach, checkers)
-                for (kind, signature), breach in reruns.in_order[:STORIES_MAX]
+                for (kind, signature), breach in [one for one in reruns.in_order if one[0][1] not in plan.known][
+                    :STORIES_MAX
+                ]
             ],
             allowed,
             checkers.said(),
@@ -71,8 +83,43 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             perf_counter() - began,
             CALLS_HINT if asked.check.runs_here and asked.recorder.kind != CALLS else "",
             options.refusals,
-            current_interruption().reason,
+            current_interruption().reason or (STOP_AT_FIRST if tried.has_stopped(plan) else ""),
+            checkers.reduced,
+            checkers.assumed,
+            asked.baseline,
         )
+
+
+_Breach = TypeVar("_Breach")
+
+
+def _new(breaches: Sequence[tuple[str, _Breach]], plan: VisitPlan) -> list[tuple[str, _Breach]]:
+    """Return the breaches that get a story: the first ones that are not known."""
+    return [one for one in breaches if one[0] not in plan.known][:STORIES_MAX]
+
+
+def _try_all(asked: ProbePlan, record: ProgramRecord, start: Image, checkers: Checkers, plan: VisitPlan) -> _Explored:
+    options = asked.options
+    found = probe_end(record, start, checkers)
+    if not plan.known.issuperset(found.breaches):
+        return _Explored(found)
+    verdicts: Verdicts = {}
+    recoveries = on_held = None
+    if options.recovery_crashes:
+        record_check = partial(asked.recorder.record_check, asked.check)
+        recoveries = Recoveries(checkers, record_check, asked.crash_disks, options.limit, plan)
+        on_held = recoveries.explore
+    found = _explore(asked, record, start, checkers, on_held, verdicts, plan)
+    tried = _Explored(found, recoveries)
+    if not (asked.kinds or options.seeds):
+        return tried
+    rerun = partial(asked.recorder.rerun, asked.program, start)
+    reruns = Reruns(checkers, rerun, start, record, found, verdicts, options.limit, plan)
+    if tried.has_stopped(plan):
+        reruns.leave_out(asked.kinds, options.seeds)
+    else:
+        _run_again(reruns, asked)
+    return tried._replace(reruns=reruns)
 
 
 def _explore(
@@ -82,13 +129,14 @@ def _explore(
     checkers: Checkers,
     on_held: OnHeld | None,
     verdicts: Verdicts,
+    plan: VisitPlan,
 ) -> ProbeReport:
     with show_progress("pulling the plug", ticks=False) as update:
 
-        def on_progress(found: ProbeReport, done: int, steps: int) -> None:
+        def on_progress(found: ProbeReport, done: int, total: int) -> None:
             kinds = kinds_of_breach(len(found.breaches))
             facts = f"{found.states:,} states, {found.judged:,} checked, {kinds}"
-            update(completed=done, total=steps, facts=facts, refresh=True)
+            update(completed=done, total=total, facts=facts, refresh=True)
 
         return probe_record(
             record,
@@ -99,6 +147,7 @@ def _explore(
             on_progress=on_progress,
             on_held=on_held,
             verdicts=verdicts,
+            plan=plan,
         )
 
 

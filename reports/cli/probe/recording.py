@@ -30,6 +30,8 @@ class ProbePlan(NamedTuple):
     check: Check
     disks: tuple[str, ...]
     kinds: Sequence[FaultKind]
+    baseline: Mapping[str, str]
+    """Reasons of known findings, by signature."""
 
     @property
     def crash_disks(self) -> list[str]:

@@ -4,15 +4,16 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ....faults.crashes.at_rest import AT_REST, DAMAGES
 from ....faults.crashes.profiles import PROFILES
 from ....faults.probe.documents import Places, probed_json, recoveries_json, reruns_json
 from ....faults.probe.failure import RECOVERY
-from ....faults.probe.probe import ViolationGroup
 from ....faults.probe.record import ProgramRecord, Step
 from ....faults.probe.recovery import Recoveries
+from ....faults.probe.report import ViolationGroup
 from ....faults.probe.reruns import Reruns
 from ....faults.probe.story import file_names, named, task_name
 from ....faults.simulation.failure_text import plain_text
@@ -36,7 +37,7 @@ from ...results.model import (
     bar_group,
 )
 from .breach_text import ProbeBreach
-from .results import ProbeResults, kinds_of_breach
+from .results import ProbeResults, kinds_of_breach, points_text
 
 _BARS_SHOWN_MAX = 20
 _ROWS_MAX, _REASONS_SHOWN_MAX, _DISCARDED_SHOWN_MAX = 20, 3, 5
@@ -61,12 +62,13 @@ def probe_result(results: ProbeResults, places: Places, timelines: Timelines, ex
         ("checked", f"{found.judged:,}"),
         ("seconds", f"{results.seconds:,.1f}"),
     ]
-    amounts = f"{found.operations:,} operations, {len(record.acknowledged):,} promises, {found.points:,} crash points"
+    points = points_text(found.points, found.points_of)
+    amounts = f"{found.operations:,} operations, {len(record.acknowledged):,} promises, {points}"
     tried = list(_tried(results))
     broken = sum(count.broken for count in found.counts.values())
     return Result(
         "probe",
-        f"{amounts}: {f'{broken:,} states broken' if broken else results.verdict}",
+        f"{amounts}: {f'{broken:,} states broken' if broken and results.new_kinds else results.verdict}",
         _verdict(results),
         exit_code,
         _document(results, places),
@@ -87,21 +89,53 @@ def _document(results: ProbeResults, places: Places) -> dict[str, Any]:
     if results.reruns is not None:
         document["reruns"] = reruns_json(results.reruns, results.differing, places)
     document["notes"] = results.notes
+    if results.found.points_of:
+        document["points_of"] = results.found.points_of
+    if results.reduced:
+        document["reduced_limit"] = {"checks": results.reduced, "timed_out": results.assumed}
+    if results.baseline:
+        _mark_known(document, results)
     if results.ended:
         document["ended"] = results.ended
     return document
+
+
+def _mark_known(document: dict[str, Any], results: ProbeResults) -> None:
+    """Add the reasons of known breaches."""
+    parts = [document, *(document[name] for name in ("recoveries", "reruns") if name in document)]
+    for breach in chain.from_iterable(part["breaches"] for part in parts):
+        if breach["signature"] in results.baseline:
+            breach["known"] = results.baseline[breach["signature"]]
+    names = {"known": dict.fromkeys(results.known(results.signatures)), "gone": results.gone}
+    document["baseline"] = {
+        what: {signature: results.baseline[signature] for signature in signatures} for what, signatures in names.items()
+    }
+
+
+def _baseline_lines(results: ProbeResults) -> Iterator[str]:
+    for signature in dict.fromkeys(results.known(results.signatures)):
+        yield f"known: {signature}: {results.baseline[signature]}"
+    is_partial = bool(results.gaps) or results.is_sample
+    for signature in results.gone:
+        what = "not found in what was tried" if is_partial else "gone"
+        yield f"{what}: {signature}: {results.baseline[signature]}"
 
 
 def _verdict(results: ProbeResults) -> Verdict:
     found, breaches = results.found, results.breaches()
     broken = sum(count.broken for count in found.counts.values())
     if breaches:
-        text = breaches[0].finding.signature if results.kinds == 1 else f"Broken in {results.kinds} ways"
+        text = breaches[0].finding.signature if results.new_kinds == 1 else f"Broken in {results.new_kinds} ways"
         causes = "crashes or damage" if found.damage else "crashes"
         more = f"{broken:,} of {found.states:,} states that {causes} may leave are broken"
         return Verdict(Tone.BROKEN, text, ((more,) if broken else ()) + tuple(results.gaps))
     if results.gaps:
         return Verdict(Tone.UNSURE, results.verdict[0].upper() + results.verdict[1:])
+    if results.signatures:
+        return Verdict(Tone.HELD, results.verdict[0].upper() + results.verdict[1:])
+    if results.is_sample:
+        tried = points_text(found.points, found.points_of)
+        return Verdict(Tone.HELD, "No promise was broken in this sample", (f"It has {tried}",))
     if not results.record.acknowledged:
         return Verdict(Tone.HELD, "Every state was accepted", ("The program promised nothing: no line was printed",))
     return Verdict(Tone.HELD, "Every promise held")
@@ -117,6 +151,8 @@ class _Tried(NamedTuple):
     breaches: list[ProbeBreach]
     gaps: list[str]
     """Requested checks without a verdict."""
+    known: list[str]
+    """Signatures of known breaches."""
 
 
 def _tried(results: ProbeResults) -> Iterator[_Tried]:
@@ -124,15 +160,18 @@ def _tried(results: ProbeResults) -> Iterator[_Tried]:
     of_program = [one for one in breaches if not one.finding.kind]
     for disk, count in results.found.counts.items():
         broken = [one for one in of_program if disk in one.disks]
-        yield _Tried(disk, count.crashes, count.states, broken, results.crash_gaps)
+        known = [one for one in results.known(results.found.breaches) if disk in results.found.breaches[one].disks]
+        yield _Tried(disk, count.crashes, count.states, broken, results.crash_gaps, known)
     if recoveries is not None:
         broken = [one for one in breaches if one.finding.kind == RECOVERY]
-        yield _Tried("crashes in recovery", recoveries.points, recoveries.states, broken, results.recovery_gaps)
+        known = results.known(recoveries.breaches)
+        yield _Tried("crashes in recovery", recoveries.points, recoveries.states, broken, results.recovery_gaps, known)
     if reruns is not None:
         broken = [one for one in breaches if one.finding.kind not in ("", RECOVERY)]
+        known = list(dict.fromkeys(results.known(results.rerun_signatures)))
         ways = (("faults at calls", reruns.enabled), ("other orders of threads", reruns.seeds))
         name = " and ".join(name for name, is_tried in ways if is_tried)
-        yield _Tried(name, reruns.points, reruns.states, broken, results.rerun_gaps)
+        yield _Tried(name, reruns.points, reruns.states, broken, results.rerun_gaps, known)
 
 
 def _case(tried: _Tried, results: ProbeResults, places: Places) -> Case:
@@ -143,6 +182,9 @@ def _case(tried: _Tried, results: ProbeResults, places: Places) -> Case:
         outcomes.append(Outcome("failure", "broken", message, "\n\n".join(texts)))
     elif tried.gaps:
         outcomes.append(Outcome("error", "not finished", "; ".join(tried.gaps), "\n".join(results.gaps)))
+    elif tried.known:
+        reasons = [f"{signature}: {results.baseline[signature]}" for signature in tried.known]
+        outcomes.append(Outcome("skipped", "known", "; ".join(reasons)))
     said = f"program: {shlex.join(results.record.program)}, check: {results.check.name}"
     return Case(tried.name, 0.0, {"crash points": tried.points, "states": tried.states}, outcomes, said)
 
@@ -164,15 +206,21 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
     lines = [f"{counts}{found.judged:,} checked against the promises made before the crash, in {found.seconds:.1f} s"]
     if found.never_injected:
         lines.append(f"never occurred on these disks: {', '.join(found.never_injected)}")
+    if results.reduced:
+        lines.append(
+            f"a check timed out, so {count_text(results.reduced, 'later check')} had a reduced time limit: "
+            f"{results.assumed:,} exceeded it and count as time-outs, confirmed once per disk with the whole limit"
+        )
     if results.recoveries is not None:
         lines += _recovery_lines(results.recoveries, results)
     if results.reruns is not None:
         lines += _rerun_lines(results.reruns, results)
     yield Lines("", _SHOWN, lines=lines)
+    yield Lines("", _SHOWN | On.SUMMARY, lines=list(_baseline_lines(results)))
     rows = [Row((one.name, one.points, one.states, len(one.breaches)), bool(one.breaches)) for one in tried]
     figures = ("crash points", "states", "kinds of breach")
     yield ResultTable("Tried", On.SUMMARY, texts=("tried",), figures=figures, rows=rows)
-    more = results.kinds - len(breaches)
+    more = results.new_kinds - len(breaches)
     note = f"and {kinds_of_breach(more)} more, which --json lists" if more else ""
     brief = [one.text(places.get(one.key)) for one in breaches]
     yield Failures("Failures", On.ALARM | On.SUMMARY, "", note, [FailureGroup(brief)])
@@ -218,12 +266,13 @@ def _broken_table(results: ProbeResults) -> ResultTable:
     rows = []
     for kind, signature, group in groups[:_ROWS_MAX]:
         number = numbers.get((kind, signature))
-        name = TableCell(signature, link="" if number is None else f"failure-{number}")
+        known = f"known: {results.baseline[signature]}" if signature in results.baseline else ""
+        name = TableCell(signature, known, link="" if number is None else f"failure-{number}")
         by = "a crash in recovery" if kind == RECOVERY else kind or "a crash"
         by = "damage at rest" if group.smallest.disk in AT_REST else by
         disks = dict.fromkeys([group.smallest.disk, *group.disks])
         figures = (group.states, len(group.points), group.smallest.losses)
-        rows.append(Row((name, by, ",\n".join(disks), *figures), is_bad=True))
+        rows.append(Row((name, by, ",\n".join(disks), *figures), is_bad=signature not in results.baseline))
     more = len(groups) - _ROWS_MAX
     if more > 0:
         rows.append(Row((f"and {kinds_of_breach(more)} more",), is_open=True))
@@ -258,17 +307,12 @@ def _damage_table(results: ProbeResults) -> ResultTable:
     return ResultTable("Damage at rest", _SHOWN, "damage", note, ("damage", "file"), columns, rows)
 
 
-def _way_verdict(breaches: int, gaps: list[str]) -> str:
-    if breaches:
-        return kinds_of_breach(breaches)
-    return f"no promise was broken, but {'; '.join(gaps)}" if gaps else "every promise held"
-
-
 def _recovery_lines(recoveries: Recoveries, results: ProbeResults) -> Iterator[str]:
-    verdict = _way_verdict(len(recoveries.breaches), results.recovery_gaps)
+    is_sample, points = recoveries.points < recoveries.points_of, points_text(recoveries.points, recoveries.points_of)
+    verdict = results.verdict_on(list(recoveries.breaches), results.recovery_gaps, is_sample=is_sample)
     yield (
         f"crashes in recovery: {recoveries.recorded:,} recoveries, {recoveries.writing:,} of them write, "
-        f"{recoveries.points:,} crash points, {recoveries.states:,} states, {recoveries.judged:,} checked: {verdict}"
+        f"{points}, {recoveries.states:,} states, {recoveries.judged:,} checked: {verdict}"
     )
     for reason, times in recoveries.refused.most_common(_REASONS_SHOWN_MAX):
         yield f"  {count_text(times, 'recovery', 'recoveries')} could not be recorded: {reason}"
@@ -277,11 +321,12 @@ def _recovery_lines(recoveries: Recoveries, results: ProbeResults) -> Iterator[s
 
 
 def _rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
-    verdict = _way_verdict(len(reruns.breaches), results.rerun_gaps)
+    is_sample, points = reruns.points < reruns.points_of, points_text(reruns.points, reruns.points_of)
+    verdict = results.verdict_on(results.rerun_signatures, results.rerun_gaps, is_sample=is_sample)
     refused = f", {count_text(reruns.refusals, 'operation')} refused" if results.takes_refusals else ""
     yield (
         f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error{refused}, "
-        f"{reruns.points:,} crash points, {reruns.states:,} states, {reruns.judged:,} checked: {verdict}"
+        f"{points}, {reruns.states:,} states, {reruns.judged:,} checked: {verdict}"
     )
     if reruns.injected:
         yield f"  faults at calls: {', '.join(f'{kind} {times:,}' for kind, times in reruns.injected.items())}"
@@ -327,6 +372,8 @@ def _thread_name(record: ProgramRecord, step: Step) -> str:
 def _not_tried(results: ProbeResults) -> Iterator[str]:
     yield from (f"{gap[0].upper()}{gap[1:]}." for gap in results.gaps)
     found, recoveries, reruns = results.found, results.recoveries, results.reruns
+    if found.is_sample:
+        yield f"{found.points_of - found.points:,} of {found.points_of:,} crash points, by --points."
     if not results.record.acknowledged:
         yield "The program acknowledged no data, so lost data could not be detected."
     for disk, count in found.counts.items():

@@ -1,14 +1,14 @@
 """Data of a probe, from which its result is built."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ....faults.disk.image import Image
 from ....faults.probe.checks.check import Check
 from ....faults.probe.failure import RECOVERY, ProbeFinding
-from ....faults.probe.probe import ProbeReport, ViolationGroup
 from ....faults.probe.record import REFUSED_PREFIX, ProgramRecord
 from ....faults.probe.recovery import Recoveries
+from ....faults.probe.report import ProbeReport, ViolationGroup
 from ....faults.probe.reruns import Reruns
 from ...quantities import count_text
 from .breach_text import ProbeBreach
@@ -40,16 +40,40 @@ class ProbeResults:
     takes_refusals: bool = False
     ended: str = ""
     """The signal or limit that ended the probe early."""
+    reduced: int = 0
+    """Number of checks with a reduced time limit, because an earlier check had timed out."""
+    assumed: int = 0
+    """Number of these checks that exceeded the reduced limit, and count as time-outs."""
+    baseline: Mapping[str, str] = field(default_factory=dict)
+    """Reasons of known breaches, by signature."""
 
     @property
     def all_findings(self) -> list[ProbeFinding]:
         return [*self.findings, *self.recovered, *self.differing]
 
     @property
-    def kinds(self) -> int:
-        """Return the number of distinct breaches, including those without a finding."""
-        others = (one.breaches for one in (self.recoveries, self.reruns) if one is not None)
-        return len(self.found.breaches) + sum(map(len, others))
+    def signatures(self) -> list[str]:
+        """Return the signature of each breach, including those without a finding."""
+        recovered = () if self.recoveries is None else self.recoveries.breaches
+        return [*self.found.breaches, *recovered, *self.rerun_signatures]
+
+    @property
+    def rerun_signatures(self) -> list[str]:
+        return [] if self.reruns is None else [signature for _, signature in self.reruns.breaches]
+
+    @property
+    def new_kinds(self) -> int:
+        """Return the number of breaches that are not in the baseline."""
+        return len(self.signatures) - len(self.known(self.signatures))
+
+    def known(self, signatures: Iterable[str]) -> list[str]:
+        """Return the signatures that are in the baseline."""
+        return [signature for signature in signatures if signature in self.baseline]
+
+    @property
+    def gone(self) -> list[str]:
+        """Return the signatures of the baseline that did not occur."""
+        return [signature for signature in self.baseline if signature not in self.signatures]
 
     @property
     def refusals(self) -> int:
@@ -69,6 +93,13 @@ class ProbeResults:
         """Describe the requested crashes that were not tried."""
         if self.found.is_finished or self.found.is_of_end:
             return []
+        if self.found.points_of:
+            points_of = count_text(self.found.points_of, "crash point")
+            gaps = [f"only {self.found.points:,} of {points_of} were tried, evenly over the record"]
+            if self.found.damage_left:
+                places = count_text(self.found.damage_left, "promise")
+                gaps.append(f"damage at rest was not tried at {places}, or at the end of the run")
+            return gaps
         return [f"crashes after step {self.found.steps:,} of {len(self.record.steps):,} were not tried"]
 
     @property
@@ -97,11 +128,30 @@ class ProbeResults:
         return [f"the probe was ended by {self.ended}", *gaps] if self.ended and gaps else gaps
 
     @property
+    def is_sample(self) -> bool:
+        """Return whether --points has left out crash points of the run, or of reruns or recoveries."""
+        others = [one for one in (self.recoveries, self.reruns) if one is not None]
+        return self.found.is_sample or any(one.points < one.points_of for one in others)
+
+    @property
     def verdict(self) -> str:
         """Return the verdict as a short text."""
-        if self.kinds:
-            return kinds_of_breach(self.kinds)
-        return f"no promise was broken, but {'; '.join(self.gaps)}" if self.gaps else "every promise held"
+        return self.verdict_on(self.signatures, self.gaps, is_sample=self.is_sample)
+
+    def verdict_on(self, signatures: Sequence[str], gaps: list[str], *, is_sample: bool) -> str:
+        """Return the verdict on a part of the probe, by the signatures of its breaches.
+
+        gaps: requested checks without a verdict.
+        """
+        known = len(self.known(signatures))
+        if len(signatures) > known:
+            return kinds_of_breach(len(signatures) - known) + (f", and {known:,} known" if known else "")
+        held = f"no new kind of breach, {known:,} known" if known else "no promise was broken"
+        if gaps:
+            return f"{held}, but {'; '.join(gaps)}"
+        if is_sample:
+            return f"{held} in this sample"
+        return held if known else "every promise held"
 
     def breaches(self) -> list[ProbeBreach]:
         """Return all findings with the numbers of their states."""
@@ -124,3 +174,10 @@ def _breach(finding: ProbeFinding, group: ViolationGroup) -> ProbeBreach:
 
 def kinds_of_breach(count: int) -> str:
     return count_text(count, "kind of breach", "kinds of breach")
+
+
+def points_text(points: int, points_of: int) -> str:
+    """Return the number of tried crash points. points_of: how many there are, or 0 if all were tried."""
+    if points >= points_of:
+        return count_text(points, "crash point")
+    return f"{points:,} of {count_text(points_of, 'crash point')}, evenly over the record"

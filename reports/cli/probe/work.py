@@ -21,13 +21,15 @@ from ....faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, Recorder
 from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS
 from ....sim.interruption import EndedEarlyError, Interruption, interruptible
 from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, disks_named, was_given
+from .baseline import read_baseline
 from .command import ProbeOptions
 from .recording import ProbePlan, Recorded, RefusedError, check_given, record_program
 
 _OF_REPLAY = ("replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program")
 """Parameters that a replay uses, or refuses with a specific error message."""
+_NO_CHECK = "expected a check: what is a promise only you know"
 _NEED_CHECK = ("faults", "seeds", "recovery_crashes")
-_OF_CHECKS = ("limit", "jobs", "seconds", "fault_runs", "junit")
+_OF_CHECKS = ("limit", "points", "jobs", "seconds", "stop_at_first", "fault_runs", "baseline", "junit")
 """Parameters about states and their checks, which a run without a check does not have."""
 
 
@@ -60,7 +62,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
         ended = _exit_code(interruption)
         leave_results(
             results,
-            EXIT_BROKEN if results.kinds else ended if results.gaps else EXIT_HELD,
+            EXIT_BROKEN if results.new_kinds else ended if results.gaps else EXIT_HELD,
             out=asked.out,
             junit=asked.junit,
             summary=asked.summary,
@@ -123,6 +125,8 @@ def plan_of(asked: ProbeOptions, function: Check | None = None) -> ProbePlan:
     program = _program_of(asked)
     kinds = _kinds(asked.faults or [])
     is_rerun = bool(kinds or asked.seeds)
+    if function is None and not asked.checks:
+        raise typer.BadParameter(_NO_CHECK, param_hint="--check")
     judge = function or check_given(asked.checks)
     if asked.refusals and not judge.takes_refusals:
         raise typer.BadParameter(
@@ -131,7 +135,8 @@ def plan_of(asked: ProbeOptions, function: Check | None = None) -> ProbePlan:
         )
     recorder = _recorder(asked, is_rerun=is_rerun)
     disks = disks_named(asked.disk or DISKS, (*PROFILES, *DAMAGES))
-    plan = ProbePlan(asked, program, recorder, judge, tuple(disks), kinds)
+    baseline = {} if asked.baseline is None else read_baseline(asked.baseline)
+    plan = ProbePlan(asked, program, recorder, judge, tuple(disks), kinds, baseline)
     if (is_rerun or asked.recovery_crashes) and not plan.crash_disks:
         raise typer.BadParameter(
             f"expected a kind of crash for --faults, --seeds and --recovery-crashes, found {', '.join(disks)}",
@@ -157,7 +162,7 @@ def _disks_of(asked: ProbeOptions) -> tuple[str, ...]:
 def _require_no_check_options(context: typer.Context) -> None:
     """Raise BadParameter for an option that needs a check, or that has no meaning without one."""
     for names, problem in (
-        (_NEED_CHECK, "expected a check: what is a promise only you know"),
+        (_NEED_CHECK, _NO_CHECK),
         (_OF_CHECKS, "of no use without a check"),
     ):
         given = [one for one in context.command.params if one.name in names and was_given(context, one.name or "")]

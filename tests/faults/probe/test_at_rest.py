@@ -15,11 +15,13 @@ from tornlog.faults.crashes.at_rest import AT_REST, DAMAGES, DamagedState
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.checks.check import PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
-from tornlog.faults.probe.probe import ProbeReport, probe
+from tornlog.faults.probe.probe import probe
 from tornlog.faults.probe.record import ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import DISK_STREAM, Replayer
+from tornlog.faults.probe.report import ProbeReport
 from tornlog.faults.probe.story import damage_of
+from tornlog.faults.probe.visits import VisitPlan
 from tornlog.sim.choices import Choices
 
 Probed = tuple[Result, dict[str, Any]]
@@ -301,3 +303,52 @@ def test_the_end_of_a_run_is_tried_without_a_promise(check_file: Callable[[str],
     assert found.counts["bit-flip"].crashes == 1
     assert found.points == found.counts["process-kill"].crashes
     assert found.is_finished
+
+
+def sampled(lines: str, check_file: Callable[[str], Path], plan: VisitPlan, *disks: str) -> ProbeReport:
+    steps = (*STEPS, *(Step("acknowledge", f"more {number}") for number in range(9)), Step("write", file=1, data=OTHER))
+    with Checkers(PythonCheck(check_file(lines)), 0, 10.0) as checkers:
+        return probe(ProgramRecord((), steps, ((),)), EMPTY, checkers, disks=disks, plan=plan)
+
+
+@pytest.mark.parametrize("others", [(), ("process-kill", "strict-posix")])
+def test_a_sample_of_crash_points_leaves_out_no_damage(
+    check_file: Callable[[str], Path], others: tuple[str, ...]
+) -> None:
+    lines = f"""
+        def check(directory, acknowledged):
+            if acknowledged and (directory / "side").read_bytes() != {OTHER!r}:
+                yield "side is wrong"
+        """
+    every, *samples = (
+        sampled(lines, check_file, plan, *others, "bit-flip")
+        for plan in (VisitPlan(), VisitPlan(3, is_even=True), VisitPlan(is_even=True))
+    )
+
+    for sample in samples:
+        assert sample.counts["bit-flip"] == every.counts["bit-flip"]
+        assert sample.damage == every.damage
+        assert sample.damage_left == 0
+    assert every.counts["bit-flip"].crashes == 11
+    assert every.damage["bit-flip", "/files/side"].unnoticed > 0
+    assert [one.points for one in samples] == ([3, every.points] if others else [11, 11])
+
+
+def test_the_first_breach_by_damage_ends_a_probe_but_noticed_or_known_damage_does_not(
+    check_file: Callable[[str], Path],
+) -> None:
+    lines = f"""
+        def check(directory, acknowledged):
+            if acknowledged and (directory / "side").read_bytes() != {OTHER!r}:
+                yield "{{}}"
+        """
+    wrong, noticed = lines.format("side is wrong"), lines.format("noticed: side")
+    plan, knowing = VisitPlan(stops_at_first=True), VisitPlan(stops_at_first=True, known=frozenset(["side is wrong"]))
+    ended, held, accepted = (
+        sampled(text, check_file, one, "bit-flip") for text, one in ((wrong, plan), (noticed, plan), (wrong, knowing))
+    )
+
+    assert (ended.is_finished, [*ended.breaches]) == (False, ["side is wrong"])
+    assert (held.is_finished, held.breaches) == (True, {})
+    assert (accepted.is_finished, [*accepted.breaches]) == (True, ["side is wrong"])
+    assert ended.judged < accepted.judged

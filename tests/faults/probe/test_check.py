@@ -186,3 +186,25 @@ def test_an_empty_message_is_still_a_breach(check_file: CheckFile, body: str) ->
         (found,) = checkers.verdicts([(image_with_value(b"a"), Answers([]))])
 
     assert found == CheckOutcome(BROKEN, ("the check has given a text that is empty",))
+
+
+@pytest.mark.ci
+def test_after_a_confirmed_time_out_later_time_outs_are_assumed_under_a_reduced_limit(check_file: CheckFile) -> None:
+    check = check_file(
+        """
+        import time
+
+        def check(directory, acknowledged):
+            if acknowledged == ["hang"]:
+                time.sleep(600)
+        """
+    )
+    with Checkers(PythonCheck(check), 1, 2.5) as checkers:
+        found = checkers.verdicts(
+            [(image_with_value(one), Answers([one.decode()])) for one in (b"a", b"hang", b"hang", b"b")]
+        )
+        numbers = checkers.repeated, checkers.reduced, checkers.assumed
+
+    assert [verdict.outcome for verdict in found] == [HELD, TIMED_OUT, TIMED_OUT, HELD]
+    assert [verdict.is_assumed for verdict in found] == [False, False, True, False]
+    assert numbers == (1, 2, 1)

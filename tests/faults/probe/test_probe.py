@@ -10,10 +10,11 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.probe.checks.check import PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.failure import ProbeFailure
-from tornlog.faults.probe.probe import CrashCase, ProbeReport, probe
+from tornlog.faults.probe.probe import probe
 from tornlog.faults.probe.record import Answers, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import DISK_STREAM, Replayer
+from tornlog.faults.probe.report import CrashCase, ProbeReport
 from tornlog.faults.probe.shrink import CrashCaseView, NotReproducedError, Scene, shrink
 from tornlog.faults.probe.story import described, step_text, story
 from tornlog.faults.simulation.artefact import ArtefactError
@@ -230,3 +231,29 @@ def test_between_stores_to_a_map_only_process_kills_are_tried(check_file: CheckF
     assert found.counts["strict-posix"].crashes == found.points - 2
     contents = {b"x" * kept + bytes(3 - kept) for kept in range(4)}
     assert {str(content) for content in contents} <= set(log.read_text().splitlines())
+
+
+@pytest.mark.slow
+def test_a_slow_check_is_no_breach_on_a_disk_where_no_check_hangs(
+    unsynced_program_record: ProgramRecord, check_file: CheckFile
+) -> None:
+    check = check_file(
+        """
+        import time
+
+        def check(directory, acknowledged):
+            found = (directory / "value").read_text() if (directory / "value").exists() else None
+            if acknowledged == ["one"] and found is None:
+                time.sleep(600)  # only after a power cut
+            if acknowledged == ["one", "two"] and found == "two":
+                time.sleep(1.5)  # on both disks
+        """
+    )
+    with Checkers(PythonCheck(check), 1, 4.0) as checkers:
+        found = probe(unsynced_program_record, EMPTY, checkers, disks=("strict-posix", "process-kill"))
+        smallest = shrink(unsynced_program_record, EMPTY, found.breaches["no verdict within # s"].smallest, checkers)
+
+    assert checkers.assumed > 0
+    assert found.counts["process-kill"].broken == 0
+    assert set(found.breaches["no verdict within # s"].disks) == {"strict-posix"}
+    assert smallest.case.verdict.lines == ("no verdict within 4 s",)

@@ -10,11 +10,12 @@ import pytest
 from tornlog.faults.probe.checks.check import Check, PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer, CommandCheck
-from tornlog.faults.probe.probe import ProbeReport, probe
+from tornlog.faults.probe.probe import probe
 from tornlog.faults.probe.programs import STORES, RecorderChoice
 from tornlog.faults.probe.record import Answers, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
 from tornlog.faults.probe.recovery import Recoveries
+from tornlog.faults.probe.report import ProbeReport
 from tornlog.faults.probe.shrink import shrink
 
 CheckFile = Callable[[str], Path]

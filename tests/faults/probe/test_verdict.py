@@ -10,7 +10,7 @@ from tornlog.faults.probe.checks.check import BROKEN, DIED, HELD, NO_TEXT, Check
     [
         ("order 7 is lost", "order # is lost"),
         ("'ann' is lost", "'…' is lost"),
-        (r"""key b'a\'b' has "x" """, "key '…' has '…' "),
+        (r"""key b'a\'b' has "x" """, "key '…' has '…'"),
         ("at 0x7f3a", "at #"),
         ("lost: [1]", "lost: [#, …]"),
         ("lost: [1, 2, 30]", "lost: [#, …]"),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tests.conformance.maven import JavaMissing
-from tornlog.faults.probe.probe import ViolationGroup
+from tornlog.faults.probe.report import ViolationGroup
 from tornlog.faults.probe.story import step_text
 from tornlog.reports.cli.console import OUT, plain_table, print_error
 

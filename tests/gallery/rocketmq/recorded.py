@@ -20,11 +20,12 @@ from tornlog.faults.disk.image import Image
 from tornlog.faults.probe.checks.check import BROKEN
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer
-from tornlog.faults.probe.probe import ProbeReport, ViolationGroup, probe
+from tornlog.faults.probe.probe import probe
 from tornlog.faults.probe.programs import CALLS, RecorderChoice
 from tornlog.faults.probe.record import FILES, ProgramRecord
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import Replayer
+from tornlog.faults.probe.report import ProbeReport, ViolationGroup
 from tornlog.sim.choices import Choices
 
 from .plans import Plan

@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -691,7 +692,8 @@ def test_an_interrupted_probe_reports_its_findings(
     codes = {"SIGTERM": 143, "SIGINT": 130, "--time": 3}
     reason = {"SIGTERM": "SIGTERM", "SIGINT": "Ctrl-C", "--time": "--time 10s"}[end]
     assert (running.returncode, errors) == (code or codes[end], "")
-    assert f"not finished:\n  the probe was ended by {reason}\n  crashes after step " in printed
+    left_out = f"only {found['points']} of 41 crash points were tried" if limit else "crashes after step "
+    assert f"not finished:\n  the probe was ended by {reason}\n  {left_out}" in printed
     assert (found["finished"], found["ended"]) == (False, reason)
     assert 0 < found["points"] < 60
     assert [one["signature"] for one in found["breaches"]] == (["empty"] if finds else [])
@@ -884,3 +886,132 @@ def test_crashes_in_the_recovery_of_any_executable_are_tried(tmp_path: Path) -> 
     assert result.exit_code == 1, result.output
     assert "broken by a crash in recovery: seven is lost" in result.stdout
     assert "crash after step 2: unlink journal" in result.stdout
+
+
+def test_stop_at_first_ends_with_one_breach_and_names_what_was_left_out(save: list[str]) -> None:
+    options = ("--stop-at-first", "--faults", "failed-sync", "--json", "-", "--disk", "strict-posix")
+    whole, stopped = invoke("--json", "-", "--disk", "strict-posix", *save), invoke(*options, *save)
+    every, first = json.loads(whole.stdout), json.loads(stopped.stdout)
+
+    assert stopped.exit_code == 1
+    assert len(every["breaches"]) > 1
+    assert len(first["breaches"]) == 1
+    assert first["judged"] < every["judged"]
+    assert (first["finished"], first["ended"]) == (False, "--stop-at-first")
+    assert first["reruns"]["untried"] == ["failed sync"]
+    assert "the probe was ended by --stop-at-first" in stopped.stderr
+    assert "were not tried" in stopped.stderr
+
+
+def test_a_sample_says_how_many_crash_points_were_tried(save: list[str], tmp_path: Path) -> None:
+    found = tmp_path / "found.json"
+    result = invoke("--points", "5", "--json", str(found), *save, "sync")
+    document = json.loads(found.read_text())
+
+    assert result.exit_code == 0, result.output
+    assert (document["points"], document["points_of"], document["finished"]) == (5, 13, True)
+    assert "5 of 13 crash points, evenly over the record: no promise was broken in this sample" in result.stdout
+
+
+def test_a_sample_is_the_same_each_time(save: list[str]) -> None:
+    one, other = (json.loads(invoke("--json", "-", "--points", "7", *save).stdout) for _ in range(2))
+
+    assert len(one["breaches"]) > 0
+    for clock in ("seconds", "states_per_second"):
+        del one[clock], other[clock]
+    assert one == other
+
+
+def test_a_sample_as_large_as_the_record_finds_the_same_breaches(save: list[str]) -> None:
+    every, sample = (json.loads(invoke("--json", "-", *more, *save).stdout) for more in ((), ("--points", "999")))
+    shared = ("signature", "states", "points", "disks")
+
+    assert [[one[name] for name in shared] for one in sample["breaches"]] == [
+        [one[name] for name in shared] for one in every["breaches"]
+    ]
+    assert sample["disks"] == every["disks"]
+
+
+def test_a_bug_at_the_end_of_a_long_run_is_found_in_a_sample(write_file: WriteFile) -> None:
+    script = write_file(
+        "append.py",
+        """
+        import os
+        log = os.open("log", os.O_WRONLY | os.O_CREAT)
+        for number in range(300):
+            os.write(log, b"x")
+            if number < 250:
+                os.fsync(log)
+            print(number)
+        """,
+    )
+    check = write_file(
+        "check.py",
+        """
+        def check(directory, acknowledged):
+            size = (directory / "log").stat().st_size if (directory / "log").exists() else 0
+            if size < len(acknowledged):
+                yield "the log is short"
+        """,
+    )
+    result = invoke("--points", "20", "--disk", "ext4-ordered", "--check", str(check), "--jobs", "0", "--", str(script))
+
+    assert result.exit_code == 1, result.output
+    assert "20 of 852 crash points, evenly over the record" in result.stdout
+
+
+def test_known_findings_pass_and_those_that_did_not_occur_are_named(save: list[str], tmp_path: Path) -> None:
+    options = ("--faults", "failed-write", "--recovery-crashes", "1", "--disk", "strict-posix")
+    printed = invoke(*options, *save).stdout
+    signatures = [line.partition(": ")[2] for line in printed.splitlines() if line.startswith("broken")]
+    baseline, found, junit = (tmp_path / name for name in ("baseline", "found.json", "junit.xml"))
+    lines = [f"{signature}  # issue #7" for signature in dict.fromkeys(signatures)]
+    baseline.write_text("\n".join([*lines, "", "# entries are lost  # fixed # soon"]))
+    files = ("--baseline", str(baseline), "--json", str(found), "--junit", str(junit))
+    result = invoke(*files, *options, *save)
+    document = json.loads(found.read_text())
+
+    assert len(lines) > 1
+    assert result.exit_code == 0, result.output
+    assert f"known: {GONE}: issue #7" in result.stdout
+    assert "gone: # entries are lost: fixed # soon" in result.stdout
+    assert f"no new kind of breach, {len(signatures)} known" in result.stdout
+    assert document["baseline"]["gone"] == {"# entries are lost": "fixed # soon"}
+    assert {one["known"] for one in document["breaches"]} == {"issue #7"}
+    assert ElementTree.parse(junit).getroot().get("failures") == "0"
+    skipped = ElementTree.parse(junit).getroot().iter("skipped")
+    assert all("issue #7" in (one.get("message") or "") for one in skipped)
+    assert "skipped" in junit.read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "known", "new"),
+    [((), GONE, "value '…' is lost: found '…'"), (("--stop-at-first",), "value '…' is lost: found '…'", GONE)],
+)
+def test_a_new_finding_fails_beside_a_known_one(
+    save: list[str], tmp_path: Path, more: tuple[str, ...], known: str, new: str
+) -> None:
+    baseline = tmp_path / "baseline"
+    baseline.write_text(f"{known}  # issue 7\n")
+    result = invoke(*more, "--baseline", str(baseline), "--disk", "strict-posix", *save)
+
+    assert result.exit_code == 1, result.output
+    assert f"known: {known}: issue 7" in result.stdout
+    assert [line for line in result.stdout.splitlines() if line.startswith("broken")] == [f"broken: {new}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("\nversion # is lost", ":2: expected a signature, two spaces, # and a reason, found 'version # is lost'"),
+        ("lost  #  ", ":1: expected a signature, two spaces, # and a reason, found 'lost  #'"),
+        ("a  # why\na  # why not", ":2: expected each signature once, found 'a' again"),
+    ],
+)
+def test_a_baseline_line_without_a_reason_is_refused(save: list[str], tmp_path: Path, text: str, found: str) -> None:
+    baseline = tmp_path / "b"
+    baseline.write_text(text)
+    result = invoke("--baseline", str(baseline), *save)
+
+    assert result.exit_code == 2
+    assert "".join(found.split()) in "".join(re.sub("[│╭╮╰╯─]", "", result.output).split())

@@ -4,10 +4,10 @@ import pytest
 
 from tornlog.faults.probe.checks.check import CheckOutcome
 from tornlog.faults.probe.failure import ProbeFinding
-from tornlog.faults.probe.probe import CrashCase
 from tornlog.faults.probe.record import ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import Replayer
+from tornlog.faults.probe.report import CrashCase
 from tornlog.faults.probe.shrink import Scene
 from tornlog.reports.timeline.recording.probed import record_probe
 from tornlog.reports.timeline.recording.record import RunRecording
