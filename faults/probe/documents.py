@@ -11,6 +11,7 @@ from .record import ProgramRecord
 from .recovery import Recoveries
 from .report import ProbeReport, ViolationGroup
 from .reruns import Reruns, rerun_text
+from .spread import FaultCoverage
 from .story import named, story
 
 FORMAT = "tornlog-probe/1"
@@ -87,6 +88,18 @@ def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places
         "injected": dict(reruns.injected),
         "never_injected": reruns.never_injected,
         "cut": list(reruns.cut),
+        "coverage": {
+            kind: {
+                "calls": len(found.calls),
+                "reached_calls": len(found.reached),
+                "files": found.files,
+                "missed_files": found.missed_files,
+            }
+            for kind, found in reruns.coverage.items()
+        },
+        "rules": {
+            rule: {"calls": len(calls), "files": FaultCoverage(calls).files} for rule, calls in reruns.aimed.items()
+        },
         **_fields_of(
             reruns, "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused", "untried"
         ),

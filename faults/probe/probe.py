@@ -27,6 +27,7 @@ from . import DISKS, LIMIT
 from . import record as steps
 from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
+from .crash_points import points_of_rules
 from .record import Answers, ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 from .report import CrashCase, DamageCount, DiskCount, ProbeReport, ViolationGroup, is_breach
@@ -64,15 +65,16 @@ def probe(
     on_held: OnHeld | None = None,
     verdicts: Verdicts | None = None,
     plan: VisitPlan = EVERY_POINT,
+    only: Collection[Point] | None = None,
 ) -> ProbeReport:
     """Try all crashes of a record. limit: states per crash. on_progress(report, done, total): of steps, or of
     points if they are visited evenly.
 
-    on_held: called with each state that holds. verdicts: new verdicts are added. A probe that ends early returns its
-    findings so far.
+    on_held: called with each state that holds. verdicts: new verdicts are added. only: the crash points to try; None:
+    all. A probe that ends early returns its findings so far.
     """
     known_verdicts = {} if verdicts is None else verdicts
-    prober = Prober(record, start, checkers, disks, limit, known_verdicts, on_held, plan=plan)
+    prober = Prober(record, start, checkers, disks, limit, known_verdicts, on_held, plan=plan, only=only)
     began = perf_counter()
     with suppress(EndedEarlyError):
         prober.run(on_point=lambda point: on_progress(prober.found, *prober.progress(point)))
@@ -111,6 +113,7 @@ class Prober:
         known: Collection[tuple[str, str]] = (),
         plan: VisitPlan = EVERY_POINT,
         confirmed: set[tuple[str, str]] | None = None,
+        only: Collection[Point] | None = None,
     ) -> None:
         self.replayer = Replayer(record, start, disks=disks)
         self._confirmed = set() if confirmed is None else confirmed  # disk and signature of confirmed time-outs
@@ -129,6 +132,7 @@ class Prober:
         self._on_held = on_held
         self._known = known  # disk and signature of breaches that are already known
         self._plan = plan
+        self._only = only  # crash points; damage at rest is also tried at others
         self._damage_verdicts: Verdicts = {}  # apart, because a recovery follows each verdict on a crash state
         self._waiting: dict[tuple[str, int, bool], _Waiting] = {}
         """Queued states by digest, number of answers, and whether they are of damage at rest."""
@@ -162,24 +166,29 @@ class Prober:
             return
         point = None
         for point in self.replayer.points():
-            if point.step >= first_step:
-                yield point, self._disks_at(point, is_damaged=self._is_promise(point))
+            is_crashed = self._only is None or point in self._only
+            disks = self._disks_at(point, self._is_promise(point), is_crashed)
+            if point.step >= first_step and (is_crashed or disks):
+                yield point, disks
         if point is not None and self._at_rest and not self._is_promise(point):
             yield point, self._at_rest
 
     def _visited_evenly(self, first_step: int) -> Iterator[tuple[Point, list[str]]]:
-        """Yield the points of a sample, and then those of damage at rest that the sample left out."""
+        """Yield the points of a sample, then those that it left out: points that the program marked, and of damage."""
         points = []
         for point in self.replayer.points():
             current_interruption().check()
             if point.step >= first_step:
                 points.append(point)
-        crash_points = points if self._has_crashes else []
+        crash_points = [point for point in points if self._has_crashes and (self._only is None or point in self._only)]
         of_damage = {point for point in points if self._at_rest and (self._is_promise(point) or point == points[-1])}
         self.found.damage_left = len(of_damage)
-        self.found.points_of, self.found.operations = len(crash_points or of_damage), self.replayer.disk.operations
+        self.found.points_of = len(crash_points if self._has_crashes else of_damage)
+        self.found.operations = self.replayer.disk.operations
         sampled = list(self._plan.passes(self._record, crash_points))
-        left = of_damage.difference(*sampled)
+        marked = points_of_rules((), self._record, self._start) if self._record.cuts else set()
+        to_crash = marked.intersection(crash_points).union(*sampled)
+        left = (to_crash | of_damage).difference(*sampled)
         passes = [*sampled, *EVEN.passes(self._record, [point for point in points if point in left])]
         self._visits = sum(map(len, passes))
         kinds = self.replayer.kinds
@@ -189,7 +198,7 @@ class Prober:
             # Anew for each pass, so that the drawn states of a point do not depend on the points visited before.
             self._chances, self._operations = Choices("probe"), -1
             for point in self._points_of_replay(chosen):
-                yield point, self._disks_at(point, is_damaged=point in of_damage, is_crashed=point not in left)
+                yield point, self._disks_at(point, point in of_damage, point in to_crash)
 
     def _points_of_replay(self, chosen: list[Point]) -> Iterator[Point]:
         left = iter(chosen)
@@ -202,7 +211,7 @@ class Prober:
                 if wanted is None:
                     return
 
-    def _disks_at(self, point: Point, *, is_damaged: bool, is_crashed: bool = True) -> list[str]:
+    def _disks_at(self, point: Point, is_damaged: bool, is_crashed: bool) -> list[str]:
         """Return the disks to try at a point: of damage at rest, and of crashes that may leave new states."""
         return [
             disk
@@ -228,6 +237,8 @@ class Prober:
 
     def _may_leave_new_states(self, disk: str, point: Point) -> bool:
         """Return whether a crash at this point may leave a state that no later crash leaves."""
+        if self._only is not None or point.step + 1 in self._record.cuts:
+            return True  # later crashes may be left out, or the program has marked this one
         if self._plan.points_max is not None and self._plan.points_max < self.found.points_of:
             return True  # the later crash may not be in the sample
         run = [step.kind for step in self._record.steps[max(0, point.step) : point.step + 2]]

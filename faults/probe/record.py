@@ -36,10 +36,11 @@ available after a crash" (sync_file_range(2)).
 
 JSON: `{"format": "tornlog-record/2", "program": [arguments], "exit": code, "steps": [{"do": kind, "path", "target",
 "file", "at", "size", "data": base64, "from": stack, "by": task, "call": system call}], "stacks": [[[file, line,
-function], ...]], "tasks": [[process, thread, name]], "unseen": [{"event", "detail", "from"}], "unended": text}`. Steps
-omit the fields that their kind does not use, and an empty `unended` is omitted. Stacks are innermost first. The
-recorder of Python's calls omits `call`. The recorder of system calls has empty stacks, except on request. In
-`tornlog-record/1`, which can still be read, `allocate` had the size in `at`, and there were no tasks.
+function], ...]], "tasks": [[process, thread, name]], "unseen": [{"event", "detail", "from"}], "unended": text, "rules":
+[[rule, injections]], "cuts": [step]}`. Steps omit the fields that their kind does not use, and empty `unended`, `rules`
+and `cuts` are omitted. Stacks are innermost first. The recorder of Python's calls omits `call`. The recorder of system
+calls has empty stacks, except on request. In `tornlog-record/1`, which can still be read, `allocate` had the size in
+`at`, and there were no tasks.
 """
 
 import json
@@ -161,6 +162,10 @@ class ProgramRecord:
     """Paths of the files before the first step, by number. They are not in the document, because the start image has
     them.
     """
+    rules: tuple[tuple[str, int], ...] = ()
+    """Rules of faults for which the program asked, with the number of their injections."""
+    cuts: tuple[int, ...] = ()
+    """Crash points that the program has marked, each as the number of the next step."""
 
     @property
     def acknowledged(self) -> list[str]:
@@ -194,8 +199,9 @@ class ProgramRecord:
         for named, step in zip(document["steps"], self.steps, strict=True):
             named["from"] = step.stack  # written even if 0, because readers require the field
         del document["before"]
-        if not self.unended:
-            del document["unended"]
+        for name in ("unended", "rules", "cuts"):
+            if not document[name]:
+                del document[name]
         return document
 
     @classmethod

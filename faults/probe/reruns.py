@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, count
+from itertools import chain
 
 from ...sim.interruption import EndedEarlyError
 from ..crashes.at_rest import AT_REST
@@ -19,8 +19,9 @@ from .probe import Prober, Verdicts
 from .record import ProgramRecord
 from .recording.run import ProgramError
 from .report import ProbeReport, ViolationGroup
+from .spread import FaultCoverage
 from .story import step_text
-from .tracing.control import CallFault, RunControl
+from .tracing.control import CallFault, MatchedCall, RunControl
 from .tracing.run import TracedRun
 from .visits import EVERY_POINT, VisitPlan
 
@@ -60,11 +61,17 @@ class Reruns:
     enabled: Sequence[FaultKind] = ()
     tried: list[FaultKind] = field(default_factory=list)
     """Faults that were injected at every matching call, up to the limit."""
+    coverage: dict[FaultKind, FaultCoverage] = field(default_factory=dict)
+    """The matching calls of the program, by fault."""
+    rules: Sequence[CallFault] = ()
+    """Requested faults at the calls that rules of the user name."""
+    aimed: dict[str, Sequence[MatchedCall]] = field(default_factory=dict)
+    """The calls at which such a fault was injected, by the text of its rule."""
     seeds_asked: int = 0
     injected: Counter[str] = field(default_factory=Counter)
     """Number of injections of each kind of fault."""
-    cut: list[FaultKind] = field(default_factory=list)
-    """Faults for which the limit may have left out matching calls."""
+    runs_max: int = 0
+    """Maximum number of runs for each kind of fault."""
     seeds: int = 0
     orders: int = 0
     """Number of different records among the seeds."""
@@ -86,14 +93,37 @@ class Reruns:
     @property
     def never_injected(self) -> list[str]:
         """Return the requested faults for which the program has no matching call."""
-        lost = {one.fault.kind for controls in self.discarded.values() for one in controls if one.fault is not None}
+        lost = {fault.kind for fault in self._discarded_faults}
         return [kind for kind in self.tried if not self.injected[kind] and kind not in lost]
 
     @property
+    def never_reached(self) -> list[str]:
+        """Return the rules that no call of the program has matched."""
+        return [rule for rule, calls in self.aimed.items() if not calls]
+
+    @property
+    def is_without_fault(self) -> bool:
+        """Return whether kinds of fault were requested and tried, and no fault was injected."""
+        return bool(self.tried) and not self.injected and not any(self.aimed.values())
+
+    @property
+    def _discarded_faults(self) -> list[CallFault]:
+        return [one.fault for one in chain(*self.discarded.values()) if one.fault is not None]
+
+    @property
+    def cut(self) -> list[FaultKind]:
+        """Return the requested faults for which the limit left out matching calls."""
+        return [kind for kind, found in self.coverage.items() if len(found.calls) > self.runs_max]
+
+    @property
     def untried(self) -> list[str]:
-        """Return the requested faults and seeds that were not completed because the probe ended early."""
+        """Return the requested faults and seeds that were not completed.
+
+        The probe ended early, or the run that lists the calls could not be recorded.
+        """
         seeds = self.seeds_asked - self.seeds - sum(one.seed is not None for one in chain(*self.discarded.values()))
-        faults = [str(kind) for kind in self.enabled if kind not in self.tried]
+        rules = [str(rule) for rule in self.rules if rule not in self._discarded_faults and str(rule) not in self.aimed]
+        faults = [*rules, *(str(kind) for kind in self.enabled if kind not in self.tried)]
         return [*faults, f"{seeds:,} of {self.seeds_asked:,} seeds"] if seeds else faults
 
     @property
@@ -106,31 +136,43 @@ class Reruns:
         """Return the breaches, most severe first, then smallest first."""
         return sorted(self.breaches.items(), key=lambda one: (one[1].group.smallest.rank, one[0]))
 
-    def leave_out(self, kinds: Sequence[FaultKind], seeds: int) -> None:
+    def leave_out(self, kinds: Sequence[FaultKind], seeds: int, rules: Sequence[CallFault] = ()) -> None:
         """Do not run again; `untried` lists all faults and seeds."""
-        self.enabled, self.seeds_asked = kinds, seeds
+        self.enabled, self.rules, self.seeds_asked = kinds, rules, seeds
 
-    def run(self, kinds: Sequence[FaultKind], runs_max: int, seeds: int) -> None:
+    def run(self, kinds: Sequence[FaultKind], runs_max: int, seeds: int, rules: Sequence[CallFault] = ()) -> None:
         """Run again with faults and in other thread orders. If the probe ends early, `untried` lists the rest."""
-        self.enabled, self.seeds_asked = kinds, seeds
+        self.enabled, self.rules, self.seeds_asked, self.runs_max = kinds, rules, seeds, runs_max
         with suppress(EndedEarlyError):
-            self._strike(runs_max)
+            self._strike_aimed()
+            self._strike_all_kinds()
             self._reorder(seeds)
 
-    def _strike(self, runs_max: int) -> None:
+    def _strike_aimed(self) -> None:
+        for rule in self.rules:
+            control = RunControl(rule)
+            run = self._run(control)
+            if run is None:
+                continue
+            step = self._first_difference(run)
+            if step is not None:
+                self._explore(str(rule), control, run.record, step)
+            self.aimed[str(rule)] = () if step is None else run.matched
+
+    def _strike_all_kinds(self) -> None:
+        listing = self._run(RunControl(listed=tuple(self.enabled))) if self.enabled else None
+        if listing is None:
+            return
         for kind in self.enabled:
-            for nth in count(1):
-                if nth > runs_max:
-                    self.cut.append(kind)
-                    break
-                control = RunControl(CallFault(kind, nth))
+            self.coverage[kind] = FaultCoverage([call for call in listing.matched if call.kind is kind])
+        for kind, found in self.coverage.items():
+            for number in found.order[: self.runs_max]:
+                control = RunControl(CallFault(kind, number + 1))
                 run = self._run(control)
-                if run is None:
-                    continue
-                if not run.record.injected:
-                    break  # the program has no further call for this fault
-                self.injected[kind] += 1
-                self._explore(kind, control, run.record, run.record.injected[0] - 1)
+                if run is not None and (step := self._first_difference(run)) is not None:
+                    found.reached += run.matched
+                    self.injected[kind] += 1
+                    self._explore(kind, control, run.record, step)
             assert kind not in self.tried, kind
             self.tried.append(kind)
 
@@ -162,12 +204,20 @@ class Reruns:
         if reasons:
             self.discarded.setdefault(reasons[0], []).append(control)
             return None
-        is_struck = control.fault is None or bool(run.record.injected)
+        is_struck = self._first_difference(run) is not None if control.fault is not None else not control.listed
         self.runs += is_struck
         self.failed += is_struck and run.record.exit != 0
         self.refusals += is_struck and len(run.record.refused)
         assert self.failed <= self.runs, (self.failed, self.runs)
         return run
+
+    def _first_difference(self, run: TracedRun) -> int | None:
+        """Return the number of the step before the fault of a run. None: the fault was not injected."""
+        if not (run.matched and run.record.injected):
+            return None
+        if self.first.injected:  # by rules of the program, which every run has
+            return _common_prefix_length(_actions_of(run.record), _actions_of(self.first)) - 1
+        return run.record.injected[0] - 1
 
     def _explore(self, kind: str, control: RunControl, record: ProgramRecord, first_step: int) -> None:
         answers = _common_prefix_length(_answers_of(record), _answers_of(self.first))
@@ -222,6 +272,12 @@ def rerun_text(control: RunControl, record: ProgramRecord) -> str:
     """Describe how a rerun differed from the first run."""
     if control.fault is None:
         return f"threads in another order, by seed {control.seed}"
-    kind, nth = control.fault
-    struck = step_text(record, record.injected[0]).strip()
-    return f"{kind} at call {nth} of those that it can strike, step {struck}"
+    fault = control.fault
+    steps = [
+        number for number in record.injected if fault.kind in (record.steps[number].kind, record.steps[number].path)
+    ]
+    struck = step_text(record, (steps or record.injected)[0]).strip()
+    if fault.text:
+        others = len(steps) - 1
+        return f"{fault}, step {struck}{f', and {others:,} more' if others else ''}"
+    return f"{fault.kind} at call {fault.nth} of those that it can strike, step {struck}"

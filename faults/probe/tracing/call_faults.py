@@ -1,6 +1,9 @@
 """Faults at calls: make one call fail, write less than requested, or lie.
 
-To fail a call, the recorder skips it and sets the error as its result. For a short write, it halves the amount of data.
+To fail a call, the recorder skips it and sets the error as its result. For a short write, it halves the amount of data,
+or cuts it to the part in the rule. A failed write with a part (torn-write) writes this part, and then returns EIO; only
+write, pwrite, writev, pwritev and pwritev2 can be torn. A disk that is full after some bytes lets all calls fail that
+write, extend or create files.
 Each kind of fault applies to these calls:
 
     failed write           EIO     writes to files: write, pwrite, writev, sendfile, copy_file_range, io_submit, ...
@@ -26,55 +29,28 @@ it gets EFAULT, and the text of the step says so. Only the first write of such a
 import errno
 import os
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from msgspec import structs
 
 from ...kinds import FaultKind
 from ..record import FAILED_SYNC, FAULT, LYING_SYNC, WRITE
-from . import asynchronous
-from .asynchronous import EventRing, Request
-from .control import CALL_FAULTS, CallFault
+from .call_paths import MAKES, OPENS, SYNCS, WRITES, CallPaths, SubmittedWrite
+from .control import ALL_CALLS, CALL_FAULTS, CallFault, MatchedCall, RunControl
 from .files import KnownFiles
 from .names import NameCalls
 from .notes import ProgramNotes
 from .ptrace import EnteredCall
+from .rules import glob_matches
 from .threads import CallInjector, Finish, TracedThread
 
-_HERE = 2**32 - 100  # AT_FDCWD as an unsigned 32-bit number
 _SUCCESS = 0
-
-
-class _Submitted(NamedTuple):
-    """An asynchronous write. before: number of earlier requests in the same call; file: its number in the record."""
-
-    ring: EventRing
-    request: Request
-    before: int
-    file: int
-
-
-class _WriteArguments(NamedTuple):
-    """Indexes of a write's arguments: the descriptor, and the amount in bytes or buffers."""
-
-    descriptor: int
-    amount: int
-
-
-_WRITES = {
-    **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), _WriteArguments(0, 2)),
-    "sendfile": _WriteArguments(0, 3),
-    **dict.fromkeys(("splice", "copy_file_range"), _WriteArguments(2, 4)),
-}
-_SYNCS = ("fsync", "fdatasync")
-_MAY_LIE = (*_SYNCS, "msync")
+_MAY_LIE = (*SYNCS, "msync")
 _MAY_SYNC = ("write", "writev", "pwrite64", "pwritev", "pwritev2")
 _RWF_SYNCS = 2 | 4  # RWF_DSYNC, RWF_SYNC
 _SEEK_SET = 0
 _NOWHERE = 0
-_INTERRUPTED = ("ftruncate", "truncate", "fallocate", *_SYNCS)
-_NAMED_BY = {"open": 0, "creat": 0, "openat": 1, "openat2": 1}  # index of the path argument in calls that open a file
-_MAKES = ("mknod", "mknodat", "mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat")
+_INTERRUPTED = ("ftruncate", "truncate", "fallocate", *SYNCS)
 _ERRORS = {
     FaultKind.FAILED_WRITE: errno.EIO,
     FaultKind.DISK_FULL: errno.ENOSPC,
@@ -87,27 +63,47 @@ _ERRORS = {
 }
 
 
+@dataclass(slots=True)
+class _ActiveFault:
+    """A fault in a program. calls: number of calls to which it applied so far."""
+
+    fault: CallFault
+    calls: int = 0
+    injections: int = 0
+
+    def meets_call(self) -> bool:
+        """Count a call to which the fault applies. Return whether the fault is due."""
+        self.calls += 1
+        return self.fault.nth in (ALL_CALLS, self.calls)
+
+
 class CallFaults:
-    """Injects one fault into a program. Called for each recorded call, in order."""
+    """Injects faults into a program, or lists the calls to which faults apply.
+
+    Called for each recorded call, in order. matched: the listed calls, or those at which the control's fault was
+    injected. If several faults are due at one call, the first one is injected.
+    """
 
     def __init__(
-        self, fault: CallFault, files: KnownFiles, names: NameCalls, notes: ProgramNotes, injector: CallInjector
+        self, control: RunControl, files: KnownFiles, names: NameCalls, notes: ProgramNotes, injector: CallInjector
     ) -> None:
-        self._fault = fault
+        self._fault = control.fault
+        self._active = [] if control.fault is None else [_ActiveFault(control.fault)]
+        self._listed = control.listed
         self._files = files
-        self._names = names
+        self._paths = CallPaths(files, names)
         self._notes = notes
         self._injector = injector
-        self._matching_calls = 0  # number of calls so far to which the fault applies
+        self.matched: list[MatchedCall] = []
         self._can_strike: Mapping[FaultKind, Callable[[TracedThread, EnteredCall, str], bool]] = {
-            FaultKind.FAILED_WRITE: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
-            FaultKind.DISK_FULL: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
-            FaultKind.SHORT_WRITE: lambda *it: self._is_write(*it) and it[1].arguments[_WRITES[it[2]].amount] >= 2,
+            FaultKind.FAILED_WRITE: lambda *it: self._is_write(*it) or self._paths.submitted(*it) is not None,
+            FaultKind.DISK_FULL: lambda *it: self._is_write(*it) or self._paths.submitted(*it) is not None,
+            FaultKind.SHORT_WRITE: lambda *it: self._is_write(*it) and it[1].arguments[WRITES[it[2]].amount] >= 2,
             FaultKind.INTERRUPTED_CALL: lambda *it: it[2] in _INTERRUPTED or self._is_write(*it),
             FaultKind.FAILED_CREATION: self._makes_name,
             FaultKind.FAILED_EXTEND: lambda thread, call, name: name == "fallocate",
             FaultKind.FAILED_SYNC: self._can_fail_to_sync,
-            FaultKind.FAILED_DIRECTORY_SYNC: lambda *it: it[2] in _SYNCS and not self._is_file_sync(*it),
+            FaultKind.FAILED_DIRECTORY_SYNC: lambda *it: it[2] in SYNCS and not self._is_file_sync(*it),
             FaultKind.LYING_SYNC: lambda *it: it[2] in _MAY_LIE or self._is_synced_write(*it),
         }
         assert self._can_strike.keys() == set(CALL_FAULTS)
@@ -117,37 +113,63 @@ class CallFaults:
 
         finish: the function that records the call without a fault. The thread must then run to the end of the call.
         """
-        if not self._can_strike[self._fault.kind](thread, call, name):
+        for kind in self._listed:
+            if self._can_strike[kind](thread, call, name):
+                self._note_match(kind, thread, call, name)
+        applying = [one for one in self._active if self._applies(one.fault, thread, call, name)]
+        due = [one for one in applying if one.meets_call()]
+        if not due:
             return finish
-        self._matching_calls += 1
-        if self._matching_calls != self._fault.nth:
-            return finish
-        if self._fault.kind is FaultKind.SHORT_WRITE:
-            return self._halve_write(thread, call, name, finish)
-        if (submitted := self._submitted(thread, call, name)) is not None:
-            return self._fail_on_completion(thread, submitted, finish)
-        if self._fault.kind in (FaultKind.FAILED_SYNC, FaultKind.LYING_SYNC) and name in _WRITES:
-            return self._run_without_sync(thread, call, finish)
-        return self._skip_call(thread, call, name, finish)
+        due[0].injections += 1
+        if due[0].fault is self._fault:
+            self._note_match(self._fault.kind, thread, call, name)
+        return self._inject(due[0].fault, thread, call, name, finish)
+
+    def add(self, fault: CallFault) -> None:
+        """Inject a fault that the program asks for, from now on."""
+        self._active.append(_ActiveFault(fault))
+
+    @property
+    def asked_by_program(self) -> list[tuple[str, int]]:
+        """Return the rules that the program asked for, with the number of their injections."""
+        return [(str(one.fault), one.injections) for one in self._active if one.fault is not self._fault]
+
+    def _note_match(self, kind: FaultKind, thread: TracedThread, call: EnteredCall, name: str) -> None:
+        path = self._paths.path(thread, call, name)
+        self.matched.append(MatchedCall(kind, path, name, thread.stack))
+
+    def _inject(self, fault: CallFault, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
+        kind = fault.kind
+        if kind is FaultKind.SHORT_WRITE or fault.part is not None:
+            return self._cut_write(fault, thread, call, name, finish)
+        if (submitted := self._paths.submitted(thread, call, name)) is not None:
+            return self._fail_on_completion(kind, thread, submitted, finish)
+        if kind in (FaultKind.FAILED_SYNC, FaultKind.LYING_SYNC) and name in WRITES:
+            return self._run_without_sync(kind, thread, call, finish)
+        return self._skip_call(kind, thread, call, name, finish)
 
     # -- which calls ---------------------------------------------------------------------------------
 
-    def _is_write(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
-        return name in _WRITES and self._number(thread, call, name) >= 0  # if -1, the descriptor is standard output
+    def _applies(self, fault: CallFault, thread: TracedThread, call: EnteredCall, name: str) -> bool:
+        if fault.after_bytes is not None:
+            applies = self._notes.data_bytes >= fault.after_bytes and self._needs_space(thread, call, name)
+        elif fault.part is not None:
+            names = WRITES if fault.kind is FaultKind.SHORT_WRITE else _MAY_SYNC
+            applies = name in names and self._is_write(thread, call, name) and _kept_amount(fault, call, name) > 0
+        else:
+            applies = self._can_strike[fault.kind](thread, call, name)
+        return applies and (fault.glob == "*" or glob_matches(fault.glob, self._paths.path(thread, call, name)))
 
-    def _submitted(self, thread: TracedThread, call: EnteredCall, name: str) -> _Submitted | None:
-        if name != "io_submit":
-            return None
-        ring = EventRing(thread.id, call.arguments[0])
-        requests = ring.requests(call.arguments[1], call.arguments[2])
-        for before, request in enumerate(requests):
-            file = self._files.state(thread.id, request.descriptor).file
-            if request.opcode == asynchronous.WRITE and file is not None:
-                return _Submitted(ring, request, before, file.number)
-        return None
+    def _needs_space(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
+        kinds = (FaultKind.DISK_FULL, FaultKind.FAILED_CREATION, FaultKind.FAILED_EXTEND)
+        return any(self._can_strike[kind](thread, call, name) for kind in kinds)
+
+    def _is_write(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
+        # if -1, the descriptor is standard output
+        return name in WRITES and self._paths.file_number(thread, call, name) >= 0
 
     def _is_file_sync(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
-        return name == "msync" or (name in _SYNCS and self._number(thread, call, name) >= 0)
+        return name == "msync" or (name in SYNCS and self._paths.file_number(thread, call, name) >= 0)
 
     def _can_fail_to_sync(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         return name == "syncfs" or self._is_file_sync(thread, call, name) or self._is_synced_write(thread, call, name)
@@ -159,62 +181,57 @@ class CallFaults:
         return bool(asks or self._files.state(thread.id, call.arguments[0]).flags & os.O_DSYNC)
 
     def _makes_name(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
-        if name not in _NAMED_BY:
-            return name in _MAKES
-        address = call.arguments[_NAMED_BY[name]]
-        place = self._names.place(thread, call.arguments[0] if _NAMED_BY[name] else _HERE, address)
+        if name not in OPENS:
+            return name in MAKES
+        place = self._paths.place(thread, call, name)
         return place is not None and place.path is not None and not os.path.lexists(place.real)
-
-    def _number(self, thread: TracedThread, call: EnteredCall, name: str) -> int:
-        """Return the number of the file to which a call's descriptor belongs, or -1."""
-        by_descriptor = name in _WRITES or name in _SYNCS or name in ("ftruncate", "fallocate")
-        if not by_descriptor:
-            return -1
-        descriptor = call.arguments[_WRITES[name].descriptor if name in _WRITES else 0]
-        file = self._files.state(thread.id, descriptor).file
-        return -1 if file is None else file.number
 
     # -- what becomes of them ------------------------------------------------------------------------
 
-    def _skip_call(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
+    def _skip_call(self, kind: FaultKind, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
         """Skip a call and set its result to that of the fault."""
-        error, file = _ERRORS[self._fault.kind], self._number(thread, call, name)
+        error, file = _ERRORS[kind], self._paths.file_number(thread, call, name)
         self._injector.cancel_call(thread)
 
         def answer(_result: int) -> None:
             self._injector.set_register(thread, self._injector.machine.result, -error)
-            if self._fault.kind in (FaultKind.FAILED_SYNC, FaultKind.LYING_SYNC):
-                self._note_sync(finish, _SUCCESS)
+            if kind in (FaultKind.FAILED_SYNC, FaultKind.LYING_SYNC):
+                self._note_sync(kind, finish, _SUCCESS)
             else:
-                self._notes.add(FAULT, str(self._fault.kind), errno.errorcode[error], file=file)
+                self._notes.add(FAULT, str(kind), errno.errorcode[error], file=file)
 
         return answer
 
-    def _note_sync(self, finish: Finish, result: int) -> None:
+    def _note_sync(self, kind: FaultKind, finish: Finish, result: int) -> None:
         """Record the syncs of a call as failed or as lies."""
-        kind = FAILED_SYNC if self._fault.kind is FaultKind.FAILED_SYNC else LYING_SYNC
+        noted_as = FAILED_SYNC if kind is FaultKind.FAILED_SYNC else LYING_SYNC
         noted = self._notes.steps
         since = len(noted)
         finish(result)
-        noted[since:] = [step if step.kind == WRITE else structs.replace(step, kind=kind) for step in noted[since:]]
+        noted[since:] = [step if step.kind == WRITE else structs.replace(step, kind=noted_as) for step in noted[since:]]
 
-    def _run_without_sync(self, thread: TracedThread, call: EnteredCall, finish: Finish) -> Finish:
+    def _run_without_sync(self, kind: FaultKind, thread: TracedThread, call: EnteredCall, finish: Finish) -> Finish:
         """Run a write without its sync."""
-        descriptor = call.arguments[0]
-        position = self._files.state(thread.id, descriptor).position
+        position = self._files.state(thread.id, call.arguments[0]).position
 
         def finish_unsynced(count: int) -> None:
-            self._note_sync(finish, count)
-            if self._fault.kind is FaultKind.FAILED_SYNC and count > 0:
-                self._injector.call(thread, "lseek", descriptor, position, _SEEK_SET)
-                self._injector.set_register(thread, self._injector.machine.result, -errno.EIO)
+            self._note_sync(kind, finish, count)
+            if kind is FaultKind.FAILED_SYNC and count > 0:
+                self._fail_after_write(thread, call, position)
 
         return finish_unsynced
 
-    def _fail_on_completion(self, thread: TracedThread, submitted: _Submitted, finish: Finish) -> Finish:
+    def _fail_after_write(self, thread: TracedThread, call: EnteredCall, position: int) -> None:
+        """Set the result of a write that was made to EIO, and restore the position before it."""
+        self._injector.call(thread, "lseek", call.arguments[0], position, _SEEK_SET)
+        self._injector.set_register(thread, self._injector.machine.result, -errno.EIO)
+
+    def _fail_on_completion(
+        self, kind: FaultKind, thread: TracedThread, submitted: SubmittedWrite, finish: Finish
+    ) -> Finish:
         """Change an asynchronous write so that it fails when it completes."""
         ring, request, before, file = submitted
-        error = _ERRORS[self._fault.kind]
+        error = _ERRORS[kind]
         request.set_buffer(thread.id, _NOWHERE)
 
         def finish_failed(accepted: int) -> None:
@@ -222,22 +239,33 @@ class CallFaults:
             finish(accepted)
             if accepted > before:
                 met = error if ring.set_result(request.address, -error) else errno.EFAULT
-                self._notes.add(FAULT, str(self._fault.kind), errno.errorcode[met], file=file)
+                self._notes.add(FAULT, str(kind), errno.errorcode[met], file=file)
 
         return finish_failed
 
-    def _halve_write(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
-        """Halve the number of bytes or buffers that a call writes."""
-        amount, file = _WRITES[name].amount, self._number(thread, call, name)
+    def _cut_write(
+        self, fault: CallFault, thread: TracedThread, call: EnteredCall, name: str, finish: Finish
+    ) -> Finish:
+        """Make a call write only a part of its bytes or buffers. A failed write then returns EIO."""
+        amount, file = WRITES[name].amount, self._paths.file_number(thread, call, name)
         register, wanted = self._injector.machine.arguments[amount], call.arguments[amount]
-        self._injector.set_register(thread, register, wanted // 2)
+        kept, fails = _kept_amount(fault, call, name), fault.kind is FaultKind.FAILED_WRITE
+        position = self._files.state(thread.id, call.arguments[0]).position if fails else 0
+        self._injector.set_register(thread, register, kept)
 
         def finish_short(count: int) -> None:
             # restored, because the program may rely on unchanged argument registers
             self._injector.set_register(thread, register, wanted)
             unit = "buffers" if name in ("writev", "pwritev", "pwritev2") else "bytes"
-            detail = f"{wanted // 2} of {wanted} {unit}"
-            self._notes.add(FAULT, str(self._fault.kind), detail, file=file)
+            detail = f"{'EIO after ' if fails else ''}{kept} of {wanted} {unit}"
+            self._notes.add(FAULT, str(fault.kind), detail, file=file)
             finish(count)
+            if fails and count > 0:
+                self._fail_after_write(thread, call, position)
 
         return finish_short
+
+
+def _kept_amount(fault: CallFault, call: EnteredCall, name: str) -> int:
+    kept, whole = fault.part or (1, 2)
+    return call.arguments[WRITES[name].amount] * kept // whole

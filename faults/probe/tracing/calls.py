@@ -19,8 +19,8 @@ from .maps import MapCalls
 from .notes import ProgramNotes
 from .threads import Finish, TracedThread
 
-PRINTED, PROMISED = "printed", "promised"
-"""The outputs of a program: printed lines, and lines for the record."""
+PRINTED, PROMISED, ASKED = "printed", "promised", "asked"
+"""The outputs of a program: printed lines, lines for the record, and rules of faults that it asks for."""
 _HERE = 2**64 - 1  # an offset argument that stands for the current position
 _RWF_DSYNC, _RWF_SYNC, _RWF_APPEND, _RWF_NOAPPEND = 2, 4, 16, 32
 _KEEP_SIZE, _PUNCH_HOLE, _COLLAPSE, _ZERO, _INSERT = 1, 2, 8, 16, 32
@@ -31,7 +31,9 @@ _AIO_SYNCS = (asynchronous.FSYNC, asynchronous.FDATASYNC)
 class ContentCalls:
     """Records calls that change contents, and syncs. Each `on_NAME` gets the thread and the arguments of that call."""
 
-    def __init__(self, files: KnownFiles, notes: ProgramNotes, maps: MapCalls) -> None:
+    def __init__(self, files: KnownFiles, notes: ProgramNotes, maps: MapCalls, on_rule: Callable[[str], None]) -> None:
+        self._on_rule = on_rule  # called with each rule that the program asks for
+        self._begun_rule = b""
         self._files = files
         self._notes = notes
         self._maps = maps
@@ -39,7 +41,7 @@ class ContentCalls:
     # -- writes --------------------------------------------------------------------------------------
 
     def on_write(self, thread: TracedThread, fd: int, buffer: int, *_: int) -> Finish | None:
-        """Record write(2) to files, standard output and the pipe for promises."""
+        """Record write(2) to files, standard output, the pipe for promises and the FIFO for rules."""
         state = self._files.state(thread.id, fd)
         if state.output:
             return self._says(state.output, lambda count: ptrace.read_memory(thread.id, buffer, count))
@@ -105,6 +107,8 @@ class ContentCalls:
         self._maps.changed(file, at, count)
 
     def _says(self, output: str, data: Callable[[int], bytes]) -> Finish:
+        if output == ASKED:
+            return lambda count: self._asks(data(count)) if count > 0 else None
         printed, begun = output == PRINTED, self._notes.begun
 
         def finish(count: int) -> None:
@@ -114,6 +118,11 @@ class ContentCalls:
                     self._notes.acknowledged(line.decode(errors="replace").rstrip("\r"), printed=printed)
 
         return finish
+
+    def _asks(self, data: bytes) -> None:
+        *lines, self._begun_rule = (self._begun_rule + data).split(b"\n")
+        for line in lines:
+            self._on_rule(line.decode(errors="replace"))
 
     # -- asynchronous writes -------------------------------------------------------------------------
 

@@ -20,23 +20,54 @@ ERRORS = tuple(kind for kind in CALL_FAULTS if kind is not FaultKind.LYING_SYNC)
 """Faults that the program can notice by the result of a call. A lying sync is not noticeable."""
 
 
+CONTROL = "TORNLOG_CONTROL"
+"""Environment variable with the path of a FIFO. The program asks for faults by rules that it writes to it."""
+ALL_CALLS = 0
+"""Instead of the number of a call."""
+
+
 class CallFault(NamedTuple):
-    """A fault at the nth call, counted from 1, to which its kind applies."""
+    """A fault at the nth call to which its kind applies, counted from 1, or at ALL_CALLS.
+
+    glob: only calls on files with these names. part: a write is cut to this fraction, (2, 5) for two fifths; a failed
+    write then fails after it. after_bytes: a full disk, after the program has written so many bytes. text: the rule of
+    the user.
+    """
 
     kind: FaultKind
     nth: int
+    glob: str = "*"
+    part: tuple[int, int] | None = None
+    after_bytes: int | None = None
+    text: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.nth}"
+        return self.text or f"{self.kind} {self.nth}"
+
+
+class MatchedCall(NamedTuple):
+    """A call to which a kind of fault applies.
+
+    path: of its file on the program's disk; "": without a name. stack: its number in the run, 0 if none was requested.
+    """
+
+    kind: FaultKind
+    path: str
+    call: str
+    stack: int
 
 
 class RunControl(NamedTuple):
-    """A fault or an order, or neither. seed: determines the order of the threads' recorded steps."""
+    """At most one of a fault, an order and a list. seed: determines the order of the threads' recorded steps."""
 
     fault: CallFault | None = None
     seed: int | None = None
+    listed: tuple[FaultKind, ...] = ()
+    """Faults that are not injected: the run lists the calls to which they apply."""
 
     def __str__(self) -> str:
+        if self.listed:
+            return "list of calls"
         return str(self.fault) if self.fault is not None else "" if self.seed is None else f"seed {self.seed}"
 
 

@@ -20,7 +20,9 @@ class ProgramNotes:
         """The bytes after the last line break in standard output (True) and in the pipe for promises (False)."""
         self.refused: dict[str, str] = {}
         """Features that the recorder cannot record and refused to the program, each with the returned error."""
-        self._data_bytes = 0
+        self.data_bytes = 0
+        """Number of bytes that the program has written and stored."""
+        self._cuts: list[int] = []  # numbers of the steps that follow marked crash points
         self._is_full = False
         self.task = 0
         """Number of the current step's task."""
@@ -65,8 +67,8 @@ class ProgramNotes:
         self._add(Step(steps.ACKNOWLEDGE, text, "", -1, 0, 0, b"", self._stack, self.task, self._call))
 
     def _add_bytes(self, step: Step) -> None:
-        self._data_bytes += len(step.data)
-        if step.at + len(step.data) > steps.FILE_BYTES_MAX or self._data_bytes > steps.RECORD_BYTES_MAX:
+        self.data_bytes += len(step.data)
+        if step.at + len(step.data) > steps.FILE_BYTES_MAX or self.data_bytes > steps.RECORD_BYTES_MAX:
             self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file, or {steps.RECORD_BYTES_MAX} in all")
         self._add(step)
 
@@ -76,6 +78,10 @@ class ProgramNotes:
         if not self._is_full:
             self.steps.append(step)
             self._stepped.add(step.by)
+
+    def mark_cut(self) -> None:
+        """Mark the current moment as a crash point."""
+        self._cuts.append(len(self.steps))
 
     def _stop(self, why: str) -> None:
         self.unseen("limit", why)
@@ -97,4 +103,6 @@ class ProgramNotes:
         unseen = tuple(Unseen(event, detail, 0) for event, detail in self._unseen)
         tasks = tuple(self._tasks) or (ProgramTask(0, 0, ""),)
         begun = self.begun[False] or self.begun[not has_promised(self.steps, self._printed)]
-        return ProgramRecord(tuple(program), tuple(kept), ((),), unseen, code, tasks, begun.decode(errors="replace"))
+        cuts = tuple(len(only_promises(self.steps[:cut], self._printed)) for cut in self._cuts)
+        unended = begun.decode(errors="replace")
+        return ProgramRecord(tuple(program), tuple(kept), ((),), unseen, code, tasks, unended, cuts=cuts)

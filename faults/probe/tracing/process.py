@@ -2,7 +2,8 @@
 
 It is forked, so it starts fast, and its only child is the program. The program's standard output is a terminal, so C's
 stdio flushes each line. Printed lines are recorded and not passed on. Promises are written to a pipe, whose descriptor
-number is in an environment variable.
+number is in an environment variable. Rules of faults are written to a FIFO, whose path is in another one: a test that
+starts a server can write to it without an inherited descriptor.
 """
 
 import gc
@@ -13,12 +14,13 @@ import termios
 import threading
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from ..record import FILES, TEMPORARY, ProgramRecord
-from .calls import PRINTED, PROMISED
-from .control import CallFault, RunControl
+from .calls import ASKED, PRINTED, PROMISED
+from .control import AS_IT_IS, CONTROL, MatchedCall, RunControl
 from .machines import this_machine
 from .notes import ProgramNotes
 from .ptrace import TraceRefusedError
@@ -32,16 +34,21 @@ _PLAIN = {"TERM": "dumb", "PAGER": "cat"}  # settings against special behaviour 
 
 
 class ProgramOutputs:
-    """Recorded outputs, as a context manager. They are read until it is closed."""
+    """Recorded outputs, as a context manager. They are read until it is closed. rules_path: of the FIFO for rules."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules_path: str) -> None:
         master, self.terminal = os.openpty()
         attributes = termios.tcgetattr(self.terminal)
         attributes[1] &= ~termios.OPOST
         termios.tcsetattr(self.terminal, termios.TCSANOW, attributes)
         read_end, self.promises = os.pipe()
         os.set_inheritable(self.promises, True)
-        for descriptor in (master, read_end):
+        self.rules_path = rules_path
+        os.mkfifo(rules_path, 0o600)
+        rules_end = os.open(rules_path, os.O_RDONLY | os.O_NONBLOCK)  # a blocking open would wait for a writer
+        self.rules = os.open(rules_path, os.O_WRONLY)
+        os.set_blocking(rules_end, True)
+        for descriptor in (master, read_end, rules_end):
             threading.Thread(target=_read_away, args=(descriptor,), daemon=True).start()
 
     def __enter__(self) -> "ProgramOutputs":
@@ -50,6 +57,8 @@ class ProgramOutputs:
     def __exit__(self, *_: object) -> None:
         os.close(self.terminal)
         os.close(self.promises)
+        os.close(self.rules)
+        os.unlink(self.rules_path)
 
 
 def _read_away(descriptor: int) -> None:
@@ -67,17 +76,22 @@ def trace(
     stores: str,
     notes: ProgramNotes,
     order: SeededOrder | None = None,
-    fault: CallFault | None = None,
+    control: RunControl = AS_IT_IS,
     walker: StackWalker | None = None,
-) -> ProgramRecord:
-    """Run a program on the disk at root, a real path; return its record. Raises the errors of Tracer.run.
+) -> tuple[ProgramRecord, list[MatchedCall]]:
+    """Run a program on the disk at root, a real path. Raises the errors of Tracer.run.
+
+    Return its record, and the calls that the control lists, or at which its fault was injected.
 
     The walker assigns the stack numbers of steps.
     """
     machine = this_machine()
     assert machine is not None, "asked before"
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with ProgramOutputs() as outputs, closing(Tracer(machine, root, notes, stores, order, fault, walker)) as tracer:
+    with (
+        ProgramOutputs(f"{root}-rules") as outputs,
+        closing(Tracer(machine, root, notes, stores, order, control, walker)) as tracer,
+    ):
         resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # the recorder keeps each file open
 
         def prepare() -> None:
@@ -86,9 +100,15 @@ def trace(
 
         tracer.files.add_output(PRINTED, outputs.terminal)
         tracer.files.add_output(PROMISED, outputs.promises)
-        environment = {**os.environ, **_PLAIN, "TMPDIR": root + TEMPORARY, PROMISES: str(outputs.promises)}
+        tracer.files.add_output(ASKED, outputs.rules)
+        added = {"TMPDIR": root + TEMPORARY, PROMISES: str(outputs.promises), CONTROL: outputs.rules_path}
+        environment = {**os.environ, **_PLAIN, **added}
         code = tracer.run(executable, program, root + FILES, environment, seconds_max, prepare)
-    return notes.record(program, code)
+    faults = tracer.faults
+    record = notes.record(program, code)
+    if faults is None:
+        return record, []
+    return replace(record, rules=tuple(faults.asked_by_program)), faults.matched
 
 
 class TracedProgram(NamedTuple):
@@ -103,6 +123,7 @@ class TracedProgram(NamedTuple):
     """The last lines of standard output."""
     refused: dict[str, str]
     """Features that the recorder refused to the program, each with the returned error."""
+    matched: list[MatchedCall]
 
 
 class TraceRequest(NamedTuple):
@@ -123,17 +144,17 @@ class TraceRequest(NamedTuple):
 def run_recording_process(results: Connection, asked: TraceRequest) -> None:
     """Run the recording process. Sends a TracedProgram, or a text with the reason if there is no record."""
     _drop_inherited_resources(results.fileno(), is_quiet=asked.is_quiet)
-    seed, fault = asked.control.seed, asked.control.fault
+    seed = asked.control.seed
     order = None if seed is None else SeededOrder(seed)
     try:
         real, notes = os.path.realpath(asked.root), ProgramNotes()
         machine = this_machine()
         walker = StackWalker(machine) if asked.takes_stacks and machine is not None else None
         called = (asked.executable, asked.program, asked.seconds_max, asked.stores)
-        record = trace(real, *called, notes, order, fault, walker)
+        record, matched = trace(real, *called, notes, order, asked.control, walker)
         counts = (0, 0) if order is None else (order.choices, order.hurried)
         stacks = [] if walker is None else walker.stacks
-        results.send(TracedProgram(record, *counts, stacks, notes.last_printed(), notes.refused))
+        results.send(TracedProgram(record, *counts, stacks, notes.last_printed(), notes.refused, matched))
     except (ProgramTimeoutError, TraceRefusedError) as error:
         results.send(str(error))
     except OSError as error:

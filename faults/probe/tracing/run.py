@@ -16,7 +16,7 @@ from ...disk.image import Image
 from ..endings import ended_with, failed_process_text
 from ..record import ProgramRecord
 from ..recording.run import ProgramError, remove_special_files, unlike
-from .control import AS_IT_IS, RunControl
+from .control import AS_IT_IS, MatchedCall, RunControl
 from .machines import MACHINES, this_machine
 from .process import TracedProgram, TraceRequest, run_recording_process
 from .shadows import PAGE_BYTES
@@ -38,6 +38,8 @@ class TracedRun(NamedTuple):
     last_printed: Sequence[str] = ()
     refused: Mapping[str, str] = {}
     """Features that the recorder refused to the program, each with the returned error."""
+    matched: Sequence[MatchedCall] = ()
+    """The calls that the control lists, or at which its fault was injected."""
 
 
 def record_traced(
@@ -108,7 +110,13 @@ def run_traced(
         if ignores_special_files:
             remove_special_files(root)
         return TracedRun(
-            record, list(unlike(record, start, root)), found.choices, found.hurried, found.last_printed, found.refused
+            record,
+            list(unlike(record, start, root)),
+            found.choices,
+            found.hurried,
+            found.last_printed,
+            found.refused,
+            found.matched,
         )
 
 

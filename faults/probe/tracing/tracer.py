@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from . import kernel_stores, maps, ptrace
 from .call_faults import CallFaults
 from .calls import ContentCalls
-from .control import CallFault
+from .control import AS_IT_IS, CONTROL, RunControl
 from .files import KnownFiles
 from .kernel_stores import KernelStores
 from .machines import Architecture
@@ -24,6 +24,7 @@ from .names import OLDER_CALLS, NameCalls
 from .notes import ProgramNotes
 from .processor import SharedProcessor
 from .ptrace import ThreadGone
+from .rules import CUT, RuleError, parsed_fault
 from .schedule import TICK_SECONDS, SeededOrder
 from .seccomp import AnyBit, filter_of
 from .stacks import StackWalker
@@ -72,8 +73,8 @@ class Tracer:
     """Records one program. Must be used in the main thread of a process without other children.
 
     root: a real path; files below it are recorded. stores: "step" records each store through a map, "call" compares
-    maps at each recorded call. order: selects the next thread; None: the first one that stopped. fault: injected into
-    one call. walker: finds the stack of each step.
+    maps at each recorded call. order: selects the next thread; None: the first one that stopped. control: has the
+    fault to inject. walker: finds the stack of each step.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Tracer:
         notes: ProgramNotes,
         stores: str = "step",
         order: SeededOrder | None = None,
-        fault: CallFault | None = None,
+        control: RunControl = AS_IT_IS,
         walker: StackWalker | None = None,
     ) -> None:
         self._walker = walker
@@ -94,9 +95,11 @@ class Tracer:
         into_memory = kernel_stores.INTO_MEMORY if stores == "step" else {}
         self._maps = MapCalls(machine, self.files, notes, injector, stores == "step", into_memory)
         self._kernel_stores = KernelStores(self._maps, injector)
-        contents = ContentCalls(self.files, notes, self._maps)
-        names = NameCalls(self.files, notes, self._maps, contents)
-        self._faults = fault and CallFaults(fault, self.files, names, notes, injector)
+        contents = ContentCalls(self.files, notes, self._maps, self._add_rule)
+        names = self._names = NameCalls(self.files, notes, self._maps, contents)
+        self.faults: CallFaults | None = None
+        if control.fault is not None or control.listed:
+            self.faults = CallFaults(control, self.files, names, notes, injector)
         self._handlers: dict[int, tuple[str, _Handler | None]] = {}
         for name in (*_STOPS, *maps.CALLS, *kernel_stores.KNOWN):
             if name in machine.calls:
@@ -339,8 +342,8 @@ class Tracer:
                 self._under_way, self._slow_ticks = thread, 0
                 self._take_stack(thread)
                 self._present(thread, name)
-                if self._faults is not None:
-                    thread.finish = self._faults.finish_of(thread, call, name, thread.finish)
+                if self.faults is not None:
+                    thread.finish = self.faults.finish_of(thread, call, name, thread.finish)
                 self._maps.settle()
         thread.call = name
         ptrace.go_on(thread.id, ptrace.CONTINUE if thread.finish is None else ptrace.TO_EXIT)
@@ -350,6 +353,20 @@ class Tracer:
         self._injector.cancel_call(thread)
         self._notes.refused["io_uring"] = "ENOSYS"
         return lambda _result: self._injector.set_register(thread, self._machine.result, -errno.ENOSYS)
+
+    def _add_rule(self, text: str) -> None:
+        """Mark a crash point, or add a fault, as the program asks. An invalid rule refuses the program."""
+        if text.strip() == CUT:
+            self._notes.mark_cut()
+            return
+        try:
+            fault = parsed_fault(text)
+        except RuleError as error:
+            self._notes.unseen(CONTROL, str(error))
+            return
+        if self.faults is None:
+            self.faults = CallFaults(AS_IT_IS, self.files, self._names, self._notes, self._injector)
+        self.faults.add(fault)
 
     def _leave(self, thread: TracedThread) -> None:
         finish, thread.finish = thread.finish, None

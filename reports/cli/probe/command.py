@@ -20,21 +20,24 @@ of the sample. With --points or --time "points_of" is the number of crash points
 tried. If a check timed out, "reduced_limit" is {"checks", "timed_out"}: later checks with a reduced time
 limit, and those that exceeded it. If the probe ended early, "ended" has the signal, the limit or --stop-at-first.
 
-With --faults or --seeds there is `"reruns": {"runs", "failed", "refusals", "injected": {fault: times},
-"never_injected": [faults], "cut": [faults], "seeds", "orders", "choices", "hurried", "points", "states", "judged",
-"refused": {reason: times}, "untried": [faults and seeds], "discarded": [faults and seeds], "breaches": [as above, and
-"kind", "rerun"]}`. failed: runs in which the program exited with an error; cut: faults that may have more calls than
---fault-runs; orders: distinct thread orders; choices: choices between several threads; hurried: choices made while
-another thread ran; refused, discarded: runs without a result because they could not be recorded; untried: faults and
-seeds left out because the probe ended early.
+With --faults, --inject or --seeds there is `"reruns": {"runs", "failed", "refusals", "injected": {fault: times},
+"never_injected": [faults], "cut": [faults], "coverage": {fault: {"calls", "reached_calls", "files", "missed_files"}},
+"rules": {rule: {"calls", "files"}}, "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused":
+{reason: times}, "untried": [faults and seeds], "discarded": [faults and seeds], "breaches": [as above, and "kind",
+"rerun"]}`. failed: runs in which the program exited with an error; cut: faults with more calls than --fault-runs;
+coverage: the calls to which a fault applies, and their files; orders: distinct thread orders; choices: choices between
+several threads; hurried: choices made while another thread ran; refused, discarded: runs without a result because they
+could not be recorded; untried: faults, rules and seeds left out because the probe ended early or calls could not be
+listed.
 
 With --baseline there is `"baseline": {"known": {signature: reason}, "gone": {signature: reason}}`, and known breaches
 have "known": reason. known: findings that occurred; gone: findings that did not, in what was tried.
 
-With --out "report": path. JSON of `--replay` is at the head of `replay`, and JSON without a check at the head of
-`durability`. Exit codes: 0 no promise is broken, or only as in the baseline, 1 a promise is broken, 2 usage, 3 the
-recorder did not see all operations, runs or recoveries were discarded, or --time was too short; 130 after Ctrl-C, 143
-after SIGTERM.
+With --out "report": path. With --inject "cut at ..." "crash_rules": {rule: matches}. With rules that the program asked
+for "asked_rules": [[rule, injections]]. JSON of `--replay` is at the head of `replay`, and JSON without a check at the
+head of `durability`. Exit codes: 0 no promise is broken, or only as in the baseline, 1 a promise is broken, 2 usage, 3
+the recorder did not see all operations, runs or recoveries were discarded, no requested fault was injected, a rule was
+never reached, or --time was too short; 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 from dataclasses import dataclass
@@ -140,7 +143,17 @@ class ProbeOptions:
             f"or {', '.join(CALL_FAULTS)}; repeatable.",
         ),
     ] = None
-    fault_runs: Annotated[int, typer.Option(min=1, help="Maximum of calls per fault.")] = FAULT_RUNS
+    fault_runs: Annotated[int, typer.Option(min=1, help="Maximum of calls per fault, spread over files and calls.")] = (
+        FAULT_RUNS
+    )
+    inject: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULE",
+            help='Aimed fault, such as "failed-sync wal*.log #3", "torn-write *.db 2/5" or "disk-full after 1MiB"; or '
+            '"cut at rename MANIFEST*": only crashes at this call; repeatable.',
+        ),
+    ] = None
     seeds: Annotated[int, typer.Option(min=0, help="Run again in this many seeded thread orders.")] = 0
     refusals: Annotated[
         bool,

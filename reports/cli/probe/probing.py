@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from ....faults.disk.image import Image
 from ....faults.probe.checks.checkers import Checkers
+from ....faults.probe.crash_points import points_of_rules, steps_of
 from ....faults.probe.failure import RECOVERY, ProbeFinding
 from ....faults.probe.probe import OnHeld, Verdicts, probe_end
 from ....faults.probe.probe import probe as probe_record
@@ -83,6 +84,7 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             perf_counter() - began,
             CALLS_HINT if asked.check.runs_here and asked.recorder.kind != CALLS else "",
             options.refusals,
+            [(str(rule), len(steps_of(rule, record))) for rule in asked.crash_rules],
             current_interruption().reason or (STOP_AT_FIRST if tried.has_stopped(plan) else ""),
             checkers.reduced,
             checkers.assumed,
@@ -111,12 +113,12 @@ def _try_all(asked: ProbePlan, record: ProgramRecord, start: Image, checkers: Ch
         on_held = recoveries.explore
     found = _explore(asked, record, start, checkers, on_held, verdicts, plan)
     tried = _Explored(found, recoveries)
-    if not (asked.kinds or options.seeds):
+    if not asked.is_rerun:
         return tried
     rerun = partial(asked.recorder.rerun, asked.program, start)
     reruns = Reruns(checkers, rerun, start, record, found, verdicts, options.limit, plan)
     if tried.has_stopped(plan):
-        reruns.leave_out(asked.kinds, options.seeds)
+        reruns.leave_out(asked.kinds, options.seeds, asked.call_faults)
     else:
         _run_again(reruns, asked)
     return tried._replace(reruns=reruns)
@@ -142,6 +144,7 @@ def _explore(
             record,
             start,
             checkers,
+            only=points_of_rules(asked.crash_rules, record, start) if asked.crash_rules else None,
             disks=asked.disks,
             limit=asked.options.limit,
             on_progress=on_progress,
@@ -159,7 +162,7 @@ def _run_again(reruns: Reruns, asked: ProbePlan) -> None:
             update(completed=reruns.runs, total=None, facts=facts, refresh=True)
 
         reruns.on_progress = on_progress
-        reruns.run(asked.kinds, asked.options.fault_runs, asked.options.seeds)
+        reruns.run(asked.kinds, asked.options.fault_runs, asked.options.seeds, asked.call_faults)
 
 
 def _recovery_finding(

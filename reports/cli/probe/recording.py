@@ -18,6 +18,8 @@ from ....faults.probe.programs import PYTHON, RecorderChoice
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recording.run import EMPTY, ProgramError, start_of
 from ....faults.probe.story import where
+from ....faults.probe.tracing.control import CallFault
+from ....faults.probe.tracing.rules import CrashRule
 from .command import ProbeOptions
 
 
@@ -32,6 +34,12 @@ class ProbePlan(NamedTuple):
     kinds: Sequence[FaultKind]
     baseline: Mapping[str, str]
     """Reasons of known findings, by signature."""
+    call_faults: Sequence[CallFault] = ()
+    crash_rules: Sequence[CrashRule] = ()
+
+    @property
+    def is_rerun(self) -> bool:
+        return bool(self.kinds or self.call_faults or self.options.seeds)
 
     @property
     def crash_disks(self) -> list[str]:

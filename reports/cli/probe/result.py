@@ -12,9 +12,7 @@ from ....faults.crashes.profiles import PROFILES
 from ....faults.probe.documents import Places, probed_json, recoveries_json, reruns_json
 from ....faults.probe.failure import RECOVERY
 from ....faults.probe.record import ProgramRecord, Step
-from ....faults.probe.recovery import Recoveries
 from ....faults.probe.report import ViolationGroup
-from ....faults.probe.reruns import Reruns
 from ....faults.probe.story import file_names, named, task_name
 from ....faults.simulation.failure_text import plain_text
 from ...quantities import count_text
@@ -37,11 +35,10 @@ from ...results.model import (
     bar_group,
 )
 from .breach_text import ProbeBreach
+from .result_lines import baseline_lines, not_tried, recovery_lines, rerun_lines, rule_lines
 from .results import ProbeResults, kinds_of_breach, points_text
 
-_BARS_SHOWN_MAX = 20
-_ROWS_MAX, _REASONS_SHOWN_MAX, _DISCARDED_SHOWN_MAX = 20, 3, 5
-_SAID_LINES_MAX = 20
+_BARS_SHOWN_MAX, _ROWS_MAX, _SAID_LINES_MAX = 20, 20, 20
 _SHOWN = On.TERMINAL | On.PAGE
 Timelines = Mapping[tuple[str, str], str]
 """Paths of timeline pages relative to the report, by kind and signature of a finding."""
@@ -95,6 +92,10 @@ def _document(results: ProbeResults, places: Places) -> dict[str, Any]:
         document["reduced_limit"] = {"checks": results.reduced, "timed_out": results.assumed}
     if results.baseline:
         _mark_known(document, results)
+    if results.record.rules:
+        document["asked_rules"] = [list(one) for one in results.record.rules]
+    if results.crash_rules:
+        document["crash_rules"] = dict(results.crash_rules)
     if results.ended:
         document["ended"] = results.ended
     return document
@@ -110,15 +111,6 @@ def _mark_known(document: dict[str, Any], results: ProbeResults) -> None:
     document["baseline"] = {
         what: {signature: results.baseline[signature] for signature in signatures} for what, signatures in names.items()
     }
-
-
-def _baseline_lines(results: ProbeResults) -> Iterator[str]:
-    for signature in dict.fromkeys(results.known(results.signatures)):
-        yield f"known: {signature}: {results.baseline[signature]}"
-    is_partial = bool(results.gaps) or results.is_sample
-    for signature in results.gone:
-        what = "not found in what was tried" if is_partial else "gone"
-        yield f"{what}: {signature}: {results.baseline[signature]}"
 
 
 def _verdict(results: ProbeResults) -> Verdict:
@@ -169,7 +161,7 @@ def _tried(results: ProbeResults) -> Iterator[_Tried]:
     if reruns is not None:
         broken = [one for one in breaches if one.finding.kind not in ("", RECOVERY)]
         known = list(dict.fromkeys(results.known(results.rerun_signatures)))
-        ways = (("faults at calls", reruns.enabled), ("other orders of threads", reruns.seeds))
+        ways = (("faults at calls", [*reruns.enabled, *reruns.rules]), ("other orders of threads", reruns.seeds))
         name = " and ".join(name for name, is_tried in ways if is_tried)
         yield _Tried(name, reruns.points, reruns.states, broken, results.rerun_gaps, known)
 
@@ -204,6 +196,7 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
         yield _damage_table(results)
     counts = f"{found.states:,} states, {len(found.images):,} distinct, "
     lines = [f"{counts}{found.judged:,} checked against the promises made before the crash, in {found.seconds:.1f} s"]
+    lines += rule_lines(results)
     if found.never_injected:
         lines.append(f"never occurred on these disks: {', '.join(found.never_injected)}")
     if results.reduced:
@@ -212,11 +205,11 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
             f"{results.assumed:,} exceeded it and count as time-outs, confirmed once per disk with the whole limit"
         )
     if results.recoveries is not None:
-        lines += _recovery_lines(results.recoveries, results)
+        lines += recovery_lines(results.recoveries, results)
     if results.reruns is not None:
-        lines += _rerun_lines(results.reruns, results)
+        lines += rerun_lines(results.reruns, results)
     yield Lines("", _SHOWN, lines=lines)
-    yield Lines("", _SHOWN | On.SUMMARY, lines=list(_baseline_lines(results)))
+    yield Lines("", _SHOWN | On.SUMMARY, lines=list(baseline_lines(results)))
     rows = [Row((one.name, one.points, one.states, len(one.breaches)), bool(one.breaches)) for one in tried]
     figures = ("crash points", "states", "kinds of breach")
     yield ResultTable("Tried", On.SUMMARY, texts=("tried",), figures=figures, rows=rows)
@@ -230,7 +223,7 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
         said.insert(0, f"… {len(lines) - len(said):,} earlier lines")
     yield Lines("not finished", On.ALARM | On.SUMMARY, lines=results.gaps, style="yellow")
     note = "The probe shows nothing about these."
-    yield Lines("Not tried", On.PAGE, "not-tried", note, list(_not_tried(results)))
+    yield Lines("Not tried", On.PAGE, "not-tried", note, list(not_tried(results)))
     note = "File operations of the program and its children; bars are logarithmic."
     yield Bars("Recorded steps", On.PAGE, "recorded", note, _recorded(record))
     if found.never_injected:
@@ -307,42 +300,6 @@ def _damage_table(results: ProbeResults) -> ResultTable:
     return ResultTable("Damage at rest", _SHOWN, "damage", note, ("damage", "file"), columns, rows)
 
 
-def _recovery_lines(recoveries: Recoveries, results: ProbeResults) -> Iterator[str]:
-    is_sample, points = recoveries.points < recoveries.points_of, points_text(recoveries.points, recoveries.points_of)
-    verdict = results.verdict_on(list(recoveries.breaches), results.recovery_gaps, is_sample=is_sample)
-    yield (
-        f"crashes in recovery: {recoveries.recorded:,} recoveries, {recoveries.writing:,} of them write, "
-        f"{points}, {recoveries.states:,} states, {recoveries.judged:,} checked: {verdict}"
-    )
-    for reason, times in recoveries.refused.most_common(_REASONS_SHOWN_MAX):
-        yield f"  {count_text(times, 'recovery', 'recoveries')} could not be recorded: {reason}"
-    if recoveries.refused and results.hint:
-        yield f"  {results.hint}"
-
-
-def _rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
-    is_sample, points = reruns.points < reruns.points_of, points_text(reruns.points, reruns.points_of)
-    verdict = results.verdict_on(results.rerun_signatures, results.rerun_gaps, is_sample=is_sample)
-    refused = f", {count_text(reruns.refusals, 'operation')} refused" if results.takes_refusals else ""
-    yield (
-        f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error{refused}, "
-        f"{points}, {reruns.states:,} states, {reruns.judged:,} checked: {verdict}"
-    )
-    if reruns.injected:
-        yield f"  faults at calls: {', '.join(f'{kind} {times:,}' for kind, times in reruns.injected.items())}"
-    if reruns.never_injected:
-        yield f"  never injected, as no call fits: {', '.join(reruns.never_injected)}"
-    if reruns.cut:
-        yield f"  injected only at the first calls, limited by --fault-runs: {', '.join(reruns.cut)}"
-    if reruns.seeds:
-        hurry = f", {reruns.hurried:,} of them while another thread still ran" if reruns.hurried else ""
-        yield f"  {reruns.seeds:,} seeds, {reruns.orders:,} other orders, with {reruns.choices:,} choices{hurry}"
-    for reason, controls in list(reruns.discarded.items())[:_REASONS_SHOWN_MAX]:
-        names = ", ".join(map(str, controls[:_DISCARDED_SHOWN_MAX]))
-        more = ", …" if len(controls) > _DISCARDED_SHOWN_MAX else ""
-        yield f"  {count_text(len(controls), 'run')} could not be recorded ({names}{more}): {reason}"
-
-
 # -- blocks that only the page has --------------------------------------------------------------------------------
 
 
@@ -367,47 +324,3 @@ def _highest_bars(title: str, counts: Counter[str]) -> Group:
 
 def _thread_name(record: ProgramRecord, step: Step) -> str:
     return task_name(record, step).removeprefix("by ") or record.tasks[step.by].name or "the program"
-
-
-def _not_tried(results: ProbeResults) -> Iterator[str]:
-    yield from (f"{gap[0].upper()}{gap[1:]}." for gap in results.gaps)
-    found, recoveries, reruns = results.found, results.recoveries, results.reruns
-    if found.is_sample:
-        yield f"{found.points_of - found.points:,} of {found.points_of:,} crash points, by --points."
-    if not results.record.acknowledged:
-        yield "The program acknowledged no data, so lost data could not be detected."
-    for disk, count in found.counts.items():
-        if disk in AT_REST:
-            yield f"On {disk} only the first, the middle and the last synced page of each file were damaged."
-        if count.cut:
-            yield f"On {disk} --limit {results.limit} left states of {count_text(count.cut, 'crash point')} untried."
-        elif count.exhausted < count.crashes and disk not in AT_REST:
-            yield (
-                f"On {disk} all states of {count.exhausted:,} of {count_text(count.crashes, 'crash point')} were "
-                "tried; for the others, all states with a single loss, and some more."
-            )
-    if found.never_injected:
-        yield f"Faults that could occur but did not: {', '.join(found.never_injected)}."
-    others = [name for name in PROFILES if name not in found.counts and name != "nothing-lost"]
-    if others:
-        yield f"Other kinds of crash (--disk): {', '.join(others)}."
-    damages = [name for name in DAMAGES if name not in found.counts]
-    if damages:
-        yield f"Damage at rest (--disk): {', '.join(damages)}."
-    if recoveries is None:
-        yield "Crashes during recovery by the check (--recovery-crashes 1)."
-    else:
-        for why, times in recoveries.refused.items():
-            yield f"{count_text(times, 'recovery', 'recoveries')} could not be recorded: {why}"
-    if reruns is None or not reruns.enabled:
-        yield "Failing calls (--faults errors)."
-    if reruns is None or not reruns.seeds:
-        yield "Other orders of the program's threads and processes (--seeds 20)."
-    if reruns is not None:
-        if reruns.never_injected:
-            yield f"Faults that fit no call: {', '.join(reruns.never_injected)}."
-        if reruns.cut:
-            yield f"Faults at calls after the first ones (--fault-runs): {', '.join(reruns.cut)}."
-        for why, controls in reruns.discarded.items():
-            yield f"{count_text(len(controls), 'run')} could not be recorded ({', '.join(map(str, controls))}): {why}"
-    yield from (f"Not recorded, by --allow: {one}" for one in results.allowed)

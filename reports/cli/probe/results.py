@@ -38,6 +38,8 @@ class ProbeResults:
     hint: str = ""
     """A hint for the user if recoveries could not be recorded."""
     takes_refusals: bool = False
+    crash_rules: Sequence[tuple[str, int]] = ()
+    """Each `cut at` rule, with the number of matching calls. If there are any, other crashes were not tried."""
     ended: str = ""
     """The signal or limit that ended the probe early."""
     reduced: int = 0
@@ -91,16 +93,18 @@ class ProbeResults:
     @property
     def crash_gaps(self) -> list[str]:
         """Describe the requested crashes that were not tried."""
+        missed = [rule for rule, calls in (*self.crash_rules, *self.record.rules) if not calls]
+        gaps = [_never_reached(missed)] if missed else []
         if self.found.is_finished or self.found.is_of_end:
-            return []
-        if self.found.points_of:
-            points_of = count_text(self.found.points_of, "crash point")
-            gaps = [f"only {self.found.points:,} of {points_of} were tried, evenly over the record"]
-            if self.found.damage_left:
-                places = count_text(self.found.damage_left, "promise")
-                gaps.append(f"damage at rest was not tried at {places}, or at the end of the run")
             return gaps
-        return [f"crashes after step {self.found.steps:,} of {len(self.record.steps):,} were not tried"]
+        if not self.found.points_of:
+            return [*gaps, f"crashes after step {self.found.steps:,} of {len(self.record.steps):,} were not tried"]
+        points_of = count_text(self.found.points_of, "crash point")
+        gaps.append(f"only {self.found.points:,} of {points_of} were tried, evenly over the record")
+        if self.found.damage_left:
+            places = count_text(self.found.damage_left, "promise")
+            gaps.append(f"damage at rest was not tried at {places}, or at the end of the run")
+        return gaps
 
     @property
     def recovery_gaps(self) -> list[str]:
@@ -119,6 +123,8 @@ class ProbeResults:
         return [
             *([f"{count_text(discarded, 'run')} could not be recorded"] if discarded else []),
             *([f"not tried to the end: {', '.join(untried)}"] if untried else []),
+            *([_never_reached(self.reruns.never_reached)] if self.reruns.never_reached else []),
+            *(["no fault was injected"] if self.reruns.is_without_fault and not discarded else []),
         ]
 
     @property
@@ -165,6 +171,10 @@ class ProbeResults:
             return self.recoveries.breaches[finding.signature].group
         assert self.reruns is not None, "a finding of a rerun without reruns"
         return self.reruns.breaches[finding.kind, finding.signature].group
+
+
+def _never_reached(rules: Sequence[str]) -> str:
+    return f"never reached: {'; '.join(rules)}"
 
 
 def _breach(finding: ProbeFinding, group: ViolationGroup) -> ProbeBreach:

@@ -18,7 +18,8 @@ from ....faults.probe import DISKS
 from ....faults.probe.checks.check import Check
 from ....faults.probe.checks.kinds import CHECK_KINDS
 from ....faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, RecorderChoice
-from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS
+from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS, CallFault
+from ....faults.probe.tracing.rules import CrashRule, Rule, RuleError, parsed_rule
 from ....sim.interruption import EndedEarlyError, Interruption, interruptible
 from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, disks_named, was_given
 from .baseline import read_baseline
@@ -28,7 +29,7 @@ from .recording import ProbePlan, Recorded, RefusedError, check_given, record_pr
 _OF_REPLAY = ("replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program")
 """Parameters that a replay uses, or refuses with a specific error message."""
 _NO_CHECK = "expected a check: what is a promise only you know"
-_NEED_CHECK = ("faults", "seeds", "recovery_crashes")
+_NEED_CHECK = ("faults", "inject", "seeds", "recovery_crashes")
 _OF_CHECKS = ("limit", "points", "jobs", "seconds", "stop_at_first", "fault_runs", "baseline", "junit")
 """Parameters about states and their checks, which a run without a check does not have."""
 
@@ -124,7 +125,10 @@ def plan_of(asked: ProbeOptions, function: Check | None = None) -> ProbePlan:
     """
     program = _program_of(asked)
     kinds = _kinds(asked.faults or [])
-    is_rerun = bool(kinds or asked.seeds)
+    rules = _rules(asked.inject or [])
+    call_faults = [rule for rule in rules if isinstance(rule, CallFault)]
+    crash_rules = [rule for rule in rules if isinstance(rule, CrashRule)]
+    is_rerun = bool(kinds or call_faults or asked.seeds)
     if function is None and not asked.checks:
         raise typer.BadParameter(_NO_CHECK, param_hint="--check")
     judge = function or check_given(asked.checks)
@@ -136,10 +140,11 @@ def plan_of(asked: ProbeOptions, function: Check | None = None) -> ProbePlan:
     recorder = _recorder(asked, is_rerun=is_rerun)
     disks = disks_named(asked.disk or DISKS, (*PROFILES, *DAMAGES))
     baseline = {} if asked.baseline is None else read_baseline(asked.baseline)
-    plan = ProbePlan(asked, program, recorder, judge, tuple(disks), kinds, baseline)
-    if (is_rerun or asked.recovery_crashes) and not plan.crash_disks:
+    plan = ProbePlan(asked, program, recorder, judge, tuple(disks), kinds, baseline, call_faults, crash_rules)
+    if (rules or is_rerun or asked.recovery_crashes) and not plan.crash_disks:
         raise typer.BadParameter(
-            f"expected a kind of crash for --faults, --seeds and --recovery-crashes, found {', '.join(disks)}",
+            "expected a kind of crash for --faults, --inject, --seeds and --recovery-crashes, "
+            f"found {', '.join(disks)}",
             param_hint="--disk",
         )
     return plan
@@ -196,6 +201,13 @@ def _kinds(names: list[str]) -> list[FaultKind]:
     return list(kinds)
 
 
+def _rules(texts: list[str]) -> list[Rule]:
+    try:
+        return list({str(rule): rule for rule in map(parsed_rule, texts)}.values())
+    except RuleError as error:
+        raise typer.BadParameter(str(error), param_hint="--inject") from error
+
+
 def _recorder(asked: ProbeOptions, *, is_rerun: bool) -> RecorderChoice:
     for name, found, known in (("--record", asked.record, ("", *RECORDERS)), ("--stores", asked.stores, STORES)):
         if found not in known:
@@ -203,6 +215,8 @@ def _recorder(asked: ProbeOptions, *, is_rerun: bool) -> RecorderChoice:
                 f"expected one of {', '.join(filter(None, known))}, found {found}", param_hint=name
             )
     if is_rerun and asked.record == PYTHON:
-        raise typer.BadParameter("expected calls with --faults or --seeds, found python", param_hint="--record")
+        raise typer.BadParameter(
+            "expected calls with --faults, --inject or --seeds, found python", param_hint="--record"
+        )
     kind = CALLS if is_rerun else asked.record
     return RecorderChoice(kind, asked.stores, asked.program_seconds, asked.stacks, asked.refusals)

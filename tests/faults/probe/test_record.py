@@ -1,6 +1,7 @@
 """Records as documents: round trip, and refusal of invalid ones."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +34,9 @@ RECORD = ProgramRecord(
 
 
 def test_a_record_survives_a_round_trip_through_json() -> None:
+    asked = replace(RECORD, rules=(("failed-sync", 1),), cuts=(1, 3))
     assert ProgramRecord.from_json(json.loads(RECORD.dumps())) == RECORD
+    assert ProgramRecord.from_json(json.loads(asked.dumps())) == asked
 
 
 def test_unused_fields_of_a_step_are_omitted() -> None:

@@ -14,7 +14,8 @@ from tornlog.faults.probe.probe import Verdicts, probe
 from tornlog.faults.probe.programs import CALLS, STORES, RecorderChoice
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
 from tornlog.faults.probe.reruns import ORDER, Reruns, rerun_text
-from tornlog.faults.probe.tracing.control import ERRORS, RunControl
+from tornlog.faults.probe.spread import FaultCoverage
+from tornlog.faults.probe.tracing.control import ERRORS, MatchedCall, RunControl
 from tornlog.faults.probe.tracing.run import TracedRun
 
 CheckFile = Callable[[str], Path]
@@ -38,6 +39,13 @@ ALL_LINES = """
         for promise in acknowledged:
             if promise not in lines:
                 yield f"{promise} is lost"
+    """
+TWENTY_FILES = """
+    import os
+    for number in range(20):
+        file = os.open(str(number), os.O_CREAT | os.O_WRONLY)
+        for _ in range(3):
+            os.write(file, b"some")
     """
 SYNC = [FaultKind.FAILED_SYNC]
 TWO_THREADS = """
@@ -151,6 +159,28 @@ def test_faults_that_no_call_can_have_or_above_the_limit_are_reported(rerun: Cal
 
 
 @pytest.mark.ci
+def test_few_runs_reach_many_files_and_name_those_that_they_do_not(rerun: Callable[..., Reruns]) -> None:
+    reruns = rerun(TWENTY_FILES, "def check(directory, acknowledged):\n    pass", [FaultKind.DISK_FULL], runs_max=16)
+
+    found = reruns.coverage[FaultKind.DISK_FULL]
+    assert (len(found.calls), len(found.reached), reruns.injected) == (60, 16, {FaultKind.DISK_FULL: 16})
+    assert [call.path for call in found.reached] == [f"/files/{number}" for number in range(16)]
+    assert found.missed_files == ["16", "17", "18", "19"]
+    assert reruns.cut == [FaultKind.DISK_FULL]
+
+
+def test_runs_are_spread_over_files_then_places_then_the_whole_run() -> None:
+    def calls(path: str, name: str, times: int) -> list[MatchedCall]:
+        return [MatchedCall(FaultKind.FAILED_WRITE, path, name, 0)] * times
+
+    order = FaultCoverage(
+        [*calls("/files/a", "write", 8), *calls("/files/a", "pwrite64", 1), *calls("/tmp/b", "write", 2)]
+    ).order
+
+    assert order == [0, 9, 8, 10, 4, 2, 6, 1, 3, 5, 7]
+
+
+@pytest.mark.ci
 def test_a_breach_that_also_occurs_without_the_fault_is_not_reported_again(rerun: Callable[..., Reruns]) -> None:
     too_early = APPEND.replace("try:", "print(number)\n        try:").replace("UNSYNCED", "pass")
     reruns = rerun(too_early, ALL_LINES, SYNC)
@@ -191,9 +221,8 @@ def test_runs_that_cannot_be_recorded_are_counted_by_reason(
     monkeypatch.setattr(RecorderChoice, "rerun", refuse)
     reruns = rerun(APPEND.replace("UNSYNCED", "raise"), ALL_LINES, SYNC, seeds=2, runs_max=3)
 
-    assert reruns.refused == {"the program has not ended within 60 s": 5}
-    assert [str(control) for control in next(iter(reruns.discarded.values()))] == [
-        *("failed sync 1", "failed sync 2", "failed sync 3", "seed 0", "seed 1")
-    ]
+    assert reruns.refused == {"the program has not ended within 60 s": 3}
+    assert [str(control) for control in next(iter(reruns.discarded.values()))] == ["list of calls", "seed 0", "seed 1"]
     assert reruns.runs == 0
+    assert reruns.untried == [FaultKind.FAILED_SYNC]
     assert reruns.never_injected == []

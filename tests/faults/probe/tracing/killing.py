@@ -152,7 +152,7 @@ def record_and_compare(name: str, notes: ProgramNotes) -> tuple[ProgramRecord, l
         root = Path(scratch, "disk")
         root.mkdir()
         export_image(EMPTY, "/", root)
-        record = trace(os.path.realpath(root), command[0], command, 60.0, "step", notes)
+        record, _ = trace(os.path.realpath(root), command[0], command, 60.0, "step", notes)
         return record, list(unlike(record, EMPTY, root))
 
 

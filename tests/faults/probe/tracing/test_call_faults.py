@@ -9,6 +9,7 @@ from tests.faults.probe.tracing.programs import python
 from tornlog.faults.kinds import FaultKind
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.tracing.control import AS_IT_IS, CALL_FAULTS, CallFault, RunControl
+from tornlog.faults.probe.tracing.rules import parsed_rule
 from tornlog.faults.probe.tracing.run import TracedRun, run_traced
 
 TRY = """
@@ -102,6 +103,40 @@ f = os.open('f', os.O_RDWR | os.O_CREAT | os.O_DSYNC); tried(os.write, f, b'one'
 > ... | write #0 'one' | lying sync data #0 +3 | acknowledge 3 | write #0 @3 'two' | sync data #0 @3 +3
 > acknowledge 3
 """
+_AIMED = r"""
+= failed-sync wal* #2: only files with that name are counted
+f = begun(); g = begun('wal'); os.fsync(g); os.fsync(f); tried(os.fsync, f); tried(os.fsync, g); os.fsync(g)
+> ... | create /files/wal #1 | sync #1 | sync #0 | sync #0 | acknowledge None
+> failed sync #1 | acknowledge EIO | sync #1
+= failed-write new: a file has its current name
+f = begun(); os.write(f, b'a'); os.rename('f', 'new'); tried(os.write, f, b'b')
+> ... | write #0 'a' | rename /files/f /files/new | fault failed write EIO #0 | acknowledge EIO
+= failed-write sub/f #*: a glob with a slash matches the path, and all occurrences fail
+f = begun(); os.mkdir('sub'); g = begun('sub/f')
+for file in (f, g, g): tried(os.write, file, b'x')
+> ... | make directory /files/sub | create /files/sub/f #1 | write #0 'x' | acknowledge 1
+> fault failed write EIO #1 | acknowledge EIO | fault failed write EIO #1 | acknowledge EIO
+= failed-creation *.log: only new files with that name fail
+begun(); tried(begun, 'f.log'); os.mkdir('d')
+> ... | fault failed creation ENOSPC | acknowledge ENOSPC | make directory /files/d
+= short-write f 2/5: a short write writes its part
+f = begun(); tried(os.write, f, b'five5'); tried(os.write, f, b'more')
+> ... | fault short write 2 of 5 bytes #0 | write #0 'fi' | acknowledge 2 | write #0 @2 'more' | acknowledge 4
+= torn-write f 2/5: a torn write writes its part, fails, and leaves the position unchanged
+f = begun(); tried(os.write, f, b'five5'); tried(os.write, f, b'more')
+> ... | fault failed write EIO after 2 of 5 bytes #0 | write #0 'fi' | acknowledge EIO | write #0 'more' | acknowledge 4
+= torn-write: a torn write of buffers writes whole ones
+f = begun(); tried(os.writev, f, [b'one']); tried(os.writev, f, [b'one', b'two'])
+> ... | write #0 'one' | acknowledge 3
+> fault failed write EIO after 1 of 2 buffers #0 | write #0 @3 'one' | acknowledge EIO
+= disk-full after 1KiB: a full disk refuses writes, new files and allocations, and syncs what it has
+f = begun(); tried(os.write, f, b'x' * 1000); tried(os.write, f, b'y' * 24); tried(os.write, f, b'z')
+tried(begun, 'g'); tried(os.posix_fallocate, f, 0, 9); tried(os.fsync, f)
+> ... | write #0 'xxx...1000' | acknowledge 1000 | write #0 @1000 'yyy...24' | acknowledge 24
+> fault disk full ENOSPC #0 | acknowledge ENOSPC | fault disk full ENOSPC | acknowledge ENOSPC
+> fault disk full ENOSPC #0 | acknowledge ENOSPC | sync #0 | acknowledge None
+"""
+AIMED = stories(_AIMED, ["create /files/f #0"])
 STRUCK = stories(_STRUCK, ["create /files/f #0"])
 """By fault and sentence."""
 
@@ -122,6 +157,18 @@ def test_an_injected_fault_has_its_documented_effect(sentence: str) -> None:
 
     assert as_short_texts(steps_of((run.record, run.unlike))) == expected
     assert len(run.record.injected) == 1
+    assert run.record.exit == 0
+
+
+@pytest.mark.parametrize("sentence", AIMED)
+def test_a_rule_aims_a_fault_at_the_calls_that_it_names(sentence: str) -> None:
+    lines, expected = AIMED[sentence]
+    rule = parsed_rule(sentence.partition(":")[0])
+    assert isinstance(rule, CallFault)
+    run = run_with_call_faults(lines, RunControl(rule))
+
+    assert as_short_texts(steps_of((run.record, run.unlike))) == expected
+    assert len(run.matched) == len(run.record.injected)
     assert run.record.exit == 0
 
 

@@ -478,7 +478,7 @@ root, user, *command = sys.argv[1:]
 if user != str(os.getuid()):
     os.setresuid(int(user), int(user), int(user))
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: as if it had started as this user
-record = trace(root, command[0], command, 60.0, "step", ProgramNotes())
+record, _ = trace(root, command[0], command, 60.0, "step", ProgramNotes())
 print(json.dumps([len(record.unseen), record.exit, [step.kind for step in record.steps]]))
 """
 

@@ -565,6 +565,54 @@ def test_a_fault_at_a_call_is_reported_with_its_losses_and_reproduced_by_a_repla
     assert "step 4 failed sync log  fsync" in again.stdout
 
 
+def test_aimed_faults_and_crashes_are_reported_by_their_rules(write_file: WriteFile, tmp_path: Path) -> None:
+    script, check = write_file("ignore.py", IGNORE), write_file("check.py", SEVEN)
+    kept = tmp_path / "probe.json"
+    rules = ("--inject", "failed-sync l* #1", "--inject", "cut at create log", "--inject", "torn-write other")
+    rest = ("--json", str(kept), "--disk", "ext4-ordered", "--jobs", "0", "--", str(script))
+    result = invoke("--check", str(check), *rules, *rest)
+
+    assert result.exit_code == 1, result.output
+    assert "failed-sync l* #1: injected at 1 call, in log\n" in result.stdout
+    assert "torn-write other: never reached\n" in result.stdout
+    assert "cut at create log: 1 match; other crashes were not tried\n" in result.stdout
+    assert "with failed-sync l* #1, step 4 failed sync log  fsync" in result.stdout
+    found = json.loads(kept.read_text())
+    assert (found["points"], found["crash_rules"]) == (2, {"cut at create log": 1})
+    assert found["reruns"]["rules"] == {
+        "failed-sync l* #1": {"calls": 1, "files": ["log"]},
+        "torn-write other": {"calls": 0, "files": []},
+    }
+
+
+def test_a_fault_that_the_program_asks_for_is_reported(write_file: WriteFile) -> None:
+    asking = """print("failed-sync", file=open(os.environ["TORNLOG_CONTROL"], "w"), flush=True)"""
+    script = write_file("ask.py", IGNORE.replace("os.write(", asking + "\n    os.write(", 1))
+    check = write_file("check.py", SEVEN)
+    options = ("--record", "calls", "--disk", "ext4-ordered", "--jobs", "0", "--check", str(check))
+    result = invoke(*options, "--faults", "failed-write", "--", str(script))
+
+    assert result.exit_code == 1, result.output
+    assert "asked for by the program: failed-sync: injected at 1 call\n" in result.stdout
+    assert "failed write 1\n" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("asked", "gap"),
+    [
+        (("--inject", "failed-sync other"), "never reached: failed-sync other"),
+        (("--inject", "cut at unlink"), "never reached: cut at unlink"),
+        (("--faults", "failed-extend"), "no fault was injected"),
+    ],
+)
+def test_a_fault_that_was_never_injected_does_not_pass(write_file: WriteFile, asked: tuple[str, str], gap: str) -> None:
+    script, check = write_file("ignore.py", IGNORE), write_file("check.py", SEVEN)
+    result = invoke("--check", str(check), *asked, "--jobs", "0", "--", str(script))
+
+    assert result.exit_code == 3, result.output
+    assert f"no promise was broken, but {gap}\n" in result.stdout
+
+
 def test_a_fault_after_which_the_program_makes_no_promise_is_not_a_failure(write_file: WriteFile) -> None:
     script, check = write_file("stop.py", IGNORE.replace("pass", "raise")), write_file("check.py", SEVEN)
     result = invoke("--check", str(check), "--faults", "failed-sync", "--jobs", "0", "--", str(script))
@@ -830,10 +878,11 @@ def test_distinct_thread_orders_of_a_probed_program_are_counted(write_file: Writ
         (["--check", "CHECK", "--record", "python", "--", "true"], "expected a script, .py, or -m and a module"),
         (["--check", "CHECK", "--record", "magic", "--", "true"], "expected one of calls, python, found magic"),
         (["--check", "CHECK", "--stores", "all", "--", "true"], "expected one of step, call, found all"),
+        (["--check", "CHECK", "--inject", "fire log", "--", "true"], "rule 'fire log': word 1: expected cut or one of"),
         (["--check", "CHECK", "--faults", "fire", "--", "true"], "expected one of errors, failed write, disk full"),
         (
             ["--check", "CHECK", "--seeds", "1", "--record", "python", "--", "SAVE"],
-            "expected calls with --faults or --seeds, found python",
+            "expected calls with --faults, --inject or --seeds, found python",
         ),
         (["--check", "none.sh", "--", "true"], "expected a Python file or an executable, found nothing"),
         (["--check", "CHECK", "--check-server", "x", "--", "true"], "expected --check or --check-server, found both"),

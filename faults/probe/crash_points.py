@@ -1,0 +1,75 @@
+"""Crash points of rules: finds the moments around the calls that `cut at` rules name."""
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from ..disk.image import Image
+from . import record as steps
+from .record import ProgramRecord
+from .replay import Point, Replayer
+from .tracing.control import ALL_CALLS
+from .tracing.rules import MARK, CrashRule, glob_matches
+
+
+def steps_of(rule: CrashRule, record: ProgramRecord) -> list[int]:
+    """Return the numbers of the steps that a rule names, or that follow the marks that it names."""
+    if rule.call == MARK:
+        return list(record.cuts)
+    found = []
+    for number, names in enumerate(_names_of_steps(record)):
+        step = record.steps[number]
+        if rule.call not in (step.kind.replace(" ", "-"), step.call):
+            continue
+        is_promise = step.kind == steps.ACKNOWLEDGE  # its text is not a path
+        if any(fnmatchcase(name, rule.glob) if is_promise else glob_matches(rule.glob, name) for name in names):
+            found.append(number)
+    return found if rule.nth == ALL_CALLS else found[rule.nth - 1 : rule.nth]
+
+
+def points_of_rules(rules: Iterable[CrashRule], record: ProgramRecord, start: Image) -> set[Point]:
+    """Return the crash points before, inside and after the steps that rules name, and those that the program marked."""
+    numbers = {number for rule in rules if rule.call != MARK for number in steps_of(rule, record)}
+    nexts = sorted({*numbers, *record.cuts})
+    found, before = set(), None
+    for point in Replayer(record, start).points():
+        if before is not None and any(before.step < number <= point.step for number in nexts):
+            found.add(before)
+        if point.step in numbers:
+            found.add(point)
+        before = point
+    if before is not None and nexts and before.step < nexts[-1]:
+        found.add(before)
+    return found
+
+
+def _names_of_steps(record: ProgramRecord) -> Iterator[list[str]]:
+    """Yield for each step the paths that it names, or the current path of its file."""
+    files = {path: number for number, path in enumerate(record.before)}
+    for step in record.steps:
+        if step.kind in (steps.CREATE, steps.LINK) and step.file >= 0:
+            files[step.path or step.target] = step.file
+        if step.path or step.kind == steps.LINK:
+            yield [path for path in (step.path, step.target) if path]
+        elif step.file >= 0:
+            yield [path for path, number in files.items() if number == step.file] or [""]
+        else:
+            yield [""]
+        _follow_name(files, step)
+
+
+def _follow_name(files: dict[str, int], step: steps.Step) -> None:
+    """Change the paths of files as a step does."""
+    if step.kind == steps.UNLINK:
+        files.pop(step.path, None)
+    elif step.kind == steps.LINK and step.path in files:
+        files[step.target] = files[step.path]
+    elif step.kind in (steps.RENAME, steps.EXCHANGE):
+        moved = _taken_below(files, step.path, step.target)
+        back = _taken_below(files, step.target, step.path)
+        files |= moved if step.kind == steps.RENAME else moved | back
+
+
+def _taken_below(files: dict[str, int], old: str, new: str) -> dict[str, int]:
+    """Remove a path and the paths below it. Return them with their new names."""
+    paths = [path for path in files if path == old or path.startswith(f"{old}/")]
+    return {new + path.removeprefix(old): files.pop(path) for path in paths}

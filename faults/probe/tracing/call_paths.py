@@ -1,0 +1,107 @@
+"""Paths of calls: finds the file that a call writes, syncs or creates, by its current name."""
+
+import os
+from typing import NamedTuple
+
+from . import asynchronous, ptrace
+from .asynchronous import EventRing, Request
+from .files import KnownFiles, inside
+from .names import NameCalls, NamedPlace
+from .ptrace import EnteredCall
+from .threads import TracedThread
+
+_HERE = 2**32 - 100  # AT_FDCWD as an unsigned 32-bit number
+_DELETED = " (deleted)"
+"""Suffix in /proc of a file whose name was removed."""
+
+
+class WriteArguments(NamedTuple):
+    """Indexes of a write's arguments: the descriptor, and the amount in bytes or buffers."""
+
+    descriptor: int
+    amount: int
+
+
+WRITES = {
+    **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), WriteArguments(0, 2)),
+    "sendfile": WriteArguments(0, 3),
+    **dict.fromkeys(("splice", "copy_file_range"), WriteArguments(2, 4)),
+}
+SYNCS = ("fsync", "fdatasync")
+_DESCRIPTORS = {
+    **{name: found.descriptor for name, found in WRITES.items()},
+    **dict.fromkeys((*SYNCS, "ftruncate", "fallocate"), 0),
+}
+OPENS = ("open", "creat", "openat", "openat2")
+MAKES = ("mknod", "mknodat", "mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat")
+_PATHS: dict[str, tuple[int | None, int]] = {
+    **dict.fromkeys(("open", "creat", "mknod", "mkdir", "truncate"), (None, 0)),
+    **dict.fromkeys(("openat", "openat2", "mknodat", "mkdirat"), (0, 1)),
+    **dict.fromkeys(("link", "symlink"), (None, 1)),
+    "linkat": (2, 3),
+    "symlinkat": (1, 2),
+}
+"""For each call with a path: the indexes of the directory's descriptor, if any, and of the path."""
+
+
+class SubmittedWrite(NamedTuple):
+    """An asynchronous write. before: number of earlier requests in the same call; file: its number in the record."""
+
+    ring: EventRing
+    request: Request
+    before: int
+    file: int
+
+
+class CallPaths:
+    """Finds the files of calls before they run."""
+
+    def __init__(self, files: KnownFiles, names: NameCalls) -> None:
+        self._files = files
+        self._names = names
+
+    def file_number(self, thread: TracedThread, call: EnteredCall, name: str) -> int:
+        """Return the number of the file to which a call's descriptor belongs, or -1."""
+        if name not in _DESCRIPTORS:
+            return -1
+        file = self._files.state(thread.id, call.arguments[_DESCRIPTORS[name]]).file
+        return -1 if file is None else file.number
+
+    def submitted(self, thread: TracedThread, call: EnteredCall, name: str) -> SubmittedWrite | None:
+        """Return the first write to a file that io_submit submits."""
+        if name != "io_submit":
+            return None
+        ring = EventRing(thread.id, call.arguments[0])
+        for before, request in enumerate(ring.requests(call.arguments[1], call.arguments[2])):
+            file = self._files.state(thread.id, request.descriptor).file
+            if request.opcode == asynchronous.WRITE and file is not None:
+                return SubmittedWrite(ring, request, before, file.number)
+        return None
+
+    def place(self, thread: TracedThread, call: EnteredCall, name: str) -> NamedPlace | None:
+        """Return the place of the path that a call gets, of the new one if there are two."""
+        at, path = _PATHS[name]
+        return self._names.place(thread, _HERE if at is None else call.arguments[at], call.arguments[path])
+
+    def path(self, thread: TracedThread, call: EnteredCall, name: str) -> str:
+        """Return the path of a call's file on the program's disk. "": the file has no name there. syncfs: the root."""
+        if name == "syncfs":
+            return "/"
+        if name in _PATHS:
+            place = self.place(thread, call, name)
+            return "" if place is None else place.path or ""
+        if name == "msync":
+            maps = thread.memory.maps_in(call.arguments[0], call.arguments[1])
+            return self._target(thread, f"/proc/self/fd/{maps[0].file.descriptor}") if maps else ""
+        if (submitted := self.submitted(thread, call, name)) is not None:
+            descriptor = submitted.request.descriptor
+        else:
+            descriptor = call.arguments[_DESCRIPTORS[name]] & 0xFFFF_FFFF
+        return self._target(thread, f"/proc/{thread.id}/fd/{descriptor}")
+
+    def _target(self, thread: TracedThread, link: str) -> str:
+        try:
+            path = inside(self._files.root, os.readlink(link).removesuffix(_DELETED)) or ""
+        except OSError:
+            raise ptrace.ThreadGone(thread.id) from None
+        return "" if os.path.basename(path).startswith("#") else path  # the kernel's name for a file of O_TMPFILE
