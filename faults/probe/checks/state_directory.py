@@ -25,7 +25,7 @@ from ...disk.image import FileImage
 
 _DIRECTORIES_MAX = 256  # the kernel limits the watches of a user
 FILES_MIN = 48
-"""With fewer files, making a directory anew costs less than finding out what a check has changed and left open."""
+"""With fewer files, making a directory anew costs less than finding the files that a check has changed or left open."""
 _EVENTS = (
     *(flags.OPEN, flags.MODIFY, flags.ATTRIB, flags.CLOSE_WRITE, flags.CREATE, flags.DELETE),
     *(flags.MOVED_FROM, flags.MOVED_TO, flags.ONLYDIR),
@@ -74,7 +74,7 @@ class StateDirectory:
             return self._make_anew()
 
     def take_back(self, processes: Iterable[int]) -> None:
-        """Find out what a check has changed. processes: those that may still have files open.
+        """Find the changes of a check. processes: those that may still have files open.
 
         Call this after the check's other processes have ended.
         """
@@ -185,11 +185,14 @@ def _is_hard_link(path: str) -> bool:
 def _uses(process: int, root: Path) -> bool:
     """Return whether a process works in root, or has a file there open or mapped. A process that has ended does not."""
     files = f"/proc/{process}"
-    with suppress(FileNotFoundError, ProcessLookupError):
+    try:
         for link in ("cwd", *(f"fd/{name}" for name in os.listdir(f"{files}/fd"))):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):  # closed meanwhile
                 if f"{os.readlink(f'{files}/{link}')}/".startswith(f"{root}/"):
                     return True
         with open(f"{files}/maps", "rb") as maps:
             return f"{root}/".encode() in maps.read()
-    return False
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    except PermissionError:  # the process has another user, so its open files are unknown
+        return True

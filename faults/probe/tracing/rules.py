@@ -36,7 +36,7 @@ _SYSTEM_CALLS = {name for machine in MACHINES.values() for name in machine.calls
 
 
 class RuleError(ValueError):
-    """A rule is invalid. The message has the rule, the word, the expectation and what was found."""
+    """A rule is invalid. The message has the rule, the word, the expectation and the found text."""
 
 
 class CrashRule(NamedTuple):

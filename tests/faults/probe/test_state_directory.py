@@ -207,6 +207,23 @@ def test_process_left_running_does_not_reach_the_next_state(directory: StateDire
     directory.discard()
 
 
+def test_files_of_another_users_process_count_as_open(
+    directory: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(path)
+
+    root = directory.show(ImageDifference.between(NOTHING, FIRST))
+    before = (root / "files/same").stat().st_ino
+    with monkeypatch.context() as refused, (root / "files/same").open("rb") as kept:
+        refused.setattr(state_directory.os, "listdir", refuse)
+        directory.take_back([1])
+        root = directory.show(ImageDifference.between(FIRST, SECOND))
+        assert (root / "files/same").stat().st_ino != before, kept
+    assert content(root) == expected(SECOND, tmp_path)
+    directory.discard()
+
+
 def test_more_changes_than_the_kernel_reports(directory: StateDirectory, tmp_path: Path) -> None:
     root = directory.show(ImageDifference.between(NOTHING, FIRST))
     reports_max = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
