@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests start hundreds of processes of tornlog; each would compile its modules again without their cached bytecode.
+unexport PYTHONDONTWRITEBYTECODE
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 # `run` needs the package alone, all other targets need the developers' tools too, which include the package.
 CORE := $(VENV)/.core

@@ -142,12 +142,13 @@ def load_check(path: Path) -> Function:
     """Return the function `check` of a Python file, which can import from its directory. CheckError: there is none."""
     path = path.resolve()
     spec = importlib.util.spec_from_file_location(_MODULE, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if spec is None or not path.is_file():
         raise CheckError(f"{path}: expected a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     try:
-        spec.loader.exec_module(module)
+        # Not by the loader: its bytecode cache is stale if the file is changed within a second and keeps its size.
+        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
     except Exception as error:
         raise CheckError(f"{path}: {type(error).__name__}: {error}") from error
     function: Function | None = getattr(module, CHECK, None)

@@ -1,5 +1,6 @@
 """Checks of states: verdicts are returned, and a failing check affects only its state."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from tornlog.faults.probe.checks.check import (
     CheckError,
     CheckOutcome,
     PythonCheck,
+    load_check,
 )
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.record import Answers
@@ -208,3 +210,17 @@ def test_after_a_confirmed_time_out_later_time_outs_are_assumed_under_a_reduced_
     assert [verdict.outcome for verdict in found] == [HELD, TIMED_OUT, TIMED_OUT, HELD]
     assert [verdict.is_assumed for verdict in found] == [False, False, True, False]
     assert numbers == (1, 2, 1)
+
+
+def test_a_check_that_changed_but_kept_its_size_and_time_is_read_again(
+    check_file: CheckFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    text = "def check(directory, acknowledged):\n    return ['{}']\n"
+    path = check_file(text.format("one"))
+    first, saved = load_check(path), path.stat()
+    path.write_text(path.read_text().replace("one", "two"))
+    os.utime(path, ns=(saved.st_atime_ns, saved.st_mtime_ns))
+
+    assert [*first(path.parent, [])] == ["one"]
+    assert [*load_check(path)(path.parent, [])] == ["two"]
