@@ -48,7 +48,7 @@ _OUTRO = """
 - **Strict POSIX** keeps only synced data, and a name only if its directory was synced. No common file system loses that
   much; a program that breaks only here depends on its file system.
 - `faults/crashes/profiles.py` has the possible losses on each disk, with sources. See also [limits](limits.md),
-  [how programs are recorded](any-program.md), and [how to add a row](gallery/README.md).
+  [how programs are recorded](probe-recorder.md), and [how to add a row](gallery/README.md).
 """
 _LEGEND = """
 | outcome | meaning |

@@ -15,7 +15,14 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = {"your-own-code": (14, 15), "formats": (8, 7), "your-python-program": (2, 5), "any-program": (5, 7)}
+PAGES = {
+    "your-own-code": (14, 15),
+    "formats": (8, 7),
+    "your-python-program": (2, 5),
+    "any-program": (1, 5),
+    "probe-faults": (2, 1),
+    "probe-disks": (2, 1),
+}
 """Page -> its number of Python blocks and of outputs."""
 
 EXECUTED = ("your-own-code", "formats")
@@ -101,7 +108,7 @@ def test_every_code_block_prints_the_output_on_the_page(name: str, tmp_path: Pat
             lambda page: page.replace('rename("/settings.new", "/settings")', 'rename("/settings.new", "/other")', 1),
         ),
         (
-            ("your-python-program", "## Mended", "## Disks"),
+            ("your-python-program", "## Mended", "## What the recorder"),
             lambda page: page.replace("3 promises", "4 promises"),
         ),
     ],
